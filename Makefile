@@ -1,0 +1,69 @@
+# The single door. Every target makes the virtual environment it needs from the
+# lock files in requirements/, so a fresh clone needs only Python 3.11+, make and
+# the package registry that pip is configured for.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+# Parallel test workers; the suite is sized for two cores.
+WORKERS ?= 2
+# Extra arguments for pytest: make test ARGS="-k btree -x"
+ARGS   ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench lock clean java
+
+help: ## show this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.core ## set up, then show in a minute what works
+	@$(BIN)/python examples/demo.py
+
+test: $(VENV)/.dev ## set up, then run all tests
+	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+check: $(VENV)/.dev ## format, lint, types, layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: $(VENV)/.dev ## rewrite the code in the house format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.dev ## print ratios against stated references, taken in one run
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+java: ## say whether Spark's Java is there, and how to get it
+	@command -v java >/dev/null 2>&1 || { echo "Spark needs Java 17: install it with 'apt-get install openjdk-17-jre-headless' (Debian, Ubuntu) or 'brew install openjdk@17' (macOS), then run make again." >&2; exit 1; }
+
+lock: $(VENV)/.dev ## resolve the lock files again from pyproject.toml
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade requirements/build.in -o requirements/build.txt
+	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade pyproject.toml -o requirements/core.txt
+	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade --extra all --extra dev pyproject.toml -o requirements/dev.txt
+
+clean: ## remove the virtual environment and all caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- the virtual environment -------------------------------------------------
+
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "wormdb needs Python 3.11 or newer; '$(PYTHON)' is older. Name another one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@echo "setting up $(VENV) ..."
+	@$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+$(VENV)/.core: $(VENV)/.made requirements/build.txt requirements/core.txt pyproject.toml
+	@$(PIP) install --require-hashes -r requirements/build.txt -r requirements/core.txt
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.core requirements/dev.txt
+	@echo "installing the test tools (Spark among them: about 500 MB, once) ..."
+	@$(PIP) install --require-hashes -r requirements/dev.txt
+	@touch $@

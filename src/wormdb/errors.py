@@ -1,0 +1,137 @@
+"""The one tree of errors, its leaves sorted by what the caller does next.
+
+WormError
+├── InvalidRequestError       fix the call; nothing was written
+│   ├── LimitExceededError    make the value smaller, or split it
+│   └── MissingExtraError     install the named extra
+├── NotFoundError             the thing does not exist
+├── AlreadyExistsError        the thing exists already
+├── ConflictError             read again, decide again, retry
+├── PermissionDeniedError     get the credentials or the right
+├── UnavailableError          nothing was done; retry later
+├── OutcomeUnknownError       it may have happened: look before retrying
+├── CorruptionError           bytes are damaged: restore or rebuild the object
+├── UnsupportedFormatError    written by a newer wormdb: upgrade
+├── UnsupportedStoreError     the store cannot keep our promises: use another
+└── ClosedError               open it again
+
+Every error says what, why and the fix. The facts a program needs are fields: `key` names the
+object, `reason` says why without the surrounding text, `fix` says what to do.
+Messages and fields never hold secrets: stores pass key names, not URLs with signatures.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AlreadyExistsError",
+    "ClosedError",
+    "ConflictError",
+    "CorruptionError",
+    "InvalidRequestError",
+    "LimitExceededError",
+    "MissingExtraError",
+    "NotFoundError",
+    "OutcomeUnknownError",
+    "PermissionDeniedError",
+    "UnavailableError",
+    "UnsupportedFormatError",
+    "UnsupportedStoreError",
+    "WormError",
+]
+
+
+class WormError(Exception):
+    """Root of everything wormdb raises on purpose."""
+
+    default_fix = ""
+
+    def __init__(self, what: str, *, reason: str = "", fix: str = "", key: str | None = None) -> None:
+        """`what` failed, because of `reason`; do `fix`. `key` is the object it is about."""
+        self.what = what
+        self.reason = reason
+        self.fix = fix or self.default_fix
+        self.key = key
+        super().__init__(what)
+
+    def __str__(self) -> str:
+        text = f"{self.what}: {self.reason}" if self.reason else self.what
+        return f"{text} ({self.fix})" if self.fix else text
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exceptions with keyword arguments do not pickle by default, and Spark
+        # workers and process pools send errors home by pickle.
+        return (_rebuild, (type(self), dict(self.__dict__)))
+
+
+def _rebuild(kind: type[WormError], state: dict[str, object]) -> WormError:
+    error = kind.__new__(kind, state["what"])
+    error.__dict__.update(state)
+    return error
+
+
+class InvalidRequestError(WormError):
+    """The call cannot work as written; nothing was written. Fix the call."""
+
+
+class LimitExceededError(InvalidRequestError):
+    """A value is over a named limit of `wormdb.limits`. Make it smaller, or split it."""
+
+
+class MissingExtraError(InvalidRequestError):
+    """A feature needs an optional package. Install the extra that the message names."""
+
+
+class NotFoundError(WormError):
+    """The object, document or name does not exist."""
+
+
+class AlreadyExistsError(WormError):
+    """The object, document or name exists already; the existing one was not touched."""
+
+
+class ConflictError(WormError):
+    """Somebody else changed it first. Read it again, decide again, retry."""
+
+    default_fix = "read it again and retry"
+
+
+class PermissionDeniedError(WormError):
+    """The store refused the credentials or the right."""
+
+    default_fix = "check the credentials and the rights on this bucket; `worm doctor URL` tests each right"
+
+
+class UnavailableError(WormError):
+    """The store did not serve the request, and it had no effect. Retry later."""
+
+    default_fix = "retry later"
+
+
+class OutcomeUnknownError(WormError):
+    """The write may have happened, and may still happen. Look before retrying."""
+
+    default_fix = "read the object before retrying: the write may have landed, or may still land"
+
+
+class CorruptionError(WormError):
+    """Stored bytes are not what was written. `key` names the damaged object."""
+
+    default_fix = "restore the object from a backup, or rebuild it if it is a projection of the log"
+
+
+class UnsupportedFormatError(WormError):
+    """The object was written by a newer version of wormdb."""
+
+    default_fix = "upgrade wormdb: pip install --upgrade wormdb"
+
+
+class UnsupportedStoreError(WormError):
+    """The store does not honour what wormdb's safety rests on."""
+
+    default_fix = "use a store with conditional writes; `worm doctor URL` shows what is missing"
+
+
+class ClosedError(WormError):
+    """The object was closed, or belongs to another process since a fork."""
+
+    default_fix = "open it again"

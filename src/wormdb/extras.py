@@ -1,0 +1,50 @@
+"""Optional packages: which feature needs which extra, and a clear error without it."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from wormdb.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+__all__ = ["EXTRAS", "Extra", "is_installed", "load"]
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """One optional part of wormdb."""
+
+    name: str
+    feature: str
+    modules: tuple[str, ...]
+
+
+EXTRAS: tuple[Extra, ...] = (
+    Extra("regex", "$regex that no pattern can slow down", ("re2",)),
+    Extra("server", "the RESP server for Redis clients", ("hiredis", "uvloop")),
+    Extra("spark", "the data pipeline on Apache Spark", ("pyspark",)),
+    Extra("vector", "vector indexes", ("faiss",)),
+)
+
+
+def is_installed(extra: Extra) -> bool:
+    """Whether every module of the extra can be imported; imports nothing."""
+    return all(importlib.util.find_spec(module) is not None for module in extra.modules)
+
+
+def load(module: str) -> ModuleType:
+    """Import a module of an extra, or raise MissingExtraError naming the extra to install."""
+    extra = next(extra for extra in EXTRAS if module in extra.modules)
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"{extra.feature} needs the package {module}",
+            reason="it is not installed",
+            fix=f"pip install 'wormdb[{extra.name}]'",
+        ) from error

@@ -1,0 +1,59 @@
+"""Every bound has a name, and every name is here.
+
+Limits protect the process that reads as much as the one that writes: they are
+checked before recursion and before decompression.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
+# --- documents ---
+DOCUMENT_BYTES_MAX: Final = 16 * MIB
+"""Size of one document as stored (JSON)."""
+DOCUMENT_DEPTH_MAX: Final = 100
+"""Levels of nesting; the document itself is level 1."""
+DOCUMENT_KEYS_MAX: Final = 10_000
+"""Fields on one level."""
+FIELD_NAME_BYTES_MAX: Final = 1 * KIB
+"""UTF-8 bytes of one field name."""
+INT_MAX: Final = 2**63 - 1
+INT_MIN: Final = -(2**63)
+INDEX_KEY_BYTES_MAX: Final = 4 * KIB
+"""Encoded bytes of one index key."""
+
+# --- object keys ---
+KEY_BYTES_MAX: Final = 1024
+"""UTF-8 bytes of a whole object key below the root: S3's and R2's limit."""
+SEGMENT_BYTES_MAX: Final = 240
+"""UTF-8 bytes of one key segment: file systems allow 255, and a temporary name needs room."""
+
+# --- stored objects ---
+ENTRY_BYTES_MAX: Final = 64 * MIB
+"""A log entry, uncompressed; larger batches are staged as blocks."""
+ROOT_BYTES_MAX: Final = 16 * MIB
+"""A root, uncompressed; it is meant to stay under 1 MiB."""
+NODE_BYTES_MAX: Final = 16 * MIB
+"""A B+tree node, uncompressed."""
+SIDECAR_BYTES_MAX: Final = 64 * MIB
+"""A block's sidecar, uncompressed."""
+PAGE_BYTES_MAX: Final = 64 * MIB
+"""One page of a block, uncompressed: holds at least one document of the largest size."""
+
+# --- requests ---
+POOL_THREADS: Final = 32
+"""Requests in flight from one process."""
+LIST_PAGE_KEYS: Final = 1000
+"""Keys in one page of a listing; what S3 bills as one request."""
+DELETE_MANY_KEYS: Final = 1000
+"""Keys in one bulk delete request."""
+RANGE_GAP_BYTES_MAX: Final = 32 * KIB
+"""Ranges closer than this are read in one request: cheaper than asking twice."""
+RETRY_ATTEMPTS_MAX: Final = 5
+"""Tries of one unconditional request, the first included."""
+RETRY_DELAY_SECONDS_MAX: Final = 5.0
+REQUEST_TIMEOUT_SECONDS: Final = 30.0
+CONNECT_TIMEOUT_SECONDS: Final = 5.0

@@ -1,0 +1,1 @@
+"""Bytes by key: the store contract, the stores and their wrappers. Knows nothing of documents."""

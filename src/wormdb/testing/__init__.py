@@ -1,0 +1,1 @@
+"""Shipped test tools: contract suites, and stores that fail on purpose."""
