@@ -11,7 +11,7 @@ WORKERS ?= 2
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench lock clean java
+.PHONY: help demo test check format docs bench lock clean java
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ check: $(VENV)/.dev ## format, lint, types, layers
 format: $(VENV)/.dev ## rewrite the code in the house format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: $(VENV)/.dev ## write the generated reference pages
+	$(BIN)/python -m docs.generate
 
 bench: $(VENV)/.dev ## print ratios against stated references, taken in one run
 	@$(BIN)/python -m benchmarks $(ARGS)

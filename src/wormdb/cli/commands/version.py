@@ -1,0 +1,35 @@
+"""worm version: what is installed."""
+
+from __future__ import annotations
+
+import platform
+
+import click
+
+from wormdb.cli.output import print_json, print_table
+from wormdb.extras import EXTRAS, is_installed
+from wormdb.version import __version__
+
+__all__ = ["command"]
+
+
+@click.command("version")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")
+def command(*, as_json: bool) -> None:
+    """Show the version and which optional parts are installed."""
+    installed = {extra.name: is_installed(extra) for extra in EXTRAS}
+    if as_json:
+        print_json({"wormdb": __version__, "python": platform.python_version(), "extras": installed})
+        return
+    click.echo(f"wormdb {__version__} on Python {platform.python_version()}")
+    print_table(
+        ("extra", "installed", "for"),
+        [
+            (
+                extra.name,
+                "yes" if installed[extra.name] else f"no: pip install 'wormdb[{extra.name}]'",
+                extra.feature,
+            )
+            for extra in EXTRAS
+        ],
+    )

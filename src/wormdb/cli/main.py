@@ -1,0 +1,86 @@
+"""The command `worm`: parse, call, and turn errors into one line and an exit code.
+
+Exit codes: 0 done, 1 failed, 2 the command line or its input is wrong, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from wormdb.errors import InvalidRequestError, MissingExtraError, WormError
+from wormdb.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["main"]
+
+# Verb → one line of help. The module is imported only when its verb is used,
+# so that `worm --help` does not pay for every library below.
+VERBS = {
+    "doctor": "Test whether a bucket or folder can hold a database.",
+    "version": "Show the version and which optional parts are installed.",
+}
+
+
+class _Verbs(click.Group):
+    """A group whose commands are modules, imported on use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return sorted(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        if cmd_name not in VERBS:
+            return None
+        command = importlib.import_module(f"wormdb.cli.commands.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(VERBS.items()))
+
+
+@click.command(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True)
+@click.version_option(__version__, "-V", "--version", prog_name="worm")
+def worm() -> None:
+    """A document database whose only server is a bucket."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command line and exit the process with its code."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line; its exit code. Set WORM_DEBUG=1 to see the whole traceback."""
+    try:
+        code = worm.main(list(arguments), prog_name="worm", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help(), err=True)
+        return 2
+    except click.UsageError as error:
+        path = error.ctx.command_path if error.ctx is not None else "worm"
+        return _complain(f"{error.format_message()} (see: {path} --help)", 2)
+    except (click.Abort, KeyboardInterrupt):
+        return _complain("interrupted", 130)
+    except WormError as error:
+        if os.environ.get("WORM_DEBUG"):
+            raise
+        is_usage = isinstance(error, InvalidRequestError) and not isinstance(error, MissingExtraError)
+        return _complain(str(error), 2 if is_usage else 1)
+    except BrokenPipeError:
+        # The reader went away (`worm … | head`): nothing to say, and nobody to say it to.
+        sys.stderr.close()
+        return 1
+    return code if isinstance(code, int) else 0
+
+
+def _complain(message: str, code: int) -> int:
+    click.echo("worm: " + " ".join(message.split()), err=True)
+    return code

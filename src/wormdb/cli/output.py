@@ -1,0 +1,36 @@
+"""What commands print: tables for people, JSON for programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["print_json", "print_table"]
+
+
+def print_json(value: Any) -> None:
+    """One indented JSON document on standard output."""
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, styles: Sequence[str] = ()) -> None:
+    """A table; `styles` names a colour for each row where the terminal has colours."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for number, row in enumerate(rows):
+        style = styles[number] if number < len(styles) else ""
+        table.add_row(*(Text(cell) for cell in row), style=style)
+    console = Console()
+    # A pipe has no width: wrapping there would only hurt whoever greps.
+    Console(width=None if console.is_terminal else 200).print(table)

@@ -1,0 +1,295 @@
+"""Ask a store, by trying, whether wormdb can keep its promises on it.
+
+`examine` is what `worm doctor` prints. Each check is one function that returns a finding; an
+error of the store becomes a failed finding, so that one missing right does not hide the rest.
+Everything is written below one random folder `.worm.probe/<random>/` and deleted at the end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from typing import TYPE_CHECKING
+
+from wormdb.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    NotFoundError,
+    OutcomeUnknownError,
+    PermissionDeniedError,
+    UnavailableError,
+    WormError,
+)
+from wormdb.storage.store import Always, ByteRange, IfAbsent, IfMatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wormdb.clock import Chance, Clock
+    from wormdb.storage.pool import Pool
+    from wormdb.storage.store import Precondition, Store
+
+__all__ = ["Examination", "Finding", "Status", "examine"]
+
+RIVALS = 8
+ROUNDS = 4
+INCREMENTS = 10
+# A window of forwarding is five seconds; clocks further apart than this make authority flap.
+CLOCK_DIFFERENCE_MS_MAX = 2_000
+PLAIN_TEXT = "text/plain"
+
+
+class Status(StrEnum):
+    """How a check ended."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+    SKIP = "skip"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One check: what was asked, how it ended, what was seen, what to do."""
+
+    check: str
+    status: Status
+    detail: str
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """All findings about one store, in the order they were made."""
+
+    store: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Nothing failed; warnings do not count."""
+        return all(finding.status is not Status.FAIL for finding in self.findings)
+
+    @property
+    def verdict(self) -> str:
+        """One sentence for a person."""
+        if not self.passed:
+            failed = ", ".join(finding.check for finding in self.findings if finding.status is Status.FAIL)
+            return f"wormdb will not write here: {failed}"
+        if any(finding.status is Status.SKIP for finding in self.findings):
+            return "wormdb can read here; writing was not tried"
+        return "wormdb can read and write here"
+
+
+@dataclass(frozen=True, slots=True)
+class _Patient:
+    """What every check needs."""
+
+    store: Store
+    pool: Pool
+    clock: Clock
+    chance: Chance
+    folder: str
+
+    def key(self, name: str) -> str:
+        return f"{self.folder}{name}"
+
+    def put(self, name: str, body: bytes, precondition: Precondition) -> str:
+        return self.store.put(self.key(name), body, precondition, content_type=PLAIN_TEXT).version
+
+    def loses(self, name: str, precondition: Precondition) -> bool:
+        """Whether this write is refused, as it should be."""
+        try:
+            self.put(name, self.chance.token(16), precondition)
+        except (AlreadyExistsError, ConflictError):
+            return True
+        return False
+
+
+def examine(store: Store, *, pool: Pool, clock: Clock, chance: Chance, writing: bool = True) -> Examination:
+    """Try everything wormdb needs of `store`. About 200 small requests; without `writing` only 2.
+
+    Raises nothing of the store's own: errors are findings.
+    """
+    patient = _Patient(store, pool, clock, chance, f".worm.probe/{chance.token(8).hex()}/")
+    findings = [_run(name, check, patient) for name, check in READ_CHECKS]
+    if not writing:
+        findings += [Finding(name, Status.SKIP, "not tried: --read-only") for name, _ in WRITE_CHECKS]
+    elif all(finding.status is not Status.FAIL for finding in findings):
+        findings += [_run(name, check, patient) for name, check in WRITE_CHECKS]
+    return Examination(store.name, tuple(findings))
+
+
+def _run(name: str, check: Callable[[_Patient], Finding], patient: _Patient) -> Finding:
+    try:
+        return check(patient)
+    except WormError as error:
+        return Finding(name, Status.FAIL, f"{error.what}: {error.reason}" if error.reason else error.what, error.fix)
+
+
+def _list_right(patient: _Patient) -> Finding:
+    page = next(iter(patient.store.list(delimiter="/")), None)
+    seen = 0 if page is None else len(page.objects) + len(page.prefixes)
+    return Finding("list", Status.OK, f"{seen} names on the first page")
+
+
+def _clock_difference(patient: _Patient) -> Finding:
+    name = "clock"
+    before = patient.clock.now_ms()
+    probe = patient.store.probe(patient.key("clock"))
+    middle = (before + patient.clock.now_ms()) // 2
+    if probe.time is None:
+        return Finding(name, Status.WARN, "the store shows no time: each check of old knowledge costs one more GET")
+    difference = probe.time - middle
+    # HTTP dates count whole seconds, so less than a second apart cannot be told from equal.
+    if abs(difference) > CLOCK_DIFFERENCE_MS_MAX:
+        fix = "set this machine's clock by NTP; data is safe meanwhile, background work is slower"
+        return Finding(name, Status.WARN, f"{difference / 1000:+.1f} s from this machine's clock", fix)
+    return Finding(name, Status.OK, f"within {CLOCK_DIFFERENCE_MS_MAX // 1000} s of this machine's clock")
+
+
+def _write_right(patient: _Patient) -> Finding:
+    patient.put("written", b"first", Always())
+    return Finding("write", Status.OK, "an object was written")
+
+
+def _read_after_write(patient: _Patient) -> Finding:
+    name = "read after write"
+    for number in range(ROUNDS):
+        body = f"round {number}".encode()
+        patient.put("written", body, Always())
+        if patient.store.get(patient.key("written")).body != body:
+            return Finding(name, Status.FAIL, f"an older state was read in round {number + 1}")
+    return Finding(name, Status.OK, f"{ROUNDS} overwrites, each read back at once")
+
+
+def _list_after_write(patient: _Patient) -> Finding:
+    name = "list after write"
+    keys = {patient.key(f"listed/{number}") for number in range(RIVALS)}
+    for key in sorted(keys):
+        patient.store.put(key, b"", Always(), content_type=PLAIN_TEXT)
+    seen = {entry.key for page in patient.store.list(patient.key("listed/")) for entry in page.objects}
+    if seen != keys:
+        return Finding(name, Status.FAIL, f"{len(keys - seen)} of {len(keys)} new objects were not listed")
+    return Finding(name, Status.OK, f"{len(keys)} new objects listed at once")
+
+
+def _ranges(patient: _Patient) -> Finding:
+    name = "ranged read"
+    patient.put("range", b"0123456789", Always())
+    got = patient.store.get_range(patient.key("range"), ByteRange(3, 4))
+    if got != b"3456":
+        return Finding(name, Status.FAIL, f"asked for bytes 3 to 6, got {len(got)} other bytes")
+    return Finding(name, Status.OK, "exact bytes")
+
+
+def _create_refused(patient: _Patient) -> Finding:
+    name = "create if absent"
+    patient.put("created", b"first", IfAbsent())
+    if not patient.loses("created", IfAbsent()):
+        return Finding(name, Status.FAIL, "a second create replaced the first: If-None-Match is ignored")
+    return Finding(name, Status.OK, "a second create is refused")
+
+
+def _swap_refused(patient: _Patient) -> Finding:
+    name = "swap if unchanged"
+    first = patient.store.put(patient.key("swapped"), b"1", Always(), content_type=PLAIN_TEXT)
+    second = patient.store.put(patient.key("swapped"), b"2", IfMatch(first.version), content_type=PLAIN_TEXT)
+    if not patient.loses("swapped", IfMatch(first.version)):
+        return Finding(name, Status.FAIL, "a swap from an old version went through: If-Match is ignored")
+    if not patient.loses("never-written", IfMatch(second.version)):
+        return Finding(name, Status.FAIL, "a swap of a missing object created it")
+    return Finding(name, Status.OK, "a swap from an old version, or of nothing, is refused")
+
+
+def _create_contended(patient: _Patient) -> Finding:
+    name = "create under contention"
+    answers: Counter[str] = Counter()
+    for number in range(ROUNDS):
+        target = f"race/{number}"
+        results = list(patient.pool.map(partial(_try_create, patient), [target] * RIVALS))
+        answers.update(results)
+        if results.count("won") > 1:
+            return Finding(name, Status.FAIL, f"{results.count('won')} of {RIVALS} writers created the same object")
+        if "won" not in results and "unknown" not in results:
+            return Finding(name, Status.FAIL, f"none of {RIVALS} writers created the object")
+    detail = f"{ROUNDS} races of {RIVALS} writers, one winner each"
+    busy = answers["busy"]
+    return Finding(name, Status.OK, f"{detail}, {busy} told to retry" if busy else detail)
+
+
+def _try_create(patient: _Patient, name: str) -> str:
+    for _ in range(RIVALS):
+        try:
+            patient.put(name, patient.chance.token(16), IfAbsent())
+        except AlreadyExistsError:
+            return "lost"
+        except OutcomeUnknownError:
+            return "unknown"
+        except UnavailableError:
+            patient.clock.sleep(patient.chance.fraction() * 0.05)
+            continue
+        return "won"
+    return "busy"
+
+
+def _swap_contended(patient: _Patient) -> Finding:
+    name = "swap under contention"
+    patient.put("counter", b"0", Always())
+    writers = RIVALS // 2
+    done = sum(patient.pool.map(_increment, [patient] * writers))
+    total = int(patient.store.get(patient.key("counter")).body)
+    if total != done:
+        return Finding(name, Status.FAIL, f"{done} increments were acknowledged, the counter says {total}")
+    return Finding(name, Status.OK, f"{writers} writers, {done} increments, none lost")
+
+
+def _increment(patient: _Patient) -> int:
+    done = 0
+    # Bounded: each success of another writer costs us one try, and a slow store some more.
+    for _ in range(INCREMENTS * RIVALS * ROUNDS):
+        if done == INCREMENTS:
+            break
+        found = patient.store.get(patient.key("counter"))
+        try:
+            patient.put("counter", str(int(found.body) + 1).encode(), IfMatch(found.version))
+        except (ConflictError, UnavailableError):
+            patient.clock.sleep(patient.chance.fraction() * 0.05)
+            continue
+        done += 1
+    return done
+
+
+def _delete_right(patient: _Patient) -> Finding:
+    name = "delete"
+    keys = [entry.key for page in patient.store.list(patient.folder) for entry in page.objects]
+    try:
+        patient.store.delete_many(keys)
+        patient.store.delete(patient.key("written"))
+        patient.store.get(patient.key("written"))
+    except NotFoundError:
+        return Finding(name, Status.OK, f"{len(keys)} objects of this examination removed")
+    except PermissionDeniedError:
+        detail = f"not allowed; {len(keys)} small objects stay below {patient.folder}"
+        fix = "a writer can work without this right; whoever runs gc needs it"
+        return Finding(name, Status.WARN, detail, fix)
+    return Finding(name, Status.FAIL, "a deleted object can still be read")
+
+
+READ_CHECKS: tuple[tuple[str, Callable[[_Patient], Finding]], ...] = (
+    ("list", _list_right),
+    ("clock", _clock_difference),
+)
+WRITE_CHECKS: tuple[tuple[str, Callable[[_Patient], Finding]], ...] = (
+    ("write", _write_right),
+    ("read after write", _read_after_write),
+    ("list after write", _list_after_write),
+    ("ranged read", _ranges),
+    ("create if absent", _create_refused),
+    ("swap if unchanged", _swap_refused),
+    ("create under contention", _create_contended),
+    ("swap under contention", _swap_contended),
+    ("delete", _delete_right),
+)

@@ -1,0 +1,79 @@
+"""What users import is pinned: adding or removing a name is a decision, not an accident."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+
+import pytest
+
+import wormdb
+from wormdb import errors
+from wormdb.errors import WormError
+
+PUBLIC = [
+    "AlreadyExistsError",
+    "ClosedError",
+    "ConflictError",
+    "CorruptionError",
+    "InvalidRequestError",
+    "LimitExceededError",
+    "MissingExtraError",
+    "NotFoundError",
+    "OutcomeUnknownError",
+    "PermissionDeniedError",
+    "UnavailableError",
+    "UnsupportedFormatError",
+    "UnsupportedStoreError",
+    "WormError",
+    "__version__",
+    "open_store",
+]
+
+PARENTS = {
+    "AlreadyExistsError": "WormError",
+    "ClosedError": "WormError",
+    "ConflictError": "WormError",
+    "CorruptionError": "WormError",
+    "InvalidRequestError": "WormError",
+    "LimitExceededError": "InvalidRequestError",
+    "MissingExtraError": "InvalidRequestError",
+    "NotFoundError": "WormError",
+    "OutcomeUnknownError": "WormError",
+    "PermissionDeniedError": "WormError",
+    "UnavailableError": "WormError",
+    "UnsupportedFormatError": "WormError",
+    "UnsupportedStoreError": "WormError",
+    "WormError": "Exception",
+}
+
+
+def test_public_names() -> None:
+    assert sorted(wormdb.__all__) == PUBLIC
+    assert [name for name in PUBLIC if not hasattr(wormdb, name)] == []
+
+
+def test_error_tree() -> None:
+    assert {name: getattr(errors, name).__bases__[0].__name__ for name in errors.__all__} == PARENTS
+
+
+def test_error_tree_is_drawn_as_it_is() -> None:
+    drawn = errors.__doc__ or ""
+    assert [name for name in errors.__all__ if name not in drawn] == []
+
+
+@pytest.mark.parametrize("name", errors.__all__)
+def test_errors_say_what_why_and_fix_and_survive_pickling(name: str) -> None:
+    kind: type[WormError] = getattr(errors, name)
+    error = kind("object 'a/b'", reason="it is torn", fix="restore it", key="a/b")
+    copy = pickle.loads(pickle.dumps(error))  # noqa: TID251 - process pools send errors home this way
+    assert str(error) == str(copy) == "object 'a/b': it is torn (restore it)"
+    assert (type(copy), copy.key, copy.reason, copy.fix) == (kind, "a/b", "it is torn", "restore it")
+
+
+def test_import_is_light() -> None:
+    """The libraries that take long to import wait until they are needed."""
+    program = "import sys, wormdb; print([m for m in ('pyarrow', 'obstore', 'rich', 'bson', 'urllib3') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
