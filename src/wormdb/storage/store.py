@@ -78,10 +78,16 @@ Precondition = Always | IfAbsent | IfMatch
 
 @dataclass(frozen=True, slots=True)
 class ByteRange:
-    """Bytes `start` up to but not including `start + length`."""
+    """Bytes `start` up to but not including `start + length`; negative ones raise InvalidRequestError."""
 
     start: int
     length: int
+
+    def __post_init__(self) -> None:
+        if self.start < 0 or self.length < 0:
+            raise InvalidRequestError(
+                f"byte range start {self.start}, length {self.length}", reason="neither may be negative"
+            )
 
     @property
     def stop(self) -> int:
@@ -173,9 +179,12 @@ class Store(ABC):
     ) -> Iterator[ListPage]:
         """Objects under a folder (`prefix` is empty or ends with /), in order of key bytes.
 
-        `after` skips keys up to and including it, whether or not it exists. With a
-        delimiter only this level is listed, and folders come as `prefixes`.
-        1 LIST a page of up to 1,000; pages are not one snapshot.
+        `after` skips names up to and including it, whether or not it exists. With a
+        delimiter only this level is listed, and folders come as `prefixes`: they are
+        names ending with /, and `after` compares with them like with keys. So a listing
+        that broke off goes on after the last name seen.
+        1 LIST a page of up to 1,000; pages are not one snapshot. Errors may come when
+        the pages are taken, not when `list` is called.
         """
 
     @abstractmethod
@@ -221,7 +230,9 @@ def check_key(key: str) -> str:
 
     Keys are segments joined by /; no segment is empty, `.` or `..`, none has a control
     character or a backslash, and the lengths stay within `KEY_BYTES_MAX` and
-    `SEGMENT_BYTES_MAX`. So a key means the same in a bucket and in a folder.
+    `SEGMENT_BYTES_MAX`. So a key means the same in a bucket and in a folder. One thing
+    no key shows by itself: `a` and `a/b` cannot both be objects in a folder, so do not
+    rely on it anywhere.
     """
     if not key:
         raise InvalidRequestError(f"object key {key!r}", reason="it is empty")
