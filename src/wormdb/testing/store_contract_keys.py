@@ -86,7 +86,9 @@ class KeyContract:
         written = store.put(key, b"write id 1", IfAbsent())
         assert other_handle.get(key).key == key
         assert other_handle.get_range(key, ByteRange(6, 2)) == b"id"
-        assert other_handle.probe(key).found == other_handle.get(key)
+        probed = other_handle.probe(key).found
+        assert probed is not None
+        assert (probed.key, probed.body, probed.version) == (key, b"write id 1", written.version)
         assert other_handle.head(key).key == key
         assert [info.key for page in other_handle.list() for info in page.objects] == [key]
         store.put(key, b"write id 2", IfMatch(written.version))
