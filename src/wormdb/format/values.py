@@ -12,7 +12,6 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal, DecimalException
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 from uuid import UUID
 
@@ -124,14 +123,15 @@ class _Copier:
         self._enter(count, level, place)
         if count > DOCUMENT_KEYS_MAX:
             _exceed(f"{count} fields on one level", f"DOCUMENT_KEYS_MAX is {DOCUMENT_KEYS_MAX}", place, "use an array")
-        document: Document = {}
-        for key, value in mapping.items():
-            name = _field_name(key, place)
+        document = dict(zip(_field_names(mapping, place), mapping.values(), strict=True))
+        for name, value in document.items():
             kind = type(value)
-            if kind in _KEPT or (kind is str and value.isascii()):
-                document[name] = value
-            else:
-                document[name] = self.copy(value, level, (place, name))
+            if kind is str:
+                if value.isascii():
+                    continue
+            elif kind in _KEPT:
+                continue
+            document[name] = self.copy(value, level, (place, name))
         return document
 
     def sequence(self, values: Iterable[Any], level: int, place: _Place) -> list[Any]:
@@ -139,8 +139,12 @@ class _Copier:
         self._enter(len(values), level, place)
         for position, value in enumerate(values):
             kind = type(value)
-            if not (kind in _KEPT or (kind is str and value.isascii())):
-                values[position] = self.copy(value, level, (place, position))
+            if kind is str:
+                if value.isascii():
+                    continue
+            elif kind in _KEPT:
+                continue
+            values[position] = self.copy(value, level, (place, position))
         return values
 
     def _enter(self, count: int, level: int, place: _Place) -> None:
@@ -154,46 +158,52 @@ class _Copier:
 _KEPT: Final = frozenset({type(None), bool, float, ObjectId, Timestamp, MinKey, MaxKey})
 
 
+_NAMES: Final[dict[str, str]] = {}
+_NAMES_MAX: Final = 4096
+# Names that were found good, as plain str. Documents of a collection share their names, so most are
+# checked by one look-up, and all documents share one copy of each name.
+
+
+def _field_names(mapping: Mapping[Any, Any], place: _Place) -> list[str]:
+    try:
+        return [_NAMES[name] for name in mapping]
+    except KeyError:
+        names = [_field_name(name, place) for name in mapping]
+    if len(_NAMES) + len(names) > _NAMES_MAX:
+        _NAMES.clear()
+    _NAMES.update(zip(names, names, strict=True) if len(names) <= _NAMES_MAX else ())
+    return names
+
+
 def _field_name(key: Any, place: _Place) -> str:
     if not isinstance(key, str):
         _refuse(key, place, reason="a field name is a string", fix="use text for the name")
-    name = key if type(key) is str else str.__str__(key)
-    fault = _name_fault(name) if len(name) <= FIELD_NAME_BYTES_MAX else _TOO_LONG
-    if fault is _TOO_LONG:
-        _exceed(f"field name {_short(name)} is too long", _TOO_LONG, place, "use a shorter name")
-    if fault:
-        _refuse(name, place, reason=fault, fix="rename the field")
+    name = str.__str__(key)
+    if len(name) > FIELD_NAME_BYTES_MAX or len(_text(name, place).encode()) > FIELD_NAME_BYTES_MAX:
+        reason = f"FIELD_NAME_BYTES_MAX is {FIELD_NAME_BYTES_MAX}"
+        _exceed(f"field name {_short(name)} is too long", reason, place, "use a shorter name")
+    fault = next((why for found, why in _NAME_FAULTS if found(name)), None)
+    if fault is not None:
+        _refuse(name, place, reason=f"a field name {fault}", fix="rename the field")
     return name
 
 
-_TOO_LONG: Final = f"FIELD_NAME_BYTES_MAX is {FIELD_NAME_BYTES_MAX}"
-
-
-@lru_cache(maxsize=4096)
-def _name_fault(name: str) -> str:
-    """Why `name` cannot be a field, or the empty string. Every stored field can be named by a path."""
-    if not name:
-        return "a field name is not empty, or no dotted path could reach it"
-    if name.startswith("$"):
-        return "a field name does not start with $, which marks operators and extended JSON"
-    if "\0" in name:
-        return "a field name holds no NUL"
-    if "." in name:
-        return "a field name holds no dot, or no dotted path could reach it"
-    try:
-        return _TOO_LONG if len(name.encode()) > FIELD_NAME_BYTES_MAX else ""
-    except UnicodeEncodeError:
-        return "it holds half of a surrogate pair, which is no character"
+_NAME_FAULTS: Final[tuple[tuple[Callable[[str], bool], str], ...]] = (
+    (lambda name: not name, "is not empty, or no dotted path could reach it"),
+    (lambda name: name.startswith("$"), "does not start with $, which marks operators and extended JSON"),
+    (lambda name: "\0" in name, "holds no NUL"),
+    (lambda name: "." in name, "holds no dot, or no dotted path could reach it"),
+)
 
 
 def _convert_subclass(value: Any, place: _Place) -> Any:
     for kinds, reason, fix in _REFUSED:
         if isinstance(value, kinds):
             _refuse(value, place, reason=reason, fix=fix)
-    for kind, convert in _CONVERT.items():
-        if isinstance(value, kind):
-            return convert(value, place)
-    _refuse(value, place, reason="BSON has no such type", fix="convert it to a type of BSON first")
+    convert = next((convert for kind, convert in _CONVERT.items() if isinstance(value, kind)), None)
+    if convert is None:
+        _refuse(value, place, reason="BSON has no such type", fix="convert it to a type of BSON first")
+    return convert(value, place)
 
 
 def _integer(value: int, place: _Place) -> int:
