@@ -1,0 +1,107 @@
+"""What the root knows of each block, and pages of such entries when the root would grow too large."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+from wormdb.format.damage import corrupt
+from wormdb.format.frame import FrameKind, decode_frame, encode_frame
+from wormdb.format.message import Count, Digest, Name, decode_message, encode_message
+from wormdb.limits import ROOT_BYTES_MAX
+
+__all__ = [
+    "BlockEntry",
+    "BlockPage",
+    "BlockPageRef",
+    "ColumnStats",
+    "SidecarRef",
+    "decode_block_page",
+    "encode_block_page",
+]
+
+_VERSION: Final = 1
+
+
+class ColumnStats(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One column of one block, for leaving the block out of a query.
+
+    `low` and `high` bound the encoded keys (`wormdb.format.key`) of the `values` that the column
+    itself holds; long ones are shortened outwards, so they are bounds and not always values. Rows
+    counted by `others` are described by no bound: with any of them the block cannot be left out.
+    """
+
+    path: Name = msgspec.field(name="p")
+    type: Name = msgspec.field(name="t")
+    values: Count = msgspec.field(name="v", default=0)
+    nulls: Count = msgspec.field(name="n", default=0)
+    missing: Count = msgspec.field(name="m", default=0)
+    others: Count = msgspec.field(name="o", default=0)
+    low: bytes | None = msgspec.field(name="l", default=None)
+    high: bytes | None = msgspec.field(name="h", default=None)
+
+
+class SidecarRef(msgspec.Struct, frozen=True, kw_only=True):
+    """A block's sidecar: its first `map_bytes` are the page map, the rest is the filter."""
+
+    name: Name = msgspec.field(name="n")
+    sha256: Digest = msgspec.field(name="h")
+    length: Count = msgspec.field(name="b")
+    map_bytes: Count = msgspec.field(name="m")
+
+
+class BlockEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One immutable block: a base block holds the only version of its ids, a delta hides older blocks'."""
+
+    name: Name = msgspec.field(name="n")
+    kind: Literal["base", "delta"] = msgspec.field(name="k")
+    level: Count = msgspec.field(name="l", default=0)
+    key_first: bytes = msgspec.field(name="f")
+    key_last: bytes = msgspec.field(name="t")
+    rows: Count = msgspec.field(name="r")
+    deleted: Count = msgspec.field(name="d", default=0)
+    rev_first: Count = msgspec.field(name="u")
+    rev_last: Count = msgspec.field(name="v")
+    length: Count = msgspec.field(name="b")
+    sha256: Digest = msgspec.field(name="h")
+    sidecar: SidecarRef = msgspec.field(name="s")
+    columns: tuple[ColumnStats, ...] = msgspec.field(name="c", default=())
+
+
+class BlockPageRef(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of block entries, named by the root: enough to know whether it must be read."""
+
+    name: Name = msgspec.field(name="n")
+    sha256: Digest = msgspec.field(name="h")
+    length: Count = msgspec.field(name="b")
+    blocks: Count = msgspec.field(name="c")
+    rows: Count = msgspec.field(name="r")
+    key_first: bytes = msgspec.field(name="f")
+    key_last: bytes = msgspec.field(name="t")
+
+
+class BlockPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some of the blocks of a collection, in the order of their first keys."""
+
+    blocks: tuple[BlockEntry, ...] = msgspec.field(name="b")
+
+
+_DECODER: Final = msgspec.msgpack.Decoder(BlockPage)
+
+
+def encode_block_page(page: BlockPage, *, identity: str) -> bytes:
+    """The bytes of a page of the block list. No requests; raises LimitExceededError."""
+    payload = encode_message(page, what="a page of the block list", bytes_max=ROOT_BYTES_MAX, fix="use smaller pages")
+    return encode_frame(FrameKind.BLOCK_LIST, version=_VERSION, identity=identity, payload=payload)
+
+
+def decode_block_page(data: bytes, *, name: str, identity: str) -> BlockPage:
+    """The page stored as object `name`. No requests; raises CorruptionError, UnsupportedFormatError."""
+    frame = decode_frame(
+        data, FrameKind.BLOCK_LIST, name=name, identity=identity, version_max=_VERSION, bytes_max=ROOT_BYTES_MAX
+    )
+    page = decode_message(_DECODER, frame.payload, name=name)
+    if any(block.key_first > block.key_last for block in page.blocks):
+        corrupt(name, "a block ends before it begins")
+    return page

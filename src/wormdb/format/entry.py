@@ -1,0 +1,136 @@
+"""The log entry: one object, one commit.
+
+An entry holds whole batches of changes, each change with the document before and after it, and
+events. It names the log (`collection`, an incarnation) and the slot (`number`) it belongs to, and
+the hash of the entry before it, so that no entry can be moved, edited or left out unnoticed.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from wormdb.errors import CorruptionError, UnsupportedFormatError
+from wormdb.format.damage import corrupt
+from wormdb.format.event import EVENT_KINDS, Event
+from wormdb.format.frame import FrameKind, decode_frame, encode_frame
+from wormdb.format.message import Count, Digest, Id, decode_message, encode_message
+from wormdb.limits import ENTRY_BYTES_MAX
+
+__all__ = ["Batch", "Change", "Entry", "decode_entry", "encode_entry", "entry_hash"]
+
+_VERSION: Final = 1
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One document before and after: no `before` is an insert, no `after` a delete."""
+
+    id: bytes = msgspec.field(name="i")
+    """The document's id as extended JSON."""
+    seq: Annotated[int, Meta(ge=1, le=2**63 - 1)] = msgspec.field(name="s")
+    """Counts the changes of this document, gapless, over delete and re-create."""
+    before: bytes | None = msgspec.field(name="b", default=None)
+    after: bytes | None = msgspec.field(name="a", default=None)
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one caller wrote at once; it has landed if its `id` is in the entry found."""
+
+    id: Id = msgspec.field(name="i")
+    actor: str | None = msgspec.field(name="a", default=None)
+    meta: bytes | None = msgspec.field(name="m", default=None)
+    """The caller's metadata as extended JSON."""
+    changes: tuple[Change, ...] = msgspec.field(name="c", default=())
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One slot of a collection's log."""
+
+    number: Annotated[int, Meta(ge=1, le=2**63 - 1)] = msgspec.field(name="n")
+    write_id: Id = msgspec.field(name="w")
+    misc: Count = msgspec.field(name="t")
+    node: Annotated[int, Meta(ge=0, le=255)] = msgspec.field(name="o")
+    previous: Digest = msgspec.field(name="p")
+    """`entry_hash` of slot number - 1; zeros for the first."""
+    batches: tuple[Batch, ...] = msgspec.field(name="b", default=())
+    events: tuple[Event, ...] = msgspec.field(name="e", default=())
+
+
+class _Tagged(msgspec.Struct):
+    kind: str = msgspec.field(name="k", default="")
+
+
+class _Tags(msgspec.Struct):
+    events: tuple[_Tagged, ...] = msgspec.field(name="e", default=())
+
+
+_DECODER: Final = msgspec.msgpack.Decoder(Entry)
+_TAGS_DECODER: Final = msgspec.msgpack.Decoder(_Tags)
+
+
+def encode_entry(entry: Entry, *, collection: str) -> bytes:
+    """The bytes of slot `entry.number` of log `collection`; equal entries give equal bytes.
+
+    Raises LimitExceededError above ENTRY_BYTES_MAX. No requests.
+    """
+    assert entry.number > 0, entry.number
+    assert entry.batches or entry.events, "an entry that settles a slot holds the event Nothing"
+    assert all(change.before is not None or change.after is not None for change in _changes(entry)), "an empty change"
+    payload = encode_message(
+        entry, what=f"log entry {entry.number}", bytes_max=ENTRY_BYTES_MAX, fix="stage larger batches as blocks"
+    )
+    return encode_frame(
+        FrameKind.ENTRY, version=_VERSION, identity=_identity(collection, entry.number), payload=payload
+    )
+
+
+def decode_entry(data: bytes, *, name: str, number: int, collection: str) -> Entry:
+    """The entry stored as object `name`, which must be slot `number` of log `collection`. No requests.
+
+    Raises CorruptionError, and UnsupportedFormatError for a newer version or an unknown kind of event.
+    """
+    frame = decode_frame(
+        data,
+        FrameKind.ENTRY,
+        name=name,
+        identity=_identity(collection, number),
+        version_max=_VERSION,
+        bytes_max=ENTRY_BYTES_MAX,
+    )
+    try:
+        entry = decode_message(_DECODER, frame.payload, name=name)
+    except CorruptionError:
+        _refuse_unknown_events(frame.payload, name)
+        raise
+    if entry.number != number:
+        corrupt(name, f"it should be slot {number} and says {entry.number}")
+    if not entry.batches and not entry.events:
+        corrupt(name, "it holds neither a batch nor an event")
+    if not all(change.before is not None or change.after is not None for change in _changes(entry)):
+        corrupt(name, "a change has neither a before nor an after")
+    return entry
+
+
+def entry_hash(data: bytes) -> bytes:
+    """What the next entry carries as `previous`: the SHA-256 of this entry's stored bytes."""
+    return sha256(data).digest()
+
+
+def _changes(entry: Entry) -> list[Change]:
+    return [change for batch in entry.batches for change in batch.changes]
+
+
+def _identity(collection: str, number: int) -> str:
+    return f"{collection}/{number}"
+
+
+def _refuse_unknown_events(payload: bytes, name: str) -> None:
+    tags = decode_message(_TAGS_DECODER, payload, name=name)
+    unknown = sorted({tag.kind for tag in tags.events} - EVENT_KINDS - {""})
+    if unknown:
+        raise UnsupportedFormatError(
+            f"{name} cannot be read", reason=f"it holds events of unknown kind: {', '.join(unknown)}", key=name
+        )

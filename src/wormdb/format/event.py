@@ -1,0 +1,170 @@
+"""Events of the log: changes of definition, and the life of jobs.
+
+An event is a tagged message, so that later releases can add kinds. A reader that meets a kind it
+does not know cannot know what the collection is from there on, so it must stop: `wormdb.format.entry`
+raises UnsupportedFormatError and never leaves one out.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from wormdb.format.blocklist import BlockEntry
+from wormdb.format.message import Count, Digest, Id, Name
+
+__all__ = [
+    "EVENT_KINDS",
+    "BlobCondemned",
+    "Closed",
+    "Event",
+    "FilesSwitched",
+    "IndexBuilding",
+    "IndexCreated",
+    "IndexDropped",
+    "IndexFailed",
+    "IndexReady",
+    "JobAborted",
+    "JobAttached",
+    "JobExpired",
+    "JobOpened",
+    "ModeChanged",
+    "Nothing",
+    "SchemaChanged",
+    "ShardsChanged",
+]
+
+
+class _Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="k"):
+    """What all events share: the tag that names their kind."""
+
+
+class SchemaChanged(_Event, frozen=True, tag="schema"):
+    """The model, in whole, as JSON."""
+
+    definition: bytes = msgspec.field(name="d")
+
+
+class ModeChanged(_Event, frozen=True, tag="mode"):
+    """Who may write from here on."""
+
+    mode: Name = msgspec.field(name="m")
+
+
+class IndexCreated(_Event, frozen=True, tag="index.create"):
+    """An index is wanted, and waits for its first build."""
+
+    name: Name = msgspec.field(name="n")
+    definition: bytes = msgspec.field(name="d")
+
+
+class IndexBuilding(_Event, frozen=True, tag="index.build"):
+    """A build of the index began from the state through log number `through`."""
+
+    name: Name = msgspec.field(name="n")
+    through: Count = msgspec.field(name="t")
+
+
+class IndexReady(_Event, frozen=True, tag="index.ready"):
+    """The index answers queries and, if unique, refuses duplicates from here on."""
+
+    name: Name = msgspec.field(name="n")
+
+
+class IndexFailed(_Event, frozen=True, tag="index.fail"):
+    """The index could not be built."""
+
+    name: Name = msgspec.field(name="n")
+    reason: str = msgspec.field(name="r")
+
+
+class IndexDropped(_Event, frozen=True, tag="index.drop"):
+    """The index is gone."""
+
+    name: Name = msgspec.field(name="n")
+
+
+class FilesSwitched(_Event, frozen=True, tag="files"):
+    """Readable files are kept from here on, or no longer."""
+
+    enabled: bool = msgspec.field(name="e")
+
+
+class ShardsChanged(_Event, frozen=True, tag="shards"):
+    """How many shards the collection has from here on."""
+
+    count: Count = msgspec.field(name="c")
+
+
+class Closed(_Event, frozen=True, tag="closed"):
+    """The log ends here; `follows` names the collections that go on, none after a drop."""
+
+    reason: Name = msgspec.field(name="r")
+    follows: tuple[Name, ...] = msgspec.field(name="f", default=())
+
+
+class JobOpened(_Event, frozen=True, tag="job.open"):
+    """A bulk job began on the state through log number `base`; it may write objects under its name."""
+
+    job: Id = msgspec.field(name="j")
+    kind: Name = msgspec.field(name="t")
+    base: Count = msgspec.field(name="b")
+
+
+class JobAttached(_Event, frozen=True, tag="job.attach"):
+    """The job's blocks belong to the collection from here on."""
+
+    job: Id = msgspec.field(name="j")
+    blocks: tuple[BlockEntry, ...] = msgspec.field(name="b", default=())
+    result: bytes | None = msgspec.field(name="r", default=None)
+
+
+class JobAborted(_Event, frozen=True, tag="job.abort"):
+    """The job was given up; its objects may be removed."""
+
+    job: Id = msgspec.field(name="j")
+    reason: str = msgspec.field(name="r", default="")
+
+
+class JobExpired(_Event, frozen=True, tag="job.expire"):
+    """Nobody heard of the job for too long; its objects may be removed."""
+
+    job: Id = msgspec.field(name="j")
+
+
+class BlobCondemned(_Event, frozen=True, tag="blob.condemn"):
+    """The blob's key is never written again: the same content gets suffix `suffix` + 1 next time."""
+
+    sha256: Digest = msgspec.field(name="h")
+    suffix: Count = msgspec.field(name="s", default=0)
+
+
+class Nothing(_Event, frozen=True, tag="nothing"):
+    """Fills a slot so that `write_id`, which may have aimed at it, can no longer land there."""
+
+    write_id: Id | None = msgspec.field(name="w", default=None)
+
+
+Event = (
+    SchemaChanged
+    | ModeChanged
+    | IndexCreated
+    | IndexBuilding
+    | IndexReady
+    | IndexFailed
+    | IndexDropped
+    | FilesSwitched
+    | ShardsChanged
+    | Closed
+    | JobOpened
+    | JobAttached
+    | JobAborted
+    | JobExpired
+    | BlobCondemned
+    | Nothing
+)
+"""Every kind of event that this release knows."""
+
+EVENT_KINDS: frozenset[str] = frozenset(
+    str(kind.__struct_config__.tag) for kind in _Event.__subclasses__() if kind.__struct_config__.tag is not None
+)
+"""Their stored names."""

@@ -1,0 +1,172 @@
+"""Block 0: the small root that names every object of a collection, swapped as one.
+
+A root is a value. A new state is a new root built with `msgspec.structs.replace`, with the next
+`revision` and a `write_id` of its own, so that no two roots ever have equal bytes.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from wormdb.format.blocklist import BlockEntry, BlockPageRef, SidecarRef
+from wormdb.format.damage import corrupt
+from wormdb.format.event import Closed
+from wormdb.format.frame import FrameKind, decode_frame, encode_frame
+from wormdb.format.message import Count, Digest, Id, Name, decode_message, encode_message
+from wormdb.limits import ROOT_BYTES_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "Condemned",
+    "HistoryRun",
+    "IndexRoot",
+    "IndexState",
+    "JobOutcome",
+    "ObjectRef",
+    "Retired",
+    "Root",
+    "decode_root",
+    "encode_root",
+]
+
+_VERSION: Final = 1
+
+IndexState = Literal["waiting", "building", "ready", "failed", "dropped"]
+
+
+class ObjectRef(msgspec.Struct, frozen=True, kw_only=True):
+    """An immutable object by name, with what its bytes must be."""
+
+    name: Name = msgspec.field(name="n")
+    sha256: Digest = msgspec.field(name="h")
+    length: Count = msgspec.field(name="b")
+
+
+class IndexRoot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One index: its definition, its life, and the top of its tree."""
+
+    name: Name = msgspec.field(name="n")
+    definition: bytes = msgspec.field(name="d")
+    state: IndexState = msgspec.field(name="s")
+    applied: Count = msgspec.field(name="a", default=0)
+    node: ObjectRef | None = msgspec.field(name="r", default=None)
+    height: Count = msgspec.field(name="t", default=0)
+    entries: Count = msgspec.field(name="e", default=0)
+    membership: ObjectRef | None = msgspec.field(name="f", default=None)
+    statistics: bytes | None = msgspec.field(name="q", default=None)
+    reason: str | None = msgspec.field(name="w", default=None)
+
+
+class HistoryRun(msgspec.Struct, frozen=True, kw_only=True):
+    """Changes from log number `first` to `last`, in one immutable object."""
+
+    name: Name = msgspec.field(name="n")
+    first: Count = msgspec.field(name="f")
+    last: Count = msgspec.field(name="t")
+    rows: Count = msgspec.field(name="r")
+    length: Count = msgspec.field(name="b")
+    sha256: Digest = msgspec.field(name="h")
+    sidecar: SidecarRef = msgspec.field(name="s")
+
+
+class JobOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a bulk job, and by which entry."""
+
+    job: Id = msgspec.field(name="j")
+    state: Literal["open", "attached", "aborted", "expired"] = msgspec.field(name="s")
+    number: Count = msgspec.field(name="n")
+
+
+class Retired(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An object no longer named since root `revision`; `at` is store time, set by a later root."""
+
+    name: Name = msgspec.field(name="n")
+    revision: Count = msgspec.field(name="r")
+    at: Count | None = msgspec.field(name="a", default=None)
+
+
+class Condemned(msgspec.Struct, frozen=True, kw_only=True):
+    """A blob whose key is never written again."""
+
+    sha256: Digest = msgspec.field(name="h")
+    suffix: Count = msgspec.field(name="s")
+
+
+class Root(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The whole state of one log's projection through log number `applied`."""
+
+    path: Name = msgspec.field(name="p")
+    """Where the collection lies in the database: a root copied elsewhere is noticed."""
+    collection: Id = msgspec.field(name="c")
+    """The incarnation: a re-created collection has another."""
+    revision: Count = msgspec.field(name="v")
+    write_id: Id = msgspec.field(name="w")
+    misc: Count = msgspec.field(name="t")
+    applied: Count = msgspec.field(name="a", default=0)
+    hash_applied: Digest = msgspec.field(name="ah")
+    trimmed: Count = msgspec.field(name="z", default=0)
+    hash_trimmed: Digest = msgspec.field(name="zh")
+    definition: bytes = msgspec.field(name="d")
+    rows: Count = msgspec.field(name="r", default=0)
+    blocks: tuple[BlockEntry, ...] = msgspec.field(name="b", default=())
+    block_pages: tuple[BlockPageRef, ...] = msgspec.field(name="bp", default=())
+    indexes: tuple[IndexRoot, ...] = msgspec.field(name="i", default=())
+    history: tuple[HistoryRun, ...] = msgspec.field(name="h", default=())
+    jobs: tuple[JobOutcome, ...] = msgspec.field(name="j", default=())
+    retired: tuple[Retired, ...] = msgspec.field(name="x", default=())
+    condemned: tuple[Condemned, ...] = msgspec.field(name="k", default=())
+    sample: bytes | None = msgspec.field(name="s", default=None)
+    statistics: bytes | None = msgspec.field(name="q", default=None)
+    closed: Closed | None = msgspec.field(name="y", default=None)
+
+    def index(self, name: str) -> IndexRoot | None:
+        """The index of that name, or None."""
+        return next((index for index in self.indexes if index.name == name), None)
+
+
+_DECODER: Final = msgspec.msgpack.Decoder(Root)
+
+
+def encode_root(root: Root) -> bytes:
+    """The bytes of block 0; equal roots give equal bytes. No requests; raises LimitExceededError."""
+    fault = _fault(root)
+    assert fault is None, fault
+    payload = encode_message(
+        root, what=f"the root of {root.path}", bytes_max=ROOT_BYTES_MAX, fix="move its block list to pages"
+    )
+    return encode_frame(FrameKind.ROOT, version=_VERSION, identity=root.path, payload=payload)
+
+
+def decode_root(data: bytes, *, name: str, path: str, collection: str | None = None) -> Root:
+    """The root stored as object `name`, which must belong to the collection at `path`. No requests.
+
+    With `collection` it must also be that incarnation. Raises CorruptionError, UnsupportedFormatError.
+    """
+    frame = decode_frame(data, FrameKind.ROOT, name=name, identity=path, version_max=_VERSION, bytes_max=ROOT_BYTES_MAX)
+    root = decode_message(_DECODER, frame.payload, name=name)
+    if collection is not None and root.collection != collection:
+        corrupt(name, f"it belongs to incarnation {root.collection}, not {collection}")
+    if root.path != path:
+        corrupt(name, f"it should be the root of {path!r} and says {root.path!r}")
+    if fault := _fault(root):
+        corrupt(name, fault)
+    return root
+
+
+def _fault(root: Root) -> str | None:
+    if root.trimmed > root.applied:
+        return f"entries are trimmed to {root.trimmed} but applied only to {root.applied}"
+    if any(block.key_first > block.key_last for block in root.blocks):
+        return "a block ends before it begins"
+    if not _ascending([index.name for index in root.indexes]):
+        return "its indexes are not in order of their names"
+    return None
+
+
+def _ascending(names: Sequence[str]) -> bool:
+    return all(one < next_one for one, next_one in pairwise(names))
