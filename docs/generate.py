@@ -34,8 +34,8 @@ def errors_page() -> str:
     head, _, rest = inspect.cleandoc(errors.__doc__ or "").partition("\n\n")
     tree, _, facts = rest.partition("\n\n")
     lines = ["# Errors", NOTE, head, "", "```text", tree, "```", "", facts, "", "| error | meaning |", "| --- | --- |"]
-    for name in errors.__all__:
-        lines.append(f"| `{name}` | {first_paragraph(getattr(errors, name))} |")
+    kinds = [getattr(errors, name) for name in errors.__all__ if issubclass(getattr(errors, name), errors.WormError)]
+    lines += [f"| `{kind.__name__}` | {first_paragraph(kind)} |" for kind in kinds]
     return "\n".join(lines) + "\n"
 
 

@@ -3,7 +3,10 @@
 WormError
 ├── InvalidRequestError       fix the call; nothing was written
 │   ├── LimitExceededError    make the value smaller, or split it
-│   └── MissingExtraError     install the named extra
+│   ├── MissingExtraError     install the named extra
+│   ├── SchemaError           correct the schema; `problems` lists every mistake
+│   ├── SchemaMismatchError   the database has another definition: apply yours, or use its own
+│   └── ValidationError       correct the document; `problems` lists every field
 ├── NotFoundError             the thing does not exist
 ├── AlreadyExistsError        the thing exists already
 ├── ConflictError             read again, decide again, retry
@@ -22,6 +25,12 @@ Messages and fields never hold secrets: stores pass key names, not URLs with sig
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 __all__ = [
     "AlreadyExistsError",
     "ClosedError",
@@ -33,11 +42,29 @@ __all__ = [
     "NotFoundError",
     "OutcomeUnknownError",
     "PermissionDeniedError",
+    "Problem",
+    "SchemaError",
+    "SchemaMismatchError",
     "UnavailableError",
     "UnsupportedFormatError",
     "UnsupportedStoreError",
+    "ValidationError",
     "WormError",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake of several: where it is, why it is one, and what to do about it."""
+
+    path: str
+    reason: str
+    fix: str = ""
+    severity: Literal["error", "warning"] = "error"
+
+    def __str__(self) -> str:
+        text = f"{self.path}: {self.reason}" if self.path else self.reason
+        return f"{text} ({self.fix})" if self.fix else text
 
 
 class WormError(Exception):
@@ -70,7 +97,28 @@ def _rebuild(kind: type[WormError], state: dict[str, object]) -> WormError:
 
 
 class InvalidRequestError(WormError):
-    """The call cannot work as written; nothing was written. Fix the call."""
+    """The call cannot work as written; nothing was written. Fix the call.
+
+    `problems` holds every mistake where there can be several; the message shows the first.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        reason: str = "",
+        fix: str = "",
+        key: str | None = None,
+        problems: Iterable[Problem] = (),
+    ) -> None:
+        """As WormError; without a `reason` the first of `problems` is the reason and the fix."""
+        self.problems = tuple(problems)
+        if self.problems and not reason:
+            first, more = self.problems[0], len(self.problems) - 1
+            reason = f"{first.path}: {first.reason}" if first.path else first.reason
+            reason += f", and {more} more problem{'s' if more > 1 else ''}" if more else ""
+            fix = fix or first.fix
+        super().__init__(what, reason=reason, fix=fix, key=key)
 
 
 class LimitExceededError(InvalidRequestError):
@@ -79,6 +127,20 @@ class LimitExceededError(InvalidRequestError):
 
 class MissingExtraError(InvalidRequestError):
     """A feature needs an optional package. Install the extra that the message names."""
+
+
+class SchemaError(InvalidRequestError):
+    """A schema has mistakes. Correct them; `worm lint` shows them all."""
+
+
+class SchemaMismatchError(InvalidRequestError):
+    """The database has another definition of this model; `problems` lists the differences."""
+
+    default_fix = "run `worm schema apply`, or connect without a schema to use the stored one"
+
+
+class ValidationError(InvalidRequestError):
+    """A document does not fit its model; `problems` lists every field. Correct the document."""
 
 
 class NotFoundError(WormError):
