@@ -1,12 +1,12 @@
 """Values as relaxed extended JSON, version 2: bytes in and out, exactly.
 
-Plain documents take msgspec's fast path both ways. Two facts make that safe:
+Plain documents take msgspec's fast path both ways, and no line of Python looks at their values:
 
-- msgspec writes dates, bytes and numbers that are not finite in forms of its own, and offers the
-  other types to a hook. So one flat pass over the values looks for these three before the bytes
-  are used.
-- Every extended form starts with a key `"$…"`. Bytes without a `$` hold none, and neither too many
-  brackets nor nineteen digits in a row means neither too deep a nest nor an integer over 64 bits.
+- msgspec writes dates, bytes and numbers that are not finite in forms of its own. So it first checks
+  that the value has JSON's own types only; otherwise the forms of `wormdb.format.wrappers` are
+  put in.
+- Reading into the same type refuses integers over 64 bits and nests that are too deep, and every
+  extended form has a key that starts with `$`, which is searched for in the bytes.
 
 Where a key occurs twice in one object, the last one wins, as JSON readers do.
 """
@@ -16,7 +16,9 @@ from __future__ import annotations
 import re
 from datetime import datetime
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final
+from sys import float_info
+from types import GenericAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
@@ -32,6 +34,23 @@ if TYPE_CHECKING:
 __all__ = ["decode", "decode_document", "encode", "encode_document", "parse"]
 
 
+def _plain_type(levels: int) -> Any:
+    """The values that JSON has itself, down to some levels, as a type for msgspec to check."""
+    integer = Annotated[int, msgspec.Meta(ge=INT_MIN, le=INT_MAX)]
+    finite = Annotated[float, msgspec.Meta(ge=-float_info.max, le=float_info.max)]
+    scalar: Any = None | bool | str | integer | finite
+    plain = scalar
+    for _ in range(levels):
+        plain = scalar | GenericAlias(list, (plain,)) | GenericAlias(dict, (str, plain))
+    return plain
+
+
+# The type doubles in size with every level; few documents are deeper, and those take the slow path.
+_Plain: Final = _plain_type(5)
+# msgspec keeps what it works out about a Struct, so the type is wrapped in one to be checked against.
+_Box: Final = msgspec.defstruct("_Box", [("value", _Plain)], array_like=True)
+
+
 # --- writing ---
 
 
@@ -42,8 +61,9 @@ def encode(value: Any) -> bytes:
     end. No requests.
     """
     try:
-        data = _encoder.encode(value)
-        return _encoder.encode(_wrapped(value)) if _needs_wrapping(value) else data
+        if not _is_plain(value):
+            value = _wrapped(value)
+        return _encoder.encode(value)
     except RecursionError as error:
         raise _too_deep() from error
 
@@ -71,40 +91,49 @@ def _write_other(value: Any) -> dict[str, Any]:
 
 
 _encoder: Final = msgspec.json.Encoder(enc_hook=_write_other)
-_NATIVE: Final = frozenset({str, int, bool, type(None)})
-_OWN_FORM: Final = frozenset({datetime, bytes})
 
 
-def _needs_wrapping(value: Any) -> bool:
-    """Whether msgspec wrote something in `value` differently from extended JSON."""
-    containers: list[Iterable[Any]] = [(value,)]
-    for values in containers:
-        for item in values:
-            kind = type(item)
-            if kind in _NATIVE:
-                continue
-            if kind is float:
-                if not isfinite(item):
-                    return True
-            elif kind is dict:
-                containers.append(item.values())
-            elif kind is list:
-                containers.append(item)
-            elif kind in _OWN_FORM:
-                return True
-    return False
+def _is_plain(value: Any) -> bool:
+    try:
+        msgspec.convert((value,), _Box)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def _wrapped(value: Any) -> Any:
-    kind = type(value)
-    if kind is dict:
-        return {name: _wrapped(item) for name, item in value.items()}
-    if kind is list:
-        return [_wrapped(item) for item in value]
-    if kind is float:
-        return value if isfinite(value) else write_double(value)
-    write = WRITERS.get(kind)
-    return value if write is None else write(value)
+    """`value` with extended forms where msgspec would write its own; `value` itself if there are none."""
+    wrap = _WRAP.get(type(value))
+    return value if wrap is None else wrap(value)
+
+
+def _wrapped_dict(document: Document) -> Document:
+    result = document
+    for name, value in document.items():
+        if (wrap := _WRAP.get(type(value))) is not None and (wrapped := wrap(value)) is not value:
+            if result is document:
+                result = document.copy()
+            result[name] = wrapped
+    return result
+
+
+def _wrapped_list(values: list[Any]) -> list[Any]:
+    result = values
+    for position, value in enumerate(values):
+        if (wrap := _WRAP.get(type(value))) is not None and (wrapped := wrap(value)) is not value:
+            if result is values:
+                result = values.copy()
+            result[position] = wrapped
+    return result
+
+
+_WRAP: Final[dict[type, Callable[[Any], Any]]] = {
+    dict: _wrapped_dict,
+    list: _wrapped_list,
+    float: lambda value: value if isfinite(value) else write_double(value),
+    datetime: WRITERS[datetime],
+    bytes: WRITERS[bytes],
+}
 
 
 # --- reading ---
@@ -146,9 +175,7 @@ def parse(text: str, *, operators: bool = False) -> Any:
 
 
 _decoder: Final = msgspec.json.Decoder()
-# Digits become 0 and both brackets one, so that one search each finds long numbers and deep nests.
-_SHAPE: Final = bytes.maketrans(b"123456789{", b"000000000[")
-_LONG_NUMBER: Final = b"0" * len(str(INT_MAX))
+_plain_decoder: Final = msgspec.json.Decoder(_Plain)
 _BYTE: Final = re.compile(r" \(byte ([0-9]+)\)")
 
 
@@ -162,43 +189,74 @@ def _is_operator(name: str) -> bool:
 
 def _read(data: bytes, passes: Callable[[str], bool]) -> Any:
     """Decode; `passes` says which keys that start with `$` are ordinary ones."""
-    value = _decoder.decode(data)
-    if (b"$" in data and b'"$' in data) or (b"\\" in data and b"\\u0024" in data):
-        return _checked(value, 1, passes)
-    shape = data.translate(_SHAPE)
-    if shape.count(b"[") > DOCUMENT_DEPTH_MAX or _LONG_NUMBER in shape:
-        return _checked(value, 1, passes)
+    try:
+        value, checked = _plain_decoder.decode(data), True
+    except msgspec.ValidationError:
+        value, checked = _decoder.decode(data), False
+    escaped = b"\\" in data and b"\\u0024" in data
+    marks = data.count(b'"$') if b"$" in data else 0
+    if checked and not escaped and not marks:
+        return value
+    reader = _Reader()
+    value = reader.value(value, 1)
+    # Each form read stands for one mark at least: with none left over, no other key starts with $.
+    if escaped or reader.forms < marks:
+        _check_names(value, passes)
     return value
 
 
-def _checked(value: Any, level: int, passes: Callable[[str], bool]) -> Any:
-    """`value` with extended forms read, and its limits checked; `level` is its own if it is a container."""
-    kind = type(value)
-    if kind is int:
-        if not INT_MIN <= value <= INT_MAX:
+class _Reader:
+    """Reads the extended forms in freshly decoded JSON, in place, and checks its limits."""
+
+    __slots__ = ("forms",)
+
+    def __init__(self) -> None:
+        self.forms = 0
+
+    def value(self, value: Any, level: int) -> Any:
+        """`value` with its forms read; `level` is its own level if it is a container."""
+        kind = type(value)
+        if kind is dict:
+            if len(value) == 1:
+                (name,) = value
+                if (read := READERS.get(name)) is not None:
+                    return self._form(read, name, value[name])
+            self._items(value, value.items(), level)
+        elif kind is list:
+            self._items(value, enumerate(value), level)
+        elif kind is int and not INT_MIN <= value <= INT_MAX:
             raise MalformedError("an integer does not fit in 64 bits")
         return value
-    if kind is not dict and kind is not list:
-        return value
-    if kind is dict and len(value) == 1:
-        (name,) = value
-        if (read := READERS.get(name)) is not None:
-            return _read_form(read, name, value[name])
-    if level > DOCUMENT_DEPTH_MAX:
-        raise TooDeepError
-    if kind is list:
-        return [_checked(item, level + 1, passes) for item in value]
-    for name in value:
-        if name.startswith("$") and not passes(name):
-            raise MalformedError(f"{name[:40]} is no form of extended JSON here")
-    return {name: _checked(item, level + 1, passes) for name, item in value.items()}
+
+    def _items(self, container: Any, items: Iterable[tuple[Any, Any]], level: int) -> None:
+        if level > DOCUMENT_DEPTH_MAX:
+            raise TooDeepError
+        for place, item in items:
+            if type(item) not in _UNCHANGED:
+                container[place] = self.value(item, level + 1)
+
+    def _form(self, read: Callable[[Any], Any], name: str, payload: Any) -> Any:
+        self.forms += 2 if type(payload) is dict and "$numberLong" in payload else 1
+        try:
+            return read(payload)
+        except MalformedError as error:
+            raise MalformedError(f"{name}: {error}") from error
 
 
-def _read_form(read: Callable[[Any], Any], name: str, payload: Any) -> Any:
-    try:
-        return read(payload)
-    except MalformedError as error:
-        raise MalformedError(f"{name}: {error}") from error
+_UNCHANGED: Final = frozenset({str, float, bool, type(None)})
+
+
+def _check_names(value: Any, passes: Callable[[str], bool]) -> None:
+    containers: list[Iterable[Any]] = [(value,)]
+    for values in containers:
+        for item in values:
+            if type(item) is dict:
+                for name in item:
+                    if name.startswith("$") and not passes(name):
+                        raise MalformedError(f"{name[:40]} is no form of extended JSON here")
+                containers.append(item.values())
+            elif type(item) is list:
+                containers.append(item)
 
 
 def _too_deep() -> LimitExceededError:

@@ -123,13 +123,16 @@ class _Copier:
         self._enter(count, level, place)
         if count > DOCUMENT_KEYS_MAX:
             _exceed(f"{count} fields on one level", f"DOCUMENT_KEYS_MAX is {DOCUMENT_KEYS_MAX}", place, "use an array")
-        document = dict(zip(_field_names(mapping, place), mapping.values(), strict=True))
+        try:
+            document = dict(zip(map(_known_name, mapping), mapping.values(), strict=True))
+        except KeyError:
+            document = dict(zip(_field_names(mapping, place), mapping.values(), strict=True))
         for name, value in document.items():
             kind = type(value)
             if kind is str:
                 if value.isascii():
                     continue
-            elif kind in _KEPT:
+            elif kind in _KEPT or (kind is int and INT_MIN <= value <= INT_MAX):
                 continue
             document[name] = self.copy(value, level, (place, name))
         return document
@@ -142,7 +145,7 @@ class _Copier:
             if kind is str:
                 if value.isascii():
                     continue
-            elif kind in _KEPT:
+            elif kind in _KEPT or (kind is int and INT_MIN <= value <= INT_MAX):
                 continue
             values[position] = self.copy(value, level, (place, position))
         return values
@@ -160,15 +163,13 @@ _KEPT: Final = frozenset({type(None), bool, float, ObjectId, Timestamp, MinKey, 
 
 _NAMES: Final[dict[str, str]] = {}
 _NAMES_MAX: Final = 4096
+_known_name: Final = _NAMES.__getitem__
 # Names that were found good, as plain str. Documents of a collection share their names, so most are
 # checked by one look-up, and all documents share one copy of each name.
 
 
 def _field_names(mapping: Mapping[Any, Any], place: _Place) -> list[str]:
-    try:
-        return [_NAMES[name] for name in mapping]
-    except KeyError:
-        names = [_field_name(name, place) for name in mapping]
+    names = [_field_name(name, place) for name in mapping]
     if len(_NAMES) + len(names) > _NAMES_MAX:
         _NAMES.clear()
     _NAMES.update(zip(names, names, strict=True) if len(names) <= _NAMES_MAX else ())

@@ -157,10 +157,13 @@ def _read_date(payload: Any) -> datetime:
     try:
         if isinstance(payload, dict) and payload.keys() == {"$numberLong"}:
             return moment(_read_int(payload["$numberLong"], 64))
-        date = datetime.fromisoformat(_text(payload, _DATE)).astimezone(UTC)
+        date = datetime.fromisoformat(_text(payload, _DATE))
+        if date.tzinfo is not UTC:
+            date = date.astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise MalformedError("its value is no moment of the years 1 to 9999") from error
-    return date.replace(microsecond=date.microsecond // 1000 * 1000)
+    excess = date.microsecond % 1000
+    return date.replace(microsecond=date.microsecond - excess) if excess else date
 
 
 def _read_binary(payload: Any) -> bytes | Binary:
