@@ -20,6 +20,7 @@ same verbs, and `wormdb.testing.store_contract` is the suite that all of them pa
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -54,6 +55,9 @@ __all__ = [
 ]
 
 OCTETS = "application/octet-stream"
+
+# Nearly every key the engine makes; the rest are judged byte by byte.
+_PLAIN_KEY = re.compile(r"\.?[\w\-][\w\-.]{0,200}(?:/\.?[\w\-][\w\-.]{0,200})*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +238,8 @@ def check_key(key: str) -> str:
     no key shows by itself: `a` and `a/b` cannot both be objects in a folder, so do not
     rely on it anywhere.
     """
+    if len(key) <= KEY_BYTES_MAX and _PLAIN_KEY.fullmatch(key):
+        return key
     if not key:
         raise InvalidRequestError(f"object key {key!r}", reason="it is empty")
     try:

@@ -1,0 +1,272 @@
+"""A store in a folder: one file an object, readable with any tool, safe under many processes.
+
+A write goes to a temporary file, which is flushed and then linked (IfAbsent) or renamed
+into place, and the directory is flushed before the write is acknowledged: a crash leaves
+the old object or the new one, whole. Overwrites and deletes hold the lock of the object's
+directory (flock), so IfMatch compares and swaps in one step.
+
+A version is the file's modification time in nanoseconds, its inode and its size. The
+writer sets that time: the file system's own milliseconds, and below them digits that make
+it later than the version before. A delete waits until the millisecond of the object has
+passed. So a version never comes back, also not after delete and re-create.
+
+Store times are this machine's: the file system's for writes, the `Clock`'s for reads.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import quote
+
+from wormdb.clock import SystemChance, SystemClock
+from wormdb.errors import InvalidRequestError, NotFoundError, UnavailableError
+from wormdb.limits import LIST_PAGE_KEYS
+from wormdb.storage.folder import (
+    RESERVED_FOLDER,
+    FolderTree,
+    StaleFolderError,
+    flush,
+    is_missing,
+    lookup,
+    typed_errors,
+    version_of,
+)
+from wormdb.storage.lifetime import Lifetime
+from wormdb.storage.local_list import walk
+from wormdb.storage.local_write import PUBLISH_ATTEMPTS_MAX, Publisher
+from wormdb.storage.store import (
+    OCTETS,
+    Always,
+    ByteRange,
+    ListPage,
+    ObjectInfo,
+    Precondition,
+    Probe,
+    PutResult,
+    Store,
+    StoredObject,
+    check_key,
+    check_prefix,
+)
+from wormdb.types import StoreTime
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from wormdb.clock import Chance, Clock
+
+__all__ = ["LocalStore"]
+
+# O_NONBLOCK: a pipe that somebody put there must not make us wait for its other end.
+READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+TICK_MS = 10
+"""How far a file system's clock may lag behind: one tick of the slowest common kernel."""
+
+
+class LocalStore(Store):
+    """Objects as files below a folder. Needs POSIX and a local file system, not NFS."""
+
+    def __init__(
+        self, root: str | os.PathLike[str], *, clock: Clock | None = None, chance: Chance | None = None
+    ) -> None:
+        """Open the folder `root`, which the first write makes if it is not there.
+
+        Raises InvalidRequestError if `root` is a file, UnsupportedStoreError without flock.
+        """
+        path = Path(os.path.abspath(root))  # noqa: PTH100 - resolve() would pin where a link leads today
+        if path.exists() and not path.is_dir():
+            raise InvalidRequestError(f"folder {path}", reason="it is a file", fix="give the path of a folder")
+        self._name = f"file://{quote(str(path))}"
+        self._clock = clock or SystemClock()
+        self._lifetime = Lifetime(self._name)
+        self._tree = FolderTree(path, self._clock, chance or SystemChance())
+        self._publisher = Publisher(self._tree, chance or SystemChance())
+
+    def __repr__(self) -> str:
+        return f"LocalStore({str(self._tree.root)!r})"
+
+    @property
+    def name(self) -> str:
+        """`file://` and the absolute path."""
+        return self._name
+
+    def get(self, key: str) -> StoredObject:
+        """The whole object; raises NotFoundError, also for a folder or a link."""
+        with self._opened(key) as (descriptor, info):
+            body = _read(descriptor, 0, info.st_size)
+        return StoredObject(key, body, version_of(info), self._time())
+
+    def get_range(self, key: str, span: ByteRange) -> bytes:
+        """The bytes of `span` that exist; raises NotFoundError."""
+        with self._opened(key) as (descriptor, info):
+            return _read(descriptor, span.start, min(span.length, max(0, info.st_size - span.start)))
+
+    def get_ranges(self, key: str, spans: Sequence[ByteRange]) -> tuple[bytes, ...]:
+        """Several ranges of one state of the object; raises NotFoundError."""
+        with self._opened(key) as (descriptor, info):
+            return tuple(
+                _read(descriptor, span.start, min(span.length, max(0, info.st_size - span.start))) for span in spans
+            )
+
+    def probe(self, key: str) -> Probe:
+        """The object or None, with this machine's time: it is the clock the file system uses."""
+        try:
+            found = self.get(key)
+        except NotFoundError:
+            return Probe(None, self._time())
+        return Probe(found, found.time)
+
+    def head(self, key: str) -> ObjectInfo:
+        """Size, time and version; raises NotFoundError."""
+        folder, name = self._split(key)
+        with typed_errors(f"object {key}", key):
+            info = self._tree.find(folder, name)
+        if info is None or not stat.S_ISREG(info.st_mode):
+            raise self._missing(key)
+        return ObjectInfo(key, info.st_size, StoreTime(info.st_mtime_ns // 1_000_000), version_of(info))
+
+    def list(
+        self, prefix: str = "", *, after: str | None = None, delimiter: Literal["/"] | None = None
+    ) -> Iterator[ListPage]:
+        """Objects under a folder, in order of key bytes, 1,000 a page; one directory in memory at a time."""
+        self._lifetime.check()
+        check_prefix(prefix)
+        if prefix:
+            self._split(prefix + "x")
+        objects: list[ObjectInfo] = []
+        prefixes: list[str] = []
+        with typed_errors(f"listing of {prefix or 'the root'}"):
+            for found in walk(self._tree, prefix, after or "", delimiter):
+                if isinstance(found, str):
+                    prefixes.append(found)
+                else:
+                    objects.append(found)
+                if len(objects) + len(prefixes) == LIST_PAGE_KEYS:
+                    yield ListPage(tuple(objects), tuple(prefixes))
+                    self._lifetime.check()
+                    objects, prefixes = [], []
+        yield ListPage(tuple(objects), tuple(prefixes))
+
+    def put(
+        self,
+        key: str,
+        body: bytes,
+        precondition: Precondition | None = None,
+        *,
+        content_type: str = OCTETS,  # noqa: ARG002 - files have no type
+    ) -> PutResult:
+        """Write if the precondition holds; on disk when it returns.
+
+        Raises AlreadyExistsError, ConflictError, InvalidRequestError where a folder or a link is
+        in the object's place, UnavailableError on a full disk, and OutcomeUnknownError if the
+        object is in place but the disk did not confirm it.
+        """
+        self._split(key)
+        with typed_errors(f"object {key}", key):
+            return self._publisher.publish(key, body, precondition or Always())
+
+    def delete(self, key: str) -> None:
+        """Remove the object if it is there, and the folders that this leaves empty."""
+        self.delete_many((key,))
+
+    def delete_many(self, keys: Sequence[str]) -> None:
+        """Remove the objects that are there; one flush for each folder."""
+        names: dict[tuple[str, ...], set[str]] = {}
+        for key in keys:
+            folder, name = self._split(key)
+            names.setdefault(folder, set()).add(name)
+        self._lifetime.check()
+        for folder, victims in names.items():
+            with typed_errors(f"delete in {'/'.join(folder) or 'the root'}", "/".join((*folder, min(victims)))):
+                self._delete_in(folder, victims)
+
+    def close(self) -> None:
+        """End this handle; nothing is kept open between two verbs."""
+        self._lifetime.close()
+
+    def _delete_in(self, folder: tuple[str, ...], victims: set[str]) -> None:
+        for _ in range(PUBLISH_ATTEMPTS_MAX):
+            try:
+                with self._tree.open(folder) as descriptor:
+                    with self._tree.lock(descriptor, folder):
+                        removed = self._unlink(descriptor, victims)
+                    if removed:
+                        flush(descriptor)
+            except StaleFolderError:
+                continue
+            except OSError as error:
+                if is_missing(error):
+                    return
+                raise
+            if removed:
+                self._tree.prune(folder)
+            return
+        raise UnavailableError(f"delete in {'/'.join(folder)}", reason="the folder kept changing")
+
+    def _unlink(self, descriptor: int, victims: set[str]) -> bool:
+        found = {name: info for name in sorted(victims) if (info := lookup(descriptor, name)) is not None}
+        files = {name: info for name, info in found.items() if stat.S_ISREG(info.st_mode)}
+        if not files:
+            return False
+        youngest_ms = max(info.st_mtime_ns for info in files.values()) // 1_000_000
+        if self._clock.now_ms() - youngest_ms <= TICK_MS:
+            # The inode may be used again at once: another millisecond makes another version.
+            self._clock.sleep((TICK_MS + 1) / 1000)
+        for name in files:
+            os.unlink(name, dir_fd=descriptor)
+        return True
+
+    @contextmanager
+    def _opened(self, key: str) -> Iterator[tuple[int, os.stat_result]]:
+        """The object's file, open for reading, and what it is; raises NotFoundError."""
+        folder, name = self._split(key)
+        with typed_errors(f"object {key}", key):
+            try:
+                with self._tree.open(folder) as above:
+                    descriptor = os.open(name, READ, dir_fd=above)
+            except OSError as error:
+                if is_missing(error):
+                    raise self._missing(key) from error
+                raise
+            try:
+                info = os.fstat(descriptor)
+                if not stat.S_ISREG(info.st_mode):
+                    raise self._missing(key)
+                yield descriptor, info
+            finally:
+                os.close(descriptor)
+
+    def _split(self, key: str) -> tuple[tuple[str, ...], str]:
+        """Folder and file name of a key, or InvalidRequestError; ClosedError first."""
+        self._lifetime.check()
+        check_key(key)
+        *folder, name = key.split("/")
+        # Compared without case, because some file systems do.
+        if (folder or (name,))[0].casefold() == RESERVED_FOLDER:
+            raise InvalidRequestError(
+                f"object key {key!r}", reason=f"{RESERVED_FOLDER}/ holds unfinished writes", fix="choose another key"
+            )
+        return tuple(folder), name
+
+    def _missing(self, key: str) -> NotFoundError:
+        return NotFoundError(f"object {key}", reason=f"it is not in {self._name}", key=key)
+
+    def _time(self) -> StoreTime:
+        return StoreTime(self._clock.now_ms())
+
+
+def _read(descriptor: int, start: int, length: int) -> bytes:
+    """The bytes that exist; one system call unless the file is huge."""
+    parts: list[bytes] = []
+    while length > 0:
+        part = os.pread(descriptor, length, start)
+        if not part:
+            break
+        parts.append(part)
+        start += len(part)
+        length -= len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)

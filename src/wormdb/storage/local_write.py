@@ -1,0 +1,243 @@
+"""Writing into a local folder: temporary file, flush, link or rename, flush of the directory."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import threading
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, assert_never
+
+from wormdb.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    InvalidRequestError,
+    OutcomeUnknownError,
+    UnavailableError,
+    UnsupportedStoreError,
+)
+from wormdb.storage.folder import RESERVED_FOLDER, FolderTree, flush, lookup, version_of
+from wormdb.storage.local_list import walk
+from wormdb.storage.store import Always, IfAbsent, IfMatch, ObjectInfo, Precondition, PutResult
+from wormdb.types import StoreTime, Version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wormdb.clock import Chance
+
+__all__ = ["PUBLISH_ATTEMPTS_MAX", "Publisher"]
+
+PUBLISH_ATTEMPTS_MAX = 100
+"""Tries to get hold of a folder that others remove as fast as we make it."""
+STALE_NS = 24 * 3600 * 1_000_000_000
+"""A temporary file older than a day belongs to a writer that died."""
+STEP_NS = 100
+"""The finest time that every supported file system keeps."""
+MS_NS = 1_000_000
+CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
+
+
+class _Place(NamedTuple):
+    folder: tuple[str, ...]
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Temporary:
+    """A flushed file in the reserved folder, open, with its time set."""
+
+    folder: int
+    name: str
+    descriptor: int
+
+    def info(self) -> os.stat_result:
+        return os.fstat(self.descriptor)
+
+    def stamp(self, time_ns: int) -> None:
+        """Set the time that makes the version; raises UnsupportedStoreError if it is not kept."""
+        os.utime(self.descriptor, ns=(time_ns, time_ns))
+        if self.info().st_mtime_ns != time_ns:
+            raise UnsupportedStoreError(
+                "folder on a file system with coarse times",
+                reason="versions need file times of 100 ns or finer",
+                fix="use a folder on ext4, XFS, Btrfs, ZFS, APFS or tmpfs",
+            )
+
+
+class Publisher:
+    """Writes objects into a tree. Methods raise OSError; `typed_errors` is around the verbs."""
+
+    def __init__(self, tree: FolderTree, chance: Chance) -> None:
+        """`chance` names temporary files."""
+        self._tree = tree
+        self._chance = chance
+        self._swept = False
+        self._sweep_lock = threading.Lock()
+
+    def publish(self, key: str, body: bytes, precondition: Precondition) -> PutResult:
+        """Write the object if the precondition holds; on disk when it returns."""
+        *folder, name = key.split("/")
+        place = _Place(tuple(folder), name)
+        self._refuse_early(key, place, precondition)
+        with self._temporary(body) as temporary:
+            for _ in range(PUBLISH_ATTEMPTS_MAX):
+                try:
+                    with self._tree.make(folder, key) as descriptor:
+                        self._put_in_place(key, place, descriptor, temporary, precondition)
+                        return _confirm(key, descriptor, temporary)
+                except FileNotFoundError:
+                    continue  # a deleter removed the empty folder: make it again
+        raise UnavailableError(f"object {key}", reason="its folder or its temporary file kept vanishing", key=key)
+
+    def _refuse_early(self, key: str, place: _Place, precondition: Precondition) -> None:
+        """A precondition that fails already needs no temporary file and no flush."""
+        if isinstance(precondition, Always):
+            return
+        found = self._tree.find(place.folder, place.name)
+        is_object = found is not None and stat.S_ISREG(found.st_mode)
+        match precondition:
+            case IfAbsent():
+                if is_object:
+                    raise _exists(key)
+            case IfMatch(version):
+                if found is None or not is_object or version_of(found) != version:
+                    raise _conflict(key)
+            case _:
+                assert_never(precondition)
+
+    def _put_in_place(
+        self, key: str, place: _Place, descriptor: int, temporary: _Temporary, precondition: Precondition
+    ) -> None:
+        """Make the temporary file the object, in one step of the file system."""
+        if isinstance(precondition, IfMatch):
+            with self._tree.lock(descriptor, place.folder):
+                if not _swap(temporary, descriptor, place.name, precondition.version):
+                    raise _conflict(key)
+            return
+        for _ in range(PUBLISH_ATTEMPTS_MAX):
+            if _link(temporary, descriptor, place.name):
+                return
+            found = lookup(descriptor, place.name)
+            if found is None:
+                continue  # deleted since the link failed
+            if not stat.S_ISREG(found.st_mode):
+                self._clear(key, place, found)
+                continue
+            if isinstance(precondition, IfAbsent):
+                raise _exists(key)
+            with self._tree.lock(descriptor, place.folder):
+                if _swap(temporary, descriptor, place.name, None):
+                    return
+        raise UnavailableError(f"object {key}", reason="it kept coming and going", key=key)
+
+    def _clear(self, key: str, place: _Place, found: os.stat_result) -> None:
+        """Remove an empty folder in the object's place; raises InvalidRequestError for all else."""
+        fix = "choose a key that is not the folder of other keys"
+        reason = "a link or a special file is in its place, and only files are objects"
+        if stat.S_ISDIR(found.st_mode):
+            below = next(walk(self._tree, key + "/", "", None), None)
+            reason = f"it is the folder of {below.key}" if isinstance(below, ObjectInfo) else "a folder is in its place"
+            if below is None:
+                with suppress(OSError):
+                    self._tree.remove_empty((*place.folder, place.name))
+                    return
+        raise InvalidRequestError(f"object {key}", reason=reason, fix=fix, key=key)
+
+    @contextmanager
+    def _temporary(self, body: bytes) -> Iterator[_Temporary]:
+        """A flushed file with these bytes; gone at the end of the block unless it was renamed."""
+        with self._tree.make((RESERVED_FOLDER,), RESERVED_FOLDER) as folder:
+            temporary = self._create(folder)
+            try:
+                _write(temporary.descriptor, body)
+                time_ns = temporary.info().st_mtime_ns
+                self._sweep(folder, time_ns)
+                below_ms = int.from_bytes(self._chance.token(4), "big") * STEP_NS % MS_NS
+                temporary.stamp(time_ns // MS_NS * MS_NS + below_ms)
+                flush(temporary.descriptor)
+                yield temporary
+            finally:
+                os.close(temporary.descriptor)
+                with suppress(OSError):  # what cannot be removed now is swept after a day
+                    os.unlink(temporary.name, dir_fd=folder)
+
+    def _create(self, folder: int) -> _Temporary:
+        for _ in range(PUBLISH_ATTEMPTS_MAX):
+            name = self._chance.token(16).hex()
+            with suppress(FileExistsError):
+                return _Temporary(folder, name, os.open(name, CREATE, 0o666, dir_fd=folder))
+        raise UnavailableError("temporary file", reason="every name was taken", fix="give processes different chances")
+
+    def _sweep(self, folder: int, now_ns: int) -> None:
+        """Once a handle, remove what dead writers left."""
+        with self._sweep_lock:
+            if self._swept:
+                return
+            self._swept = True
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
+        for name in names:
+            info = lookup(folder, name)
+            if info is not None and now_ns - info.st_mtime_ns > STALE_NS:
+                with suppress(OSError):  # another process sweeps too
+                    os.unlink(name, dir_fd=folder)
+
+
+def _write(descriptor: int, body: bytes) -> None:
+    rest = memoryview(body)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def _link(temporary: _Temporary, descriptor: int, name: str) -> bool:
+    """Create the object; False if something is there."""
+    try:
+        os.link(temporary.name, name, src_dir_fd=temporary.folder, dst_dir_fd=descriptor, follow_symlinks=False)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno in _NO_LINKS:
+            raise UnsupportedStoreError(
+                "folder on a file system without hard links",
+                reason="creating an object only if it is absent needs them",
+                fix="use a folder on ext4, XFS, Btrfs, ZFS, APFS or tmpfs",
+            ) from error
+        raise
+    return True
+
+
+def _swap(temporary: _Temporary, descriptor: int, name: str, expected: Version | None) -> bool:
+    """Replace the object by a later version, under the lock; False if it is not there or another."""
+    found = lookup(descriptor, name)
+    if found is None or not stat.S_ISREG(found.st_mode):
+        return False
+    if expected is not None and version_of(found) != expected:
+        return False
+    if temporary.info().st_mtime_ns <= found.st_mtime_ns:
+        temporary.stamp(found.st_mtime_ns // STEP_NS * STEP_NS + STEP_NS)
+    os.rename(temporary.name, name, src_dir_fd=temporary.folder, dst_dir_fd=descriptor)
+    return True
+
+
+def _confirm(key: str, descriptor: int, temporary: _Temporary) -> PutResult:
+    """Flush the directory; the time is when the file system put the name into it."""
+    try:
+        time_ns = os.fstat(descriptor).st_mtime_ns
+        flush(descriptor)
+        return PutResult(version_of(temporary.info()), StoreTime(time_ns // MS_NS))
+    except OSError as error:
+        raise OutcomeUnknownError(
+            f"object {key}", reason=f"it is in place, but the disk did not confirm it: {error.strerror}", key=key
+        ) from error
+
+
+def _exists(key: str) -> AlreadyExistsError:
+    return AlreadyExistsError(f"object {key}", reason="it is there already", key=key)
+
+
+def _conflict(key: str) -> ConflictError:
+    return ConflictError(f"object {key}", reason="another version, or none, is there", key=key)
