@@ -25,6 +25,14 @@ INT_MIN: Final = -(2**63)
 INDEX_KEY_BYTES_MAX: Final = 4 * KIB
 """Encoded bytes of one index key."""
 
+# --- schemas ---
+SCHEMA_BYTES_MAX: Final = 4 * MIB
+"""Size of a schema.json; its definitions are part of every root."""
+PATTERN_CHARS_MAX: Final = 500
+"""Characters of the regular expression of a dynamic type."""
+PATTERN_WAYS_MAX: Final = 20_000_000
+"""Ways in which such an expression may match: three repeats without end over one id."""
+
 # --- object keys ---
 KEY_BYTES_MAX: Final = 1024
 """UTF-8 bytes of a whole object key below the root: S3's and R2's limit."""
@@ -57,3 +65,19 @@ RETRY_ATTEMPTS_MAX: Final = 5
 RETRY_DELAY_SECONDS_MAX: Final = 5.0
 REQUEST_TIMEOUT_SECONDS: Final = 30.0
 CONNECT_TIMEOUT_SECONDS: Final = 5.0
+
+# --- the log ---
+TAIL_PROBES_MAX: Final = 64
+"""Guesses of the next log numbers in one round."""
+TAIL_ENTRIES_MAX: Final = 10_000
+"""Entries that no root has applied yet; beyond it commits wait for forwarding."""
+TAIL_BYTES_MAX: Final = 256 * MIB
+"""Bytes of such entries."""
+KNOWLEDGE_MS_MAX: Final = 60_000
+"""How long what a process knows of a collection is trusted, between two answers, by the store's time."""
+LOG_RETENTION_MS_MIN: Final = 3_600_000
+"""Entries stay at least this long after they are applied, whatever the setting says."""
+COMMIT_SECONDS: Final = 30.0
+"""How long a commit tries before it gives up."""
+GROUP_BATCHES_MAX: Final = 1_000
+"""Batches committed together in one entry."""

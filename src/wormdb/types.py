@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import NewType
 
-__all__ = ["StoreTime", "Version", "WriteId"]
+__all__ = ["LogNumber", "Misc", "StoreTime", "Version", "WriteId"]
+
+LogNumber = NewType("LogNumber", int)
+"""A place in a collection's log: 1 is the first entry, 0 is before it."""
+
+Misc = NewType("Misc", int)
+"""Microseconds since 1970 shifted left by 8, plus a node id: sortable, unique, never going back in one process."""
 
 StoreTime = NewType("StoreTime", int)
 """A store's own clock, in milliseconds since 1970: from its answer, never from ours."""

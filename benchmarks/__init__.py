@@ -1,0 +1,1 @@
+"""Ratios taken in one run against a stated reference: `make bench`."""

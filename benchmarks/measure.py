@@ -1,0 +1,106 @@
+"""Time two ways of doing the same thing side by side, and print how they compare.
+
+A bare time says more about the machine than about the code. So each row is a ratio of two medians
+taken in one run, the rounds of both alternating, with the bar it must meet.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Row", "compare", "print_rows"]
+
+ROUNDS = 7
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison: seconds for `count` operations on both sides, and the bar."""
+
+    what: str
+    reference: str
+    count: int
+    ours: float
+    theirs: float
+    at_most: float | None = None
+    at_least: float | None = None
+
+    @property
+    def slowdown(self) -> float:
+        """Our time as a multiple of the reference's."""
+        return self.ours / self.theirs
+
+    @property
+    def speedup(self) -> float:
+        """Our speed as a multiple of the reference's."""
+        return self.theirs / self.ours
+
+    @property
+    def passed(self) -> bool:
+        """Whether the bar is met; true where there is none."""
+        return (self.at_most is None or self.slowdown <= self.at_most) and (
+            self.at_least is None or self.speedup >= self.at_least
+        )
+
+    def cells(self) -> tuple[str, ...]:
+        """What is printed."""
+        if self.at_least is not None:
+            ratio, bar = f"{self.speedup:.2f}x the speed", f"≥ {self.at_least}x"
+        else:
+            ratio, bar = f"{self.slowdown:.2f}x the time", f"≤ {self.at_most}x" if self.at_most else "–"
+        each = f"{self.ours / self.count * 1e6:,.0f} / {self.theirs / self.count * 1e6:,.0f} µs"
+        return (self.what, self.reference, each, ratio, bar, "ok" if self.passed else "MISSED")
+
+
+def compare(  # noqa: PLR0913 - the two sides, their names and the bar belong together
+    what: str,
+    ours: Callable[[], object],
+    reference: str,
+    theirs: Callable[[], object],
+    *,
+    count: int,
+    at_most: float | None = None,
+    at_least: float | None = None,
+    rounds: int = ROUNDS,
+) -> Row:
+    """Run both in alternating rounds (one more to warm up) and compare the medians."""
+    ours(), theirs()
+    taken: tuple[list[float], list[float]] = ([], [])
+    for number in range(rounds):
+        sides = (0, 1) if number % 2 == 0 else (1, 0)
+        for side in sides:
+            taken[side].append(_seconds((ours, theirs)[side]))
+    return Row(what, reference, count, statistics.median(taken[0]), statistics.median(taken[1]), at_most, at_least)
+
+
+def _seconds(function: Callable[[], object]) -> float:
+    gc.collect()
+    gc.disable()
+    try:
+        start = time.perf_counter()
+        function()
+        return time.perf_counter() - start
+    finally:
+        gc.enable()
+
+
+def print_rows(title: str, rows: list[Row]) -> None:
+    """A table of all comparisons of one suite."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    for column in ("ours", "reference", "each, ours / reference", "ratio", "bar", ""):
+        table.add_column(column)
+    for row in rows:
+        table.add_row(*row.cells(), style="" if row.passed else "red")
+    console = Console()
+    Console(width=None if console.is_terminal else 160).print(table)

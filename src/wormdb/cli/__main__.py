@@ -1,0 +1,5 @@
+"""`python -m wormdb.cli` is `worm`."""
+
+from wormdb.cli.main import main
+
+main()

@@ -1,0 +1,1 @@
+"""What is true, and when: the log, commits, views, the root."""

@@ -1,0 +1,264 @@
+"""Make a batch visible: the only writer of log entries.
+
+A commit is one PUT of the next number, if absent. Of two writers exactly one wins; the other reads the winner's
+entry, checks its batches against the new state and goes on. While an answer is missing the same bytes are
+sent to the same slot, so that the entry can land at most once; only when another's entry is found there may the
+batches move on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, assert_never
+
+from wormdb.clock import new_write_id
+from wormdb.engine.head import is_recent
+from wormdb.engine.log import Record
+from wormdb.engine.validate import Group
+from wormdb.errors import InvalidRequestError, OutcomeUnknownError, UnavailableError, WormError
+from wormdb.format.entry import Batch, Entry, encode_entry, entry_hash
+from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_classified
+from wormdb.storage.store import IfAbsent
+from wormdb.types import LogNumber, Misc, WriteId
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Sequence
+
+    from wormdb.clock import Chance, Clock
+    from wormdb.engine.head import Head
+    from wormdb.engine.misc import MiscClock
+    from wormdb.engine.operations import Pending
+    from wormdb.engine.paths import EnginePaths
+    from wormdb.engine.register import Register
+    from wormdb.format.entry import Change
+    from wormdb.storage.store import Store
+    from wormdb.types import StoreTime
+
+__all__ = ["CommitId", "Committed", "Committer", "Outcome"]
+
+BACKOFF_SECONDS_MIN = 0.005
+BACKOFF_SECONDS_MAX = 1.0
+CONTENT_TYPE = "application/zstd"
+
+
+@dataclass(frozen=True, slots=True)
+class CommitId:
+    """Names one try to commit one batch: the slot aimed at, the entry's write id, the batch's own."""
+
+    slot: LogNumber
+    write_id: WriteId
+    batch: str
+
+    def __str__(self) -> str:
+        return f"{self.slot}-{self.write_id}-{self.batch}"
+
+    @classmethod
+    def parse(cls, text: str) -> CommitId:
+        """From its text; raises InvalidRequestError."""
+        slot, _, rest = text.partition("-")
+        write_id, _, batch = rest.partition("-")
+        if not slot.isdecimal() or not write_id or not batch:
+            raise InvalidRequestError(
+                f"commit id {text!r}", reason="it is not of the form slot-writeid-batch", fix="take it from the error"
+            )
+        return cls(LogNumber(int(slot)), WriteId(write_id), batch)
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A batch that is in the log for good."""
+
+    number: LogNumber
+    misc: Misc
+    changes: tuple[Change, ...]
+
+
+Outcome = Committed | WormError
+
+
+@dataclass(slots=True)
+class _Try:
+    """One entry on its way into one slot: the same bytes until its fate is known."""
+
+    entry: Entry
+    body: bytes
+    known: StoreTime | None
+    """When the state it was checked against was known, by the store's time."""
+    refused_only: bool = True
+    """Whether every answer so far said that nothing was done."""
+
+    @property
+    def number(self) -> LogNumber:
+        """The slot."""
+        return LogNumber(self.entry.number)
+
+
+class Committer:
+    """Commits groups of batches to one collection, one group at a time."""
+
+    def __init__(  # noqa: PLR0913 - what comes in by argument, so that a simulation can run it
+        self,
+        store: Store,
+        paths: EnginePaths,
+        collection: str,
+        *,
+        head: Head,
+        register: Register,
+        misc: MiscClock,
+        clock: Clock,
+        chance: Chance,
+    ) -> None:
+        """Nothing is read or written yet."""
+        self._store = store
+        self._paths = paths
+        self._collection = collection
+        self._head = head
+        self._register = register
+        self._misc = misc
+        self._clock = clock
+        self._chance = chance
+
+    def commit(self, batches: Sequence[Pending], deadline: float) -> list[Outcome]:
+        """Commit each batch or say why not, in order; `deadline` is on the monotonic clock.
+
+        1 PUT when nobody else writes, 2 requests more for each race lost. An OutcomeUnknownError
+        carries the commit id; every other error means that the batch was not written.
+        """
+        outcomes: dict[str, Outcome] = {}
+        waiting = list(batches)
+        fresh, losses = False, 0
+        while waiting:
+            if not self._head.opened:
+                self._head.refresh()
+                fresh = True
+            with self._head.lock:
+                accepted, refused = self._check(waiting)
+                attempt = self._try(waiting, accepted, refused)
+            if refused and not fresh:
+                # A refusal must come from a state that is not older than the call: somebody
+                # may have made room meanwhile.
+                self._head.refresh()
+                fresh = True
+                continue
+            outcomes |= refused
+            waiting = [pending for pending in waiting if pending.id not in refused]
+            if attempt is None:
+                break
+            try:
+                landed = self._place(attempt, deadline)
+            except WormError as error:
+                outcomes |= {pending.id: self._failed(error, attempt, pending) for pending in waiting}
+                break
+            if landed:
+                outcomes |= {
+                    batch.id: Committed(attempt.number, Misc(attempt.entry.misc), batch.changes) for batch in accepted
+                }
+                break
+            losses += 1
+            if self._clock.monotonic() >= deadline:
+                outcomes |= dict.fromkeys((pending.id for pending in waiting), self._too_late(losses))
+                break
+            self._pause(losses)
+            self._head.refresh()
+            fresh = True
+        return [outcomes[pending.id] for pending in batches]
+
+    def _check(self, waiting: Sequence[Pending]) -> tuple[list[Batch], dict[str, Outcome]]:
+        """The batches that can be written, and the outcomes of those that will not be."""
+        group = Group(self._head, self._collection)
+        accepted: list[Batch] = []
+        refused: dict[str, Outcome] = {}
+        for pending in waiting:
+            try:
+                changes = group.add(pending)
+            except WormError as error:
+                refused[pending.id] = error
+                continue
+            if not changes and not pending.events:
+                # Nothing to write: it is done as soon as the state is known to be fresh.
+                refused[pending.id] = Committed(self._head.number, Misc(0), ())
+                continue
+            accepted.append(Batch(id=pending.id, actor=pending.actor, meta=pending.meta, changes=changes))
+        return accepted, refused
+
+    def _try(self, waiting: Sequence[Pending], batches: Sequence[Batch], refused: Container[str]) -> _Try | None:
+        if not batches:
+            return None
+        entry = Entry(
+            number=self._head.number + 1,
+            write_id=new_write_id(self._chance),
+            misc=self._misc.next(),
+            node=self._misc.node,
+            previous=self._head.hash,
+            batches=tuple(batches),
+            events=tuple(event for pending in waiting if pending.id not in refused for event in pending.events),
+        )
+        return _Try(entry, encode_entry(entry, collection=self._collection), self._head.time)
+
+    def _place(self, attempt: _Try, deadline: float) -> bool:
+        """True if the entry is in its slot for good, False if another's is. Raises if neither can be told."""
+        key = self._paths.entry(attempt.number)
+        tries = 0
+        while True:
+            outcome = put_classified(self._store, key, attempt.body, IfAbsent(), content_type=CONTENT_TYPE)
+            match outcome:
+                case Landed(time=time):
+                    self._confirm(attempt, time)
+                    self._head.absorb(Record(attempt.entry, entry_hash(attempt.body), len(attempt.body)), time)
+                    return True
+                case Lost(found=found):
+                    self._confirm(attempt, found.time)
+                    return False
+                case NothingThere(cause=cause) | Unknown(cause=cause):
+                    attempt.refused_only &= not isinstance(cause, OutcomeUnknownError)
+                    passing = isinstance(cause, OutcomeUnknownError | UnavailableError)
+                    if not passing or self._clock.monotonic() >= deadline:
+                        raise cause
+                    tries += 1
+                    self._pause(tries)
+                case _:
+                    assert_never(outcome)
+
+    def _confirm(self, attempt: _Try, time: StoreTime | None) -> None:
+        """Trust an answer about a slot only if the slot cannot have been trimmed since the state was known.
+
+        1 GET (the root) if the store's times are more than a minute apart or missing, else none.
+        """
+        attempt.refused_only = False
+        if is_recent(attempt.known, time):
+            return
+        state = self._register.read()
+        if state.root is not None and state.root.trimmed >= attempt.number:
+            raise OutcomeUnknownError(
+                f"log slot {attempt.number} of {self._collection}",
+                reason="the answer came so late that the slot was trimmed meanwhile",
+                key=self._paths.entry(attempt.number),
+            )
+
+    def _too_late(self, losses: int) -> UnavailableError:
+        return UnavailableError(
+            f"commit to {self._collection}",
+            reason=f"{losses} races were lost to other writers until the deadline",
+            fix="retry later, or commit larger batches less often",
+        )
+
+    def _failed(self, error: WormError, attempt: _Try, pending: Pending) -> WormError:
+        what, key = f"commit to {self._collection}", self._paths.entry(attempt.number)
+        failure: WormError
+        if attempt.refused_only:
+            failure = UnavailableError(what, reason=str(error), key=key)
+            if not isinstance(error, UnavailableError):
+                failure = error
+        else:
+            self._head.forget()
+            commit_id = CommitId(attempt.number, WriteId(attempt.entry.write_id), pending.id)
+            fix = "call resolve(commit_id) before retrying: the batch may be in the log, or may still land"
+            failure = OutcomeUnknownError(what, reason=str(error), fix=fix, key=key, commit_id=str(commit_id))
+        if failure is not error:
+            failure.__cause__ = error
+        return failure
+
+    def _pause(self, tries: int) -> None:
+        """Full jitter: anywhere between nothing and a bound that doubles."""
+        bound = min(BACKOFF_SECONDS_MAX, BACKOFF_SECONDS_MIN * 2 ** min(tries, 20))
+        self._clock.sleep(self._chance.fraction() * bound)

@@ -1,0 +1,83 @@
+"""The definition in force at a log number: it changes by log entries, like everything else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from wormdb.format.event import Closed, SchemaChanged
+from wormdb.format.path import parse_path
+from wormdb.schema.load import load_model
+from wormdb.types import LogNumber
+
+if TYPE_CHECKING:
+    from wormdb.format.entry import Entry
+    from wormdb.schema.model import Model
+
+__all__ = ["Definition", "UniqueIndex"]
+
+
+@dataclass(frozen=True, slots=True)
+class UniqueIndex:
+    """What a commit must know of a unique index."""
+
+    name: str
+    fields: tuple[str, ...]
+    paths: tuple[tuple[str, ...], ...]
+    sparse: bool
+
+    @property
+    def label(self) -> str:
+        """Its fields, for messages."""
+        return ", ".join(self.fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A collection's model since log number `number`; without a model anything may be stored."""
+
+    number: LogNumber
+    body: bytes
+    model: Model | None
+    unique: tuple[UniqueIndex, ...] = ()
+    closed: Closed | None = None
+
+    @classmethod
+    def none(cls) -> Definition:
+        """Of a collection that has no schema."""
+        return cls(LogNumber(0), b"", None)
+
+    @classmethod
+    def decode(cls, body: bytes, number: LogNumber) -> Definition:
+        """From the JSON in a root or an entry; raises SchemaError."""
+        model = _model(body) if body else None
+        return cls(number, body, model, () if model is None else _unique(model))
+
+    def after(self, entry: Entry) -> Definition:
+        """What is in force after `entry`: the same object if nothing changed."""
+        definition = self
+        for event in entry.events:
+            match event:
+                case SchemaChanged(definition=body):
+                    definition = Definition.decode(body, LogNumber(entry.number))
+                case Closed():
+                    definition = Definition(
+                        LogNumber(entry.number), definition.body, definition.model, definition.unique, event
+                    )
+                case _:
+                    pass
+        return definition
+
+
+@lru_cache(maxsize=256)
+def _model(body: bytes) -> Model:
+    return load_model(body)
+
+
+def _unique(model: Model) -> tuple[UniqueIndex, ...]:
+    return tuple(
+        UniqueIndex(name, index.fields, tuple(parse_path(field) for field in index.fields), index.sparse)
+        for name, index in model.indexes.items()
+        if index.unique
+    )

@@ -1,0 +1,102 @@
+"""Commit together what waits at the same time.
+
+The first caller commits at once. Whoever comes while a PUT is on its way waits, and the first of those takes all of them
+into the next entry: so an idle collection answers at once, and a busy one needs few entries.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from wormdb.errors import OutcomeUnknownError, WormError
+from wormdb.limits import ENTRY_BYTES_MAX, GROUP_BATCHES_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wormdb.clock import Clock
+    from wormdb.engine.commit import Outcome
+    from wormdb.engine.operations import Pending
+
+__all__ = ["GroupCommit"]
+
+GATHER_SECONDS = 0.002
+
+
+@dataclass(slots=True, eq=False)
+class _Ticket:
+    pending: Pending
+    deadline: float
+    outcome: Outcome | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+
+
+class GroupCommit:
+    """The queue in front of one collection's committer. Thread-safe."""
+
+    def __init__(self, commit: Callable[[list[Pending], float], list[Outcome]], clock: Clock) -> None:
+        """`commit` is called by one thread at a time."""
+        self._commit = commit
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._turn = threading.Lock()
+        self._queue: list[_Ticket] = []
+        self._last_size = 1
+
+    def submit(self, pending: Pending, deadline: float) -> Outcome:
+        """Commit a batch, perhaps in company; returns its own outcome."""
+        ticket = _Ticket(pending, deadline)
+        with self._lock:
+            self._queue.append(ticket)
+        while not ticket.done.is_set():
+            # Whoever gets the turn commits for all that wait; the others find their outcome set.
+            with self._turn:
+                if ticket.done.is_set():
+                    break
+                self._lead()
+        assert ticket.outcome is not None
+        return ticket.outcome
+
+    def _lead(self) -> None:
+        self._gather()
+        with self._lock:
+            group = self._take()
+        deadline = max(ticket.deadline for ticket in group)
+        outcomes: list[Outcome]
+        try:
+            outcomes = self._commit([ticket.pending for ticket in group], deadline)
+        except WormError as error:
+            # Raised before an entry was sent, or after it was known to have lost: nothing was written.
+            outcomes = [error] * len(group)
+        except BaseException:
+            self._settle(group, [_interrupted()] * len(group))
+            raise
+        self._settle(group, outcomes)
+
+    def _settle(self, group: list[_Ticket], outcomes: list[Outcome]) -> None:
+        for ticket, outcome in zip(group, outcomes, strict=True):
+            ticket.outcome = outcome
+            ticket.done.set()
+
+    def _gather(self) -> None:
+        """Under load, wait a moment for those who were in the last group to come back."""
+        if self._last_size > 1 and len(self._queue) < self._last_size:
+            self._clock.sleep(GATHER_SECONDS)
+
+    def _take(self) -> list[_Ticket]:
+        """As many as fit into one entry, the oldest first."""
+        taken, size = 0, 0
+        for ticket in self._queue[:GROUP_BATCHES_MAX]:
+            size += ticket.pending.bytes_about
+            if taken and size > ENTRY_BYTES_MAX // 2:
+                break
+            taken += 1
+        group, self._queue = self._queue[:taken], self._queue[taken:]
+        self._last_size = taken
+        return group
+
+
+def _interrupted() -> OutcomeUnknownError:
+    return OutcomeUnknownError("commit", reason="the thread that committed for several was interrupted")

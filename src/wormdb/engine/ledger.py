@@ -1,0 +1,194 @@
+"""One collection as one process has it: views of it, commits to it, its change feed.
+
+Everything a ledger needs comes in by argument, so that a simulation runs several of them, with
+their own clocks and stores, in one process.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from wormdb.engine.base import BlockBase
+from wormdb.engine.checkpoint import Checkpointer
+from wormdb.engine.commit import CommitId, Committed, Committer
+from wormdb.engine.group import GroupCommit
+from wormdb.engine.head import Head
+from wormdb.engine.log import Log
+from wormdb.engine.paths import EnginePaths
+from wormdb.engine.register import Register
+from wormdb.engine.resolve import Resolver
+from wormdb.engine.state import EmptyBase
+from wormdb.errors import SnapshotTooOldError, UnavailableError, WormError
+from wormdb.limits import COMMIT_SECONDS, TAIL_BYTES_MAX, TAIL_ENTRIES_MAX
+from wormdb.types import LogNumber
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from wormdb.clock import Chance, Clock
+    from wormdb.engine.log import Record
+    from wormdb.engine.misc import MiscClock
+    from wormdb.engine.operations import Pending
+    from wormdb.engine.register import RootState
+    from wormdb.engine.resolve import Fate
+    from wormdb.engine.state import Base, View
+    from wormdb.storage.pool import Pool
+    from wormdb.storage.store import Store
+
+__all__ = ["Ledger", "Surroundings", "TailLimits"]
+
+
+@dataclass(frozen=True, slots=True)
+class TailLimits:
+    """When the tail is brought into a checkpoint, and when commits wait for that."""
+
+    entries_max: int = TAIL_ENTRIES_MAX
+    bytes_max: int = TAIL_BYTES_MAX
+    checkpoint_entries: int = TAIL_ENTRIES_MAX // 4
+    checkpoint_bytes: int = TAIL_BYTES_MAX // 4
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a ledger lives in."""
+
+    store: Store
+    pool: Pool
+    clock: Clock
+    chance: Chance
+    misc: MiscClock
+    before_first_write: Callable[[], None]
+    """Asked before this process's first write: raises UnsupportedStoreError."""
+    limits: TailLimits = TailLimits()
+
+
+class Ledger:
+    """One collection. Thread-safe."""
+
+    def __init__(self, collection: str, around: Surroundings) -> None:
+        """`collection` is its folder, ending with /. Nothing is read yet."""
+        self.collection = collection
+        self._around = around
+        paths = EnginePaths.of_collection(collection)
+        self._log = Log(around.store, paths, collection, around.pool)
+        self._register = Register(around.store, paths, collection)
+        self._head = Head(self._log, self._register, around.misc, self._load)
+        self._committer = Committer(
+            around.store,
+            paths,
+            collection,
+            head=self._head,
+            register=self._register,
+            misc=around.misc,
+            clock=around.clock,
+            chance=around.chance,
+        )
+        self._group = GroupCommit(self._committer.commit, around.clock)
+        self._checkpointer = Checkpointer(
+            around.store, paths, collection, self._register, around.misc, around.chance
+        )
+        self._resolver = Resolver(self._log, self._register, around.misc, around.chance)
+        self._refreshed: float | None = None
+
+    def view(self, *, staleness_ms: float = 0) -> View:
+        """The state now, as a value that does not move. 1 GET if nothing is new; the first call 2.
+
+        With `staleness_ms` the store is not asked if it was within that time. A process's own
+        writes are always in it.
+        """
+        now = self._around.clock.monotonic()
+        if self._refreshed is None or (now - self._refreshed) * 1000 >= staleness_ms or not self._head.opened:
+            self._head.refresh()
+            self._refreshed = now
+        return self._head.view()
+
+    def known(self) -> View:
+        """The state as far as this process knows it, its own writes included; opens the collection once."""
+        if not self._head.opened:
+            return self.view()
+        return self._head.view()
+
+    def commit(self, pending: Pending, *, seconds: float = COMMIT_SECONDS) -> Committed:
+        """Commit one batch, perhaps together with others that wait. 1 PUT when nobody else writes.
+
+        Raises what the batch was refused for, ConflictError only if somebody changed the same documents,
+        UnavailableError if it was not written by the deadline, OutcomeUnknownError if that cannot be told.
+        """
+        self._around.before_first_write()
+        deadline = self._around.clock.monotonic() + seconds
+        self._make_room(deadline)
+        outcome = self._group.submit(pending, deadline)
+        if isinstance(outcome, WormError):
+            raise outcome
+        self._checkpoint_if_due()
+        return outcome
+
+    def resolve(self, commit_id: str, *, settle: bool = False) -> Fate:
+        """What became of a commit whose outcome was unknown. 2 GETs; see `wormdb.engine.resolve`."""
+        if settle:
+            self._around.before_first_write()
+        return self._resolver.resolve(CommitId.parse(commit_id), settle=settle)
+
+    def entries(self, after: LogNumber) -> Iterator[Record]:
+        """Every entry after a log number that is there now, in order. 1 GET an entry and a few more.
+
+        Raises SnapshotTooOldError if entries after it were trimmed.
+        """
+        number = after
+        for tail in self._log.rounds(after):
+            for record in tail.records:
+                number = record.number
+                yield record
+        state = self._register.read()
+        if state.root is not None and state.root.trimmed > number:
+            raise SnapshotTooOldError(
+                f"the log of {self.collection} after number {after}",
+                reason=f"entries up to {state.root.trimmed} have been trimmed",
+                fix="start again from the present state",
+            )
+
+    def checkpoint(self) -> LogNumber:
+        """Bring the whole log into one block and name it in the root; through which number. About 4 requests."""
+        self._around.before_first_write()
+        self.view()
+        with self._head.lock:
+            view = self._head.view()
+            digest = self._head.digest_at(view.number)
+        state = self._checkpointer.run(view, digest)
+        if state is not None:
+            self._head.rebase(state)
+        return view.number
+
+    def _checkpoint_if_due(self) -> None:
+        limits = self._around.limits
+        with self._head.lock:
+            due = (
+                self._head.number - self._head.applied >= limits.checkpoint_entries
+                or self._head.tail_bytes >= limits.checkpoint_bytes
+            )
+        if due:
+            self.checkpoint()
+
+    def _make_room(self, deadline: float) -> None:
+        """Wait until the tail is within its limits: somebody must bring it forward first."""
+        limits = self._around.limits
+        while self._head.opened:
+            if (
+                self._head.number - self._head.applied < limits.entries_max
+                and self._head.tail_bytes < limits.bytes_max
+            ):
+                return
+            self.checkpoint()
+            if self._around.clock.monotonic() >= deadline:
+                raise UnavailableError(
+                    f"commit to {self.collection}",
+                    reason=f"{self._head.number - self._head.applied} log entries wait to be brought forward",
+                    fix="retry later; `worm status` shows the lag",
+                )
+            self._around.clock.sleep(self._around.chance.fraction())
+
+    def _load(self, state: RootState) -> Base:
+        if state.root is None or not state.root.blocks:
+            return EmptyBase()
+        return BlockBase(self._around.store, EnginePaths.of_collection(self.collection), state.root.blocks)

@@ -1,0 +1,104 @@
+"""Read the write-forward log: one object a number, found by guessing the next one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from wormdb.format.entry import Entry, decode_entry, entry_hash
+from wormdb.limits import TAIL_PROBES_MAX
+from wormdb.types import LogNumber
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wormdb.engine.paths import EnginePaths
+    from wormdb.storage.pool import Pool
+    from wormdb.storage.store import Probe, Store
+    from wormdb.types import StoreTime
+
+__all__ = ["Log", "Record", "TailRound"]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """An entry as it was found, with the hash that the next one must carry."""
+
+    entry: Entry
+    hash: bytes
+    bytes: int
+
+    @property
+    def number(self) -> LogNumber:
+        """Its place in the log."""
+        return LogNumber(self.entry.number)
+
+
+@dataclass(frozen=True, slots=True)
+class TailRound:
+    """One round of guesses: the entries found in unbroken order, and the store's times.
+
+    `ended` says that the number after the last record was not there. Times are None if the store
+    shows none.
+    """
+
+    records: tuple[Record, ...]
+    ended: bool
+    first: StoreTime | None
+    last: StoreTime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """The log of one collection. Reads only; `commit` writes."""
+
+    store: Store
+    paths: EnginePaths
+    collection: str
+    pool: Pool
+
+    def read(self, number: LogNumber) -> tuple[Record | None, Probe]:
+        """The entry at `number`, or None, and the answer it came from. 1 GET; raises CorruptionError."""
+        probe = self.store.probe(self.paths.entry(number))
+        return self._decode(number, probe), probe
+
+    def rounds(self, after: LogNumber) -> Iterator[TailRound]:
+        """Guess the numbers after `after`: 1, then 2, 4, … at once, until one is not there.
+
+        An empty tail costs 1 GET. A tail of k entries costs k GETs and at most k + 1 more that
+        find nothing, in about log2(k) rounds.
+        """
+        start, width = after + 1, 1
+        while True:
+            numbers = [LogNumber(number) for number in range(start, start + width)]
+            probes = list(self.pool.map(self.store.probe, [self.paths.entry(number) for number in numbers]))
+            answer = self._round(numbers, probes)
+            yield answer
+            if answer.ended:
+                return
+            start, width = start + width, min(width * 2, TAIL_PROBES_MAX)
+
+    def _round(self, numbers: list[LogNumber], probes: list[Probe]) -> TailRound:
+        records: list[Record] = []
+        for number, probe in zip(numbers, probes, strict=True):
+            record = self._decode(number, probe)
+            if record is None:
+                # A later number may be there already: it was created while we asked. What counts is
+                # that this one was not there when we looked.
+                break
+            records.append(record)
+        times = [probe.time for probe in probes if probe.time is not None]
+        known = len(times) == len(probes)
+        return TailRound(
+            tuple(records),
+            ended=len(records) < len(numbers),
+            first=min(times) if known else None,
+            last=max(times) if known else None,
+        )
+
+    def _decode(self, number: LogNumber, probe: Probe) -> Record | None:
+        if probe.found is None:
+            return None
+        body = probe.found.body
+        entry = decode_entry(body, name=self.paths.entry(number), number=number, collection=self.collection)
+        return Record(entry, entry_hash(body), len(body))

@@ -1,0 +1,77 @@
+"""What a caller wants done, before it is known whether it can be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from wormdb.types import LogNumber
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wormdb.engine.state import Held, View
+    from wormdb.format.event import Event
+
+__all__ = ["Insert", "Loaded", "Operation", "Pending", "Remove", "Save"]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A document as its caller read it: what was there, and the log number it was read at."""
+
+    held: Held
+    number: LogNumber
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """A document that must not exist yet. `fresh`: its id was made from randomness, so nobody can have it."""
+
+    id: bytes
+    document: bytes
+    fresh: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Save:
+    """A document, new or not. With `loaded` it must be unchanged since it was read."""
+
+    id: bytes
+    document: bytes
+    loaded: Loaded | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """A document that goes. With `loaded` it must be unchanged since it was read; without, it may be gone already."""
+
+    id: bytes
+    loaded: Loaded | None = None
+    must_exist: bool = False
+
+
+Operation = Insert | Save | Remove
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A batch on its way: all of it or nothing.
+
+    `guard` is asked at every try, with the state that the try is validated against, and raises a WormError to refuse
+    the batch: checks of schema and mode that depend on the definition in force.
+    """
+
+    id: str
+    operations: tuple[Operation, ...] = ()
+    events: tuple[Event, ...] = ()
+    actor: str | None = None
+    meta: bytes | None = None
+    guard: Callable[[View], None] | None = field(default=None, compare=False)
+
+    @property
+    def bytes_about(self) -> int:
+        """About how many bytes it adds to an entry: each document may need its before image too."""
+        return 200 + sum(
+            200 + 2 * len(operation.document) for operation in self.operations if not isinstance(operation, Remove)
+        )

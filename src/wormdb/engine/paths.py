@@ -1,0 +1,62 @@
+"""Every object key of the engine is made here.
+
+A collection's folder is its prefix (`org/customers/`); the engine's own folder in it is the same
+for every collection, so that whoever lists a bucket knows what may be edited by hand and what not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wormdb.types import LogNumber
+
+__all__ = ["ENGINE_FOLDER", "EnginePaths", "is_immutable"]
+
+ENGINE_FOLDER = ".worm.db/"
+NUMBER_DIGITS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class EnginePaths:
+    """The keys of one collection (or of one of its shards)."""
+
+    folder: str
+    """Where the engine's objects are, ending with /."""
+
+    @classmethod
+    def of_collection(cls, prefix: str) -> EnginePaths:
+        """The keys of the collection whose folder is `prefix` (ends with /)."""
+        assert prefix.endswith("/"), prefix
+        return cls(prefix + ENGINE_FOLDER)
+
+    @property
+    def root(self) -> str:
+        """The one mutable object."""
+        return f"{self.folder}block0"
+
+    def entry(self, number: LogNumber) -> str:
+        """The log entry `number`: zero-padded, so that a listing is the history."""
+        return f"{self.folder}committed/{number:0{NUMBER_DIGITS}d}"
+
+    @property
+    def entries(self) -> str:
+        """The folder of the log."""
+        return f"{self.folder}committed/"
+
+    def block(self, name: str) -> str:
+        """A block; its sidecar is beside it."""
+        return f"{self.folder}data/{name}.parquet"
+
+    def sidecar(self, name: str) -> str:
+        """The sidecar of block `name`."""
+        return f"{self.folder}data/{name}.map"
+
+
+def is_immutable(key: str) -> bool:
+    """Whether an object never changes once written, so that a cache may keep it.
+
+    Log entries are not: a slot that was empty a moment ago may be filled, and after
+    trimming it is empty again.
+    """
+    _, found, rest = key.partition(ENGINE_FOLDER)
+    return bool(found) and rest.startswith(("data/", "indexes/", "history/", "blobs/"))

@@ -1,0 +1,74 @@
+"""Who owns which value of a unique index, at the head of the log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from wormdb.engine.state import id_key
+from wormdb.format import json
+from wormdb.format.key import encode_compound
+from wormdb.format.path import resolve
+from wormdb.format.values import MISSING
+
+if TYPE_CHECKING:
+    from wormdb.engine.definition import UniqueIndex
+    from wormdb.engine.state import View
+    from wormdb.format.entry import Entry
+
+__all__ = ["UniqueKeys", "keys_of"]
+
+
+def keys_of(index: UniqueIndex, document: bytes | None) -> dict[bytes, Any]:
+    """The keys a document (as JSON) claims in an index, each with the value to show in an error.
+
+    A missing or null value claims nothing, unless the index is `sparse: false`. An array claims each of its elements.
+    """
+    if document is None:
+        return {}
+    decoded = json.decode_document(document, name="document")
+    rows: list[list[Any]] = [[]]
+    for path in index.paths:
+        found = resolve(decoded, path)
+        values = [element for value in found for element in (value if isinstance(value, list) else [value])]
+        rows = [[*row, value] for row in rows for value in (values or [MISSING])]
+    claimed = {}
+    for row in rows:
+        absent = all(value is MISSING or value is None for value in row)
+        if absent and index.sparse:
+            continue
+        folded = [None if value is MISSING else value for value in row]
+        claimed[encode_compound(folded, [False] * len(folded))] = folded[0] if len(folded) == 1 else folded
+    return claimed
+
+
+class UniqueKeys:
+    """One index: key → the id (as JSON) of the document that has it."""
+
+    def __init__(self, index: UniqueIndex) -> None:
+        """Nobody owns anything."""
+        self.index = index
+        self._owners: dict[bytes, bytes] = {}
+
+    @classmethod
+    def build(cls, index: UniqueIndex, view: View) -> UniqueKeys:
+        """From every document of `view`."""
+        keys = cls(index)
+        for _, held in view.scan():
+            for key in keys_of(index, held.document):
+                keys._owners[key] = held.id
+        return keys
+
+    def owner(self, key: bytes) -> bytes | None:
+        """The id (as JSON) of whoever has this key now."""
+        return self._owners.get(key)
+
+    def apply(self, entry: Entry) -> None:
+        """Take in an entry: first everything given up, then everything claimed."""
+        changes = [change for batch in entry.batches for change in batch.changes]
+        for change in changes:
+            for key in keys_of(self.index, change.before):
+                owner = self._owners.get(key)
+                if owner is not None and id_key(owner) == id_key(change.id):
+                    del self._owners[key]
+            for key in keys_of(self.index, change.after):
+                self._owners[key] = change.id

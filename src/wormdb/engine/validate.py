@@ -1,0 +1,177 @@
+"""Check a batch against a state, and turn what is wanted into what changes. Pure but for the base's reads.
+
+Batches of one group are checked in order, each against the state that the ones before it leave; a refused
+one leaves nothing. Unique values are checked at the end of a batch, so two documents may trade them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, assert_never
+
+from wormdb.engine.operations import Insert, Remove, Save
+from wormdb.engine.state import Held, id_key
+from wormdb.engine.unique import keys_of
+from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError, UniqueViolationError
+from wormdb.format import json
+from wormdb.format.entry import Change
+
+if TYPE_CHECKING:
+    from wormdb.engine.definition import UniqueIndex
+    from wormdb.engine.operations import Loaded, Operation, Pending
+    from wormdb.engine.state import View
+    from wormdb.engine.unique import UniqueKeys
+
+__all__ = ["Group", "Head"]
+
+
+class Head(Protocol):
+    """What validation needs of the head."""
+
+    def view(self) -> View:
+        """The state the batch is checked against."""
+        ...
+
+    def unique(self, name: str) -> UniqueKeys:
+        """The owners in a unique index at that state."""
+        ...
+
+
+def show(identity: bytes) -> str:
+    """An id for a message: as a Python literal, the way it was given."""
+    return repr(json.decode(identity, name="document id"))
+
+
+class Group:
+    """Batches that will share one entry. `add` accepts or refuses each on its own."""
+
+    def __init__(self, head: Head, collection: str) -> None:
+        """Nothing accepted yet."""
+        self._head = head
+        self._view = head.view()
+        self._collection = collection
+        self._changed: dict[bytes, Held] = {}
+        self._claims: dict[tuple[str, bytes], bytes | None] = {}
+
+    def add(self, pending: Pending) -> tuple[Change, ...]:
+        """The changes of a batch, which later batches of the group then see; or raise why it is refused."""
+        if pending.guard is not None:
+            pending.guard(self._view)
+        batch = _BatchCheck(self)
+        changes = tuple(change for operation in pending.operations for change in batch.apply(operation))
+        claims = batch.claims(self._view.definition.unique, changes)
+        self._changed.update(batch.changed)
+        self._claims.update(claims)
+        return changes
+
+    def held(self, key: bytes) -> Held | None:
+        """What is under a key after the batches accepted so far."""
+        return self._changed.get(key) or self._view.get(key)
+
+    def unchanged(self, key: bytes, loaded: Loaded) -> bool:
+        """Whether the document is still as it was loaded; asks the base only if that is older than it."""
+        if key in self._changed:
+            return self._changed[key].rev == loaded.held.rev
+        if (newer := self._view.overlay.get(key, self._view.number)) is not None:
+            return newer.rev == loaded.held.rev
+        if self._view.base_number <= loaded.number:
+            return True
+        held = self._view.base.get(key)
+        return held is not None and held.rev == loaded.held.rev
+
+    def owner(self, index: UniqueIndex, key: bytes) -> bytes | None:
+        """Who has a unique value after the batches accepted so far."""
+        if (index.name, key) in self._claims:
+            return self._claims[index.name, key]
+        return self._head.unique(index.name).owner(key)
+
+    @property
+    def collection(self) -> str:
+        """For messages."""
+        return self._collection
+
+    @property
+    def number(self) -> int:
+        """The log number the group will have."""
+        return self._view.number + 1
+
+
+class _BatchCheck:
+    """One batch in the making, on top of its group."""
+
+    def __init__(self, group: Group) -> None:
+        self._group = group
+        self.changed: dict[bytes, Held] = {}
+        self._first: dict[bytes, bytes | None] = {}
+
+    def apply(self, operation: Operation) -> list[Change]:
+        key = id_key(operation.id)
+        before = self._before(operation, key)
+        match operation:
+            case Insert():
+                if before is not None and before.document is not None:
+                    raise AlreadyExistsError(
+                        f"document {show(operation.id)} in {self._group.collection}",
+                        reason="it exists already",
+                        fix="save it instead of inserting it, or choose another id",
+                        key=operation.id.decode(),
+                    )
+                after: bytes | None = operation.document
+            case Save():
+                after = operation.document
+            case Remove():
+                if before is None or before.document is None:
+                    if operation.must_exist:
+                        raise NotFoundError(f"document {show(operation.id)} in {self._group.collection}")
+                    return []
+                after = None
+            case _:
+                assert_never(operation)
+        seq = 1 if before is None else before.seq + 1
+        image = None if before is None else before.document
+        self._first.setdefault(key, image)
+        self.changed[key] = Held(operation.id, self._group.number, seq, after)
+        return [Change(id=operation.id, seq=seq, before=image, after=after)]
+
+    def _before(self, operation: Operation, key: bytes) -> Held | None:
+        if key in self.changed:
+            return self.changed[key]
+        if isinstance(operation, Insert) and operation.fresh:
+            return None
+        loaded = None if isinstance(operation, Insert) else operation.loaded
+        if loaded is None:
+            return self._group.held(key)
+        if not self._group.unchanged(key, loaded):
+            raise ConflictError(
+                f"document {show(operation.id)} in {self._group.collection}",
+                reason=f"it changed since it was read at revision {loaded.held.rev}",
+                fix="load it again and retry, or use modify()",
+                key=operation.id.decode(),
+            )
+        return loaded.held
+
+    def claims(
+        self, indexes: tuple[UniqueIndex, ...], changes: tuple[Change, ...]
+    ) -> dict[tuple[str, bytes], bytes | None]:
+        """What this batch gives up and takes in the unique indexes; raises UniqueViolationError."""
+        if not changes:
+            return {}
+        claims: dict[tuple[str, bytes], bytes | None] = {}
+        for index in indexes:
+            for key, first in self._first.items():
+                for value in keys_of(index, first):
+                    owner = self._group.owner(index, value)
+                    if owner is not None and id_key(owner) == key:
+                        claims[index.name, value] = None
+            for key, held in self.changed.items():
+                for value, shown in keys_of(index, held.document).items():
+                    taken = claims.get((index.name, value))
+                    owner = taken if (index.name, value) in claims else self._group.owner(index, value)
+                    if owner is not None and id_key(owner) != key:
+                        raise UniqueViolationError(
+                            index=index.name,
+                            field=index.label,
+                            value=shown,
+                            owner=json.decode(owner, name="document id"),
+                        )
+                    claims[index.name, value] = held.id
+        return claims

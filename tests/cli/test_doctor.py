@@ -1,0 +1,43 @@
+"""worm doctor on a folder: table, JSON, exit code, and nothing left behind."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from wormdb.cli.main import run
+from wormdb.storage.examine import READ_CHECKS, WRITE_CHECKS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+
+def files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def test_a_folder_is_healthy_and_left_clean(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["doctor", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert "wormdb can read and write here" in printed
+    assert [name for name, _ in READ_CHECKS + WRITE_CHECKS if name not in printed] == []
+    assert files(tmp_path) == []
+
+
+def test_json_says_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["doctor", str(tmp_path), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["passed"] is True
+    assert [finding["check"] for finding in report["findings"]] == [name for name, _ in READ_CHECKS + WRITE_CHECKS]
+    assert {finding["status"] for finding in report["findings"]} == {"ok"}
+
+
+def test_read_only_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tmp_path.chmod(0o555)
+    before = tmp_path.stat().st_mtime_ns
+    assert run(["doctor", str(tmp_path), "--read-only"]) == 0
+    tmp_path.chmod(0o755)
+    assert "writing was not tried" in capsys.readouterr().out
+    assert tmp_path.stat().st_mtime_ns == before
