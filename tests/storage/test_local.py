@@ -1,0 +1,536 @@
+"""The local folder: links, names, rights, versions, damage by hand."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from wormdb.clock import ManualClock, SeededChance
+from wormdb.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    InvalidRequestError,
+    NotFoundError,
+    OutcomeUnknownError,
+    PermissionDeniedError,
+    UnavailableError,
+    UnsupportedStoreError,
+    WormError,
+)
+from wormdb.storage import folder as folder_module
+from wormdb.storage import local_write
+from wormdb.storage.local import LocalStore
+from wormdb.storage.store import Always, ByteRange, IfAbsent, IfMatch
+from wormdb.types import Version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wormdb.storage.store import Precondition
+
+PRECONDITIONS: tuple[Precondition, ...] = (Always(), IfAbsent(), IfMatch(Version("1-1-1")))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "root"
+
+
+@pytest.fixture
+def store(root: Path) -> Iterator[LocalStore]:
+    with LocalStore(root) as store:
+        yield store
+
+
+def keys(store: LocalStore, prefix: str = "") -> list[str]:
+    return [info.key for page in store.list(prefix) for info in page.objects]
+
+
+def files(root: Path) -> list[str]:
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+# --- what is on disk ---
+
+
+def test_an_object_is_a_plain_file(store: LocalStore, root: Path) -> None:
+    store.put("org/customers/.worm", b"sentinel")
+    store.put("org/customers/1/profile.json", b"{}", IfAbsent())
+    assert files(root) == ["org/customers/.worm", "org/customers/1/profile.json"]
+    assert (root / "org/customers/1/profile.json").read_bytes() == b"{}"
+
+
+def test_reading_and_opening_make_nothing(root: Path, store: LocalStore) -> None:
+    with pytest.raises(NotFoundError):
+        store.get("a/b")
+    assert store.probe("a/b").found is None
+    assert keys(store) == []
+    store.delete("a/b")
+    with pytest.raises(ConflictError):
+        store.put("a/b", b"", IfMatch(Version("1")))
+    assert not root.exists()
+
+
+def test_delete_removes_the_folders_it_empties(store: LocalStore, root: Path) -> None:
+    store.put("a/b/c/d", b"1")
+    store.put("a/e", b"2")
+    store.delete("a/b/c/d")
+    assert not (root / "a/b").exists()
+    assert (root / "a").exists()
+    store.delete("a/e")
+    assert not (root / "a").exists()
+    assert root.exists()
+
+
+def test_no_temporary_file_is_left(store: LocalStore, root: Path) -> None:
+    version = store.put("a", b"1").version
+    store.put("a", b"2", IfMatch(version))
+    store.put("a", b"3")
+    store.put("b", b"1", IfAbsent())
+    for precondition in (IfAbsent(), IfMatch(version)):
+        with pytest.raises((AlreadyExistsError, ConflictError)):
+            store.put("a", b"4", precondition)
+    assert list((root / ".worm.tmp").iterdir()) == []
+
+
+def test_stale_temporary_files_go_at_the_first_write(root: Path) -> None:
+    reserved = root / ".worm.tmp"
+    reserved.mkdir(parents=True)
+    for name, age_hours in (("old", 25), ("young", 23)):
+        (reserved / name).write_bytes(b"half an obj")
+        now_ns = (reserved / name).stat().st_mtime_ns
+        os.utime(reserved / name, ns=(now_ns, now_ns - age_hours * 3600 * 10**9))
+    with LocalStore(root) as store:
+        assert keys(store) == []
+        assert names(reserved) == ["old", "young"]
+        store.put("a", b"1")
+        assert names(reserved) == ["young"]
+        assert keys(store) == ["a"]
+
+
+def test_empty_folders_are_not_listed(store: LocalStore, root: Path) -> None:
+    store.put("b/key", b"1")
+    (root / "a/deep/er").mkdir(parents=True)
+    (pages,) = store.list(delimiter="/")
+    assert pages.prefixes == ("b/",)
+    assert keys(store) == ["b/key"]
+
+
+def test_files_that_no_key_names_are_not_listed(store: LocalStore, root: Path) -> None:
+    store.put("a/good", b"1")
+    (root / "a" / "back\\slash").write_bytes(b"x")
+    (root / "a" / "new\nline").write_bytes(b"x")
+    (root / "a" / ("n" * 250)).write_bytes(b"x")
+    os.close(os.open(os.fsencode(root / "a") + b"/\xff\xfe", os.O_CREAT | os.O_WRONLY))
+    assert keys(store) == ["a/good"]
+    assert keys(store, "a/") == ["a/good"]
+
+
+def test_a_file_put_there_by_hand_is_an_object(store: LocalStore, root: Path) -> None:
+    store.put("a/by store", b"1")
+    (root / "a" / "by hand").write_bytes(b"22")
+    stored = store.get("a/by hand")
+    assert stored.body == b"22"
+    assert keys(store) == ["a/by hand", "a/by store"]
+    store.put("a/by hand", b"333", IfMatch(stored.version))
+    assert (root / "a" / "by hand").read_bytes() == b"333"
+
+
+def test_a_relative_root_is_where_it_was_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with LocalStore("data") as store:
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        store.put("a", b"1")
+    assert (tmp_path / "data" / "a").read_bytes() == b"1"
+
+
+def test_a_root_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(InvalidRequestError, match="is a file"):
+        LocalStore(tmp_path / "file")
+
+
+def test_the_root_may_be_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    with LocalStore(tmp_path / "link") as store:
+        store.put("a/b", b"1")
+    assert (tmp_path / "real/a/b").read_bytes() == b"1"
+
+
+# --- names in each other's way ---
+
+
+def test_a_folder_cannot_be_an_object(store: LocalStore) -> None:
+    store.put("a/b/c", b"1")
+    for precondition in (Always(), IfAbsent()):
+        with pytest.raises(InvalidRequestError, match=r"object a/b: it is the folder of a/b/c") as caught:
+            store.put("a/b", b"2", precondition)
+        assert caught.value.key == "a/b"
+    with pytest.raises(ConflictError):
+        store.put("a/b", b"2", IfMatch(Version("1-1-1")))
+    with pytest.raises(NotFoundError):
+        store.get("a/b")
+    with pytest.raises(NotFoundError):
+        store.head("a/b")
+    store.delete("a/b")
+    assert keys(store) == ["a/b/c"]
+
+
+def test_an_object_cannot_be_a_folder(store: LocalStore) -> None:
+    store.put("a", b"1")
+    for precondition in (Always(), IfAbsent()):
+        with pytest.raises(InvalidRequestError, match=r"object a/b/c: a is an object .* folder of a/b/c"):
+            store.put("a/b/c", b"2", precondition)
+    with pytest.raises(ConflictError):
+        store.put("a/b/c", b"2", IfMatch(Version("1-1-1")))
+    with pytest.raises(NotFoundError):
+        store.get("a/b/c")
+    assert store.probe("a/b").found is None
+    store.delete("a/b/c")
+    assert keys(store, "a/") == []
+    assert keys(store) == ["a"]
+
+
+def test_a_left_over_empty_folder_is_in_nobodys_way(store: LocalStore, root: Path) -> None:
+    (root / "a/b/c").mkdir(parents=True)
+    (root / "a/d").mkdir(parents=True)
+    store.put("a", b"1", IfAbsent())
+    assert keys(store) == ["a"]
+
+
+def test_a_folder_of_other_files_is_refused(store: LocalStore, root: Path) -> None:
+    (root / "a").mkdir(parents=True)
+    (root / "a" / "back\\slash").write_bytes(b"x")
+    with pytest.raises(InvalidRequestError, match="a folder is in its place"):
+        store.put("a", b"1")
+    assert (root / "a" / "back\\slash").exists()
+
+
+@pytest.mark.parametrize("key", [".worm.tmp", ".worm.tmp/x", ".WORM.tmp/x"])
+def test_the_reserved_folder_is_refused(store: LocalStore, key: str) -> None:
+    for call in (
+        lambda: store.put(key, b""),
+        lambda: store.get(key),
+        lambda: store.head(key),
+        lambda: store.delete(key),
+        lambda: list(store.list(key + "/")),
+    ):
+        with pytest.raises(InvalidRequestError, match="unfinished writes"):
+            call()
+    store.put("a/.worm.tmp/x", b"only at the top is it reserved")
+    assert keys(store) == ["a/.worm.tmp/x"]
+
+
+# --- links ---
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret").write_bytes(b"secret")
+    return outside
+
+
+def test_a_link_to_a_file_is_nothing(store: LocalStore, root: Path, outside: Path) -> None:
+    store.put("real", b"1")
+    (root / "link").symlink_to(outside / "secret")
+    (root / "inner").symlink_to("real")
+    (root / "dangling").symlink_to(outside / "new")
+    assert keys(store) == ["real"]
+    for name in ("link", "inner", "dangling"):
+        with pytest.raises(NotFoundError):
+            store.get(name)
+        with pytest.raises(NotFoundError):
+            store.head(name)
+        with pytest.raises(NotFoundError):
+            store.get_range(name, ByteRange(0, 1))
+        assert store.probe(name).found is None
+        for precondition in (Always(), IfAbsent()):
+            with pytest.raises(InvalidRequestError, match="link"):
+                store.put(name, b"2", precondition)
+        with pytest.raises(ConflictError):
+            store.put(name, b"2", IfMatch(Version("1-1-1")))
+        store.delete(name)
+        assert (root / name).is_symlink()
+    assert (outside / "secret").read_bytes() == b"secret"
+    assert names(outside) == ["secret"]
+
+
+def test_a_link_to_a_folder_is_nothing(store: LocalStore, root: Path, outside: Path) -> None:
+    store.put("real/x", b"1")
+    (root / "link").symlink_to(outside)
+    (root / "inner").symlink_to("real")
+    assert keys(store) == ["real/x"]
+    assert keys(store, "link/") == []
+    (page,) = store.list(delimiter="/")
+    assert page.prefixes == ("real/",)
+    for name in ("link/secret", "inner/x"):
+        assert store.probe(name).found is None
+        with pytest.raises(NotFoundError):
+            store.head(name)
+        for precondition in (Always(), IfAbsent()):
+            with pytest.raises(InvalidRequestError, match="link"):
+                store.put(name, b"2", precondition)
+        with pytest.raises(ConflictError):
+            store.put(name, b"2", IfMatch(Version("1-1-1")))
+        store.delete(name)
+        store.delete_many([name])
+    assert (outside / "secret").read_bytes() == b"secret"
+    assert names(outside) == ["secret"]
+    assert store.get("real/x").body == b"1"
+
+
+def test_a_linked_reserved_folder_is_refused(root: Path, outside: Path) -> None:
+    root.mkdir()
+    (root / ".worm.tmp").symlink_to(outside)
+    with LocalStore(root) as store, pytest.raises(InvalidRequestError):
+        store.put("a", b"1")
+    assert names(outside) == ["secret"]
+
+
+def test_a_pipe_does_not_make_a_reader_wait(store: LocalStore, root: Path) -> None:
+    store.put("real", b"1")
+    os.mkfifo(root / "pipe")
+    assert store.probe("pipe").found is None
+    assert keys(store) == ["real"]
+    with pytest.raises(InvalidRequestError):
+        store.put("pipe", b"1")
+
+
+# --- versions and times ---
+
+
+def test_versions_rise_however_fast_they_come(store: LocalStore, root: Path) -> None:
+    store.put("a", b"0")
+    times = [(root / "a").stat().st_mtime_ns]
+    for number in range(100):
+        store.put("a", b"%d" % (number % 10))
+        times.append((root / "a").stat().st_mtime_ns)
+    assert times == sorted(set(times))
+
+
+def test_versions_rise_over_a_time_in_the_future(store: LocalStore, root: Path) -> None:
+    store.put("a", b"0")
+    future_ns = (root / "a").stat().st_mtime_ns + 10**18 + 1
+    os.utime(root / "a", ns=(future_ns, future_ns))
+    version = store.get("a").version
+    store.put("a", b"1", IfMatch(version))
+    assert (root / "a").stat().st_mtime_ns > future_ns
+    with pytest.raises(ConflictError):
+        store.put("a", b"2", IfMatch(version))
+
+
+def test_versions_do_not_come_back_after_delete(root: Path) -> None:
+    """Even if chance gives the same digits every time, and the inode is used again."""
+    versions = []
+    for _ in range(30):
+        with LocalStore(root, chance=SeededChance(1)) as store:
+            versions.append(store.put("a", b"same size").version)
+            store.delete("a")
+    assert len(set(versions)) == 30
+
+
+def test_the_same_chance_in_two_handles_does_no_harm(root: Path) -> None:
+    with LocalStore(root, chance=SeededChance(1)) as one, LocalStore(root, chance=SeededChance(1)) as two:
+        (root / ".worm.tmp").mkdir(parents=True)
+        (root / ".worm.tmp" / SeededChance(1).token(16).hex()).write_bytes(b"taken")
+        one.put("a", b"1")
+        two.put("b", b"2")
+        assert (one.get("b").body, two.get("a").body) == (b"2", b"1")
+
+
+def test_times_are_the_file_systems_for_writes_and_the_clocks_for_reads(root: Path) -> None:
+    clock = ManualClock(start_ms=5_000)
+    with LocalStore(root, clock=clock) as store:
+        written = store.put("a", b"1")
+        folder_ms = root.stat().st_mtime_ns // 10**6
+        assert written.time == folder_ms
+        assert abs(store.head("a").modified - folder_ms) < 60_000
+        assert store.get("a").time == 5_000
+        assert store.probe("b").time == 5_000
+
+
+# --- what the operating system refuses ---
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "fix"),
+    [
+        (errno.ENOSPC, UnavailableError, "free space"),
+        (errno.EDQUOT, UnavailableError, "free space"),
+        (errno.EIO, UnavailableError, "check the disk"),
+        (errno.EMFILE, UnavailableError, "open files"),
+        (errno.EACCES, PermissionDeniedError, "right"),
+        (errno.EROFS, PermissionDeniedError, "right"),
+        (errno.ENAMETOOLONG, InvalidRequestError, "255"),
+    ],
+)
+def test_an_error_while_writing_is_typed_and_changes_nothing(
+    store: LocalStore, root: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[Exception], fix: str
+) -> None:
+    version = store.put("a", b"old").version
+
+    def fail(descriptor: int, body: memoryview) -> int:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", fail)
+        for precondition in (Always(), IfMatch(version)):
+            with pytest.raises(kind, match=fix):
+                store.put("a", b"new", precondition)
+        with pytest.raises(kind, match=fix):
+            store.put("b", b"new", IfAbsent())
+    assert keys(store) == ["a"]
+    assert store.get("a").version == version
+    assert list((root / ".worm.tmp").iterdir()) == []
+
+
+def test_an_unconfirmed_write_is_unknown(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name is in place, but the directory's flush failed: it may vanish with the power."""
+    store.put("a/x", b"old")
+    real = folder_module.flush
+    calls = []
+
+    def flush(descriptor: int) -> None:
+        calls.append(descriptor)
+        if len(calls) == 2:  # the temporary file, then the directory
+            raise OSError(errno.EIO, "input/output error")
+        real(descriptor)
+
+    monkeypatch.setattr(local_write, "flush", flush)
+    with pytest.raises(OutcomeUnknownError, match="did not confirm") as caught:
+        store.put("a/x", b"new")
+    assert caught.value.key == "a/x"
+    assert store.get("a/x").body == b"new"
+
+
+def test_coarse_file_times_are_refused(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.utime
+
+    def utime(path: Any, *, ns: tuple[int, int], **more: Any) -> None:
+        real(path, ns=(ns[0] // 10**9 * 10**9, ns[1] // 10**9 * 10**9), **more)
+
+    monkeypatch.setattr(os, "utime", utime)
+    with pytest.raises(UnsupportedStoreError, match="coarse"):
+        store.put("a", b"1")
+    assert keys(store) == []
+
+
+def test_a_file_system_without_links_is_refused(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def link(*place: Any, **more: Any) -> None:
+        raise OSError(errno.EPERM, "operation not permitted")
+
+    monkeypatch.setattr(os, "link", link)
+    with pytest.raises(UnsupportedStoreError, match="hard links"):
+        store.put("a", b"1", IfAbsent())
+    assert keys(store) == []
+
+
+def test_a_system_without_flock_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folder_module, "fcntl", None)
+    with pytest.raises(UnsupportedStoreError, match="flock"):
+        LocalStore(root)
+
+
+def test_a_lock_that_stays_taken_is_unavailable(root: Path) -> None:
+    clock = ManualClock()
+    with LocalStore(root, clock=clock) as store:
+        version = store.put("a/x", b"old").version
+        held = os.open(root / "a", os.O_RDONLY)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            for call in (
+                lambda: store.put("a/x", b"new"),
+                lambda: store.put("a/x", b"new", IfMatch(version)),
+                lambda: store.delete("a/x"),
+            ):
+                with pytest.raises(UnavailableError, match="held it for 30 s"):
+                    call()
+            store.put("a/y", b"a new object needs no lock", IfAbsent())
+        finally:
+            os.close(held)
+        store.put("a/x", b"new", IfMatch(version))
+
+
+def test_a_folder_replaced_while_waiting_for_its_lock_is_noticed(
+    root: Path, store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = store.put("a/x", b"old").version
+    real = store._tree._wait_for_lock
+    moves: list[Path] = []
+
+    def move_first(descriptor: int, segments: tuple[str, ...]) -> None:
+        real(descriptor, segments)
+        if not moves:
+            moves.append((root / "a").rename(root / "moved"))
+            (root / "a").mkdir()
+
+    monkeypatch.setattr(store._tree, "_wait_for_lock", move_first)
+    with pytest.raises(ConflictError):
+        store.put("a/x", b"new", IfMatch(version))
+    assert (root / "moved/x").read_bytes() == b"old"
+    assert keys(store) == ["moved/x"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_rights_of_another_user() -> None:
+    """A folder that may only be read is read; writing and unreadable files are refused by type."""
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        root.chmod(0o755)
+        with LocalStore(root) as store:
+            version = store.put("a/b", b"1").version
+            (root / "closed").mkdir(mode=0o700)
+            os.seteuid(65534)
+            try:
+                assert store.get("a/b").body == b"1"
+                for call in (
+                    lambda: store.put("a/b", b"2"),
+                    lambda: store.put("a/c", b"2", IfAbsent()),
+                    lambda: store.put("a/b", b"2", IfMatch(version)),
+                    lambda: store.delete("a/b"),
+                    lambda: store.get("closed/x"),
+                    lambda: list(store.list()),
+                ):
+                    with pytest.raises(PermissionDeniedError):
+                        call()
+            finally:
+                os.seteuid(0)
+            assert store.get("a/b").body == b"1"
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="shows open files on Linux only")
+def test_no_descriptor_is_left_open(store: LocalStore, root: Path) -> None:
+    version = store.put("a/b", b"1").version
+    (root / "link").symlink_to("a")
+    before = names(Path("/proc/self/fd"))
+    for call in (
+        lambda: store.get("a/missing"),
+        lambda: store.get("a"),
+        lambda: store.put("a", b"1"),
+        lambda: store.put("a/b/c", b"1"),
+        lambda: store.put("link/c", b"1"),
+        lambda: store.put("a/b", b"1", IfAbsent()),
+        lambda: store.put("a/b", b"1", IfMatch(Version("1-1-1"))),
+        lambda: store.put("a/b", b"2", IfMatch(version)),
+        lambda: store.delete("a/missing"),
+        lambda: store.delete("link/c"),
+        lambda: next(iter(store.list())),
+    ):
+        with suppress(WormError):
+            call()
+    assert names(Path("/proc/self/fd")) == before
