@@ -22,6 +22,8 @@ FIELD_NAME_BYTES_MAX: Final = 1 * KIB
 """UTF-8 bytes of one field name."""
 INT_MAX: Final = 2**63 - 1
 INT_MIN: Final = -(2**63)
+ID_BYTES_MAX: Final = 1 * KIB
+"""Bytes of a string or binary `_id`."""
 INDEX_KEY_BYTES_MAX: Final = 4 * KIB
 """Encoded bytes of one index key."""
 

@@ -113,7 +113,7 @@ def _number(value: float | Decimal128) -> bytes:
     double = float(exact)
     if not exact.is_finite():
         return _ordered(double) + _EXACT
-    as_decimal = Decimal.from_float(double)
+    as_decimal = Decimal.from_float(double)  # noqa: FURB164 - Decimal() minds the caller's context
     if as_decimal > exact:  # rounded up, possibly to infinity: step down to the double below
         double = nextafter(double, -inf)
     return _ordered(double) + (_EXACT if as_decimal == exact else _BETWEEN + _digits(exact))

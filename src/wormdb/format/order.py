@@ -53,8 +53,8 @@ def _numbers(a: float | Decimal128, b: float | Decimal128) -> int:
 
 
 def _as_decimal(number: float | Decimal) -> Decimal:
-    """Exactly that number; a mixed comparison would depend on the caller's decimal context."""
-    return Decimal.from_float(number) if isinstance(number, float) else Decimal(number)
+    """Exactly that number; Decimal(float) and mixed comparisons would mind the caller's context."""
+    return Decimal.from_float(number) if isinstance(number, float) else Decimal(number)  # noqa: FURB164
 
 
 def _strings(a: str, b: str) -> int:
