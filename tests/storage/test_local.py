@@ -334,14 +334,24 @@ def test_versions_rise_over_a_time_in_the_future(store: LocalStore, root: Path) 
         store.put("a", b"2", IfMatch(version))
 
 
-def test_versions_do_not_come_back_after_delete(root: Path) -> None:
-    """Even if chance gives the same digits every time, and the inode is used again."""
-    versions = []
-    for _ in range(30):
-        with LocalStore(root, chance=SeededChance(1)) as store:
-            versions.append(store.put("a", b"same size").version)
-            store.delete("a")
-    assert len(set(versions)) == 30
+def test_versions_do_not_come_back_after_delete(store: LocalStore, root: Path) -> None:
+    """A delete waits for the next millisecond: the inode may be used again, the time may not."""
+    times_ms = []
+    for _ in range(20):
+        store.put("a", b"same size")
+        times_ms.append((root / "a").stat().st_mtime_ns // 10**6)
+        store.delete("a")
+    assert times_ms == sorted(set(times_ms))
+
+
+@pytest.mark.parametrize(("age_ms", "waits"), [(-3, True), (0, True), (10, True), (11, False), (5_000, False)])
+def test_a_delete_waits_until_the_objects_millisecond_has_passed(store: LocalStore, age_ms: int, waits: bool) -> None:
+    """Also by a file system's clock that lags behind by one tick of 10 ms."""
+    store.put("a", b"1")
+    clock = ManualClock(start_ms=store.head("a").modified + age_ms)
+    with LocalStore(store._tree.root, clock=clock) as deleter:
+        deleter.delete("a")
+    assert (clock.monotonic() >= 0.011) is waits
 
 
 def test_the_same_chance_in_two_handles_does_no_harm(root: Path) -> None:
