@@ -1,0 +1,238 @@
+"""A block: documents in one immutable Parquet file, sorted by id, with a sidecar.
+
+Columns, in this order: `_id`, `_rev`, `_seq`, `_deleted`, the typed columns (`wormdb.format.columns`),
+and `_doc`, the whole document as JSON in pages of about 64 KB. A deletion is a row whose `_doc` holds
+the id only. Anything that reads Parquet reads a block; we also read single pages and single columns
+of it, each checked by the sidecar before it is believed.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final
+
+from wormdb.errors import InvalidRequestError
+from wormdb.format.blocklist import BlockEntry, ColumnStats, SidecarRef
+from wormdb.format.columns import KIND_PREFIX, ColumnSpec, EncodedColumn, encode_column
+from wormdb.format.json import encode
+from wormdb.format.key import encode_key
+from wormdb.format.membership import MembershipFilter
+from wormdb.format.node import is_ascending
+from wormdb.format.pagemap import map_file
+from wormdb.format.project import project
+from wormdb.format.sidecar import Versions, encode_sidecar
+from wormdb.limits import KIB, MIB, PAGE_BYTES_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Literal
+
+    import pyarrow as pa
+
+__all__ = ["PAGE_BYTES", "RESERVED", "EncodedBlock", "Row", "write_block"]
+
+PAGE_BYTES: Final = 64 * KIB
+"""Uncompressed bytes at which a page of `_doc` is closed."""
+RESERVED: Final = ("_id", "_rev", "_seq", "_deleted", "_doc")
+"""Columns that every block has."""
+
+_GROUP_ROWS: Final = 16_384
+_GROUP_BYTES: Final = 16 * MIB
+_BATCHES_PER_PAGE: Final = 8
+_BATCH_ROWS_MAX: Final = 1024
+_ZSTD_LEVEL: Final = 1
+_FORMAT: Final = b"1"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One document in one version, as stored JSON; None says that it was deleted."""
+
+    id: Any
+    rev: int
+    seq: int
+    document: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedBlock:
+    """A block ready to be put: two objects, and what the root must know of them."""
+
+    parquet: bytes
+    sidecar: bytes
+    map_bytes: int
+    sha256: bytes
+    rows: int
+    deleted: int
+    keys: tuple[bytes, bytes]
+    revs: tuple[int, int]
+    columns: tuple[ColumnStats, ...]
+
+    def entry(self, name: str, sidecar_name: str, *, kind: Literal["base", "delta"], level: int = 0) -> BlockEntry:
+        """The root's entry for this block, stored under the two names."""
+        return BlockEntry(
+            name=name,
+            kind=kind,
+            level=level,
+            key_first=self.keys[0],
+            key_last=self.keys[1],
+            rows=self.rows,
+            deleted=self.deleted,
+            rev_first=self.revs[0],
+            rev_last=self.revs[1],
+            length=len(self.parquet),
+            sha256=self.sha256,
+            sidecar=SidecarRef(
+                name=sidecar_name,
+                sha256=sha256(self.sidecar).digest(),
+                length=len(self.sidecar),
+                map_bytes=self.map_bytes,
+            ),
+            columns=self.columns,
+        )
+
+
+def write_block(rows: Sequence[Row], columns: Sequence[ColumnSpec] = ()) -> EncodedBlock:
+    """The block of `rows`, which come in ascending order of their encoded ids. No requests.
+
+    Raises InvalidRequestError for a column of a reserved name and for documents that are not UTF-8.
+    """
+    assert rows, "a block has rows"
+    _check_specs(columns)
+    ids = [row.id for row in rows]
+    keys = [encode_key(value) for value in ids]
+    assert is_ascending(keys), "rows come in ascending order of their ids"
+    typed = _typed_columns(rows, ids, columns)
+    cells = [encode({"_id": row.id}) if row.document is None else row.document for row in rows]
+    deleted = [row.document is None for row in rows]
+    revs, seqs = [row.rev for row in rows], [row.seq for row in rows]
+
+    parquet = _write_parquet(_table(typed, (revs, seqs, deleted), cells), cells)
+    digest = sha256(parquet).digest()
+    page_map = map_file(parquet, digest, keys, Versions.of(revs, seqs, deleted), first_cell=cells[0])
+    sidecar, map_bytes = encode_sidecar(page_map, MembershipFilter.build(keys), identity=digest.hex())
+    return EncodedBlock(
+        parquet=parquet,
+        sidecar=sidecar,
+        map_bytes=map_bytes,
+        sha256=digest,
+        rows=len(rows),
+        deleted=sum(deleted),
+        keys=(keys[0], keys[-1]),
+        revs=(min(revs), max(revs)),
+        columns=tuple(column.stats for column in typed),
+    )
+
+
+def _check_specs(columns: Sequence[ColumnSpec]) -> None:
+    paths = [spec.path for spec in columns]
+    for path in paths:
+        if path in RESERVED or path.startswith("$") or paths.count(path) > 1:
+            raise InvalidRequestError(
+                f"a block cannot have the column {path!r}",
+                reason="it is named twice" if paths.count(path) > 1 else "the name is reserved",
+                fix="leave it out of the columns",
+            )
+
+
+def _typed_columns(rows: Sequence[Row], ids: list[Any], columns: Sequence[ColumnSpec]) -> list[EncodedColumn]:
+    values: list[list[Any]] = []
+    if columns:
+        documents = [row.document for row in rows]
+        found, *values = project(documents, ["_id", *(spec.path for spec in columns)], name="a new block")
+        assert found == ids or _ids_agree(rows, found), "a row's id is its document's"
+    specs = [ColumnSpec("_id"), *columns]
+    return [encode_column(spec, column) for spec, column in zip(specs, [ids, *values], strict=True)]
+
+
+def _ids_agree(rows: Sequence[Row], found: Sequence[Any]) -> bool:
+    pairs = zip(rows, found, strict=True)
+    return all(row.document is None or encode_key(row.id) == encode_key(value) for row, value in pairs)
+
+
+def _table(
+    typed: Sequence[EncodedColumn], versions: tuple[list[int], list[int], list[bool]], cells: list[bytes]
+) -> pa.Table:
+    import pyarrow as pa
+
+    revs, seqs, deleted = versions
+    first, *others = [_with_companion(column) for column in typed]
+    system = [
+        (pa.field("_rev", pa.int64(), nullable=False), pa.array(revs, pa.int64())),
+        (pa.field("_seq", pa.int64(), nullable=False), pa.array(seqs, pa.int64())),
+        (pa.field("_deleted", pa.bool_(), nullable=False), pa.array(deleted, pa.bool_())),
+    ]
+    document = (pa.field("_doc", pa.large_string(), nullable=False), _texts(cells))
+    parts = [*first, *system, *(part for pair in others for part in pair), document]
+    metadata = {b"wormdb.format": _FORMAT, **{f"wormdb.type.{c.path}".encode(): c.type.encode() for c in typed}}
+    schema = pa.schema([field for field, _ in parts], metadata=metadata)
+    return pa.Table.from_arrays([array for _, array in parts], schema=schema)
+
+
+def _with_companion(column: EncodedColumn) -> list[tuple[pa.Field, pa.Array]]:
+    import pyarrow as pa
+
+    pair = [(pa.field(column.path, column.cells.type), column.cells)]
+    if column.kinds is not None:
+        pair.append((pa.field(KIND_PREFIX + column.path, pa.uint8(), nullable=False), column.kinds))
+    return pair
+
+
+def _texts(cells: list[bytes]) -> pa.Array:
+    """One buffer from one join: faster than handing over each document."""
+    import pyarrow as pa
+
+    offsets = array("q", accumulate(map(len, cells), initial=0))
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(cells))]
+    texts = pa.Array.from_buffers(pa.large_string(), len(cells), buffers)
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise InvalidRequestError(
+            "a document cannot be stored", reason="it is not UTF-8", fix="encode it again"
+        ) from error
+    return texts
+
+
+def _write_parquet(table: pa.Table, cells: Sequence[bytes]) -> bytes:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    plain = [field.name for field in table.schema if field.name != "_doc"]
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(
+        sink,
+        table.schema,
+        compression="zstd",
+        compression_level=_ZSTD_LEVEL,
+        # Statistics of `_doc` would repeat whole documents in page headers and footer.
+        write_statistics=plain,
+        use_dictionary=[field.name for field in table.schema if field.type == pa.string() and field.name != "_id"],
+        data_page_size=PAGE_BYTES,
+        write_batch_size=_batch_rows(cells),
+        write_page_checksum=True,
+    ) as writer:
+        for start, stop in _groups(cells):
+            writer.write_table(table.slice(start, stop - start), row_group_size=stop - start)
+    return bytes(sink.getvalue())
+
+
+def _batch_rows(cells: Sequence[bytes]) -> int:
+    """Rows written between two looks at the page's size: few enough to cut near PAGE_BYTES."""
+    largest = max(map(len, cells), default=1) or 1
+    average = sum(map(len, cells)) // len(cells) or 1
+    rows = min(PAGE_BYTES // (_BATCHES_PER_PAGE * average), PAGE_BYTES_MAX // 2 // largest)
+    return max(1, min(rows, _BATCH_ROWS_MAX))
+
+
+def _groups(cells: Sequence[bytes]) -> list[tuple[int, int]]:
+    cuts, start, size = [], 0, 0
+    for row, cell in enumerate(cells):
+        if row > start and (row - start >= _GROUP_ROWS or size + len(cell) > _GROUP_BYTES):
+            cuts.append((start, row))
+            start, size = row, 0
+        size += len(cell)
+    return [*cuts, (start, len(cells))]

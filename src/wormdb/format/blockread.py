@@ -1,0 +1,225 @@
+"""Reading blocks: one page, some columns, or everything, each checked before it is believed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256 as _sha256
+from typing import TYPE_CHECKING, Any, Final
+
+from wormdb.errors import InvalidRequestError
+from wormdb.format.block import RESERVED, Row
+from wormdb.format.columns import ELSEWHERE, KIND_PREFIX, decode_column
+from wormdb.format.damage import corrupt
+from wormdb.format.key import encode_key
+from wormdb.format.page import page_cells
+from wormdb.format.project import read_id
+from wormdb.format.sidecar import GroupRef, PageMap, PageRef, Part, checksum
+from wormdb.limits import PAGE_BYTES_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+__all__ = [
+    "Block",
+    "assemble_block",
+    "open_block",
+    "parts_for",
+    "read_columns",
+    "read_documents",
+    "read_group",
+    "read_page",
+    "read_page_rows",
+]
+
+_TYPE_KEY: Final = "wormdb.type."
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A Parquet file whose bytes, as far as they are there, are what was written."""
+
+    name: str
+    file: pq.ParquetFile
+    types: dict[str, str]
+    """The type of each typed column, by path."""
+
+    @property
+    def groups(self) -> int:
+        """How many row groups it has."""
+        return int(self.file.metadata.num_row_groups)
+
+
+# --- opening ---
+
+
+def open_block(data: bytes | memoryview, *, name: str, sha256: bytes) -> Block:
+    """The whole block stored as object `name`; `sha256` is what the root or sidecar says. No requests.
+
+    Raises CorruptionError if these are not the bytes that were written.
+    """
+    if _sha256(data).digest() != sha256:
+        corrupt(name, "its SHA-256 is not the one recorded for it")
+    return _open(data, name)
+
+
+def parts_for(page_map: PageMap, columns: Iterable[str], *, groups: Iterable[int] | None = None) -> tuple[Part, ...]:
+    """The ranges to read for some columns of some row groups (all by default), footer included.
+
+    No requests; raises InvalidRequestError for a column that the block does not have.
+    """
+    chosen = page_map.groups if groups is None else [page_map.groups[place] for place in groups]
+    known = {chunk.column for chunk in page_map.groups[0].chunks}
+    wanted = set()
+    for column in columns:
+        if column not in known:
+            _refuse_column(page_map.block, column)
+        # pyarrow reads `a.b` along with `a`; companions go with their columns.
+        wanted |= {name for name in known if name.removeprefix(KIND_PREFIX).startswith(f"{column}.")}
+        wanted |= {column, KIND_PREFIX + column}
+    return (page_map.footer, *(chunk for group in chosen for chunk in group.chunks if chunk.column in wanted))
+
+
+def assemble_block(page_map: PageMap, parts: Iterable[tuple[Part, bytes]]) -> Block:
+    """A block of which only `parts` were fetched; reading others from it is an error. No requests.
+
+    Raises CorruptionError naming the block if a part is not what was written.
+    """
+    # Zeros stand for what was not fetched; the system gives no memory for pages never touched.
+    image = bytearray(page_map.length)
+    for part, data in parts:
+        if len(data) != part.length or checksum(data) != part.checksum:
+            corrupt(page_map.block, f"the part {part.column} at byte {part.offset} is not what was written")
+        image[part.offset : part.offset + part.length] = data
+    return _open(image, page_map.block)
+
+
+def _open(data: bytes | bytearray | memoryview, name: str) -> Block:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(pa.BufferReader(pa.py_buffer(data)))
+        metadata = file.schema_arrow.metadata or {}
+    except (pa.ArrowException, OSError, ValueError) as error:
+        corrupt(name, f"it is no Parquet file: {error}")
+    types = {
+        key.decode().removeprefix(_TYPE_KEY): value.decode()
+        for key, value in metadata.items()
+        if key.startswith(_TYPE_KEY.encode())
+    }
+    if not set(RESERVED) <= set(file.schema_arrow.names) or "_id" not in types:
+        corrupt(name, "it lacks columns that every block has")
+    return Block(name, file, types)
+
+
+# --- reading ---
+
+
+def read_columns(block: Block, names: Sequence[str], *, groups: Sequence[int] | None = None) -> dict[str, list[Any]]:
+    """Exact values of columns: MISSING, None, ELSEWHERE (look into the document), or the value.
+
+    `names` are paths of typed columns, `_id`, `_rev`, `_seq`, `_deleted` or `_doc` (text). No requests;
+    raises CorruptionError, and InvalidRequestError for a column that the block does not have.
+    """
+    table = _read_table(block, names, groups)
+    return {name: _values(block, table, name) for name in names}
+
+
+def read_documents(block: Block, *, groups: Sequence[int] | None = None) -> Iterator[Row]:
+    """All rows in order of their ids, deletions too; one row group in memory at a time.
+
+    No requests; raises CorruptionError.
+    """
+    for group in range(block.groups) if groups is None else groups:
+        table = _read_table(block, RESERVED, [group])
+        ids, cells = _values(block, table, "_id"), _cells(table)
+        versions = zip(*(table.column(name).to_pylist() for name in ("_rev", "_seq", "_deleted")), strict=True)
+        for identity, cell, (rev, seq, deleted) in zip(ids, cells, versions, strict=True):
+            known = read_id(cell, name=block.name) if identity is ELSEWHERE else identity
+            yield Row(known, rev, seq, None if deleted else cell)
+
+
+def read_page(page: bytes, ref: PageRef, identity: Any) -> Row | None:
+    """The row of id `identity` from the page that `locate` named, or None. No requests.
+
+    Raises CorruptionError naming the block if one byte of the page is not what was written.
+    """
+    cells, key, name = _checked_cells(page, ref), encode_key(identity), ref.map.block
+    low, high = 0, len(cells)
+    while low < high:
+        middle = (low + high) // 2
+        found = read_id(cells[middle], name=name)
+        found_key = encode_key(found)
+        if found_key == key:
+            return _row(ref.map, ref.map.first_rows[ref.page] + middle, found, cells[middle])
+        low, high = (middle + 1, high) if found_key < key else (low, middle)
+    return None
+
+
+def read_page_rows(page: bytes, ref: PageRef) -> list[Row]:
+    """All rows of a page, for fetching many ids of it at once. No requests; raises CorruptionError."""
+    first, name = ref.map.first_rows[ref.page], ref.map.block
+    cells = _checked_cells(page, ref)
+    return [_row(ref.map, first + place, read_id(cell, name=name), cell) for place, cell in enumerate(cells)]
+
+
+def read_group(block: Block, ref: GroupRef, identity: Any) -> Row | None:
+    """The row of id `identity` from a row group, where pages are not mapped. No requests.
+
+    `block` needs the parts of RESERVED columns of that group. Raises CorruptionError.
+    """
+    key = encode_key(identity)
+    return next((row for row in read_documents(block, groups=[ref.group]) if encode_key(row.id) == key), None)
+
+
+def _checked_cells(page: bytes, ref: PageRef) -> list[memoryview]:
+    assert ref.map.pages is not None, "a page reference comes from a map with pages"
+    span = ref.map.pages[ref.page]
+    if len(page) != span.length or checksum(page) != span.checksum:
+        corrupt(ref.map.block, f"the page at byte {ref.offset} is not what was written")
+    return page_cells(page, name=ref.map.block, rows=span.rows, bytes_max=PAGE_BYTES_MAX)
+
+
+def _row(page_map: PageMap, row: int, identity: Any, cell: memoryview) -> Row:
+    rev, seq, deleted = page_map.versions.at(row)
+    return Row(identity, rev, seq, None if deleted else bytes(cell))
+
+
+def _read_table(block: Block, names: Sequence[str], groups: Sequence[int] | None) -> pa.Table:
+    import pyarrow as pa
+
+    known = set(block.file.schema_arrow.names)
+    for name in names:
+        if name not in known or name.startswith(KIND_PREFIX):
+            _refuse_column(block.name, name)
+    wanted = [*names, *(KIND_PREFIX + name for name in names if KIND_PREFIX + name in known)]
+    rows = range(block.groups) if groups is None else groups
+    try:
+        return block.file.read_row_groups(list(rows), columns=wanted)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        corrupt(block.name, f"its columns cannot be read: {error}")
+
+
+def _values(block: Block, table: pa.Table, name: str) -> list[Any]:
+    if name not in block.types:
+        values: list[Any] = table.column(name).to_pylist()
+        return values
+    companion = KIND_PREFIX + name
+    kinds = table.column(companion) if companion in table.column_names else None
+    return decode_column(table.column(name), kinds, block.types[name], name=block.name)
+
+
+def _cells(table: pa.Table) -> list[bytes]:
+    import pyarrow as pa
+
+    values: list[bytes] = table.column("_doc").cast(pa.large_binary()).to_pylist()
+    return values
+
+
+def _refuse_column(block: str, column: str) -> None:
+    raise InvalidRequestError(
+        f"{block} has no column {column!r}", reason="it was written without it", fix="read the documents instead"
+    )

@@ -1,0 +1,351 @@
+"""Typed columns of a block: natural types for other tools, and exact values for us.
+
+A column has one type. A value that fits the type exactly is in the column. For all other rows a
+companion column `$kind.<path>` says what is there instead; it is written only if one is needed:
+
+0  the value is in the column
+1  an explicit null
+2  the field is missing (also without a companion: then every Parquet null means missing)
+3  the value is elsewhere: of another type, or behind an array; it is in `_doc`
+4  the value is an integer that the double column holds exactly
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain
+from math import nan
+from typing import TYPE_CHECKING, Any, Final
+
+from wormdb.errors import InvalidRequestError
+from wormdb.format.blocklist import ColumnStats
+from wormdb.format.damage import corrupt
+from wormdb.format.json import decode, encode
+from wormdb.format.key import encode_key, prefix_end
+from wormdb.format.kinds import MISSING, Decimal128, Missing, ObjectId
+from wormdb.format.path import TRAVERSED, parse_path
+from wormdb.format.wrappers import moment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    import pyarrow as pa
+
+__all__ = [
+    "COLUMN_TYPES",
+    "ELSEWHERE",
+    "KIND_PREFIX",
+    "ColumnSpec",
+    "Elsewhere",
+    "EncodedColumn",
+    "decode_column",
+    "encode_column",
+]
+
+KIND_PREFIX: Final = "$kind."
+"""Before a path it names the companion column; no field name starts with `$`."""
+
+_HERE, _NULL, _MISSING, _ELSEWHERE, _INTEGER = range(5)
+_PRESENT: Final = frozenset({_HERE, _INTEGER})
+_DECIMAL_DIGITS: Final = 38
+_BOUND_BYTES_MAX: Final = 64
+
+
+class Elsewhere(enum.Enum):
+    """The class of `ELSEWHERE`."""
+
+    ELSEWHERE = enum.auto()
+
+    def __repr__(self) -> str:
+        return "ELSEWHERE"
+
+
+ELSEWHERE: Final = Elsewhere.ELSEWHERE
+"""A value that its column cannot hold: look into the document."""
+
+# The Python type of the normalized values that a column of this type holds.
+_PYTHON: Final[dict[str, type]] = {
+    "int64": int,
+    "double": float,
+    "string": str,
+    "bool": bool,
+    "date": datetime,
+    "binary": bytes,
+    "objectid": ObjectId,
+    "decimal": Decimal128,
+}
+_NAMES: Final[dict[type, str]] = {python: name for name, python in _PYTHON.items()}
+COLUMN_TYPES: Final = frozenset({*_PYTHON, *(f"list<{name}>" for name in _PYTHON), "json"})
+"""What a column can be; `auto` is decided for each block and becomes one of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSpec:
+    """A field by its dotted path, and the type of its column; `auto` takes the most frequent one.
+
+    Raises InvalidRequestError for what is no path and no type.
+    """
+
+    path: str
+    type: str = "auto"
+
+    def __post_init__(self) -> None:
+        parse_path(self.path)
+        if self.type != "auto" and self.type not in COLUMN_TYPES:
+            raise InvalidRequestError(
+                f"column {self.path!r} cannot have type {self.type!r}",
+                reason="there is no such type of column",
+                fix=f"use auto or one of {', '.join(sorted(COLUMN_TYPES))}",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedColumn:
+    """A column ready for the file; `kinds` is None where no companion is needed."""
+
+    path: str
+    type: str
+    cells: pa.Array
+    kinds: pa.Array | None
+    stats: ColumnStats
+
+
+# --- writing ---
+
+
+def encode_column(spec: ColumnSpec, values: Sequence[Any]) -> EncodedColumn:
+    """The column of `values`, one a row: a value, MISSING, or TRAVERSED. No requests."""
+    import pyarrow as pa
+
+    counts = Counter(map(type, values))
+    kind = _most_frequent(values, counts) if spec.type == "auto" else spec.type
+    scale = _decimal_scale(values) if kind in ("decimal", "list<decimal>") else 0
+    codes = _codes(values, kind, counts, scale)
+    cells = values
+    if codes is not None:
+        cells = [value if code in _PRESENT else None for value, code in zip(values, codes, strict=True)]
+    elif counts[Missing]:
+        cells = [None if value is MISSING else value for value in values]
+    tally = Counter(codes) if codes is not None else {_HERE: len(values) - counts[Missing], _MISSING: counts[Missing]}
+    low, high = _bounds(cells) if kind in _PYTHON else (None, None)
+    stats = ColumnStats(
+        path=spec.path,
+        type=kind,
+        values=tally.get(_HERE, 0) + tally.get(_INTEGER, 0),
+        nulls=tally.get(_NULL, 0),
+        missing=tally.get(_MISSING, 0),
+        others=tally.get(_ELSEWHERE, 0),
+        low=low,
+        high=high,
+    )
+    kinds = None if codes is None else pa.array(codes, pa.uint8())
+    return EncodedColumn(spec.path, kind, _arrow_array(cells, kind, scale), kinds, stats)
+
+
+def _codes(values: Sequence[Any], kind: str, counts: Counter[type], scale: int) -> bytes | None:
+    """What each row holds, or None if all rows hold the value or nothing."""
+    python = _PYTHON.get(_element(kind))
+    if python not in (None, Decimal128):
+        types = counts.keys() if kind in _PYTHON else _element_types(values, counts)
+        if types <= {python, Missing}:
+            return None
+    fits = _fitting(kind, scale)
+    codes = bytes([_code(value, fits, integers=kind == "double") for value in values])
+    return None if codes.translate(None, bytes((_HERE, _MISSING))) == b"" else codes
+
+
+def _element(kind: str) -> str:
+    return kind[5:-1] if kind.startswith("list<") else kind
+
+
+def _element_types(values: Sequence[Any], counts: Counter[type]) -> set[type]:
+    """The types of all elements of all arrays, null aside, and of all values that are no array."""
+    arrays = values if len(counts) == 1 else [value for value in values if type(value) is list]
+    return (set(map(type, chain.from_iterable(arrays))) - {type(None)}) | (counts.keys() - {list})
+
+
+def _code(value: Any, fits: Callable[[Any], bool], *, integers: bool) -> int:
+    if value is MISSING:
+        return _MISSING
+    if value is None:
+        return _NULL
+    if value is TRAVERSED:
+        return _ELSEWHERE
+    if fits(value):
+        return _HERE
+    return _INTEGER if integers and type(value) is int and float(value) == value else _ELSEWHERE
+
+
+def _fitting(kind: str, scale: int) -> Callable[[Any], bool]:
+    if kind == "json":
+        return lambda _: True
+    if kind == "decimal":
+        return lambda value: type(value) is Decimal128 and _fits_scale(value, scale)
+    if kind.startswith("list<"):
+        item = _fitting(_element(kind), scale)
+        return lambda value: type(value) is list and all(part is None or item(part) for part in value)
+    python = _PYTHON[kind]
+    return lambda value: type(value) is python
+
+
+def _most_frequent(values: Sequence[Any], counts: Counter[type]) -> str:
+    """The type that holds most of the values; json where no other type does."""
+    held = Counter({name: counts[python] for python, name in _NAMES.items()})
+    if counts[float]:
+        held["double"] += sum(float(value) == value for value in values if type(value) is int)
+    held["json"] = counts[dict]
+    elements = _element_types(values, counts) - counts.keys() if counts[list] else set()
+    if len(elements) == 1 and not counts.keys() & elements:
+        held[_list_type(elements)] += counts[list]
+    else:
+        held.update(_list_type(set(map(type, value))) for value in values if type(value) is list)
+    # Order breaks ties: int64 before double, and the plain types before json.
+    best = max((*_PYTHON, *sorted(held.keys() - _PYTHON.keys())), key=held.__getitem__)
+    return best if held[best] else "string"
+
+
+def _list_type(elements: set[type]) -> str:
+    names = {_NAMES.get(kind, "json") for kind in elements - {type(None)}} or {"string"}
+    return f"list<{names.pop()}>" if len(names) == 1 and "json" not in names else "json"
+
+
+def _decimals(values: Iterable[Any]) -> Iterable[Decimal128]:
+    for value in values:
+        if type(value) is Decimal128:
+            yield value
+        elif type(value) is list:
+            yield from (part for part in value if type(part) is Decimal128)
+
+
+def _decimal_scale(values: Sequence[Any]) -> int:
+    """Digits after the point of most of the decimals."""
+    scales = Counter(scale for value in _decimals(values) if (scale := _scale(value)) is not None)
+    return min(scales, key=lambda scale: (-scales[scale], scale), default=0)
+
+
+def _scale(value: Decimal128) -> int | None:
+    number = value.to_decimal()
+    exponent = number.as_tuple().exponent
+    if not isinstance(exponent, int) or not -_DECIMAL_DIGITS <= exponent <= 0:
+        return None
+    # A column of decimals knows no negative zero.
+    return None if number.is_zero() and number.is_signed() else -exponent
+
+
+def _fits_scale(value: Decimal128, scale: int) -> bool:
+    return _scale(value) == scale
+
+
+def _bounds(cells: Sequence[Any]) -> tuple[bytes | None, bytes | None]:
+    present = [cell for cell in cells if cell is not None]
+    if not present:
+        return None, None
+    kind = type(present[0])
+    if kind is Decimal128:
+        keys = [encode_key(value) for value in present]
+    elif kind in (float, int):
+        # NaN compares with nothing, so it is put aside; it has a key of its own.
+        numbers = [value for value in present if value == value]  # noqa: PLR0124
+        extremes = [min(numbers), max(numbers)] if numbers else []
+        keys = [encode_key(value) for value in [*extremes, *([nan] if len(numbers) < len(present) else [])]]
+    else:
+        keys = [encode_key(min(present)), encode_key(max(present))]
+    return _low(min(keys)), _high(max(keys))
+
+
+def _low(key: bytes) -> bytes:
+    return key[:_BOUND_BYTES_MAX]
+
+
+def _high(key: bytes) -> bytes | None:
+    return key if len(key) <= _BOUND_BYTES_MAX else prefix_end(key[:_BOUND_BYTES_MAX])
+
+
+def _arrow_type(kind: str, scale: int) -> pa.DataType:
+    import pyarrow as pa
+
+    if kind.startswith("list<"):
+        return pa.list_(_arrow_type(_element(kind), scale))
+    return {
+        "int64": pa.int64(),
+        "double": pa.float64(),
+        "string": pa.string(),
+        "bool": pa.bool_(),
+        "date": pa.timestamp("ms", tz="UTC"),
+        "binary": pa.binary(),
+        "objectid": pa.binary(12),
+        "decimal": pa.decimal128(_DECIMAL_DIGITS, scale),
+        "json": pa.string(),
+    }[kind]
+
+
+def _arrow_array(cells: Sequence[Any], kind: str, scale: int) -> pa.Array:
+    import pyarrow as pa
+
+    if (write := _CELL_WRITERS.get(kind)) is not None:
+        cells = [None if cell is None else write(cell) for cell in cells]
+    elif (write := _CELL_WRITERS.get(_element(kind))) is not None:
+        cells = [None if cell is None else [None if part is None else write(part) for part in cell] for cell in cells]
+    return pa.array(cells, _arrow_type(kind, scale))
+
+
+_CELL_WRITERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "objectid": lambda value: value.binary,
+    "decimal": lambda value: value.to_decimal(),
+    "json": lambda value: encode(value).decode(),
+}
+
+
+# --- reading ---
+
+
+def decode_column(cells: pa.ChunkedArray, kinds: pa.ChunkedArray | None, kind: str, *, name: str) -> list[Any]:
+    """The exact values of a column: MISSING, None, ELSEWHERE, or what was stored. No requests.
+
+    Raises CorruptionError naming object `name` if column and companion contradict each other.
+    """
+    values = _python_values(cells, kind, name)
+    if kinds is None:
+        return [MISSING if value is None else value for value in values] if None in values else values
+    return [_value(value, code, name) for value, code in zip(values, kinds.to_pylist(), strict=True)]
+
+
+def _value(value: Any, code: int, name: str) -> Any:
+    if (value is None) == (code in (_HERE, _INTEGER)) or code > _INTEGER:
+        corrupt(name, f"a cell and its kind {code} contradict each other")
+    if code == _HERE:
+        return value
+    if code == _INTEGER:
+        return int(value)
+    return (None, None, MISSING, ELSEWHERE)[code]
+
+
+def _python_values(cells: pa.ChunkedArray, kind: str, name: str) -> list[Any]:
+    import pyarrow as pa
+
+    base = _element(kind)
+    if base == "date":
+        cells = cells.cast(pa.int64() if base == kind else pa.list_(pa.int64()))
+    values: list[Any] = cells.to_pylist()
+    read = _cell_reader(base, name)
+    if read is None:
+        return values
+    if base == kind:
+        return [None if value is None else read(value) for value in values]
+    return [None if value is None else [None if part is None else read(part) for part in value] for value in values]
+
+
+def _cell_reader(kind: str, name: str) -> Callable[[Any], Any] | None:
+    if kind == "json":
+        return lambda text: decode(text.encode(), name=name)
+    return _CELL_READERS.get(kind)
+
+
+_CELL_READERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "objectid": ObjectId,
+    "decimal": Decimal128,
+    "date": moment,
+}

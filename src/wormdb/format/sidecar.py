@@ -1,0 +1,334 @@
+"""A block's sidecar: where each document lies in the Parquet file, and which ids are not in it.
+
+Two frames, one after the other, so that a reader may fetch only the first:
+
+- the page map: for each page of `_doc` its place, its rows, a checksum and the least key that may be
+  in it; for each row group and column its place and checksum; `_rev`, `_seq` and whether it is a
+  deletion for each row; length and SHA-256 of the Parquet file;
+- the membership filter over the encoded ids.
+
+With it a document is found by one ranged read of one page. Its revision comes from the map, so the
+cells of `_doc` stay plain JSON for everybody else.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import accumulate
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+
+from wormdb.format.damage import corrupt
+from wormdb.format.frame import FrameKind, decode_frame, encode_frame, frame_length
+from wormdb.format.key import encode_key
+from wormdb.format.membership import MembershipFilter, join_planes, split_planes
+from wormdb.format.message import Count, Digest, Name, decode_message, encode_message
+from wormdb.format.node import front_code, front_decode, shared_prefix
+from wormdb.limits import SIDECAR_BYTES_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = [
+    "CHECKSUM_BYTES",
+    "GroupRef",
+    "PageMap",
+    "PageRef",
+    "PageSpan",
+    "Part",
+    "RowGroup",
+    "Sidecar",
+    "Versions",
+    "checksum",
+    "decode_page_map",
+    "decode_sidecar",
+    "encode_sidecar",
+    "locate",
+    "locate_key",
+    "separators",
+]
+
+_VERSION: Final = 1
+CHECKSUM_BYTES: Final = 8
+"""Of each page, chunk and footer: enough to notice accidents; the file's SHA-256 is in the map."""
+
+_Checksum = Annotated[bytes, Meta(min_length=CHECKSUM_BYTES, max_length=CHECKSUM_BYTES)]
+
+
+class Part(msgspec.Struct, frozen=True, array_like=True):
+    """A range of the Parquet file that can be read, and checked, by itself."""
+
+    column: Name
+    offset: Count
+    length: Count
+    checksum: _Checksum
+
+
+class RowGroup(msgspec.Struct, frozen=True, array_like=True):
+    """Consecutive rows, column by column; `pages` counts the pages of `_doc`."""
+
+    rows: Count
+    pages: Count
+    chunks: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PageSpan:
+    """One page of `_doc`, header included."""
+
+    length: int
+    rows: int
+    checksum: bytes
+
+
+class _Planes(msgspec.Struct, frozen=True, array_like=True):
+    least: int
+    planes: tuple[bytes, ...]
+
+
+class _MapMessage(msgspec.Struct, frozen=True, kw_only=True):
+    rows: Count = msgspec.field(name="r")
+    length: Count = msgspec.field(name="l")
+    sha256: Digest = msgspec.field(name="h")
+    footer: Part = msgspec.field(name="f")
+    groups: tuple[RowGroup, ...] = msgspec.field(name="g")
+    revs: _Planes = msgspec.field(name="v")
+    seqs: _Planes = msgspec.field(name="s")
+    deleted: bytes = msgspec.field(name="d")
+    mapped: bool = msgspec.field(name="m")
+    """Whether the runs below are pages of `_doc`; else they are row groups."""
+    shared: bytes = msgspec.field(name="ks")
+    suffixes: tuple[bytes, ...] = msgspec.field(name="kx")
+    page_rows: _Planes = msgspec.field(name="pr")
+    page_lengths: _Planes = msgspec.field(name="pl")
+    page_checksums: bytes = msgspec.field(name="pc")
+
+
+_DECODER: Final = msgspec.msgpack.Decoder(_MapMessage)
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """`_rev`, `_seq` and deletion of every row of a block, row by row without unpacking all."""
+
+    revs: _Planes
+    seqs: _Planes
+    deleted: bytes
+
+    @classmethod
+    def of(cls, revs: Sequence[int], seqs: Sequence[int], deleted: Sequence[bool]) -> Versions:
+        """Pack the three columns."""
+        return cls(_pack(revs), _pack(seqs), bytes(deleted) if any(deleted) else b"")
+
+    def at(self, row: int) -> tuple[int, int, bool]:
+        """Revision, change number, and whether the row is a deletion."""
+        return _pick(self.revs, row), _pick(self.seqs, row), bool(self.deleted) and self.deleted[row] == 1
+
+
+@dataclass(frozen=True, slots=True)
+class PageMap:
+    """The first frame of a sidecar, unpacked. `block` is the name of the Parquet object."""
+
+    block: str
+    rows: int
+    length: int
+    sha256: bytes
+    footer: Part
+    groups: tuple[RowGroup, ...]
+    versions: Versions
+    keys: tuple[bytes, ...]
+    """For each page, or each row group where pages are not mapped, the least key that may be in it."""
+    pages: tuple[PageSpan, ...] | None
+    offsets: tuple[int, ...]
+    """Where each page begins."""
+    first_rows: tuple[int, ...]
+    """The first row of each page, or of each row group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sidecar:
+    """A whole sidecar."""
+
+    map: PageMap
+    membership: MembershipFilter
+
+
+@dataclass(frozen=True, slots=True)
+class PageRef:
+    """The one page that can hold an id: read `length` bytes at `offset`, then `read_page`."""
+
+    map: PageMap
+    page: int
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRef:
+    """The one row group that can hold an id, where pages are not mapped: read its `parts`."""
+
+    map: PageMap
+    group: int
+
+
+def checksum(data: bytes | memoryview) -> bytes:
+    """Of a part of a Parquet file."""
+    return blake2b(data, digest_size=CHECKSUM_BYTES).digest()
+
+
+def separators(keys: Sequence[bytes], first_rows: Iterable[int]) -> tuple[bytes, ...]:
+    """For each run of rows the shortest key above all rows before it; empty for the first run."""
+    return tuple(keys[row][: shared_prefix(keys[row - 1], keys[row]) + 1] if row else b"" for row in first_rows)
+
+
+def encode_sidecar(page_map: PageMap, membership: MembershipFilter, *, identity: str) -> tuple[bytes, int]:
+    """The bytes of a sidecar, and how many of them are the page map.
+
+    No requests; raises LimitExceededError.
+    """
+    pages = page_map.pages or ()
+    shared, suffixes = front_code(page_map.keys)
+    message = _MapMessage(
+        rows=page_map.rows,
+        length=page_map.length,
+        sha256=page_map.sha256,
+        footer=page_map.footer,
+        groups=page_map.groups,
+        revs=page_map.versions.revs,
+        seqs=page_map.versions.seqs,
+        deleted=page_map.versions.deleted,
+        mapped=page_map.pages is not None,
+        shared=shared,
+        suffixes=suffixes,
+        page_rows=_pack([page.rows for page in pages]),
+        page_lengths=_pack([page.length for page in pages]),
+        page_checksums=b"".join([page.checksum for page in pages]),
+    )
+    payload = encode_message(message, what="a block's page map", bytes_max=SIDECAR_BYTES_MAX, fix="use smaller blocks")
+    first = encode_frame(FrameKind.PAGE_MAP, version=_VERSION, identity=identity, payload=payload)
+    second = encode_frame(FrameKind.FILTER, version=_VERSION, identity=identity, payload=membership.to_bytes())
+    return first + second, len(first)
+
+
+def decode_sidecar(data: bytes, *, name: str, identity: str, block: str) -> Sidecar:
+    """The sidecar stored as object `name`; `block` names its Parquet object. No requests.
+
+    Raises CorruptionError, UnsupportedFormatError.
+    """
+    cut = frame_length(data, name=name)
+    page_map = decode_page_map(data[:cut], name=name, identity=identity, block=block)
+    frame = decode_frame(
+        data[cut:],
+        FrameKind.FILTER,
+        name=name,
+        identity=identity,
+        version_max=_VERSION,
+        bytes_max=SIDECAR_BYTES_MAX,
+    )
+    return Sidecar(page_map, MembershipFilter.from_bytes(frame.payload, name=name))
+
+
+def decode_page_map(data: bytes, *, name: str, identity: str, block: str) -> PageMap:
+    """The first frame of a sidecar alone: enough to find a document. No requests.
+
+    Raises CorruptionError, UnsupportedFormatError.
+    """
+    frame = decode_frame(
+        data, FrameKind.PAGE_MAP, name=name, identity=identity, version_max=_VERSION, bytes_max=SIDECAR_BYTES_MAX
+    )
+    message = decode_message(_DECODER, frame.payload, name=name)
+    keys = front_decode(message.shared, message.suffixes, name=name)
+    pages = _spans(message, name)
+    runs = [group.rows for group in message.groups] if pages is None else [page.rows for page in pages]
+    page_map = PageMap(
+        block=block,
+        rows=message.rows,
+        length=message.length,
+        sha256=message.sha256,
+        footer=message.footer,
+        groups=message.groups,
+        versions=Versions(message.revs, message.seqs, message.deleted),
+        keys=keys,
+        pages=pages,
+        offsets=() if pages is None else _offsets(message.groups, pages, name),
+        first_rows=tuple(accumulate(runs, initial=0))[:-1],
+    )
+    _check(page_map, sum(runs), name)
+    return page_map
+
+
+def locate(sidecar: Sidecar, identity: Any) -> PageRef | GroupRef | None:
+    """The page, or without a page map the row group, that can hold id `identity`; None if none does.
+
+    No requests. An answer is no promise: one absent id in 256 is looked for in vain.
+    """
+    key = encode_key(identity)
+    return locate_key(sidecar.map, key) if sidecar.membership.might_contain(key) else None
+
+
+def locate_key(page_map: PageMap, key: bytes) -> PageRef | GroupRef | None:
+    """The same for an encoded key, without asking the filter."""
+    place = bisect_right(page_map.keys, key) - 1
+    if place < 0:
+        return None
+    if page_map.pages is None:
+        return GroupRef(page_map, place)
+    return PageRef(page_map, place, page_map.offsets[place], page_map.pages[place].length)
+
+
+def _pack(numbers: Sequence[int]) -> _Planes:
+    least = min(numbers, default=0)
+    return _Planes(least, split_planes([number - least for number in numbers]))
+
+
+def _unpack(packed: _Planes, name: str) -> list[int]:
+    return [number + packed.least for number in join_planes(packed.planes, name=name)]
+
+
+def _pick(packed: _Planes, row: int) -> int:
+    return packed.least + sum(plane[row] << (8 * place) for place, plane in enumerate(packed.planes))
+
+
+def _spans(message: _MapMessage, name: str) -> tuple[PageSpan, ...] | None:
+    if not message.mapped:
+        return None
+    rows, lengths = _unpack(message.page_rows, name), _unpack(message.page_lengths, name)
+    size = CHECKSUM_BYTES
+    sums = [message.page_checksums[at : at + size] for at in range(0, len(message.page_checksums), size)]
+    if not len(rows) == len(lengths) == len(sums) or any(len(digest) != size for digest in sums[-1:]):
+        corrupt(name, "its columns of pages have different lengths")
+    if any(number <= 0 for number in rows) or any(number <= 0 for number in lengths):
+        corrupt(name, "a page has no rows")
+    return tuple(map(PageSpan, lengths, rows, sums))
+
+
+def _offsets(groups: Sequence[RowGroup], pages: Sequence[PageSpan], name: str) -> tuple[int, ...]:
+    """Pages of one row group lie one after another in its chunk of `_doc`, the last column."""
+    offsets: list[int] = []
+    for group in groups:
+        own = pages[len(offsets) : len(offsets) + group.pages]
+        ends = list(accumulate((page.length for page in own), initial=group.chunks[-1].offset if group.chunks else 0))
+        if not group.chunks or len(own) != group.pages or ends[-1] != group.chunks[-1].offset + group.chunks[-1].length:
+            corrupt(name, "its pages do not fill their row group")
+        offsets += ends[:-1]
+    if len(offsets) != len(pages):
+        corrupt(name, "it has pages of no row group")
+    return tuple(offsets)
+
+
+def _check(page_map: PageMap, rows: int, name: str) -> None:
+    versions = page_map.versions
+    columns = [*versions.revs.planes, *versions.seqs.planes, *([versions.deleted] if versions.deleted else [])]
+    if rows != page_map.rows or sum(group.rows for group in page_map.groups) != rows:
+        corrupt(name, "its counts of rows differ")
+    if any(len(column) != rows for column in columns) or (rows and not versions.revs.planes):
+        corrupt(name, "it does not know the revision of every row")
+    if len(page_map.keys) != len(page_map.first_rows):
+        corrupt(name, "it does not know the first key of every page")
+    parts = [page_map.footer, *(chunk for group in page_map.groups for chunk in group.chunks)]
+    if any(part.offset + part.length > page_map.length for part in parts):
+        corrupt(name, "a part reaches over the end of the file")
