@@ -5,6 +5,9 @@ Normalized values (see `wormdb.format.values.normalize`) are of exactly these ty
 None, bool, int (64 bit), float, str, bytes, Binary (subtype not 0), datetime (UTC, milliseconds),
 ObjectId, Decimal128, dict (key order counts), list, Regex, Timestamp, MinKey, MaxKey.
 
+No other module of this layer imports `bson`, so that its absence or another package of that name is
+noticed here.
+
 Python's own equality is a trap here: True == 1 == 1.0, and {"a": 1, "b": 2} == {"b": 2, "a": 1}.
 Use `equal` for identity of values and `wormdb.format.order.compare` for MongoDB's order.
 """
@@ -19,7 +22,8 @@ from typing import Any, Final, NoReturn
 from wormdb.errors import InvalidRequestError, WormError
 
 try:
-    from bson import Binary, Decimal128, MaxKey, MinKey, ObjectId, Regex, Timestamp
+    from bson import Binary, Code, DatetimeMS, DBRef, Decimal128, MaxKey, MinKey, ObjectId, Regex, Timestamp
+    from bson.errors import BSONError
 except ImportError as error:  # the unrelated package `bson` shadows pymongo's
     raise WormError(
         "wormdb cannot use the installed package `bson`",
@@ -29,7 +33,11 @@ except ImportError as error:  # the unrelated package `bson` shadows pymongo's
 
 __all__ = [
     "MISSING",
+    "BSONError",
     "Binary",
+    "Code",
+    "DBRef",
+    "DatetimeMS",
     "Decimal128",
     "Document",
     "Kind",

@@ -15,10 +15,8 @@ from datetime import datetime
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
-from bson.errors import BSONError
-
 from wormdb.errors import InvalidRequestError, LimitExceededError
-from wormdb.format.kinds import Binary, Decimal128, ObjectId, Timestamp
+from wormdb.format.kinds import Binary, BSONError, Decimal128, ObjectId, Timestamp
 from wormdb.format.wrappers import milliseconds, moment
 from wormdb.limits import ID_BYTES_MAX, INT_MAX, INT_MIN, SEGMENT_BYTES_MAX
 

@@ -15,12 +15,13 @@ from decimal import Decimal, DecimalException
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 from uuid import UUID
 
-from bson import Code, DatetimeMS, DBRef
-
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.format.kinds import (
     MISSING,
     Binary,
+    Code,
+    DatetimeMS,
+    DBRef,
     Decimal128,
     Document,
     Kind,
