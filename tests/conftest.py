@@ -6,6 +6,10 @@ import os
 
 from hypothesis import HealthCheck, settings
 
+from tests.s3_server import s3_server, s3_url
+
+__all__ = ["s3_server", "s3_url"]
+
 # Fast by default; WORMDB_HYPOTHESIS=long searches for minutes, as the nightly run does.
 settings.register_profile(
     "fast", max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]

@@ -1,0 +1,304 @@
+"""S3, GCS and Azure, through obstore and through requests that obstore signs.
+
+Reading, listing and deleting go through obstore, with its own retries off. Writes and probes go
+as signed plain HTTP requests where a signature is made locally: on S3, and on Azure with an
+account key. Elsewhere (GCS, whose conditions a signed URL would have to sign, Azure without an
+account key, and buckets read without credentials) they go through obstore too: then answers carry
+no time, and whatever is not a clean success or a clean refusal is an unknown outcome.
+
+Keys are exact: what other tools see in the bucket is the prefix and our key, character by
+character. A listing cannot pass objects of other tools whose keys have empty, `.` or `..` segments
+or control characters: it raises InvalidRequestError naming the key. A placeholder `folder/` is
+listed as an empty object `folder`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Literal, TypeVar, assert_never
+
+import obstore
+from obstore import exceptions
+
+from wormdb.limits import DELETE_MANY_KEYS, LIST_PAGE_KEYS
+from wormdb.storage.clients import can_sign, make_client
+from wormdb.storage.fault import Fault, FaultKind, fault_on_read, fault_on_write, parse_fault
+from wormdb.storage.lifetime import Lifetime
+from wormdb.storage.listing import exact_offset, in_byte_order, paged, paged_level, safe_offset, verified_order
+from wormdb.storage.signed import SignedRequests
+from wormdb.storage.store import (
+    OCTETS,
+    Always,
+    ByteRange,
+    IfAbsent,
+    IfMatch,
+    ListPage,
+    ObjectInfo,
+    Precondition,
+    Probe,
+    PutResult,
+    Store,
+    StoredObject,
+    check_key,
+    check_prefix,
+    coalesce,
+)
+from wormdb.types import StoreTime, Version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from obstore import ObjectMeta, PutMode
+
+    from wormdb.clock import Clock
+    from wormdb.storage.url import StoreUrl
+
+__all__ = ["CloudStore"]
+
+T = TypeVar("T")
+
+# Known to list in the order of key bytes; at any other endpoint the order is made here.
+_ORDERED_HOSTS = (".amazonaws.com", ".amazonaws.com.cn", ".r2.cloudflarestorage.com", "storage.googleapis.com")
+
+
+class CloudStore(Store):
+    """One bucket or container, below the URL's prefix. Makes no request when it is opened."""
+
+    def __init__(self, url: StoreUrl, settings: Mapping[str, str], *, clock: Clock) -> None:
+        """`settings` are obstore's, beyond what the URL says and what it reads from the environment.
+
+        Raises InvalidRequestError when obstore cannot use them.
+        """
+        self._url = url
+        self._name = str(url)
+        self._lifetime = Lifetime(self._name)
+        self._client = make_client(url, settings)
+        self._signed = SignedRequests(self._client, url, clock=clock) if can_sign(self._client) else None
+        self._ordered = url.endpoint is None or url.endpoint.partition(":")[2].endswith(_ORDERED_HOSTS)
+
+    def __repr__(self) -> str:
+        return f"CloudStore({self._name!r})"
+
+    @property
+    def name(self) -> str:
+        """The store's URL, with the endpoint and region in use."""
+        return self._name
+
+    def get(self, key: str) -> StoredObject:
+        """The whole object, without the store's time. 1 GET."""
+        self._begin(key)
+
+        def get() -> StoredObject:
+            result = obstore.get(self._client, key)
+            return StoredObject(key, bytes(result.bytes()), self._version(result.meta))
+
+        return self._read(key, get)
+
+    def get_range(self, key: str, span: ByteRange) -> bytes:
+        """The bytes of `span` that exist. 1 GET, or 1 HEAD if it is of no length."""
+        self._begin(key)
+        if span.length == 0:
+            self.head(key)
+            return b""
+        result = self._attempt(lambda: bytes(obstore.get_range(self._client, key, start=span.start, end=span.stop)))
+        if not isinstance(result, Fault):
+            return result
+        if result.beyond_end:
+            return b""
+        raise fault_on_read(self._url, key, result)
+
+    def get_ranges(self, key: str, spans: Sequence[ByteRange]) -> tuple[bytes, ...]:
+        """Several ranges, in the order asked. 1 GET for each span of `coalesce(spans)`, side by side.
+
+        If one of them begins beyond the object's end they are read again, one after the other.
+        """
+        self._begin(key)
+        joined = coalesce(spans)
+        parts = self._fetch(key, joined)
+        pieces = []
+        for span in spans:
+            if span.length == 0:
+                pieces.append(b"")
+                continue
+            at = max(index for index, part in enumerate(joined) if part.start <= span.start)
+            begin = span.start - joined[at].start
+            pieces.append(parts[at][begin : begin + span.length])
+        return tuple(pieces)
+
+    def probe(self, key: str) -> Probe:
+        """The object or None, with the store's time where answers show it. 1 GET."""
+        self._begin(key)
+        signed = self._signed
+        if signed is not None:
+            return self._read(key, lambda: signed.probe(key))
+        result = self._attempt(lambda: obstore.get(self._client, key))
+        if isinstance(result, Fault):
+            if result.object_missing:
+                return Probe(None, None)
+            raise fault_on_read(self._url, key, result)
+        found = self._read(key, lambda: StoredObject(key, bytes(result.bytes()), self._version(result.meta)))
+        return Probe(found, None)
+
+    def head(self, key: str) -> ObjectInfo:
+        """Size, time and version of an object. 1 HEAD."""
+        self._begin(key)
+        meta = self._read(key, lambda: obstore.head(self._client, key))
+        return ObjectInfo(key, meta["size"], _milliseconds(meta["last_modified"]), self._version(meta))
+
+    def list(
+        self, prefix: str = "", *, after: str | None = None, delimiter: Literal["/"] | None = None
+    ) -> Iterator[ListPage]:
+        """Objects under a folder, in order of key bytes. 1 LIST for each 1,000 names.
+
+        One level (`delimiter`) is read whole before its first page. On Azure, and for one level,
+        `after` skips what was read; at an endpoint of unknown order, see `listing`.
+        """
+        check_prefix(prefix)
+        self._lifetime.check()
+        floor = after or ""
+        if floor > prefix and not floor.startswith(prefix):
+            yield ListPage(())  # beyond every key of this folder
+            return
+        if delimiter is not None:
+            result = self._read(None, lambda: obstore.list_with_delimiter(self._client, prefix or None))
+            objects = [self._info(meta) for meta in result["objects"] if meta["path"].startswith(prefix)]
+            yield from paged_level(objects, [f"{folder}/" for folder in result["common_prefixes"]], floor)
+            return
+        if self._ordered:
+            found = self._walk(prefix, exact_offset(prefix, floor))
+        else:
+            found = in_byte_order(prefix, self._walk(prefix, safe_offset(prefix, floor)))
+        yield from paged(info for info in verified_order(self._name, found) if info.key > floor)
+
+    def put(
+        self, key: str, body: bytes, precondition: Precondition | None = None, *, content_type: str = OCTETS
+    ) -> PutResult:
+        """Write a whole object under the precondition. 1 PUT, never repeated.
+
+        Raises AlreadyExistsError, ConflictError, UnavailableError (nothing was done),
+        OutcomeUnknownError, PermissionDeniedError, NotFoundError (the bucket).
+        """
+        self._begin(key)
+        condition = precondition or Always()
+        signed = self._signed
+        if signed is not None:
+            # Faults of obstore here are about credentials: nothing was sent.
+            return self._read(key, lambda: signed.put(key, body, condition, content_type))
+        result = self._attempt(
+            lambda: obstore.put(
+                self._client,
+                key,
+                body,
+                attributes={"Content-Type": content_type},
+                mode=self._mode(condition),
+                use_multipart=False,
+            )
+        )
+        if isinstance(result, Fault):
+            raise fault_on_write(self._url, key, condition, result)
+        return PutResult(Version(str(result["version"] if self._url.scheme == "gs" else result["e_tag"])), None)
+
+    def delete(self, key: str) -> None:
+        """Remove the object; it is no error if it is not there. 1 DELETE."""
+        self._begin(key)
+        result = self._attempt(lambda: obstore.delete(self._client, key))
+        if isinstance(result, Fault) and not result.object_missing:
+            raise fault_on_read(self._url, key, result)
+
+    def delete_many(self, keys: Sequence[str]) -> None:
+        """Remove many objects. S3: 1 request for each 1,000; Azure: for each 256; GCS: one each.
+
+        On GCS and Azure a key that is missing makes the rest of its 1,000 go one by one.
+        """
+        self._lifetime.check()
+        for key in keys:
+            check_key(key)
+        for start in range(0, len(keys), DELETE_MANY_KEYS):
+            part = [*dict.fromkeys(keys[start : start + DELETE_MANY_KEYS])]
+            result = self._attempt(partial(obstore.delete, self._client, part))
+            if not isinstance(result, Fault):
+                continue
+            if not result.object_missing:
+                raise fault_on_read(self._url, part[0], result)
+            for key in part:
+                self.delete(key)
+
+    def close(self) -> None:
+        """Close the connections of signed requests; obstore closes its own when it is collected."""
+        if self._lifetime.close() and self._signed is not None:
+            self._signed.close()
+
+    def _begin(self, key: str) -> None:
+        self._lifetime.check()
+        check_key(key)
+
+    def _attempt(self, call: Callable[[], T]) -> T | Fault:
+        """What `call` returns, or obstore's error as a value: so that its text is in no chain of errors."""
+        try:
+            return call()
+        except FileNotFoundError as error:
+            kind, text = FaultKind.MISSING, str(error)
+        except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
+            kind, text = FaultKind.DENIED, str(error)
+        except exceptions.AlreadyExistsError as error:
+            kind, text = FaultKind.EXISTS, str(error)
+        except exceptions.PreconditionError as error:
+            kind, text = FaultKind.PRECONDITION, str(error)
+        except exceptions.InvalidPathError as error:
+            kind, text = FaultKind.BAD_PATH, str(error)
+        except exceptions.BaseError as error:
+            kind, text = FaultKind.OTHER, str(error)
+        return parse_fault(kind, text)
+
+    def _read(self, key: str | None, call: Callable[[], T]) -> T:
+        result = self._attempt(call)
+        if isinstance(result, Fault):
+            raise fault_on_read(self._url, key, result)
+        return result
+
+    def _fetch(self, key: str, joined: Sequence[ByteRange]) -> tuple[bytes, ...]:
+        if len(joined) > 1:
+            starts, ends = [span.start for span in joined], [span.stop for span in joined]
+            # Exactly one request a range: what is near enough was joined before.
+            result = self._attempt(lambda: obstore.get_ranges(self._client, key, starts=starts, ends=ends, coalesce=0))
+            if not isinstance(result, Fault):
+                return tuple(bytes(part) for part in result)
+            if not result.beyond_end:
+                raise fault_on_read(self._url, key, result)
+        return tuple(self.get_range(key, span) for span in joined)
+
+    def _walk(self, prefix: str, offset: str | None) -> Iterator[ObjectInfo]:
+        stream = obstore.list(self._client, prefix or None, offset=offset, chunk_size=LIST_PAGE_KEYS)
+        while True:
+            self._lifetime.check()
+            chunk = self._read(None, lambda: next(stream, None))
+            if chunk is None:
+                return
+            # The placeholder of the folder itself comes as an object beside it.
+            yield from (self._info(meta) for meta in chunk if meta["path"].startswith(prefix))
+
+    def _info(self, meta: ObjectMeta) -> ObjectInfo:
+        version = meta["version"] if self._url.scheme == "gs" else meta["e_tag"]
+        return ObjectInfo(
+            meta["path"], meta["size"], _milliseconds(meta["last_modified"]), Version(version) if version else None
+        )
+
+    def _version(self, meta: ObjectMeta) -> Version:
+        # GCS compares generations, the others entity tags.
+        return Version(str(meta["version"] if self._url.scheme == "gs" else meta["e_tag"]))
+
+    def _mode(self, precondition: Precondition) -> PutMode:
+        match precondition:
+            case Always():
+                return "overwrite"
+            case IfAbsent():
+                return "create"
+            case IfMatch(version):
+                return {"version": version} if self._url.scheme == "gs" else {"e_tag": version}
+            case _:
+                assert_never(precondition)
+
+
+def _milliseconds(moment: datetime) -> StoreTime:
+    return StoreTime(int(moment.timestamp() * 1000))

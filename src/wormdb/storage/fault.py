@@ -1,0 +1,145 @@
+"""What obstore's errors say, read from their kind and from the structured part of their text.
+
+obstore raises one class for most failures and puts status, error code and the stage of the
+failure into the text. Only the part that its own debug printer writes is read, whose strings are
+escaped and on one line, so neither a key nor a server's answer can imitate it. The text itself
+goes no further: it holds whole answers of the store.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from wormdb.errors import InvalidRequestError, PermissionDeniedError, UnavailableError, WormError
+from wormdb.storage.verdict import Verdict, error_code, judge, read_error, write_error
+
+if TYPE_CHECKING:
+    from wormdb.storage.store import Precondition
+    from wormdb.storage.url import StoreUrl
+
+__all__ = ["Fault", "FaultKind", "fault_on_read", "fault_on_write", "parse_fault"]
+
+RANGE_NOT_SATISFIABLE = 416
+
+_STATUS = re.compile(r"^ +status: (\d{3}),$", flags=re.MULTILINE)
+_STAGE = re.compile(r"HttpError \{\n +kind: (\w+),$", flags=re.MULTILINE)
+_BODY = re.compile(r'^ +body: Some\(\n +"(.*)",$', flags=re.MULTILINE)
+_METADATA = re.compile(
+    r"^ +http://(169\.254\.169\.254|169\.254\.170\.2|\[fd00:ec2::254\]|metadata\.google\.internal|metadata)[:/]",
+    flags=re.MULTILINE,
+)
+_PATH = re.compile(r'^ +path: "(.*)",$', flags=re.MULTILINE)
+
+
+class FaultKind(Enum):
+    """The class of obstore's error."""
+
+    MISSING = auto()
+    DENIED = auto()
+    EXISTS = auto()
+    PRECONDITION = auto()
+    BAD_PATH = auto()
+    OTHER = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One failure of obstore: its kind and, where its text shows them, status, code and stage."""
+
+    kind: FaultKind
+    status: int | None
+    code: str
+    stage: str
+    """`Connect`, `Timeout`, `Request`, `Decode` …, or nothing when the server answered."""
+    of_credentials: bool
+    """It was the service that gives credentials to machines which failed, not the store."""
+    path: str
+
+    @property
+    def object_missing(self) -> bool:
+        """The object is not there, though its bucket is."""
+        return self.kind is FaultKind.MISSING and "Bucket" not in self.code and "Container" not in self.code
+
+    @property
+    def beyond_end(self) -> bool:
+        """The range asked for begins beyond the object's end."""
+        return self.status == RANGE_NOT_SATISFIABLE
+
+    @property
+    def detail(self) -> str:
+        """A few words for messages; no URL and no body."""
+        if self.status is not None:
+            return f"status {self.status}" + (f", {self.code}" if self.code else "")
+        return {
+            "Connect": "no connection",
+            "Timeout": "it timed out",
+            "Request": "the connection broke",
+            "Interrupted": "the connection broke",
+            "Decode": "the answer was cut short",
+        }.get(self.stage, "the client library failed")
+
+
+def parse_fault(kind: FaultKind, text: str) -> Fault:
+    """Read an error's text."""
+    structured = text.rpartition("\nDebug source:\n")[2]
+    status, stage, body, path = (pattern.search(structured) for pattern in (_STATUS, _STAGE, _BODY, _PATH))
+    return Fault(
+        kind=kind,
+        status=int(status[1]) if status else None,
+        code=error_code(body[1].encode()) if body else "",
+        stage=stage[1] if stage else "",
+        of_credentials=_METADATA.search(structured) is not None,
+        path=path[1] if path else "",
+    )
+
+
+def _verdict(url: StoreUrl, method: str, fault: Fault) -> Verdict:
+    if fault.status is not None:
+        return judge(url.scheme, method, fault.status, fault.code)
+    return {
+        FaultKind.MISSING: Verdict.MISSING,
+        FaultKind.DENIED: Verdict.DENIED,
+        FaultKind.EXISTS: Verdict.LOST,
+        FaultKind.PRECONDITION: Verdict.LOST,
+    }.get(fault.kind, Verdict.UNKNOWN)
+
+
+def fault_on_read(url: StoreUrl, key: str | None, fault: Fault) -> WormError:
+    """The error for a request that has no effect, or whose repetition has none. `key` is None for a listing."""
+    if fault.of_credentials:
+        return _no_credentials(url)
+    if fault.kind is FaultKind.BAD_PATH:
+        return InvalidRequestError(
+            f"listing of {url}",
+            reason=f"an object there has the key {fault.path!r}, which wormdb cannot address",
+            fix="move or delete that object with the tool that wrote it, or use a prefix of its own for wormdb",
+            key=fault.path,
+        )
+    verdict = _verdict(url, "GET", fault)
+    if verdict is Verdict.MISSING and key is None:
+        verdict = Verdict.NO_BUCKET
+    if verdict is Verdict.LOST:
+        verdict = Verdict.UNKNOWN  # nothing was conditional
+    return read_error(url, key, verdict, fault.detail)
+
+
+def fault_on_write(url: StoreUrl, key: str, precondition: Precondition, fault: Fault) -> WormError:
+    """The error for a PUT; what is neither a clean refusal nor a failed connection is OutcomeUnknownError."""
+    if fault.of_credentials:
+        return _no_credentials(url)
+    if fault.stage == "Connect":
+        return UnavailableError(f"object {key}", reason=f"{url} was not reached: {fault.detail}", key=key)
+    return write_error(url, key, precondition, _verdict(url, "PUT", fault), fault.detail)
+
+
+def _no_credentials(url: StoreUrl) -> WormError:
+    from wormdb.storage.url import CREDENTIALS_FIX
+
+    return PermissionDeniedError(
+        f"credentials for {url}",
+        reason="the environment has none, and no machine identity answered",
+        fix=CREDENTIALS_FIX[url.scheme],
+    )

@@ -1,0 +1,65 @@
+"""Open the store that a URL names."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, assert_never
+
+from wormdb.clock import SystemChance, SystemClock
+from wormdb.storage.aws_profile import profile_settings
+from wormdb.storage.url import StoreUrl, check_endpoint, parse_url
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wormdb.clock import Chance, Clock
+    from wormdb.storage.store import Store
+
+__all__ = ["open_store"]
+
+# In the order of precedence; what obstore would read by itself, read here so that the store's name tells it.
+_ENDPOINTS = {
+    "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+    "gs": ("GOOGLE_BASE_URL",),
+    "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+}
+_REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
+
+
+def open_store(url: str | StoreUrl, *, clock: Clock | None = None, chance: Chance | None = None) -> Store:
+    """The bare store that `url` names (see `wormdb.storage.url` for the forms). No requests.
+
+    Credentials come from the environment. The caller wraps the store and closes it.
+    Raises InvalidRequestError.
+    """
+    place = parse_url(url) if isinstance(url, str) else url
+    clock, chance = clock or SystemClock(), chance or SystemChance()
+    match place.scheme:
+        case "memory":
+            from wormdb.storage.memory import MemoryStore
+
+            return MemoryStore(place.bucket or None, clock=clock)
+        case "file":
+            from wormdb.storage.local import LocalStore
+
+            return LocalStore(place.path, clock=clock, chance=chance)
+        case "s3" | "gs" | "az":
+            from wormdb.storage.cloud import CloudStore
+
+            settings = profile_settings(os.environ) if place.scheme == "s3" else {}
+            return CloudStore(_complete(place, os.environ, settings.pop("region", None)), settings, clock=clock)
+        case _:
+            assert_never(place.scheme)
+
+
+def _complete(url: StoreUrl, environment: Mapping[str, str], region: str | None) -> StoreUrl:
+    """The URL with what the environment adds, so that the store's name says where it really is."""
+    named = next((name for name in _ENDPOINTS[url.scheme] if environment.get(name)), None)
+    if url.endpoint is None and named is not None:
+        url = replace(url, endpoint=check_endpoint(environment[named], source=f"the variable {named}"))
+    if url.scheme == "s3" and url.region is None:
+        url = replace(url, region=next((environment[name] for name in _REGIONS if environment.get(name)), region))
+    if url.scheme == "az" and url.account is None:
+        url = replace(url, account=environment.get("AZURE_STORAGE_ACCOUNT_NAME"))
+    return url

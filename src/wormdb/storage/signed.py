@@ -1,0 +1,142 @@
+"""Writes and probes as plain HTTP requests, signed by obstore with the store's own credentials.
+
+obstore hides the exact status, the error code and the store's time, which commits rest on; so
+these requests go over `wire`, one request each, never repeated and never redirected. A signed
+URL is used once, at once, and appears in no error, log or repr.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import b64encode
+from datetime import timedelta
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Literal, assert_never
+
+import obstore
+
+from wormdb.errors import OutcomeUnknownError, UnavailableError, UnsupportedStoreError
+from wormdb.storage.store import Always, IfAbsent, IfMatch, Precondition, Probe, PutResult, StoredObject
+from wormdb.storage.verdict import Verdict, error_code, judge, read_error, write_error
+from wormdb.storage.wire import Answer, Exchange, NoAnswer, NotSent, Wire
+from wormdb.types import StoreTime, Version
+
+if TYPE_CHECKING:
+    from obstore.store import AzureStore, S3Store
+
+    from wormdb.clock import Clock
+    from wormdb.storage.url import StoreUrl
+
+__all__ = ["SignedRequests", "store_time"]
+
+# As far as S3 lets a client's clock be wrong for other requests; so a machine that can read can also write.
+EXPIRES_IN = timedelta(minutes=15)
+
+
+class SignedRequests:
+    """PUT and GET of single objects of one S3 bucket or Azure container."""
+
+    def __init__(self, client: S3Store | AzureStore, url: StoreUrl, *, clock: Clock) -> None:
+        """`client` signs; it knows the credentials, the endpoint and the prefix."""
+        self._client = client
+        self._url = url
+        self._clock = clock
+        self._wire: Wire | None = None
+        self._date: tuple[str, StoreTime | None] = ("", None)
+
+    def put(self, key: str, body: bytes, precondition: Precondition, content_type: str) -> PutResult:
+        """Write under the precondition. 1 PUT.
+
+        Raises AlreadyExistsError, ConflictError, PermissionDeniedError, NotFoundError (the bucket),
+        UnavailableError (nothing was done), OutcomeUnknownError (anything else), and what obstore
+        raises when it cannot get credentials.
+        """
+        headers = self._headers(body, precondition, content_type)
+        ended = self._exchange("PUT", key, headers, body)
+        if isinstance(ended, NotSent):
+            raise UnavailableError(f"object {key}", reason=f"{self._url} was not reached: {ended.reason}", key=key)
+        if isinstance(ended, NoAnswer):
+            raise OutcomeUnknownError(
+                f"object {key}", reason=f"no answer came from {self._url}: {ended.reason}", key=key
+            )
+        verdict, detail = self._judge("PUT", ended)
+        if verdict is not Verdict.OK:
+            raise write_error(self._url, key, precondition, verdict, detail)
+        version = ended.headers.get("etag")
+        if not version:
+            raise OutcomeUnknownError(f"object {key}", reason=f"the answer of {self._url} has no ETag", key=key)
+        return PutResult(Version(version), self._time(ended))
+
+    def probe(self, key: str) -> Probe:
+        """The object or None, and the store's time. 1 GET.
+
+        Raises PermissionDeniedError, NotFoundError (the bucket), UnavailableError.
+        """
+        ended = self._exchange("GET", key, {}, None)
+        if isinstance(ended, NotSent | NoAnswer):
+            raise UnavailableError(f"object {key}", reason=f"no answer from {self._url}: {ended.reason}", key=key)
+        verdict, detail = self._judge("GET", ended)
+        if verdict is Verdict.MISSING:
+            return Probe(None, self._time(ended))
+        if verdict is not Verdict.OK:
+            raise read_error(self._url, key, verdict, detail)
+        version = ended.headers.get("etag")
+        if not version:
+            raise UnsupportedStoreError(f"object {key}", reason=f"the answer of {self._url} has no ETag", key=key)
+        time = self._time(ended)
+        return Probe(StoredObject(key, ended.body, Version(version), time), time)
+
+    def close(self) -> None:
+        """Close the idle connections."""
+        if self._wire is not None:
+            self._wire.close()
+
+    def _exchange(
+        self, method: Literal["GET", "PUT"], key: str, headers: dict[str, str], body: bytes | None
+    ) -> Exchange:
+        signed = obstore.sign(self._client, method, key, EXPIRES_IN)
+        start = signed.index("/", signed.index("://") + 3)
+        wire = self._wire
+        if wire is None:
+            wire = self._wire = Wire(signed[:start], clock=self._clock)
+        return wire.exchange(method, signed[start:], headers, body)
+
+    def _headers(self, body: bytes, precondition: Precondition, content_type: str) -> dict[str, str]:
+        # Buckets with object lock insist on a digest, and without TLS it is the only guard of the bytes.
+        digest = b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode()
+        headers = {"Content-Type": content_type, "Content-MD5": digest}
+        if self._url.scheme == "az":
+            headers["x-ms-blob-type"] = "BlockBlob"
+        match precondition:
+            case Always():
+                pass
+            case IfAbsent():
+                headers["If-None-Match"] = "*"
+            case IfMatch(version):
+                headers["If-Match"] = version
+            case _:
+                assert_never(precondition)
+        return headers
+
+    def _judge(self, method: str, answer: Answer) -> tuple[Verdict, str]:
+        code = answer.headers.get("x-ms-error-code") or error_code(answer.body) if answer.status >= 300 else ""
+        detail = f"status {answer.status}" + (f", {code}" if code else "")
+        return judge(self._url.scheme, method, answer.status, code), detail
+
+    def _time(self, answer: Answer) -> StoreTime | None:
+        text = answer.headers.get("date", "")
+        last = self._date
+        if last[0] != text:
+            last = self._date = (text, store_time(text))
+        return last[1]
+
+
+def store_time(date: str) -> StoreTime | None:
+    """An HTTP date in milliseconds, or None if it is none."""
+    try:
+        moment = parsedate_to_datetime(date)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        return None
+    return StoreTime(int(moment.timestamp() * 1000))

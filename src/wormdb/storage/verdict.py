@@ -1,0 +1,178 @@
+"""What an answer of a cloud store means, by its own error code first and its status second.
+
+One status means different things on different stores (409 is "try again" on S3 and "you lost" on
+Azure), and one meaning has several codes. Whatever is not in the tables is unknown: a write that
+may have happened is never called a write that did not.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from wormdb.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    InvalidRequestError,
+    NotFoundError,
+    OutcomeUnknownError,
+    PermissionDeniedError,
+    UnavailableError,
+    UnsupportedStoreError,
+    WormError,
+)
+from wormdb.storage.store import Always, IfAbsent, IfMatch
+
+if TYPE_CHECKING:
+    from wormdb.storage.store import Precondition
+    from wormdb.storage.url import StoreUrl
+
+__all__ = ["Verdict", "error_code", "judge", "read_error", "write_error"]
+
+
+class Verdict(StrEnum):
+    """What the store decided about a request."""
+
+    OK = "ok"
+    LOST = "lost"
+    """The precondition did not hold."""
+    MISSING = "missing"
+    NO_BUCKET = "no bucket"
+    CONFLICT_RETRY = "conflict, retry"
+    """Several writers met, and nothing was decided about this one."""
+    THROTTLED = "throttled"
+    DENIED = "denied"
+    ELSEWHERE = "elsewhere"
+    """The bucket is in another region."""
+    UNSUPPORTED = "unsupported"
+    REFUSED = "refused"
+    """The request is wrong in itself."""
+    UNKNOWN = "unknown"
+
+
+_S3_CODES = {
+    Verdict.LOST: "PreconditionFailed",
+    Verdict.MISSING: "NoSuchKey",
+    Verdict.NO_BUCKET: "NoSuchBucket",
+    Verdict.CONFLICT_RETRY: "ConditionalRequestConflict OperationAborted RequestTimeout",
+    Verdict.THROTTLED: "SlowDown SlowDownRead SlowDownWrite ServiceUnavailable Throttling ThrottlingException "
+    "TooManyRequests RequestLimitExceeded BandwidthLimitExceeded ServerBusy",
+    Verdict.DENIED: "AccessDenied AllAccessDisabled AccountProblem ExpiredToken InvalidAccessKeyId InvalidToken "
+    "InvalidSecurity NotSignedUp RequestTimeTooSkewed SignatureDoesNotMatch TokenRefreshRequired",
+    Verdict.ELSEWHERE: "PermanentRedirect AuthorizationHeaderMalformed IllegalLocationConstraintException",
+    Verdict.UNSUPPORTED: "NotImplemented",
+}
+_AZURE_CODES = {
+    Verdict.LOST: "BlobAlreadyExists ConditionNotMet TargetConditionNotMet",
+    Verdict.MISSING: "BlobNotFound ResourceNotFound",
+    Verdict.NO_BUCKET: "ContainerNotFound ContainerBeingDeleted ContainerDisabled",
+    Verdict.THROTTLED: "ServerBusy",
+    Verdict.DENIED: "AccountIsDisabled AuthenticationFailed AuthorizationFailure AuthorizationPermissionMismatch "
+    "BlobImmutableDueToPolicy InsufficientAccountPermissions InvalidAuthenticationInfo LeaseIdMissing",
+}
+_CODES = {
+    scheme: {code: verdict for verdict, codes in table.items() for code in codes.split()}
+    for scheme, table in (("s3", _S3_CODES), ("az", _AZURE_CODES), ("gs", _S3_CODES))
+}
+_STATUSES = {
+    304: Verdict.LOST,  # an old MinIO's word for a failed precondition
+    401: Verdict.DENIED,
+    403: Verdict.DENIED,
+    404: Verdict.MISSING,
+    409: Verdict.UNKNOWN,
+    412: Verdict.LOST,
+    429: Verdict.THROTTLED,
+    501: Verdict.UNSUPPORTED,
+}
+_SUCCESSES = {("s3", "PUT"): 200, ("az", "PUT"): 201, ("gs", "PUT"): 200}
+
+_XML_CODE = re.compile(rb"<Code>([A-Za-z0-9_.-]{1,80})</Code>")
+_FIRST_BYTES = 2048
+
+_BUCKET_WORD = {"s3": "bucket", "gs": "bucket", "az": "container"}
+
+
+def error_code(body: bytes) -> str:
+    """The error code in an XML body, or nothing."""
+    found = _XML_CODE.search(body[:_FIRST_BYTES])
+    return found[1].decode() if found else ""
+
+
+def judge(scheme: str, method: str, status: int, code: str = "") -> Verdict:
+    """What `status` and the store's error `code` mean for a `method` request."""
+    if status == _SUCCESSES.get((scheme, method), 200):
+        return Verdict.OK
+    by_code = _CODES[scheme].get(code)
+    if by_code is not None and status >= 300:
+        return by_code
+    if status in _STATUSES:
+        return _STATUSES[status]
+    return Verdict.REFUSED if 400 <= status < 500 else Verdict.UNKNOWN
+
+
+def read_error(url: StoreUrl, key: str | None, verdict: Verdict, detail: str) -> WormError:
+    """The error for a request without effect. `detail` is a status and code, never a URL."""
+    what = f"object {key}" if key is not None else f"listing of {url}"
+    if verdict is Verdict.MISSING and key is not None:
+        return NotFoundError(what, reason=f"it is not in {url}", key=key)
+    return _common_error(url, what, key, verdict, detail) or UnavailableError(
+        what, reason=f"{url} did not serve it: {detail}", key=key
+    )
+
+
+def write_error(url: StoreUrl, key: str, precondition: Precondition, verdict: Verdict, detail: str) -> WormError:
+    """The error for a PUT that was not a clean success."""
+    what = f"object {key}"
+    match verdict, precondition:
+        case (Verdict.LOST, IfAbsent()):
+            return AlreadyExistsError(what, reason="it is there already", key=key)
+        case (Verdict.LOST, IfMatch()):
+            return ConflictError(what, reason="another version is there", key=key)
+        case (Verdict.MISSING, IfMatch()):
+            return ConflictError(what, reason="it is not there any more", key=key)
+        case (Verdict.MISSING, Always() | IfAbsent()):
+            verdict = Verdict.NO_BUCKET  # only the place can be missing
+        case (Verdict.CONFLICT_RETRY | Verdict.THROTTLED, _):
+            return UnavailableError(what, reason=f"{url} did nothing: {detail}", key=key)
+    return _common_error(url, what, key, verdict, detail) or OutcomeUnknownError(
+        what, reason=f"no clear answer came from {url}: {detail}", key=key
+    )
+
+
+def _common_error(url: StoreUrl, what: str, key: str | None, verdict: Verdict, detail: str) -> WormError | None:
+    """Errors that mean the same for reading and writing."""
+    word = _BUCKET_WORD[url.scheme]
+    match verdict:
+        case Verdict.NO_BUCKET:
+            return NotFoundError(
+                f"{word} {url.bucket}",
+                reason="it does not exist" + (f" at {url.endpoint}" if url.endpoint else ""),
+                fix=f"create it, or check the {word} and the endpoint in the store URL",
+            )
+        case Verdict.MISSING:
+            return NotFoundError(f"{word} {url.bucket}", reason=detail, fix="check the store URL")
+        case Verdict.DENIED:
+            return PermissionDeniedError(what, reason=f"{url} refused: {detail}", key=key, fix=_denied_fix(detail))
+        case Verdict.ELSEWHERE:
+            return InvalidRequestError(
+                f"{word} {url.bucket}",
+                reason=f"it is in another region than {url.region or 'us-east-1'}: {detail}",
+                fix="add ?region=… to the store URL, or set AWS_REGION",
+            )
+        case Verdict.UNSUPPORTED:
+            return UnsupportedStoreError(what, reason=f"{url} does not know this request: {detail}", key=key)
+        case Verdict.REFUSED:
+            return InvalidRequestError(what, reason=f"{url} refused the request: {detail}", key=key)
+        case _:
+            return None
+
+
+def _denied_fix(detail: str) -> str:
+    if "TimeTooSkewed" in detail:
+        return "set this machine's clock"
+    if "SignatureDoesNotMatch" in detail or "InvalidAccessKeyId" in detail:
+        return "check the access key and the secret key in the environment or the profile"
+    if "Expired" in detail or "InvalidToken" in detail:
+        return "renew the session: its token has expired"
+    return ""

