@@ -1,0 +1,197 @@
+"""Models from classes: dataclass, TypedDict, msgspec.Struct, or a pydantic model if it is installed.
+
+The attribute `id` is the document's `_id`; empty text or None means that one is to be made. UUID attributes
+are stored as text, enums by their value. Fields of a document that the class does not have are not in the
+instance, so saving an instance back leaves them out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields as dataclass_fields
+from dataclasses import is_dataclass
+from decimal import Decimal
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from uuid import UUID
+
+import msgspec
+
+from wormdb.errors import Problem, SchemaError, ValidationError
+from wormdb.format.values import MISSING, Decimal128, Document, normalize_document
+from wormdb.schema.annotations import (
+    Attribute,
+    Unsupported,
+    attributes_of,
+    field_definition,
+    is_class_model,
+    is_pydantic,
+)
+from wormdb.schema.keys import TABLES
+from wormdb.schema.load import load_model
+from wormdb.schema.report import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wormdb.schema.model import Model
+
+__all__ = ["Converter", "from_document", "model_from_class", "schemaless_model", "to_document"]
+
+T = TypeVar("T")
+
+
+def model_from_class(cls: type[Any], *, name: str | None = None, **overrides: Any) -> Model:
+    """The model of a class; `overrides` are further keys of schema.json in snake_case.
+
+    Without a path the collection is the class's name in snake_case, ids are UUIDs (or, where `id` is neither
+    text nor UUID, given by the caller), and no readable files are kept. What `fields` holds is merged into
+    the fields of the class. Raises SchemaError naming every attribute and key that does not fit. No requests.
+    """
+    if not is_class_model(cls):
+        raise SchemaError(
+            f"{cls!r} cannot be a model",
+            reason="it is no dataclass, TypedDict, msgspec.Struct or pydantic class",
+            fix="decorate it with @dataclass",
+        )
+    name = name or cls.__name__
+    keys = {key.attribute: key.name for key in TABLES["model"]}
+    problems = [Problem(key, "unknown key of a model", did_you_mean(key, keys)) for key in overrides if key not in keys]
+    attributes = [attribute for attribute in attributes_of(cls) if attribute.stored not in {"id", "_id"}]
+    fields = {}
+    for attribute in attributes:
+        try:
+            fields[attribute.stored] = _definition(attribute, cls)
+        except Unsupported as error:
+            problems.append(Problem(f"{cls.__name__}.{attribute.name}", *error.args))
+    if problems:
+        raise SchemaError(f"class {cls.__name__} cannot be a model", problems=problems)
+    for field, extra in overrides.pop("fields", {}).items():
+        fields[field] = {**fields.get(field, {}), **extra}
+    definition = {keys[key]: value for key, value in overrides.items()}
+    return load_model(name, {"path": _default_path(cls, name), **definition, "fields": fields})
+
+
+def schemaless_model(name: str) -> Model:
+    """The model of a collection that nobody defined: any fields, any ids, a UUID where none is given.
+
+    Raises SchemaError if `name` cannot be a collection. No requests.
+    """
+    return load_model(name, {"path": f"@{name}/(id:any)", "id": "uuid"})
+
+
+def _definition(attribute: Attribute, cls: type[Any]) -> dict[str, Any]:
+    definition = field_definition(attribute.annotation, (cls,))
+    if attribute.default is not MISSING and not (attribute.default is None and attribute.is_nullable):
+        definition["default"] = _plain(attribute.default)
+    if not attribute.has_default and not attribute.is_nullable:
+        definition["required"] = True
+    if attribute.is_nullable and "enum" in definition:
+        definition["enum"] = [value for value in definition["enum"] if value is not None]
+    return definition
+
+
+def _default_path(cls: type[Any], name: str) -> str:
+    kinds = [attribute.annotation for attribute in attributes_of(cls) if attribute.stored in {"id", "_id"}]
+    is_text = not kinds or kinds[0] in {str, str | None, UUID, UUID | None}
+    collection = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    return f"@{collection}/(id:{'uuid' if is_text else 'any'})"
+
+
+class Converter(Generic[T]):
+    """Between the instances of one class and documents."""
+
+    def __init__(self, cls: type[T]) -> None:
+        """Read the class once; raises SchemaError if its annotations cannot be resolved."""
+        self._cls = cls
+        self._is_pydantic = is_pydantic(cls)
+        attributes = attributes_of(cls)
+        self._id = next((each.stored for each in attributes if each.stored in {"id", "_id"}), None)
+        self._nullable = [each.stored for each in attributes if each.is_nullable and not each.has_default]
+
+    def to_document(self, instance: T) -> Document:
+        """The document of an instance, normalized; it has no `_id` where `id` is empty or None.
+
+        Raises InvalidRequestError for values that cannot be stored. No requests.
+        """
+        values = cast("dict[str, Any]", _plain(instance))
+        identity = values.pop(self._id, None) if self._id is not None else None
+        if identity is not None and identity != "":
+            values = {"_id": identity, **values}
+        return normalize_document(values)
+
+    def from_document(self, document: Mapping[str, Any]) -> T:
+        """The instance of a document; nullable attributes without a default may be missing.
+
+        Raises ValidationError if the document does not fit the class. No requests.
+        """
+        values = {name: _decimals(value) for name, value in document.items()}
+        if self._id is not None and "_id" in values:
+            values[self._id] = values.pop("_id")
+        for name in self._nullable:
+            values.setdefault(name, None)
+        convert = self._validate if self._is_pydantic else self._convert
+        try:
+            return convert(values)
+        except (msgspec.ValidationError, ValueError, TypeError) as error:
+            reason = " ".join(str(error).split())
+            fix = "correct the document, or make the attribute optional"
+            raise ValidationError(
+                f"document {document.get('_id')!r} is no {self._cls.__name__}", reason=reason, fix=fix
+            ) from error
+
+    def _convert(self, values: dict[str, Any]) -> T:
+        return msgspec.convert(values, self._cls, dec_hook=_special)
+
+    def _validate(self, values: dict[str, Any]) -> T:
+        validate: Callable[[Any], T] = self._cls.model_validate  # type: ignore[attr-defined] # pydantic's protocol
+        return validate(values)
+
+
+def to_document(instance: Any) -> Document:
+    """The document of an instance of a class model; see `Converter`."""
+    return Converter(type(instance)).to_document(instance)
+
+
+def from_document(cls: type[T], document: Mapping[str, Any]) -> T:
+    """The instance of a document; see `Converter`."""
+    return Converter(cls).from_document(document)
+
+
+def _plain(value: Any) -> Any:
+    """Instances as dictionaries by their stored names; enums and UUIDs as they are stored."""
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, msgspec.Struct):
+        return {each.encode_name: _plain(getattr(value, each.name)) for each in msgspec.structs.fields(value)}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: _plain(getattr(value, each.name)) for each in dataclass_fields(value)}
+    if is_pydantic(type(value)):
+        return _plain(value.model_dump(by_alias=True))
+    return value
+
+
+def _decimals(value: Any) -> Any:
+    if isinstance(value, Decimal128):
+        return value.to_decimal()
+    if isinstance(value, dict):
+        return {name: _decimals(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_decimals(item) for item in value]
+    return value
+
+
+def _special(kind: type[Any], value: Any) -> Any:
+    """For types that msgspec does not know: ObjectId and Decimal128."""
+    if isinstance(value, kind):
+        return value
+    if kind is Decimal128 and isinstance(value, Decimal):
+        return Decimal128(value)
+    raise TypeError(f"expected {kind.__name__}, got {type(value).__name__}")

@@ -1,0 +1,118 @@
+"""Ids: which a path allows, and how new ones are made.
+
+Ids of models are text, whatever strategy makes them, because they are part of keys:
+
+========  ====================================================================  ===================
+uuid      random, RFC 4122 version 4                                            made here
+ulid      48 bits of time and 80 random ones, 26 characters of Crockford's 32   made here
+objectid  4 bytes of time and 8 random ones as 24 hex digits                    made here
+seq       counter of the collection, `format_sequence`: at least 10 digits      made by the commit
+given     none is made                                                          given by the caller
+========  ====================================================================  ===================
+
+The strategy follows from the type of the id in the path (`(id:ulid)`; other types mean given), or is named
+by the model's key `id`. `(id:any)` alone takes other values than text, as `wormdb.format.segment` allows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+from wormdb.errors import InvalidRequestError, Problem, WormError
+from wormdb.format.segment import check_id, encode_segment
+from wormdb.limits import SEGMENT_BYTES_MAX
+from wormdb.schema.pattern import compile_pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wormdb.clock import Chance, Clock
+    from wormdb.schema.model import IdStrategy, Model
+    from wormdb.schema.path import Segment
+
+__all__ = ["BUILT_IN_TYPES", "SAMPLES", "check_outer", "format_sequence", "id_problem", "new_id"]
+
+_CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_SEQUENCE_DIGITS: Final = 10
+
+BUILT_IN_TYPES: Final[Mapping[str, str]] = {
+    "any": "",
+    "evm": "0x[0-9a-fA-F]{40}",
+    "objectid": "[0-9a-fA-F]{24}",
+    "seq": "[0-9]{1,20}",
+    "slug": "[a-z0-9][a-z0-9_-]*",
+    "string": "",
+    "ulid": "[0-7][0-9A-HJKMNP-TV-Z]{25}",
+    "uuid": "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}",
+}
+"""Types that need no entry in dynamicTypes; an empty pattern takes everything."""
+
+SAMPLES: Final[Mapping[IdStrategy, str]] = {
+    "uuid": "6f1c2b9e-83d4-4a57-b0ec-5d9a7f3e1c28",
+    "ulid": "01HV5Q8ZJ4N7XKTR2MDWE9GYBC",
+    "objectid": "65f0a1b2c3d4e5f60718293a",
+    "seq": "0000000042",
+}
+"""An id of each strategy, to test a pattern with."""
+
+
+def new_id(strategy: IdStrategy, *, clock: Clock, chance: Chance) -> str | None:
+    """A new id; None where the commit (seq) or the caller (given) has to supply it."""
+    match strategy:
+        case "uuid":
+            return str(UUID(bytes=chance.token(16), version=4))
+        case "ulid":
+            return _base32((_milliseconds(clock) << 80) | int.from_bytes(chance.token(10), "big"))
+        case "objectid":
+            return (_milliseconds(clock) // 1000 % 2**32).to_bytes(4, "big").hex() + chance.token(8).hex()
+        case "seq" | "given":
+            return None
+
+
+def format_sequence(number: int) -> str:
+    """The id of the strategy seq: zero-padded, so that the first ten thousand million sort as text."""
+    return f"{number:0{_SEQUENCE_DIGITS}d}"
+
+
+def id_problem(model: Model, value: Any) -> Problem | None:
+    """Why `value` cannot be the id of a document of `model`; None if it can. A singleton takes any."""
+    return None if model.path.id is None else _segment_problem(model, model.path.id, value, "_id")
+
+
+def check_outer(model: Model, outer: Mapping[str, Any]) -> dict[str, Any]:
+    """The outer values of a collection, checked against their types.
+
+    Raises InvalidRequestError listing every value that does not fit, and for missing or unknown ones.
+    """
+    model.path.collection_prefix(outer)
+    found = [_segment_problem(model, segment, outer[segment.name], segment.name) for segment in model.path.outer]
+    problems = [problem for problem in found if problem is not None]
+    if problems:
+        raise InvalidRequestError(f"model {model.name}", problems=problems)
+    return dict(outer)
+
+
+def _segment_problem(model: Model, segment: Segment, value: Any, path: str) -> Problem | None:
+    try:
+        check_id(value)
+        if model.files or path != "_id":
+            encode_segment(value)
+    except WormError as error:
+        return Problem(path, error.reason or error.what, error.fix)
+    if segment.type == "any" and "any" not in model.dynamic_types:
+        return None
+    if not isinstance(value, str):
+        return Problem(path, f"it is {type(value).__name__}, and the path asks for text", f"use {str(value)!r}")
+    pattern = model.dynamic_types.get(segment.type, BUILT_IN_TYPES.get(segment.type, ""))
+    if pattern and (len(value) > SEGMENT_BYTES_MAX or compile_pattern(pattern).fullmatch(value) is None):
+        return Problem(path, f"{value[:60]!r} is no {segment.type}", f"it has to match {pattern}")
+    return None
+
+
+def _milliseconds(clock: Clock) -> int:
+    return clock.now_ms() % 2**48
+
+
+def _base32(number: int) -> str:
+    return "".join(_CROCKFORD[number >> 5 * place & 31] for place in reversed(range(26)))

@@ -1,0 +1,294 @@
+"""The path language: where the documents of a model lie.
+
+======================  ==========================================  ====================
+#name                   namespace, a fixed folder; may repeat       org/
+@name                   collection, a folder of documents           customers/
+(label:type)            dynamic: the document's id when it is last, <encoded value>/
+                        otherwise an outer value given at model(…)
+[name].ext              the required file, always last              profile.json
+======================  ==========================================  ====================
+
+The id stands right behind a collection: `#org/(tenant:slug)/@users/(id:uuid)/[user].json`. A path
+whose last folder is fixed is a singleton: one document for each set of outer values. Signs vanish in
+the key; values are encoded by `wormdb.format.segment`, so `parse_key` is the inverse of `entity_key`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from wormdb.errors import InvalidRequestError, Problem, SchemaError
+from wormdb.format.segment import decode_segment, encode_segment
+from wormdb.limits import SEGMENT_BYTES_MAX
+from wormdb.schema.report import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["FILE_DEFAULT", "SINGLETON_ID", "PathTemplate", "Segment", "Symbols", "is_system_key", "parse_template"]
+
+FILE_DEFAULT: Final = "data.json"
+"""File of a document whose path names none."""
+
+SINGLETON_ID: Final = "singleton"
+"""The id of the one document of a singleton; it never occurs in a key."""
+
+_LITERAL: Final = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_-])?", re.ASCII)
+_LABEL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_TYPE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
+_EXTENSION: Final = re.compile(r"(\.[A-Za-z0-9]+)+", re.ASCII)
+_SYSTEM: Final = (".worm", ".oplog", ".snapshots")
+
+
+@dataclass(frozen=True, slots=True)
+class Symbols:
+    """The signs a path is written with; canonical paths use the default ones."""
+
+    namespace: str = "#"
+    collection: str = "@"
+    dynamic: str = "()"
+    required_file: str = "[]"
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One folder of a path; `type` only of a dynamic one."""
+
+    kind: Literal["namespace", "collection", "dynamic"]
+    name: str
+    type: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PathTemplate:
+    """A parsed path. `file` is None where the path names none."""
+
+    segments: tuple[Segment, ...]
+    file: str | None = None
+
+    def __str__(self) -> str:
+        parts = [_written(segment) for segment in self.segments]
+        if self.file is not None:
+            stem, _, extension = self.file.partition(".")
+            parts.append(f"[{stem}].{extension}")
+        return "/".join(parts)
+
+    @property
+    def id(self) -> Segment | None:
+        """The segment of the document's id; None for a singleton."""
+        return self.segments[-1] if self.segments[-1].kind == "dynamic" else None
+
+    @property
+    def outer(self) -> tuple[Segment, ...]:
+        """The dynamic segments that are given at model(…)."""
+        folders = self.segments if self.id is None else self.segments[:-1]
+        return tuple(segment for segment in folders if segment.kind == "dynamic")
+
+    @property
+    def file_name(self) -> str:
+        """The name of a document's file."""
+        return FILE_DEFAULT if self.file is None else self.file
+
+    @property
+    def collection_name(self) -> str:
+        """The last fixed name: `customers`."""
+        return next(segment.name for segment in reversed(self.segments) if segment.kind != "dynamic")
+
+    def collection_prefix(self, outer: Mapping[str, Any] | None = None) -> str:
+        """The collection's folder, ending with /. Raises InvalidRequestError for missing or unknown `outer`."""
+        folders = self.segments if self.id is None else self.segments[:-1]
+        values = self._outer_values(outer or {})
+        names = (values[part.name] if part.kind == "dynamic" else part.name for part in folders)
+        return "".join(f"{name}/" for name in names)
+
+    def entity_prefix(self, entity_id: Any = SINGLETON_ID, outer: Mapping[str, Any] | None = None) -> str:
+        """The folder of one document, ending with /; a singleton's is its collection's."""
+        prefix = self.collection_prefix(outer)
+        return prefix if self.id is None else f"{prefix}{encode_segment(entity_id)}/"
+
+    def entity_key(self, entity_id: Any = SINGLETON_ID, outer: Mapping[str, Any] | None = None) -> str:
+        """The key of one document's file; a singleton ignores the id.
+
+        Raises InvalidRequestError for an id that no key can hold and for missing or unknown `outer`.
+        """
+        return self.entity_prefix(entity_id, outer) + self.file_name
+
+    def parse_key(self, key: str) -> tuple[dict[str, Any], Any] | None:
+        """The outer values and the id of a document's key; None for any other key."""
+        folders, _, file = key.rpartition("/")
+        parts = folders.split("/")
+        if file != self.file_name or len(parts) != len(self.segments):
+            return None
+        values: dict[str, Any] = {}
+        for segment, part in zip(self.segments, parts, strict=True):
+            if segment.kind != "dynamic":
+                if segment.name != part:
+                    return None
+                continue
+            try:
+                values[segment.name] = decode_segment(part)
+            except InvalidRequestError:
+                return None
+        identity = SINGLETON_ID if self.id is None else values.pop(self.id.name)
+        return values, identity
+
+    def _outer_values(self, outer: Mapping[str, Any]) -> dict[str, str]:
+        labels = [segment.name for segment in self.outer]
+        missing = [label for label in labels if label not in outer]
+        unknown = [label for label in outer if label not in labels]
+        if missing:
+            raise InvalidRequestError(
+                f"the path {self} needs a value for {', '.join(missing)}",
+                reason="its collection lies below it",
+                fix=f"give it at model(…, {', '.join(f'{label}=…' for label in missing)})",
+            )
+        if unknown:
+            raise InvalidRequestError(
+                f"the path {self} has no outer segment {unknown[0]!r}", fix=did_you_mean(unknown[0], labels)
+            )
+        return {label: encode_segment(outer[label]) for label in labels}
+
+
+def is_system_key(key: str) -> bool:
+    """Whether a key lies in a folder of the database's own, so that no scan takes it for a document."""
+    return any(part.startswith(_SYSTEM) for part in key.split("/"))
+
+
+def parse_template(text: str, symbols: Symbols | None = None) -> PathTemplate:
+    """Read a path; raises SchemaError listing every mistake with its column. No requests."""
+    parser = _Parser(text, symbols or Symbols())
+    template = parser.parse()
+    if template is None:
+        raise SchemaError(f"invalid path {text!r}", problems=parser.problems)
+    return template
+
+
+def _written(segment: Segment) -> str:
+    match segment.kind:
+        case "namespace":
+            return f"#{segment.name}"
+        case "collection":
+            return f"@{segment.name}"
+        case "dynamic":
+            return f"({segment.name}:{segment.type})"
+
+
+class _Parser:
+    """One path: collects every mistake instead of stopping at the first."""
+
+    def __init__(self, text: str, symbols: Symbols) -> None:
+        self.problems: list[Problem] = []
+        self._text = text
+        self._symbols = symbols
+        self._segments: list[tuple[int, Segment]] = []
+        self._file: str | None = None
+
+    def parse(self) -> PathTemplate | None:
+        if not self._text:
+            self._refuse(1, "the path is empty", "write for example @customers/(id:uuid)/[customer].json")
+            return None
+        pieces = list(self._pieces())
+        for column, piece in pieces:
+            self._piece(column, piece, is_last=(column, piece) == pieces[-1])
+        if not self.problems:
+            self._check_order()
+        if self.problems:
+            return None
+        return PathTemplate(tuple(segment for _, segment in self._segments), self._file)
+
+    def _pieces(self) -> Iterator[tuple[int, str]]:
+        column = 1
+        for piece in self._text.split("/"):
+            yield column, piece
+            column += len(piece) + 1
+
+    def _piece(self, column: int, piece: str, *, is_last: bool) -> None:
+        symbols = self._symbols
+        if not piece:
+            self._refuse(column, "a segment is empty", "remove the extra /")
+        elif piece[0] == symbols.namespace:
+            self._literal(column, piece, "namespace")
+        elif piece[0] == symbols.collection:
+            self._literal(column, piece, "collection")
+        elif piece[0] == symbols.dynamic[0]:
+            self._dynamic(column, piece)
+        elif piece[0] == symbols.required_file[0]:
+            self._required_file(column, piece, is_last=is_last)
+        else:
+            name = piece.lstrip(".") or "name"
+            self._refuse(
+                column,
+                f"{piece!r} has no sign that says what it is",
+                f"write {symbols.namespace}{name} for a folder or {symbols.collection}{name} for a collection",
+            )
+
+    def _literal(self, column: int, piece: str, kind: Literal["namespace", "collection"]) -> None:
+        if self._check_name(column + 1, piece[1:]):
+            self._segments.append((column, Segment(kind, piece[1:])))
+
+    def _check_name(self, column: int, name: str) -> bool:
+        if not name:
+            self._refuse(column, "the name is empty", "write a name behind the sign")
+        elif name.startswith("."):
+            self._refuse(column, f"{name!r} is reserved: names with a dot first are the database's own", "rename it")
+        elif not _LITERAL.fullmatch(name):
+            self._refuse(column, f"{name!r} is no plain name", "use letters, digits, _, - and . only")
+        elif len(name) > SEGMENT_BYTES_MAX:
+            self._refuse(column, f"a name is longer than {SEGMENT_BYTES_MAX} bytes", "use a shorter name")
+        else:
+            return True
+        return False
+
+    def _dynamic(self, column: int, piece: str) -> None:
+        opening, closing = tuple(self._symbols.dynamic)
+        if not piece.endswith(closing) or len(piece) < 2:
+            self._refuse(column, f"{piece!r} is not closed", f"end the segment with {closing}")
+            return
+        label, colon, kind = piece[1:-1].partition(":")
+        example = f"{opening}{label if _LABEL.fullmatch(label) else 'id'}:uuid{closing}"
+        if not colon or not kind:
+            self._refuse(column, f"{piece!r} names no type", f"write for example {example}")
+        elif not _LABEL.fullmatch(label):
+            self._refuse(column + 1, f"{label!r} is no label", f"write for example {example}")
+        elif not _TYPE.fullmatch(kind):
+            self._refuse(column + 2 + len(label), f"{kind!r} is no name of a type", f"write for example {example}")
+        elif any(label == other.name and other.kind == "dynamic" for _, other in self._segments):
+            self._refuse(column + 1, f"the label {label!r} occurs twice", "give each dynamic segment its own label")
+        else:
+            self._segments.append((column, Segment("dynamic", label, kind)))
+
+    def _required_file(self, column: int, piece: str, *, is_last: bool) -> None:
+        opening, closing = tuple(self._symbols.required_file)
+        name, closed, extension = piece[1:].partition(closing)
+        if not closed:
+            self._refuse(column, f"{piece!r} is not closed", f"write for example {opening}profile{closing}.json")
+        elif not is_last:
+            self._refuse(column, "the required file is not the last segment", "move it to the end")
+        elif not _EXTENSION.fullmatch(extension):
+            self._refuse(
+                column + len(name) + 2, "the file has no extension", f"write for example {opening}{name}{closing}.json"
+            )
+        elif "." in name.lstrip("."):
+            self._refuse(column + 1, f"{name!r} holds a dot", f"write dots of the extension behind {closing}")
+        elif self._check_name(column + 1, name):
+            self._file = name + extension
+
+    def _check_order(self) -> None:
+        if not any(segment.kind != "dynamic" for _, segment in self._segments):
+            self._refuse(1, "the path has no fixed folder", f"begin it with {self._symbols.collection}name")
+            return
+        column, last = self._segments[-1]
+        if last.kind != "dynamic":
+            return
+        before = self._segments[-2][1]
+        if before.kind != "collection":
+            self._refuse(
+                column,
+                f"the id {last.name!r} does not follow a collection",
+                f"put {self._symbols.collection}name before it, or a fixed folder behind it for a singleton",
+            )
+
+    def _refuse(self, column: int, reason: str, fix: str) -> None:
+        self.problems.append(Problem("", f"column {column}: {reason}", fix))

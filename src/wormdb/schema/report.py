@@ -1,0 +1,72 @@
+"""Collecting every mistake instead of stopping at the first one."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from wormdb.errors import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["Report", "did_you_mean", "joined", "nearest"]
+
+_SHOWN_MAX = 12
+_NAME_CHARS_MAX = 100
+
+
+class Report:
+    """The problems found so far, in the order in which they were found."""
+
+    def __init__(self) -> None:
+        """Nothing found yet."""
+        self._problems: list[Problem] = []
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Errors first, then warnings."""
+        return (*self.errors, *(problem for problem in self._problems if problem.severity == "warning"))
+
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        """What makes the schema unusable."""
+        return tuple(problem for problem in self._problems if problem.severity == "error")
+
+    def has_errors_below(self, path: str) -> bool:
+        """Whether something inside `path` was refused already."""
+        return any(problem.path.startswith(f"{path}.") for problem in self.errors)
+
+    def error(self, path: str, reason: str, fix: str = "") -> None:
+        """Note something that must be corrected."""
+        self._problems.append(Problem(path, reason, fix))
+
+    def warn(self, path: str, reason: str, fix: str = "") -> None:
+        """Note something that works, but probably not as meant."""
+        self._problems.append(Problem(path, reason, fix, "warning"))
+
+
+def joined(path: str, *names: object) -> str:
+    """A JSON path with `names` behind it: models.Customer.fields."""
+    return ".".join(part for part in (path, *map(str, names)) if part)
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that `name` was probably meant to be."""
+    if len(name) > _NAME_CHARS_MAX:
+        return None
+    by_lower = {candidate.lower(): candidate for candidate in known}
+    found = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.7)
+    return by_lower[found[0]] if found else None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The fix for an unknown name: the nearest known one, or all of them if they are few."""
+    known = list(known)
+    suggestion = nearest(name, known)
+    if suggestion is not None:
+        return f"did you mean {suggestion!r}?"
+    if not known:
+        return "remove it"
+    shown = ", ".join(known[:_SHOWN_MAX])
+    return f"known are: {shown}, …" if len(known) > _SHOWN_MAX else f"known are: {shown}"

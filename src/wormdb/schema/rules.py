@@ -1,0 +1,199 @@
+"""What depends on several places of a schema: names that must exist, settings that must agree."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from wormdb.errors import WormError
+from wormdb.format.values import normalize_document
+from wormdb.schema.model import SYSTEM_FIELDS, Field, Model, Schema
+from wormdb.schema.report import did_you_mean, joined
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from wormdb.schema.report import Report
+
+__all__ = ["check_rules"]
+
+_RESERVED: Final = frozenset({"_rev", "_doc"})
+_INDEX_NAME_CHARS_MAX: Final = 200
+
+
+def check_rules(definition: Schema | Model, report: Report, *, declared: Collection[str] = ()) -> None:
+    """Report what is wrong between the parts of a schema, or of one model by itself.
+
+    `declared` are names of models that exist, though they have mistakes of their own.
+    """
+    if isinstance(definition, Model):
+        _check_model(definition, f"models.{definition.name}", report)
+        return
+    for name, model in definition.models.items():
+        path = f"models.{name}"
+        _check_model(model, path, report)
+        _check_references(model, definition.models, path, report)
+        for place, target in _targets(model, path):
+            if target not in definition.models and target not in declared:
+                report.error(place, f"no model {target[:60]!r}", did_you_mean(target, definition.models))
+    _check_places(definition, report)
+
+
+def _check_model(model: Model, path: str, report: Report) -> None:
+    for name in model.fields:
+        _check_field_name(model, name, joined(path, "fields", name), report)
+    _check_indexes(model, joined(path, "indexes"), report)
+    _check_manifest(model, joined(path, "manifest"), report)
+    _check_snapshots(model, joined(path, "snapshots"), report)
+
+
+def _check_field_name(model: Model, name: str, path: str, report: Report) -> None:
+    try:
+        normalize_document({name: None})
+    except WormError as error:
+        report.error(path, error.reason or error.what, "rename the field")
+        return
+    if name in _RESERVED:
+        report.error(path, f"{name} is the database's own", "rename the field")
+    field = model.fields[name]
+    if name in {"id", "_id"} and (field.type not in {"string", "any"} or field.enum is not None):
+        report.error(path, "ids of models are text, checked by the type in the path", 'write {"type": "string"}')
+
+
+# --- indexes, manifest, snapshots ---
+
+
+def _check_indexes(model: Model, path: str, report: Report) -> None:
+    seen: dict[tuple[str, ...], str] = {}
+    for name, index in model.indexes.items():
+        place = joined(path, name)
+        if (
+            not name
+            or len(name) > _INDEX_NAME_CHARS_MAX
+            or name.startswith(".")
+            or not name.isprintable()
+            or "/" in name
+        ):
+            report.error(place, "this is no name of an index", "use a short name such as byEmail")
+        key = "field" if len(index.fields) == 1 else "fields"
+        for number, field in enumerate(index.fields):
+            _check_field_path(model, field, joined(place, f"{key}.{number}" if key == "fields" else key), report)
+        if index.fields in seen:
+            report.error(
+                joined(place, key),
+                f"{', '.join(index.fields)} has the index {seen[index.fields]!r} already: both would be one file",
+                "remove one of them",
+            )
+        seen.setdefault(index.fields, name)
+        declared = model.field_at(index.fields[0])
+        if index.type == "multiValue" and declared is not None and declared.type not in {"array", "any"}:
+            report.error(
+                joined(place, "type"),
+                f"multiValue needs an array, and {index.fields[0]} is {declared.type}",
+                "remove type, or declare the field as array",
+            )
+    if model.is_singleton and model.indexes:
+        report.warn(path, "a singleton has one document: indexes have no effect", "remove them")
+
+
+def _check_manifest(model: Model, path: str, report: Report) -> None:
+    manifest = model.manifest
+    for number, name in enumerate(manifest.fields or ()):
+        _check_field_path(model, name, joined(path, "fields", number), report)
+    if not manifest.enabled and manifest.to_json():
+        report.warn(joined(path, "enabled"), "the manifest is set up, but not enabled", 'add "enabled": true')
+    if model.is_singleton and manifest.enabled:
+        report.warn(path, "a singleton has one document: a manifest has no effect", "remove it")
+
+
+def _check_snapshots(model: Model, path: str, report: Report) -> None:
+    snapshots = model.snapshots
+    if snapshots.every is not None and not model.oplog:
+        report.warn(
+            joined(path, "every"), "counts oplog entries, and oplog is off: it has no effect", 'add "oplog": true'
+        )
+    if not snapshots.enabled and snapshots.to_json():
+        report.warn(joined(path, "enabled"), "snapshots are set up, but not enabled", 'add "enabled": true')
+
+
+def _check_field_path(model: Model, dotted: str, path: str, report: Report) -> None:
+    """A dotted name must be well formed and, where the model declares fields, lead to one of them."""
+    parts = dotted.split(".")
+    if not all(parts) or any(part.startswith("$") for part in parts):
+        report.error(path, f"{dotted[:60]!r} is no dotted name", "write a field, or fields joined by single dots")
+        return
+    known: Mapping[str, Field] = model.fields
+    if not known:
+        return
+    for number, part in enumerate(parts):
+        field = known.get(part)
+        if field is None:
+            if number == 0 and part in {*SYSTEM_FIELDS, "id"}:
+                return
+            where = f" in {'.'.join(parts[:number])}" if number else ""
+            report.error(path, f"no field {part[:60]!r} is declared{where}", did_you_mean(part, known))
+            return
+        inner = field.items if field.type == "array" and field.items is not None else field
+        if inner.type == "any" or not inner.properties:
+            if number + 1 < len(parts) and inner.type not in {"any", "object", "array"}:
+                report.error(path, f"{'.'.join(parts[: number + 1])} is {inner.type} and has no fields", "shorten it")
+            return
+        known = inner.properties
+
+
+# --- between models ---
+
+
+def _targets(model: Model, path: str) -> Iterator[tuple[str, str]]:
+    """Every name of another model, and where it stands."""
+    for place, field in _all_fields(model.fields, joined(path, "fields")):
+        if field.ref is not None:
+            yield joined(place, "ref"), field.ref
+    for name, ref in model.refs.items():
+        yield joined(path, "refs", name, "model"), ref.model
+        if ref.through is not None:
+            yield joined(path, "refs", name, "through.model"), ref.through.model
+
+
+def _check_references(model: Model, models: Mapping[str, Model], path: str, report: Report) -> None:
+    for name, ref in model.refs.items():
+        place = joined(path, "refs", name)
+        if ref.field is not None:
+            _check_field_path(model, ref.field, joined(place, "field"), report)
+        if ref.foreign_key is not None and ref.model in models:
+            _check_field_path(models[ref.model], ref.foreign_key, joined(place, "foreignKey"), report)
+
+
+def _all_fields(fields: Mapping[str, Field], path: str) -> Iterator[tuple[str, Field]]:
+    for name, field in fields.items():
+        yield from _with_inner(field, joined(path, name))
+
+
+def _with_inner(field: Field, path: str) -> Iterator[tuple[str, Field]]:
+    yield path, field
+    yield from _all_fields(field.properties, joined(path, "properties"))
+    if field.items is not None:
+        yield from _with_inner(field.items, joined(path, "items"))
+
+
+def _check_places(schema: Schema, report: Report) -> None:
+    """No two models may share a collection; shared last names matter in the root layout only."""
+    owners: dict[tuple[str, ...], str] = {}
+    by_name: defaultdict[str, list[str]] = defaultdict(list)
+    for name, model in schema.models.items():
+        folders = model.path.segments if model.is_singleton else model.path.segments[:-1]
+        shape = tuple("*" if segment.kind == "dynamic" else segment.name for segment in folders)
+        if shape in owners:
+            reason = f"{'/'.join(shape)}/ is the collection of {owners[shape]!r} already"
+            report.error(f"models.{name}.path", reason, "give each model a folder of its own")
+            continue
+        owners[shape] = name
+        by_name[model.path.collection_name].append(name)
+    layouts = {schema.storage.layout_of(kind) for kind in ("oplog", "snapshots", "trash")}
+    for collection, names in by_name.items():
+        if len(names) > 1 and "root" in layouts:
+            report.warn(
+                f"models.{names[1]}.path",
+                f"{names[0]!r} has a collection {collection!r} too: in the root layout one of them uses its full path",
+                "rename one of them, or leave it",
+            )
