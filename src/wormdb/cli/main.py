@@ -24,6 +24,7 @@ __all__ = ["main"]
 # so that `worm --help` does not pay for every library below.
 VERBS = {
     "doctor": "Test whether a bucket or folder can hold a database.",
+    "lint": "Show every mistake of a schema, with its place, the reason and the fix.",
     "version": "Show the version and which optional parts are installed.",
 }
 

@@ -1,0 +1,78 @@
+"""worm lint: every mistake of a schema at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from wormdb.cli.output import print_json, print_table
+from wormdb.errors import InvalidRequestError
+from wormdb.limits import SCHEMA_BYTES_MAX
+from wormdb.schema.load import Checked, check_schema
+
+if TYPE_CHECKING:
+    from wormdb.errors import Problem
+
+__all__ = ["command"]
+
+DEFAULTS = (Path(".worm") / "schema.json", Path("schema.json"))
+STYLES = {"error": "bold red", "warning": "yellow"}
+
+
+@click.command("lint")
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")
+def command(file: Path | None, *, as_json: bool) -> int:
+    """Show every mistake of a schema, with its place, the reason and the fix.
+
+    FILE is .worm/schema.json or else schema.json if it is not given. Exits with 1 if there
+    are errors, with 0 if there are only warnings, with 2 if the file cannot be read.
+    """
+    file = _found() if file is None else file
+    checked = check_schema(_content(file))
+    if as_json:
+        print_json({"file": str(file), "valid": not checked.errors, "problems": checked.problems})
+    else:
+        _print(file, checked)
+    return 1 if checked.errors else 0
+
+
+def _found() -> Path:
+    for path in DEFAULTS:
+        if path.is_file():
+            return path
+    raise InvalidRequestError(
+        "there is no schema to check",
+        reason=f"neither {DEFAULTS[0]} nor {DEFAULTS[1]} is here",
+        fix="name the file: worm lint FILE",
+    )
+
+
+def _content(file: Path) -> bytes:
+    try:
+        with file.open("rb") as stream:
+            return stream.read(SCHEMA_BYTES_MAX + 1)
+    except OSError as error:
+        raise InvalidRequestError(f"{file} cannot be read", reason=error.strerror or str(error)) from error
+
+
+def _print(file: Path, checked: Checked) -> None:
+    if checked.problems:
+        print_table(
+            ("", "where", "what"),
+            [(problem.severity, problem.path or "the file", _what(problem)) for problem in checked.problems],
+            styles=[STYLES[problem.severity] for problem in checked.problems],
+        )
+    counts = f"{_count(len(checked.errors), 'error')}, {_count(len(checked.warnings), 'warning')}"
+    models = "" if checked.schema is None else f", {_count(len(checked.schema.models), 'model')}"
+    click.echo(f"{file}: {counts}{models}")
+
+
+def _what(problem: Problem) -> str:
+    return f"{problem.reason}\n→ {problem.fix}" if problem.fix else problem.reason
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
