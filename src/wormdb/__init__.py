@@ -1,1 +1,90 @@
-"""wormdb."""
+"""A document database whose only server is a bucket.
+
+    import wormdb
+
+    with wormdb.connect("s3://bucket/prefix") as db:
+        db["customers"].insert({"name": "Ada"})
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from wormdb.errors import (
+    AlreadyExistsError,
+    ClosedError,
+    ConflictError,
+    CorruptionError,
+    InvalidRequestError,
+    LimitExceededError,
+    MissingExtraError,
+    NotFoundError,
+    OutcomeUnknownError,
+    PermissionDeniedError,
+    SchemaError,
+    SchemaMismatchError,
+    SnapshotTooOldError,
+    UnavailableError,
+    UniqueViolationError,
+    UnsupportedFormatError,
+    UnsupportedStoreError,
+    ValidationError,
+    WormError,
+)
+from wormdb.version import __version__
+
+if TYPE_CHECKING:
+    from wormdb.collection import Change, Collection
+    from wormdb.database import Database, connect
+    from wormdb.document import Document
+    from wormdb.settings import Settings
+    from wormdb.storage.open import open_store
+
+__all__ = [
+    "AlreadyExistsError",
+    "Change",
+    "ClosedError",
+    "Collection",
+    "ConflictError",
+    "CorruptionError",
+    "Database",
+    "Document",
+    "InvalidRequestError",
+    "LimitExceededError",
+    "MissingExtraError",
+    "NotFoundError",
+    "OutcomeUnknownError",
+    "PermissionDeniedError",
+    "SchemaError",
+    "SchemaMismatchError",
+    "Settings",
+    "SnapshotTooOldError",
+    "UnavailableError",
+    "UniqueViolationError",
+    "UnsupportedFormatError",
+    "UnsupportedStoreError",
+    "ValidationError",
+    "WormError",
+    "__version__",
+    "connect",
+    "open_store",
+]
+
+# What needs heavy libraries is imported when it is first asked for: `import wormdb` stays cheap.
+_LATER = {
+    "Change": "wormdb.collection",
+    "Collection": "wormdb.collection",
+    "Database": "wormdb.database",
+    "Document": "wormdb.document",
+    "Settings": "wormdb.settings",
+    "connect": "wormdb.database",
+    "open_store": "wormdb.storage.open",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'wormdb' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_LATER[name]), name)

@@ -9,7 +9,9 @@ WormError
 │   └── ValidationError       correct the document; `problems` lists every field
 ├── NotFoundError             the thing does not exist
 ├── AlreadyExistsError        the thing exists already
+│   └── UniqueViolationError  another document has this value of a unique index
 ├── ConflictError             read again, decide again, retry
+├── SnapshotTooOldError       start again from the present state
 ├── PermissionDeniedError     get the credentials or the right
 ├── UnavailableError          nothing was done; retry later
 ├── OutcomeUnknownError       it may have happened: look before retrying
@@ -45,7 +47,9 @@ __all__ = [
     "Problem",
     "SchemaError",
     "SchemaMismatchError",
+    "SnapshotTooOldError",
     "UnavailableError",
+    "UniqueViolationError",
     "UnsupportedFormatError",
     "UnsupportedStoreError",
     "ValidationError",
@@ -151,10 +155,28 @@ class AlreadyExistsError(WormError):
     """The object, document or name exists already; the existing one was not touched."""
 
 
+class UniqueViolationError(AlreadyExistsError):
+    """Another document has this value of a unique index: `index`, `field`, `value` and `owner` say which."""
+
+    def __init__(self, *, index: str, field: str, value: object, owner: object) -> None:
+        """`owner` is the id of the document that has `value` in `field`."""
+        self.index = index
+        self.field = field
+        self.value = value
+        self.owner = owner
+        super().__init__(f"Unique constraint violation: {field}={value!r} already exists on entity {owner!r}")
+
+
 class ConflictError(WormError):
     """Somebody else changed it first. Read it again, decide again, retry."""
 
     default_fix = "read it again and retry"
+
+
+class SnapshotTooOldError(WormError):
+    """What a reader held on to is gone: a cursor lived too long, or the log before a number was trimmed."""
+
+    default_fix = "start again from the present state"
 
 
 class PermissionDeniedError(WormError):
@@ -170,9 +192,19 @@ class UnavailableError(WormError):
 
 
 class OutcomeUnknownError(WormError):
-    """The write may have happened, and may still happen. Look before retrying."""
+    """The write may have happened, and may still happen. Look before retrying.
+
+    `commit_id` names a commit for `resolve`; it is None for a write of a bare object.
+    """
 
     default_fix = "read the object before retrying: the write may have landed, or may still land"
+
+    def __init__(
+        self, what: str, *, reason: str = "", fix: str = "", key: str | None = None, commit_id: str | None = None
+    ) -> None:
+        """As WormError, with the commit to ask about."""
+        self.commit_id = commit_id
+        super().__init__(what, reason=reason, fix=fix, key=key)
 
 
 class CorruptionError(WormError):

@@ -178,7 +178,7 @@ class Committer:
                 # Nothing to write: it is done as soon as the state is known to be fresh.
                 refused[pending.id] = Committed(self._head.number, Misc(0), ())
                 continue
-            accepted.append(Batch(id=pending.id, actor=pending.actor, meta=pending.meta, changes=changes))
+            accepted.append(Batch(id=WriteId(pending.id), actor=pending.actor, meta=pending.meta, changes=changes))
         return accepted, refused
 
     def _try(self, waiting: Sequence[Pending], batches: Sequence[Batch], refused: Container[str]) -> _Try | None:
@@ -207,12 +207,13 @@ class Committer:
                     self._head.absorb(Record(attempt.entry, entry_hash(attempt.body), len(attempt.body)), time)
                     return True
                 case Lost(found=found):
-                    self._confirm(attempt, found.time)
+                    self._confirm(attempt, None if found is None else found.time)
+                    if found is None:
+                        raise OutcomeUnknownError(f"log slot {attempt.number}", reason="it was refused as taken, and is empty")
                     return False
                 case NothingThere(cause=cause) | Unknown(cause=cause):
-                    attempt.refused_only &= not isinstance(cause, OutcomeUnknownError)
-                    passing = isinstance(cause, OutcomeUnknownError | UnavailableError)
-                    if not passing or self._clock.monotonic() >= deadline:
+                    attempt.refused_only &= isinstance(outcome, NothingThere) and isinstance(cause, UnavailableError)
+                    if self._clock.monotonic() >= deadline:
                         raise cause
                     tries += 1
                     self._pause(tries)

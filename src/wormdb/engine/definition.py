@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from wormdb.format.event import Closed, SchemaChanged
 from wormdb.format.path import parse_path
 from wormdb.schema.load import load_model
@@ -72,7 +74,8 @@ class Definition:
 
 @lru_cache(maxsize=256)
 def _model(body: bytes) -> Model:
-    return load_model(body)
+    ((name, source),) = msgspec.json.decode(body).items()
+    return load_model(name, source)
 
 
 def _unique(model: Model) -> tuple[UniqueIndex, ...]:

@@ -69,13 +69,14 @@ class Head:
             self._sizes: dict[int, int] = {}
             self._base: Base = EmptyBase()
             self._overlay = Overlay()
+            self._count = 0
             self._definition = Definition.none()
             self._unique: dict[str, UniqueKeys] = {}
 
     def view(self) -> View:
         """The state known now, as a value that does not move. No requests."""
         with self.lock:
-            return View(self.number, self._definition, self._base, self.applied, self._overlay)
+            return View(self.number, self._definition, self._base, self.applied, self._overlay, self._count)
 
     def digest_at(self, number: LogNumber) -> bytes:
         """The hash of the entry at a number that is not below the known root. No requests."""
@@ -163,6 +164,9 @@ class Head:
         for keys in self._unique.values():
             keys.apply(entry)
         self._overlay.apply(entry)
+        for batch in entry.batches:
+            for change in batch.changes:
+                self._count += (change.after is not None) - (change.before is not None)
         self._misc.observe(Misc(entry.misc))
         self.number, self.hash = record.number, record.hash
         self._hashes[record.number] = record.hash
@@ -207,6 +211,7 @@ class Head:
         self.hash = root.hash_applied
         self._hashes = {root.applied: root.hash_applied}
         self._base = self._load(state)
+        self._count = root.rows
         self._definition = Definition.decode(root.definition, LogNumber(root.applied))
         self._misc.observe(Misc(root.misc))
 

@@ -35,11 +35,13 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Save:
-    """A document, new or not. With `loaded` it must be unchanged since it was read."""
+    """A document, new or not. With `loaded` it must be unchanged since it was read; with `rev` it must have that revision."""
 
     id: bytes
     document: bytes
     loaded: Loaded | None = None
+    rev: int | None = None
+    must_exist: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class Remove:
 
     id: bytes
     loaded: Loaded | None = None
+    rev: int | None = None
     must_exist: bool = False
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from wormdb.errors import ConflictError, OutcomeUnknownError
 from wormdb.format.root import Root, decode_root, encode_root
@@ -63,3 +63,5 @@ class Register:
                 raise OutcomeUnknownError(
                     f"the swap of {self.paths.root}", reason=str(cause), key=self.paths.root
                 ) from cause
+            case _:
+                assert_never(outcome)

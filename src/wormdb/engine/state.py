@@ -111,6 +111,8 @@ class View:
     base_number: LogNumber
     """Through which log number the base goes; the overlay has everything after it."""
     overlay: Overlay
+    count: int
+    """How many documents there are."""
 
     def get(self, key: bytes) -> Held | None:
         """What is under an id's key, deleted or not; None if nothing ever was."""

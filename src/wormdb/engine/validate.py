@@ -6,7 +6,7 @@ one leaves nothing. Unique values are checked at the end of a batch, so two docu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, assert_never
+from typing import TYPE_CHECKING, NoReturn, Protocol, assert_never
 
 from wormdb.engine.operations import Insert, Remove, Save
 from wormdb.engine.state import Held, id_key
@@ -117,11 +117,13 @@ class _BatchCheck:
                     )
                 after: bytes | None = operation.document
             case Save():
+                if operation.must_exist and (before is None or before.document is None):
+                    self._missing(operation)
                 after = operation.document
             case Remove():
                 if before is None or before.document is None:
                     if operation.must_exist:
-                        raise NotFoundError(f"document {show(operation.id)} in {self._group.collection}")
+                        self._missing(operation)
                     return []
                 after = None
             case _:
@@ -137,17 +139,32 @@ class _BatchCheck:
             return self.changed[key]
         if isinstance(operation, Insert) and operation.fresh:
             return None
-        loaded = None if isinstance(operation, Insert) else operation.loaded
-        if loaded is None:
+        if isinstance(operation, Insert):
             return self._group.held(key)
-        if not self._group.unchanged(key, loaded):
-            raise ConflictError(
-                f"document {show(operation.id)} in {self._group.collection}",
-                reason=f"it changed since it was read at revision {loaded.held.rev}",
-                fix="load it again and retry, or use modify()",
-                key=operation.id.decode(),
-            )
-        return loaded.held
+        loaded = operation.loaded
+        if loaded is not None:
+            if not self._group.unchanged(key, loaded):
+                self._conflict(operation, loaded.held.rev)
+            return loaded.held
+        held = self._group.held(key)
+        if operation.rev is not None and (held is None or held.document is None or held.rev != operation.rev):
+            self._conflict(operation, operation.rev)
+        return held
+
+    def _missing(self, operation: Operation) -> NoReturn:
+        raise NotFoundError(
+            f"document {show(operation.id)} in {self._group.collection}",
+            reason="it does not exist",
+            key=operation.id.decode(),
+        )
+
+    def _conflict(self, operation: Operation, rev: int) -> NoReturn:
+        raise ConflictError(
+            f"document {show(operation.id)} in {self._group.collection}",
+            reason=f"it changed since it was read at revision {rev}",
+            fix="load it again and retry, or use modify()",
+            key=operation.id.decode(),
+        )
 
     def claims(
         self, indexes: tuple[UniqueIndex, ...], changes: tuple[Change, ...]

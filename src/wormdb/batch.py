@@ -1,0 +1,97 @@
+"""A batch: several changes of one collection, all of them or none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from wormdb.errors import ClosedError, InvalidRequestError, OutcomeUnknownError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+    from typing import Self
+
+    from wormdb.engine.commit import Committed
+    from wormdb.engine.operations import Operation
+
+    Prepare = Callable[[str, Any], Operation]
+    Flush = Callable[[tuple[Operation, ...]], Committed]
+
+__all__ = ["Batch"]
+
+
+class Batch:
+    """Collects changes without I/O; `flush` commits them as one log entry. As a context manager it
+    flushes at the end, or discards if the block raised.
+    """
+
+    def __init__(self, prepare: Prepare, flush: Flush) -> None:
+        """Made by `Collection.batch()`."""
+        self._prepare = prepare
+        self._flush = flush
+        self._operations: list[Operation] = []
+        self._used: str | None = None
+
+    def insert(self, document: Mapping[str, Any]) -> Self:
+        """A document that must not exist yet. Raises ValidationError now, AlreadyExistsError at the flush."""
+        return self._add("insert", document)
+
+    def save(self, document: Mapping[str, Any]) -> Self:
+        """A document, new or not; one that was read must be unchanged when the batch is flushed."""
+        return self._add("save", document)
+
+    def update(self, document: Mapping[str, Any]) -> Self:
+        """A document that exists, replaced in whole; one that was read must be unchanged at the flush."""
+        return self._add("update", document)
+
+    def delete(self, document: Any) -> Self:
+        """A document or its id; it is no error if it is gone already."""
+        return self._add("delete", document)
+
+    def flush(self) -> Committed:
+        """Commit everything. 1 PUT when nobody else writes; returns the log number and MISC.
+
+        After an error that says nothing was written, the batch may be flushed again; after
+        OutcomeUnknownError it may not. Raises ClosedError if it was used up before.
+        """
+        self._check_usable()
+        if not self._operations:
+            raise InvalidRequestError("batch", reason="it is empty", fix="add a change, or discard it")
+        try:
+            committed = self._flush(tuple(self._operations))
+        except OutcomeUnknownError:
+            self._used = "flushed with an unknown outcome"
+            raise
+        self._used = "flushed"
+        return committed
+
+    def discard(self) -> None:
+        """Forget the changes; nothing was written. No requests."""
+        self._check_usable()
+        self._used = "discarded"
+        self._operations.clear()
+
+    def __len__(self) -> int:
+        return len(self._operations)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._used is not None:
+            return
+        if kind is None and self._operations:
+            self.flush()
+        else:
+            self.discard()
+
+    def _add(self, verb: str, document: Any) -> Self:
+        self._check_usable()
+        self._operations.append(self._prepare(verb, document))
+        return self
+
+    def _check_usable(self) -> None:
+        if self._used is not None:
+            raise ClosedError("batch", reason=f"Batch already {self._used}", fix="make a new batch")

@@ -1,0 +1,224 @@
+"""A collection as users hold it: documents in, documents out.
+
+Thin on purpose: what is true is decided by `wormdb.engine`, what fits a model by `wormdb.schema`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from wormdb.batch import Batch
+from wormdb.document import Document, shown
+from wormdb.engine.operations import Pending
+from wormdb.engine.state import id_key
+from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError, OutcomeUnknownError
+from wormdb.feed import Change, changes_of, parse_resume
+from wormdb.format import json
+from wormdb.types import LogNumber
+from wormdb.writing import Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from wormdb.engine.commit import Committed
+    from wormdb.engine.ledger import Ledger
+    from wormdb.engine.operations import Operation
+    from wormdb.engine.resolve import Fate
+    from wormdb.engine.state import Held, View
+    from wormdb.settings import Settings
+    from wormdb.writing import Shape
+
+__all__ = ["Change", "Collection"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a collection needs of its database."""
+
+    settings: Settings
+    sleep: Callable[[float], None]
+    actor: str | None
+    new_batch_id: Callable[[], str]
+    created: Callable[[], None]
+    """Told after the first entry of a new collection was committed."""
+
+
+class Collection(Generic[T]):
+    """One collection. Reads return documents of type `T`: `Document`, or the class the model was made from."""
+
+    def __init__(self, ledger: Ledger, writer: Writer[T], context: Context) -> None:
+        """Made by `Database.model` and `Database[...]`."""
+        self._ledger = ledger
+        self._writer = writer
+        self._context = context
+
+    @property
+    def name(self) -> str:
+        """The model's name, or the collection's folder."""
+        return self._writer.name
+
+    @property
+    def mode(self) -> str:
+        """Who may write: readonly, readwrite or append."""
+        return self._writer.mode
+
+    @property
+    def prefix(self) -> str:
+        """The folder of the collection in the bucket."""
+        return self._ledger.collection
+
+    # --- reading ---
+
+    def find_by_id(self, identity: Any) -> T | None:
+        """The document with this id, or None. 1 GET in a warm process."""
+        held = self._held(self._view(), identity)
+        return None if held is None else self._writer.show(held, self._ledger.known().number)
+
+    def exists(self, identity: Any) -> bool:
+        """Whether there is a document with this id. 1 GET in a warm process."""
+        return self._held(self._view(), identity) is not None
+
+    def count(self) -> int:
+        """How many documents there are now. 1 GET in a warm process."""
+        return self._view().count
+
+    def __iter__(self) -> Iterator[T]:
+        """Every document of one state, in order of id; writes meanwhile are not seen."""
+        view = self._view()
+        for _, held in view.scan():
+            if held.document is not None:
+                yield self._writer.show(held, view.number)
+
+    # --- writing ---
+
+    def create(self, data: Mapping[str, Any] | None = None, /, **values: Any) -> T:
+        """A new document, not yet saved: defaults applied, id made, validated. No requests; raises ValidationError."""
+        return self._writer.create({**(data or {}), **values})
+
+    def insert(self, document: T | Mapping[str, Any]) -> T:
+        """Save a document that must not exist yet. 1 PUT when nobody else writes.
+
+        Raises AlreadyExistsError, UniqueViolationError, ValidationError, UnavailableError, OutcomeUnknownError.
+        """
+        return self._write("insert", document)
+
+    def insert_many(self, documents: Iterable[T | Mapping[str, Any]]) -> list[Any]:
+        """Insert documents, all or none; their ids. 1 PUT when nobody else writes."""
+        operations = [self._prepare("insert", document) for document in documents]
+        if not operations:
+            return []
+        self._commit(tuple(operations))
+        return [json.decode(operation.id, name="document id") for operation in operations]
+
+    def save(self, document: T | Mapping[str, Any]) -> T:
+        """Save a document, new or not. 1 PUT when nobody else writes; none if nothing changed.
+
+        A document that was read must be unchanged since (ConflictError); any other replaces what is there.
+        """
+        return self._write("save", document)
+
+    def delete(self, document: Any) -> bool:
+        """Remove a document, given itself or its id; whether it was there. 1 PUT when nobody else writes."""
+        return bool(self._commit((self._prepare("delete", document),)).changes)
+
+    def modify(self, identity: Any, change: Callable[[T], T | None]) -> T:
+        """Load, change and save a document; again from the start if somebody else was faster.
+
+        `change` may edit the document in place or return another; it may run several times.
+        Raises NotFoundError, and ConflictError after many losses.
+        """
+        for _ in range(self._context.settings.modify_attempts):
+            held = self._held(self._view(), identity)
+            if held is None:
+                raise NotFoundError(f"document {identity!r} in {self.name}", reason="it does not exist")
+            number = self._ledger.known().number
+            document = self._writer.show(held, number)
+            changed = change(document)
+            try:
+                return self._write_loaded(document if changed is None else changed, held, number)
+            except ConflictError:
+                continue
+        raise ConflictError(
+            f"document {identity!r} in {self.name}",
+            reason=f"somebody else changed it {self._context.settings.modify_attempts} times in a row",
+        )
+
+    def batch(self) -> Batch:
+        """Several changes that happen together or not at all."""
+        return Batch(self._prepare, self._commit)
+
+    # --- the log ---
+
+    def watch(self, after: int | str = 0, *, follow: bool = False, poll_seconds: float = 1.0) -> Iterator[Change]:
+        """Changes after a log number or a change's `resume`, oldest first; with `follow` for ever.
+
+        1 GET an entry, and 1 GET a poll. Raises SnapshotTooOldError if the log was trimmed beyond it.
+        """
+        number, skip = parse_resume(after)
+        while True:
+            for record in self._ledger.entries(number):
+                yield from list(changes_of(record))[skip:]
+                number, skip = record.number, 0
+            if not follow:
+                return
+            self._context.sleep(poll_seconds)
+
+    def resolve(self, commit_id: str | OutcomeUnknownError, *, settle: bool = False) -> Fate:
+        """What became of a commit whose outcome was unknown: committed, not committed, or unknown.
+
+        With `settle` an empty slot is filled, after which the write can no longer land. 2 to 5 requests.
+        """
+        text = commit_id.commit_id if isinstance(commit_id, OutcomeUnknownError) else commit_id
+        if text is None:
+            raise InvalidRequestError("resolve", reason="the error carries no commit id")
+        return self._ledger.resolve(text, settle=settle)
+
+    def checkpoint(self) -> int:
+        """Bring the log so far into one block, so that opening need not read it. About 4 requests."""
+        return self._ledger.checkpoint()
+
+    # --- inside ---
+
+    def _view(self) -> View:
+        view = self._ledger.view(staleness_ms=self._context.settings.staleness_ms)
+        self._writer.check_definition(view)
+        return view
+
+    def _held(self, view: View, identity: Any) -> Held | None:
+        held = view.get(id_key(json.encode(self._writer.check_id(identity))))
+        return None if held is None or held.document is None else held
+
+    def _prepare(self, verb: str, document: Any) -> Operation:
+        return self._writer.prepare(verb, document)
+
+    def _write(self, verb: str, document: T | Mapping[str, Any]) -> T:
+        shape = self._writer.shape(document)
+        if verb == "save" and shape.is_unchanged:
+            return self._writer.as_result(document, shape)
+        committed = self._commit((self._writer.operation(verb, shape),))
+        return self._writer.after(document, shape, committed)
+
+    def _write_loaded(self, document: T, held: Held, number: LogNumber) -> T:
+        shape: Shape = self._writer.shape(document, held, number)
+        if shape.is_unchanged:
+            return self._writer.as_result(document, shape)
+        committed = self._commit((self._writer.operation("save", shape),))
+        return self._writer.after(document, shape, committed)
+
+    def _commit(self, operations: tuple[Operation, ...]) -> Committed:
+        known = self._ledger.known()
+        self._writer.check_definition(known)
+        pending = Pending(
+            id=self._context.new_batch_id(),
+            operations=operations,
+            events=self._writer.first_events(known),
+            actor=self._context.actor,
+            guard=self._writer.guard(operations),
+        )
+        committed = self._ledger.commit(pending, seconds=self._context.settings.commit_seconds)
+        if pending.events:
+            self._context.created()
+        return committed

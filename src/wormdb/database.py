@@ -1,0 +1,240 @@
+"""A database: one bucket or folder, opened by URL."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+import msgspec
+
+from wormdb.clock import SystemChance, SystemClock
+from wormdb.collection import Collection, Context
+from wormdb.document import Document
+from wormdb.engine.ledger import Ledger, Surroundings, TailLimits
+from wormdb.engine.misc import MiscClock
+from wormdb.engine.paths import is_immutable
+from wormdb.errors import AlreadyExistsError, InvalidRequestError, NotFoundError
+from wormdb.schema.identity import check_outer
+from wormdb.schema.load import load_schema
+from wormdb.schema.model import Schema
+from wormdb.schema.report import did_you_mean
+from wormdb.settings import Settings
+from wormdb.storage.cache import CachedStore
+from wormdb.storage.conditions import ensure_conditions
+from wormdb.storage.meter import MeteredStore
+from wormdb.storage.open import open_store
+from wormdb.storage.pool import ThreadPool
+from wormdb.storage.retry import RetryingStore
+from wormdb.storage.store import IfAbsent
+from wormdb.writing import ClassCodec, PlainCodec, Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+    from typing import Self
+
+    from wormdb.clock import Chance, Clock
+    from wormdb.schema.model import Model
+    from wormdb.storage.meter import Request, Usage
+    from wormdb.storage.pool import Pool
+    from wormdb.storage.store import Store
+
+__all__ = ["PUBLISHED_SCHEMA", "Database", "connect"]
+
+T = TypeVar("T")
+
+PUBLISHED_SCHEMA = ".worm.schema.json"
+
+
+def connect(  # noqa: PLR0913 - one door with keyword-only options
+    url: str | Path,
+    *,
+    schema: Schema | Mapping[str, Any] | str | Path | None = None,
+    apply: bool = False,
+    actor: str | None = None,
+    settings: Settings | None = None,
+    hook: Callable[[Request], None] | None = None,
+    clock: Clock | None = None,
+    chance: Chance | None = None,
+) -> Database:
+    """Open the database at `url`: a path, or memory://, s3://, gs://, az://. No requests.
+
+    `schema` is a schema.json (path, text, mapping or Schema); without one the published one is read when a model is
+    asked for. With `apply` the definitions are committed now. `hook` is told of every request.
+    Raises InvalidRequestError, and SchemaError listing every mistake.
+    """
+    clock, chance = clock or SystemClock(), chance or SystemChance()
+    settings = settings or Settings()
+    loaded = None if schema is None else _load(schema)
+    metered = MeteredStore(open_store(str(url), clock=clock, chance=chance), hook=hook, clock=clock)
+    pool = ThreadPool(settings.pool_threads)
+    database = Database(metered, pool, settings=settings, schema=loaded, actor=actor, clock=clock, chance=chance)
+    if apply:
+        database.apply_schema()
+    return database
+
+
+class Database:
+    """One bucket or folder. A context manager; thread-safe; not to be used after a fork."""
+
+    def __init__(  # noqa: PLR0913 - everything comes in by argument, for tests and simulations
+        self,
+        metered: MeteredStore,
+        pool: Pool,
+        *,
+        settings: Settings,
+        schema: Schema | None,
+        actor: str | None,
+        clock: Clock,
+        chance: Chance,
+    ) -> None:
+        """Made by `connect`."""
+        self._metered = metered
+        self._pool = pool
+        self._settings = settings
+        self._schema = schema
+        self._actor = actor
+        self._clock = clock
+        self._chance = chance
+        self._store: Store = RetryingStore(metered, clock=clock, chance=chance)
+        if settings.cache_bytes:
+            self._store = CachedStore(self._store, immutable=is_immutable, bytes_max=settings.cache_bytes)
+        self._misc = MiscClock(clock)
+        self._ledgers: dict[str, Ledger] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def url(self) -> str:
+        """Where it is, without secrets."""
+        return self._metered.name
+
+    @property
+    def store(self) -> Store:
+        """The store below, counted and retried."""
+        return self._store
+
+    def __getitem__(self, name: str) -> Collection[Document]:
+        """A collection without a schema, at folder `name`."""
+        if not name or name.endswith("/") or any(part.startswith(".") for part in name.split("/")):
+            raise InvalidRequestError(
+                f"collection {name!r}",
+                reason="a name is one or more parts joined by /, none of them empty or beginning with a dot",
+            )
+        return self._collection(f"{name}/", Writer(name, None, PlainCodec(), clock=self._clock, chance=self._chance))
+
+    @overload
+    def model(self, model: str, /, **outer: Any) -> Collection[Document]: ...
+    @overload
+    def model(self, model: type[T], /, **outer: Any) -> Collection[T]: ...
+    def model(self, model: str | type[T], /, **outer: Any) -> Collection[Document] | Collection[T]:
+        """The collection of a model of the schema, or of a class; `outer` gives the outer parts of its path.
+
+        1 GET if the published schema has to be read. Raises NotFoundError for an unknown model.
+        """
+        if isinstance(model, str):
+            definition = self._model(model)
+            return self._collection(
+                definition.path.collection_prefix(check_outer(definition, outer)),
+                Writer(model, definition, PlainCodec(), clock=self._clock, chance=self._chance),
+            )
+        converter = ClassCodec(model)
+        definition = converter.model
+        return self._collection(
+            definition.path.collection_prefix(check_outer(definition, outer)),
+            Writer(definition.name, definition, converter, clock=self._clock, chance=self._chance),
+        )
+
+    @property
+    def schema(self) -> Schema | None:
+        """The schema given to `connect`, or the published one (1 GET); None if there is neither."""
+        if self._schema is None:
+            probe = self._store.probe(PUBLISHED_SCHEMA)
+            if probe.found is not None:
+                self._schema = load_schema(probe.found.body, name=PUBLISHED_SCHEMA)
+        return self._schema
+
+    def cost(self) -> Usage:
+        """Requests, bytes and US dollars so far, by the store's price list."""
+        return self._metered.mark()
+
+    def close(self) -> None:
+        """Give back threads and connections. May be called twice."""
+        self._pool.close()
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Database({self.url!r})"
+
+    def _model(self, name: str) -> Model:
+        schema = self.schema
+        if schema is None:
+            raise NotFoundError(
+                f"Unknown model: {name}",
+                reason="this database has no published schema",
+                fix="connect(…, schema=…), or use db[name] for a collection without a schema",
+            )
+        if name not in schema.models:
+            raise NotFoundError(f"Unknown model: {name}", fix=did_you_mean(name, schema.models))
+        return schema.models[name]
+
+    def _collection(self, prefix: str, writer: Writer[T]) -> Collection[T]:
+        with self._lock:
+            ledger = self._ledgers.get(prefix)
+            if ledger is None:
+                ledger = self._ledgers[prefix] = Ledger(prefix, self._surroundings())
+        context = Context(
+            settings=self._settings,
+            sleep=self._clock.sleep,
+            actor=self._actor,
+            new_batch_id=lambda: self._chance.token(16).hex(),
+            created=self._publish,
+        )
+        return Collection(ledger, writer, context)
+
+    def _surroundings(self) -> Surroundings:
+        settings = self._settings
+        return Surroundings(
+            store=self._store,
+            pool=self._pool,
+            clock=self._clock,
+            chance=self._chance,
+            misc=self._misc,
+            before_first_write=lambda: ensure_conditions(self._store, self._chance),
+            limits=TailLimits(
+                entries_max=settings.tail_entries_max,
+                bytes_max=settings.tail_bytes_max,
+                checkpoint_entries=settings.checkpoint_entries,
+                checkpoint_bytes=settings.tail_bytes_max // 4,
+            ),
+        )
+
+    def _publish(self) -> None:
+        """Leave the schema in the bucket for those who open it without one; 1 PUT."""
+        if self._schema is None:
+            return
+        body = msgspec.json.format(msgspec.json.encode(self._schema.to_json()), indent=2)
+        try:
+            self._store.put(PUBLISHED_SCHEMA, body, IfAbsent(), content_type="application/json")
+        except AlreadyExistsError:
+            return
+
+
+def _load(schema: Schema | Mapping[str, Any] | str | Path) -> Schema:
+    if isinstance(schema, Schema):
+        return schema
+    if isinstance(schema, str | Path) and not str(schema).lstrip().startswith("{"):
+        path = Path(schema)
+        try:
+            return load_schema(path.read_bytes(), name=str(path))
+        except OSError as error:
+            raise InvalidRequestError(f"schema {path}", reason=error.strerror or str(error)) from error
+    return load_schema(schema)

@@ -1,0 +1,76 @@
+"""Documents as users hold them, and the two ways between them and what is stored."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from wormdb.engine.operations import Loaded
+from wormdb.errors import InvalidRequestError
+from wormdb.format import json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wormdb.engine.state import Held
+    from wormdb.types import LogNumber
+
+__all__ = ["Document", "shown", "stored"]
+
+
+class Document(dict[str, Any]):
+    """A document: a dict with `id` first, that remembers the state it was read in.
+
+    `rev` is the log number of its last change and `seq` counts its changes; both are 0 before the first save. Saving a
+    document that was read fails with ConflictError if somebody changed it since.
+    """
+
+    __slots__ = ("fresh", "loaded")
+
+    def __init__(self, values: Mapping[str, Any], loaded: Loaded | None = None, *, fresh: bool = False) -> None:
+        """`loaded` is None for a document that was not read; `fresh` says that its id was made just now."""
+        super().__init__(values)
+        self.loaded = loaded
+        self.fresh = fresh
+
+    @property
+    def id(self) -> Any:
+        """The document's id; None if it has none yet."""
+        return self.get("id")
+
+    @property
+    def rev(self) -> int:
+        """The log number of the last change."""
+        return 0 if self.loaded is None else self.loaded.held.rev
+
+    @property
+    def seq(self) -> int:
+        """How many changes this document has had."""
+        return 0 if self.loaded is None else self.loaded.held.seq
+
+    def __repr__(self) -> str:
+        return f"Document({dict.__repr__(self)}, rev={self.rev})"
+
+    # A copy is a new document: it must not be taken for the one that was read.
+    def copy(self) -> dict[str, Any]:
+        """A plain dict."""
+        return dict(self)
+
+
+def shown(held: Held, number: LogNumber) -> Document:
+    """A stored document as users see it: `_id` shows as `id`."""
+    assert held.document is not None, "deleted documents are not shown"
+    values = json.decode_document(held.document, name=f"document {held.id.decode()}")
+    return Document({("id" if name == "_id" else name): value for name, value in values.items()}, Loaded(held, number))
+
+
+def stored(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values with the identity field called `_id`, in first place where there is one."""
+    if "id" not in values:
+        if "_id" in values:
+            return {"_id": values["_id"], **values}
+        return dict(values)
+    if "_id" in values and values["_id"] != values["id"]:
+        raise InvalidRequestError(
+            "document", reason=f"_id {values['_id']!r} and id {values['id']!r} differ", fix="give one of them: they are the same"
+        )
+    return {"_id": values["id"], **{name: value for name, value in values.items() if name not in {"id", "_id"}}}

@@ -1,0 +1,82 @@
+"""The change feed: log entries as the changes they hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from wormdb.errors import InvalidRequestError
+from wormdb.format import json
+from wormdb.types import LogNumber, Misc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wormdb.engine.log import Record
+
+__all__ = ["Change", "changes_of", "parse_resume"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of one document, with the document before and after it."""
+
+    number: LogNumber
+    """The log entry it is in; changes of one batch share it."""
+    op: Literal["create", "update", "delete"]
+    id: Any
+    seq: int
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+    actor: str | None
+    metadata: Any
+    misc: Misc
+    resume: str
+    """Give this to `watch(after=…)` to go on behind this change, even in the middle of a batch."""
+
+
+def changes_of(record: Record) -> Iterator[Change]:
+    """The changes of an entry, in order."""
+    total = sum(len(batch.changes) for batch in record.entry.batches)
+    place = 0
+    for batch in record.entry.batches:
+        metadata = None if batch.meta is None else json.decode(batch.meta, name=f"log entry {record.number}")
+        for change in batch.changes:
+            place += 1
+            yield Change(
+                number=record.number,
+                op=_op(change.before, change.after),
+                id=json.decode(change.id, name=f"log entry {record.number}"),
+                seq=change.seq,
+                before=_shown(change.before, record),
+                after=_shown(change.after, record),
+                actor=batch.actor,
+                metadata=metadata,
+                misc=Misc(record.entry.misc),
+                resume=str(record.number) if place == total else f"{record.number - 1}.{place}",
+            )
+
+
+def parse_resume(text: int | str) -> tuple[LogNumber, int]:
+    """After which log number to go on, and how many changes to skip then; raises InvalidRequestError."""
+    number, _, skip = str(text).partition(".")
+    if isinstance(text, bool) or not number.isdecimal() or not (skip or "0").isdecimal():
+        raise InvalidRequestError(
+            f"watch(after={text!r})",
+            reason="it is neither a log number nor a resume mark",
+            fix="use 0, or the resume of a change",
+        )
+    return LogNumber(int(number)), int(skip or 0)
+
+
+def _op(before: bytes | None, after: bytes | None) -> Literal["create", "update", "delete"]:
+    if before is None:
+        return "create"
+    return "delete" if after is None else "update"
+
+
+def _shown(document: bytes | None, record: Record) -> dict[str, Any] | None:
+    if document is None:
+        return None
+    values = json.decode_document(document, name=f"log entry {record.number}")
+    return {("id" if name == "_id" else name): value for name, value in values.items()}
