@@ -101,7 +101,8 @@ def _forget_in_child() -> None:
     _shelves.clear()
 
 
-os.register_at_fork(after_in_child=_forget_in_child)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)
 
 
 def drop_memory(name: str) -> None:

@@ -1,0 +1,235 @@
+"""Count requests, bytes and dollars of a store, and tell a hook of each request."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from wormdb.clock import SystemClock
+from wormdb.errors import ClosedError, InvalidRequestError
+from wormdb.limits import DELETE_MANY_KEYS
+from wormdb.storage.prices import Prices, RequestKind, prices_of
+from wormdb.storage.store import OCTETS, Store, coalesce
+from wormdb.storage.wrapped import WrappedStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from wormdb.clock import Clock
+    from wormdb.storage.store import ByteRange, ListPage, ObjectInfo, Precondition, Probe, PutResult, StoredObject
+
+__all__ = ["MeteredStore", "Request", "Usage"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request: for a listing `key` is the prefix, for a bulk delete its first key.
+
+    `error` is the class name of what was raised, empty if it succeeded.
+    """
+
+    kind: RequestKind
+    key: str
+    bytes_up: int
+    bytes_down: int
+    seconds: float
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Totals; subtract an earlier one to see what happened between."""
+
+    gets: int = 0
+    heads: int = 0
+    lists: int = 0
+    puts: int = 0
+    deletes: int = 0
+    bytes_up: int = 0
+    bytes_down: int = 0
+    errors: Mapping[str, int] = field(default_factory=dict)
+    dollars: float = 0.0
+
+    @property
+    def requests(self) -> int:
+        """Of all kinds."""
+        return self.gets + self.heads + self.lists + self.puts + self.deletes
+
+
+class MeteredStore(WrappedStore):
+    """Counts what goes to the store inside.
+
+    Ranges count as `coalesce` joins them, listings by page, bulk deletes by 1,000 keys.
+    Calls that are refused before anything is sent do not count.
+    """
+
+    def __init__(
+        self,
+        inner: Store,
+        *,
+        prices: Prices | None = None,
+        hook: Callable[[Request], None] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """`hook` is called after each request, in the caller's thread, and must not raise."""
+        super().__init__(inner)
+        self._prices = prices or prices_of(inner.name)
+        self._hook = hook
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        self._counts = dict.fromkeys(RequestKind, 0)
+        self._errors: dict[str, int] = {}
+        self._bytes_up = 0
+        self._bytes_down = 0
+
+    def mark(self) -> Usage:
+        """Totals so far."""
+        with self._lock:
+            return self._usage(self._counts, self._bytes_up, self._bytes_down, dict(self._errors))
+
+    def since(self, mark: Usage) -> Usage:
+        """What was used after `mark`."""
+        now = self.mark()
+        counts = {
+            RequestKind.GET: now.gets - mark.gets,
+            RequestKind.HEAD: now.heads - mark.heads,
+            RequestKind.LIST: now.lists - mark.lists,
+            RequestKind.PUT: now.puts - mark.puts,
+            RequestKind.DELETE: now.deletes - mark.deletes,
+        }
+        errors = {name: count - mark.errors.get(name, 0) for name, count in now.errors.items()}
+        return self._usage(
+            counts,
+            now.bytes_up - mark.bytes_up,
+            now.bytes_down - mark.bytes_down,
+            {name: count for name, count in errors.items() if count},
+        )
+
+    def get(self, key: str) -> StoredObject:
+        """The whole object; counts 1 GET."""
+        with self._timed(RequestKind.GET, key) as call:
+            found = self._inner.get(key)
+            call.bytes_down = len(found.body)
+        return found
+
+    def get_range(self, key: str, span: ByteRange) -> bytes:
+        """The bytes of `span` that exist; counts 1 GET, none for an empty span."""
+        with self._timed(RequestKind.GET, key, len(coalesce([span]))) as call:
+            body = self._inner.get_range(key, span)
+            call.bytes_down = len(body)
+        return body
+
+    def get_ranges(self, key: str, spans: Sequence[ByteRange]) -> tuple[bytes, ...]:
+        """Several ranges; counts 1 GET for each span of `coalesce(spans)`, gaps included in the bytes."""
+        joined = coalesce(spans)
+        with self._timed(RequestKind.GET, key, len(joined)) as call:
+            bodies = self._inner.get_ranges(key, spans)
+            for whole in joined:
+                ends = [
+                    span.start + len(body)
+                    for span, body in zip(spans, bodies, strict=True)
+                    if body and whole.start <= span.start < whole.stop
+                ]
+                call.bytes_down += max(ends, default=whole.start) - whole.start
+        return bodies
+
+    def probe(self, key: str) -> Probe:
+        """The object or None; counts 1 GET."""
+        with self._timed(RequestKind.GET, key) as call:
+            probe = self._inner.probe(key)
+            call.bytes_down = len(probe.found.body) if probe.found else 0
+        return probe
+
+    def head(self, key: str) -> ObjectInfo:
+        """Size, time and version; counts 1 HEAD."""
+        with self._timed(RequestKind.HEAD, key):
+            return self._inner.head(key)
+
+    def list(
+        self, prefix: str = "", *, after: str | None = None, delimiter: Literal["/"] | None = None
+    ) -> Iterator[ListPage]:
+        """Objects under a folder; counts 1 LIST a page, when the page is taken."""
+        pages = self._inner.list(prefix, after=after, delimiter=delimiter)
+        is_first = True
+        while True:
+            with self._timed(RequestKind.LIST, prefix) as call:
+                page = next(pages, None)
+                # The end is told by the last page; only a listing without any page asked for it.
+                call.count = 1 if page is not None or is_first else 0
+            if page is None:
+                return
+            is_first = False
+            yield page
+
+    def put(
+        self, key: str, body: bytes, precondition: Precondition | None = None, *, content_type: str = OCTETS
+    ) -> PutResult:
+        """Write; counts 1 PUT."""
+        with self._timed(RequestKind.PUT, key) as call:
+            call.bytes_up = len(body)
+            return self._inner.put(key, body, precondition, content_type=content_type)
+
+    def delete(self, key: str) -> None:
+        """Remove the object; counts 1 DELETE."""
+        with self._timed(RequestKind.DELETE, key):
+            self._inner.delete(key)
+
+    def delete_many(self, keys: Sequence[str]) -> None:
+        """Remove many objects; counts 1 DELETE for each 1,000."""
+        with self._timed(RequestKind.DELETE, keys[0] if keys else "", -(-len(keys) // DELETE_MANY_KEYS)):
+            self._inner.delete_many(keys)
+
+    @contextmanager
+    def _timed(self, kind: RequestKind, key: str, count: int = 1) -> Iterator[_Call]:
+        self._lifetime.check()
+        call = _Call(kind, key, count)
+        begin = self._clock.monotonic()
+        try:
+            yield call
+        except (InvalidRequestError, ClosedError):
+            raise
+        except BaseException as error:
+            # What fails, fails at its first request as far as we can tell.
+            call.count = min(call.count, 1)
+            self._record(call, self._clock.monotonic() - begin, type(error).__name__)
+            raise
+        self._record(call, self._clock.monotonic() - begin, "")
+
+    def _record(self, call: _Call, seconds: float, error: str) -> None:
+        with self._lock:
+            self._counts[call.kind] += call.count
+            self._bytes_up += call.bytes_up
+            self._bytes_down += call.bytes_down
+            if error:
+                self._errors[error] = self._errors.get(error, 0) + 1
+        if self._hook is None:
+            return
+        for number in range(call.count):
+            # The bytes of a call of several requests are told with the first of them.
+            up, down = (call.bytes_up, call.bytes_down) if number == 0 else (0, 0)
+            self._hook(Request(call.kind, call.key, up, down, seconds / call.count, error))
+
+    def _usage(self, counts: Mapping[RequestKind, int], up: int, down: int, errors: dict[str, int]) -> Usage:
+        dollars = sum(self._prices.of_requests(kind, count) for kind, count in counts.items())
+        return Usage(
+            gets=counts[RequestKind.GET],
+            heads=counts[RequestKind.HEAD],
+            lists=counts[RequestKind.LIST],
+            puts=counts[RequestKind.PUT],
+            deletes=counts[RequestKind.DELETE],
+            bytes_up=up,
+            bytes_down=down,
+            errors=errors,
+            dollars=dollars + self._prices.of_bytes(up, down),
+        )
+
+
+@dataclass(slots=True)
+class _Call:
+    kind: RequestKind
+    key: str
+    count: int
+    bytes_up: int = 0
+    bytes_down: int = 0

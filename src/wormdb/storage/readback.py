@@ -1,0 +1,171 @@
+"""What became of a conditional write, found by reading the object back.
+
+An answer can get lost, and whatever sits between us and the store may have sent the
+request twice, so that a write is told of a conflict with itself. Objects that are written
+conditionally hold a write id that never repeats, so equal bytes mean: ours.
+
+======================  =================================  =================================
+answer to the put       IfAbsent, found then               IfMatch, found then
+======================  =================================  =================================
+success                 Landed (nothing is read)           Landed (nothing is read)
+refused (412)           ours Landed, else Lost             ours Landed, else Lost
+nothing done (503 …)    ours Landed, another Lost,         ours Landed, the expected version
+                        nothing NothingThere               NothingThere, else Lost
+lost                    ours Landed, another Lost,         ours Landed, the expected version
+                        nothing NothingThere               NothingThere, else **Unknown**
+======================  =================================  =================================
+
+Unknown, because another's object over IfMatch may lie on top of ours. If the read fails
+too, all is Unknown. Nothing is retried here, and nobody may clean up after an Unknown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, assert_never
+
+from wormdb.errors import (
+    AlreadyExistsError,
+    ClosedError,
+    ConflictError,
+    OutcomeUnknownError,
+    UnavailableError,
+    WormError,
+)
+from wormdb.storage.store import OCTETS, Always, IfAbsent, IfMatch, Probe, PutResult, Store, StoredObject
+from wormdb.storage.wrapped import WrappedStore
+
+if TYPE_CHECKING:
+    from wormdb.storage.store import Precondition
+    from wormdb.types import StoreTime, Version
+
+__all__ = ["Landed", "Lost", "NothingThere", "Outcome", "ReadbackStore", "Unknown", "put_classified"]
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """Our bytes are the object."""
+
+    version: Version
+    time: StoreTime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Our bytes are not there and never will be; `found` is what is, None if it was deleted since."""
+
+    found: StoredObject | None
+
+
+@dataclass(frozen=True, slots=True)
+class NothingThere:
+    """Nothing has changed so far. If the answer was lost, it may still land.
+
+    So the only safe next step is the same put again, byte for byte and with the same
+    precondition: whichever of the two lands first, the other finds it.
+    """
+
+    cause: WormError
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """It may have happened. `unread` is why the object could not be read back, if that is the reason."""
+
+    cause: WormError
+    unread: WormError | None = None
+
+
+Outcome = Landed | Lost | NothingThere | Unknown
+
+
+def put_classified(
+    store: Store, key: str, body: bytes, precondition: IfAbsent | IfMatch, *, content_type: str = OCTETS
+) -> Outcome:
+    """Put once and say what became of it. 1 PUT, and 1 GET unless it simply succeeded.
+
+    `body` must hold a write id that never repeats. Raises what says that nothing was even
+    tried: InvalidRequestError, PermissionDeniedError, ClosedError.
+    """
+    try:
+        result = store.put(key, body, precondition, content_type=content_type)
+    except (AlreadyExistsError, ConflictError, UnavailableError, OutcomeUnknownError) as error:
+        cause = error
+    else:
+        return Landed(result.version, result.time)
+    try:
+        probe = store.probe(key)
+    except ClosedError:
+        raise
+    except WormError as error:
+        return Unknown(cause, error)
+    return _classify(probe, body, precondition, cause)
+
+
+def _classify(
+    probe: Probe,
+    body: bytes,
+    precondition: IfAbsent | IfMatch,
+    cause: AlreadyExistsError | ConflictError | UnavailableError | OutcomeUnknownError,
+) -> Outcome:
+    """The table at the top of this module."""
+    found = probe.found
+    if found is not None and found.body == body:
+        return Landed(found.version, probe.time)
+    if isinstance(cause, AlreadyExistsError | ConflictError):
+        return Lost(found)
+    match precondition:
+        case IfAbsent():
+            return NothingThere(cause) if found is None else Lost(found)
+        case IfMatch(version):
+            if found is not None and found.version == version:
+                return NothingThere(cause)
+            return Lost(found) if isinstance(cause, UnavailableError) else Unknown(cause)
+        case _:
+            assert_never(precondition)
+
+
+class ReadbackStore(WrappedStore):
+    """Conditional puts are read back when they did not simply succeed; everything else is handed on."""
+
+    def put(
+        self, key: str, body: bytes, precondition: Precondition | None = None, *, content_type: str = OCTETS
+    ) -> PutResult:
+        """Write; a conflict with itself is a success. 1 PUT, and 1 GET if conditional and not a success.
+
+        Raises AlreadyExistsError or ConflictError if certainly lost, UnavailableError if
+        certainly nothing was done, OutcomeUnknownError otherwise.
+        """
+        if precondition is None or isinstance(precondition, Always):
+            return self._inner.put(key, body, precondition, content_type=content_type)
+        outcome = put_classified(self._inner, key, body, precondition, content_type=content_type)
+        match outcome:
+            case Landed(version, time):
+                return PutResult(version, time)
+            case Lost():
+                raise _lost(key, precondition)
+            case NothingThere(cause):
+                if isinstance(cause, UnavailableError):
+                    raise cause
+                raise OutcomeUnknownError(
+                    f"object {key}",
+                    reason="the answer was lost and nothing is there so far; it may still land",
+                    fix="put the same bytes again with the same precondition",
+                    key=key,
+                ) from cause
+            case Unknown(cause, unread):
+                raise OutcomeUnknownError(
+                    f"object {key}",
+                    reason=f"the write was not confirmed, and reading it back failed: {unread}"
+                    if unread
+                    else "the answer was lost, and another's object may lie on top of ours",
+                    key=key,
+                ) from cause
+            case _:
+                assert_never(outcome)
+
+
+def _lost(key: str, precondition: IfAbsent | IfMatch) -> WormError:
+    if isinstance(precondition, IfAbsent):
+        return AlreadyExistsError(f"object {key}", reason="another's object is there", key=key)
+    return ConflictError(f"object {key}", reason="another version, or none, is there", key=key)

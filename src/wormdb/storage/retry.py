@@ -1,0 +1,175 @@
+"""Bounded retry of calls that may be repeated: full jitter, and a budget shared by all of them.
+
+What may be repeated: reads, deletes, and a put with `Always` (also when its outcome is
+unknown, for then it writes the same bytes again). A put with IfAbsent or IfMatch is never
+repeated here: a second answer would speak about the first attempt. `readback` handles those.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from wormdb.errors import OutcomeUnknownError, UnavailableError
+from wormdb.limits import RETRY_ATTEMPTS_MAX, RETRY_DELAY_SECONDS_MAX
+from wormdb.storage.store import OCTETS, Always, Store
+from wormdb.storage.wrapped import WrappedStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from wormdb.clock import Chance, Clock
+    from wormdb.storage.store import ByteRange, ListPage, ObjectInfo, Precondition, Probe, PutResult, StoredObject
+
+__all__ = ["RetryBudget", "RetryingStore"]
+
+T = TypeVar("T")
+
+DELAY_SECONDS_FIRST = 0.05
+
+
+class RetryBudget:
+    """Tokens that retries cost and successes give back slowly, so that a store in trouble is left alone.
+
+    With the defaults a healthy process has 100 retries in hand, and in a lasting outage
+    sends at most one retry for every ten requests that succeed.
+    """
+
+    def __init__(self, capacity: float = 100.0, *, cost: float = 1.0, refill: float = 0.1) -> None:
+        """Full at the start; a retry takes `cost`, a success gives `refill`."""
+        self._capacity = capacity
+        self._cost = cost
+        self._refill = refill
+        self._tokens = capacity
+        self._lock = threading.Lock()
+
+    @property
+    def tokens(self) -> float:
+        """What is left."""
+        return self._tokens
+
+    def take(self) -> bool:
+        """Pay for one retry; False if too little is left."""
+        with self._lock:
+            if self._tokens < self._cost:
+                return False
+            self._tokens -= self._cost
+            return True
+
+    def succeed(self) -> None:
+        """Note a request that succeeded."""
+        if self._tokens < self._capacity:
+            with self._lock:
+                self._tokens = min(self._capacity, self._tokens + self._refill)
+
+
+class RetryingStore(WrappedStore):
+    """Repeats unconditional calls on UnavailableError, at most `attempts` times, while the budget lasts."""
+
+    def __init__(
+        self,
+        inner: Store,
+        *,
+        clock: Clock,
+        chance: Chance,
+        attempts: int = RETRY_ATTEMPTS_MAX,
+        budget: RetryBudget | None = None,
+    ) -> None:
+        """Give several stores one `budget` to share it."""
+        super().__init__(inner)
+        self._clock = clock
+        self._chance = chance
+        self._attempts = attempts
+        self._budget = budget or RetryBudget()
+
+    def get(self, key: str) -> StoredObject:
+        """The whole object. 1 GET an attempt."""
+        return self._repeat(lambda: self._inner.get(key))
+
+    def get_range(self, key: str, span: ByteRange) -> bytes:
+        """The bytes of `span` that exist. 1 GET an attempt."""
+        return self._repeat(lambda: self._inner.get_range(key, span))
+
+    def get_ranges(self, key: str, spans: Sequence[ByteRange]) -> tuple[bytes, ...]:
+        """Several ranges; a retry asks for all of them again."""
+        return self._repeat(lambda: self._inner.get_ranges(key, spans))
+
+    def probe(self, key: str) -> Probe:
+        """The object or None; the time is that of the answer which came. 1 GET an attempt."""
+        return self._repeat(lambda: self._inner.probe(key))
+
+    def head(self, key: str) -> ObjectInfo:
+        """Size, time and version. 1 HEAD an attempt."""
+        return self._repeat(lambda: self._inner.head(key))
+
+    def list(
+        self, prefix: str = "", *, after: str | None = None, delimiter: Literal["/"] | None = None
+    ) -> Iterator[ListPage]:
+        """Objects under a folder; a listing that broke off goes on after the last name seen."""
+        seen = after
+        pages = self._inner.list(prefix, after=seen, delimiter=delimiter)
+        attempt = 1
+        while True:
+            try:
+                page = next(pages, None)
+            except UnavailableError:
+                if not self._pause(attempt):
+                    raise
+                attempt += 1
+                pages = self._inner.list(prefix, after=seen, delimiter=delimiter)
+                continue
+            self._budget.succeed()
+            if page is None:
+                return
+            attempt = 1
+            last = [*page.prefixes[-1:], *(info.key for info in page.objects[-1:])]
+            seen = max(last) if last else seen
+            yield page
+
+    def put(
+        self, key: str, body: bytes, precondition: Precondition | None = None, *, content_type: str = OCTETS
+    ) -> PutResult:
+        """Write; repeated only with `Always`, then also after a lost answer. 1 PUT an attempt.
+
+        A lost attempt that lands late writes these bytes once more, perhaps over a later
+        write: use `Always` where the last writer may win in any order.
+        """
+
+        def write() -> PutResult:
+            return self._inner.put(key, body, precondition, content_type=content_type)
+
+        if not isinstance(precondition, Always | None):
+            return write()
+        return self._repeat(write, (UnavailableError, OutcomeUnknownError))
+
+    def delete(self, key: str) -> None:
+        """Remove the object if it is there. 1 DELETE an attempt."""
+        self._repeat(lambda: self._inner.delete(key))
+
+    def delete_many(self, keys: Sequence[str]) -> None:
+        """Remove many objects; a retry asks for all of them again."""
+        self._repeat(lambda: self._inner.delete_many(keys))
+
+    def _repeat(
+        self,
+        call: Callable[[], T],
+        kinds: tuple[type[UnavailableError | OutcomeUnknownError], ...] = (UnavailableError,),
+    ) -> T:
+        for attempt in range(1, self._attempts + 1):
+            try:
+                result = call()
+            except kinds:
+                if not self._pause(attempt):
+                    raise
+                continue
+            self._budget.succeed()
+            return result
+        raise AssertionError  # the last attempt returned or raised
+
+    def _pause(self, attempt: int) -> bool:
+        """Wait before the attempt after `attempt`; False if there shall be none."""
+        if attempt >= self._attempts or not self._budget.take():
+            return False
+        ceiling = min(RETRY_DELAY_SECONDS_MAX, DELAY_SECONDS_FIRST * 2**attempt)
+        self._clock.sleep(ceiling * self._chance.fraction())
+        return True

@@ -1,0 +1,120 @@
+"""The store contract on every wrapper, around memory and around a local folder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from wormdb.clock import ManualClock, SeededChance, SystemClock
+from wormdb.storage.cache import CachedStore
+from wormdb.storage.local import LocalStore
+from wormdb.storage.memory import MemoryStore, drop_memory
+from wormdb.storage.meter import MeteredStore
+from wormdb.storage.readback import ReadbackStore
+from wormdb.storage.retry import RetryingStore
+from wormdb.storage.wrapped import WrappedStore
+from wormdb.testing.fault_store import FaultStore
+from wormdb.testing.latency_store import NO_LATENCY, LatencyStore
+from wormdb.testing.store_contract import StoreContract
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from wormdb.storage.store import Store
+
+
+class OnMemory(StoreContract):
+    """A wrapper around memory; the other handle is the memory itself, which knows no wrapper's state."""
+
+    def wrap(self, inner: Store, folder: Path) -> Store:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Iterator[Store]:
+        with self.wrap(MemoryStore("wrapped"), tmp_path) as store:
+            yield store
+        drop_memory("wrapped")
+
+    @pytest.fixture
+    def other_handle(self, store: Store) -> Iterator[Store]:
+        with MemoryStore("wrapped") as other:
+            yield other
+
+
+class TestWrappedStore(OnMemory):
+    def wrap(self, inner: Store, folder: Path) -> Store:
+        return WrappedStore(inner)
+
+
+class TestRetryingStore(OnMemory):
+    def wrap(self, inner: Store, folder: Path) -> Store:
+        return RetryingStore(inner, clock=ManualClock(), chance=SeededChance(1))
+
+
+class TestReadbackStore(OnMemory):
+    def wrap(self, inner: Store, folder: Path) -> Store:
+        return ReadbackStore(inner)
+
+
+class TestMeteredStore(OnMemory):
+    def wrap(self, inner: Store, folder: Path) -> Store:
+        return MeteredStore(inner)
+
+
+class TestCachedStore(OnMemory):
+    """Every key counts as immutable: writes and deletes through the cache must still show at once."""
+
+    def wrap(self, inner: Store, folder: Path) -> Store:
+        return CachedStore(inner, immutable=lambda key: True, bytes_max=20 * 2**20)
+
+
+class TestCachedStoreOnDisk(OnMemory):
+    def wrap(self, inner: Store, folder: Path) -> Store:
+        return CachedStore(
+            inner, immutable=lambda key: True, bytes_max=10_000, folder=folder / "cache", folder_bytes_max=20 * 2**20
+        )
+
+
+class TestCachedStoreOfMutableKeys(OnMemory):
+    def wrap(self, inner: Store, folder: Path) -> Store:
+        return CachedStore(inner, immutable=lambda key: False, bytes_max=2**20)
+
+
+class TestLatencyStore(OnMemory):
+    def wrap(self, inner: Store, folder: Path) -> Store:
+        return LatencyStore(inner, clock=ManualClock(), chance=SeededChance(1), profile=NO_LATENCY)
+
+
+class TestFaultStore(OnMemory):
+    def wrap(self, inner: Store, folder: Path) -> Store:
+        return FaultStore(inner)
+
+
+class TestFaultStoreWithSmallPages(OnMemory):
+    def wrap(self, inner: Store, folder: Path) -> Store:
+        return FaultStore(inner, page_keys=3)
+
+
+class TestAllWrappersOnLocalFolder(StoreContract):
+    """The whole stack as a program would build it, on files; each handle has a stack of its own."""
+
+    many = 50  # paging is tested on the bare folder; here every key costs two flushes
+
+    @staticmethod
+    def stack(folder: Path) -> Store:
+        local = LocalStore(folder)
+        retrying = RetryingStore(FaultStore(local), clock=SystemClock(), chance=SeededChance(2))
+        cached = CachedStore(MeteredStore(retrying), immutable=lambda key: False, bytes_max=2**20)
+        return ReadbackStore(cached)
+
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Iterator[Store]:
+        with self.stack(tmp_path) as store:
+            yield store
+
+    @pytest.fixture
+    def other_handle(self, store: Store, tmp_path: Path) -> Iterator[Store]:
+        with self.stack(tmp_path) as other:
+            yield other
