@@ -61,6 +61,7 @@ def encode_key(value: Any, *, descending: bool = False) -> bytes:
 
 def encode_compound(values: Sequence[Any], descending: Sequence[bool]) -> bytes:
     """The joined key of several values, each with its own direction. No requests."""
+    assert len(values) == len(descending)
     pairs = zip(values, descending, strict=True)
     return b"".join(encode_key(value, descending=reverse) for value, reverse in pairs)
 
