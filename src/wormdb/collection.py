@@ -158,10 +158,11 @@ class Collection(Generic[T]):
         1 GET an entry, and 1 GET a poll. Raises SnapshotTooOldError if the log was trimmed beyond it.
         """
         number, skip = parse_resume(after)
+        feed = self._ledger.feed(number)
         while True:
-            for record in self._ledger.entries(number):
+            for record in feed.poll():
                 yield from list(changes_of(record))[skip:]
-                number, skip = record.number, 0
+                skip = 0
             if not follow:
                 return
             self._context.sleep(poll_seconds)

@@ -83,3 +83,5 @@ COMMIT_SECONDS: Final = 30.0
 """How long a commit tries before it gives up."""
 GROUP_BATCHES_MAX: Final = 1_000
 """Batches committed together in one entry."""
+MARKS_MAX: Final = 64
+"""Times that a root remembers of when entries were applied."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from wormdb.clock import new_write_id
+from wormdb.engine.trim import with_mark
 from wormdb.errors import ConflictError
 from wormdb.format import json
 from wormdb.format.block import Row, write_block
@@ -83,7 +84,11 @@ class Checkpointer:
             hash_trimmed=bytes(32),
             definition=b"",
         )
-        retired = tuple(Retired(name=block.name, revision=root.revision + 1) for block in root.blocks)
+        retired = tuple(
+            Retired(name=key.removeprefix(self.paths.folder), revision=root.revision + 1)
+            for block in root.blocks
+            for key in (self.paths.block(block.name), self.paths.sidecar(block.sidecar.name))
+        )
         return msgspec.structs.replace(
             root,
             revision=root.revision + 1,
@@ -91,6 +96,7 @@ class Checkpointer:
             misc=self.misc.next(),
             applied=view.number,
             hash_applied=digest,
+            marks=with_mark(before, current.time),
             definition=view.definition.body,
             rows=sum(block.rows - block.deleted for block in blocks),
             blocks=blocks,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from wormdb.engine.base import BlockBase
 from wormdb.engine.checkpoint import Checkpointer
 from wormdb.engine.commit import CommitId, Committed, Committer
+from wormdb.engine.feed import Feed
 from wormdb.engine.group import GroupCommit
 from wormdb.engine.head import Head
 from wormdb.engine.log import Log
@@ -19,15 +20,15 @@ from wormdb.engine.paths import EnginePaths
 from wormdb.engine.register import Register
 from wormdb.engine.resolve import Resolver
 from wormdb.engine.state import EmptyBase
-from wormdb.errors import SnapshotTooOldError, UnavailableError, WormError
+from wormdb.engine.trim import Trimmer
+from wormdb.errors import UnavailableError, WormError
 from wormdb.limits import COMMIT_SECONDS, TAIL_BYTES_MAX, TAIL_ENTRIES_MAX
 from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from wormdb.clock import Chance, Clock
-    from wormdb.engine.log import Record
     from wormdb.engine.misc import MiscClock
     from wormdb.engine.operations import Pending
     from wormdb.engine.register import RootState
@@ -88,6 +89,7 @@ class Ledger:
         self._checkpointer = Checkpointer(
             around.store, paths, collection, self._register, around.misc, around.chance
         )
+        self._trimmer = Trimmer(self._log, self._register, around.misc, around.chance)
         self._resolver = Resolver(self._log, self._register, around.misc, around.chance)
         self._refreshed: float | None = None
 
@@ -130,23 +132,17 @@ class Ledger:
             self._around.before_first_write()
         return self._resolver.resolve(CommitId.parse(commit_id), settle=settle)
 
-    def entries(self, after: LogNumber) -> Iterator[Record]:
-        """Every entry after a log number that is there now, in order. 1 GET an entry and a few more.
+    def feed(self, after: LogNumber) -> Feed:
+        """The log after a number, entry by entry. No requests yet."""
+        return Feed(self._log, self._register, after)
 
-        Raises SnapshotTooOldError if entries after it were trimmed.
+    def trim(self, retention_ms: int) -> int:
+        """Delete entries that were applied at least `retention_ms` ago, by the store's time; how many.
+
+        2 GETs, 1 LIST, up to 1 PUT and 1 DELETE for each 1,000.
         """
-        number = after
-        for tail in self._log.rounds(after):
-            for record in tail.records:
-                number = record.number
-                yield record
-        state = self._register.read()
-        if state.root is not None and state.root.trimmed > number:
-            raise SnapshotTooOldError(
-                f"the log of {self.collection} after number {after}",
-                reason=f"entries up to {state.root.trimmed} have been trimmed",
-                fix="start again from the present state",
-            )
+        self._around.before_first_write()
+        return self._trimmer.run(retention_ms)
 
     def checkpoint(self) -> LogNumber:
         """Bring the whole log into one block and name it in the root; through which number. About 4 requests."""

@@ -27,6 +27,7 @@ __all__ = [
     "IndexRoot",
     "IndexState",
     "JobOutcome",
+    "Mark",
     "ObjectRef",
     "Retired",
     "Root",
@@ -97,6 +98,13 @@ class Condemned(msgspec.Struct, frozen=True, kw_only=True):
     suffix: Count = msgspec.field(name="s")
 
 
+class Mark(msgspec.Struct, frozen=True, array_like=True):
+    """Entries through `number` had been applied when the store's clock said `time`."""
+
+    number: Count
+    time: Count
+
+
 class Root(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The whole state of one log's projection through log number `applied`."""
 
@@ -111,6 +119,8 @@ class Root(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     hash_applied: Digest = msgspec.field(name="ah")
     trimmed: Count = msgspec.field(name="z", default=0)
     hash_trimmed: Digest = msgspec.field(name="zh")
+    marks: tuple[Mark, ...] = msgspec.field(name="m", default=())
+    """When entries were applied, by the store's time: they stay for a while after it."""
     definition: bytes = msgspec.field(name="d")
     rows: Count = msgspec.field(name="r", default=0)
     blocks: tuple[BlockEntry, ...] = msgspec.field(name="b", default=())

@@ -1,0 +1,51 @@
+"""Follow the log from a number on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wormdb.engine.head import is_recent
+from wormdb.errors import SnapshotTooOldError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wormdb.engine.log import Log, Record
+    from wormdb.engine.register import Register
+    from wormdb.types import LogNumber, StoreTime
+
+__all__ = ["Feed"]
+
+
+class Feed:
+    """A place in the log that moves forward. For one thread."""
+
+    def __init__(self, log: Log, register: Register, after: LogNumber) -> None:
+        """Begin behind entry `after`. No requests."""
+        self._log = log
+        self._register = register
+        self._number = after
+        self._known: StoreTime | None = None
+
+    def poll(self) -> Iterator[Record]:
+        """The entries there are now, in order, each once. 1 GET an entry and at most as many more; 1 GET
+        if there is none, and 1 for the root the first time and after a minute's silence.
+
+        Raises SnapshotTooOldError if entries that were not seen yet have been trimmed.
+        """
+        for tail in self._log.rounds(self._number):
+            if not is_recent(self._known, tail.last):
+                self._check()
+            for record in tail.records:
+                self._number = record.number
+                yield record
+            self._known = tail.first
+
+    def _check(self) -> None:
+        # Read after the slots: what is not trimmed now was not trimmed when they were looked at.
+        root = self._register.read().root
+        if root is not None and root.trimmed > self._number:
+            raise SnapshotTooOldError(
+                f"the log of {self._log.collection} after number {self._number}",
+                reason=f"entries up to {root.trimmed} have been trimmed",
+            )

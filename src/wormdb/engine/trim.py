@@ -1,0 +1,115 @@
+"""Delete the beginning of the log, in the one order that loses nothing.
+
+An entry may go when it was applied long enough ago, by the store's time. First the root's `trimmed` is raised over it
+by compare-and-set; only then is it deleted. So whoever finds a slot empty and reads the root afterwards knows whether the
+slot had ever been used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from wormdb.clock import new_write_id
+from wormdb.errors import ConflictError, CorruptionError
+from wormdb.format.root import Mark
+from wormdb.limits import LOG_RETENTION_MS_MIN, MARKS_MAX
+from wormdb.types import LogNumber
+
+if TYPE_CHECKING:
+    from wormdb.clock import Chance
+    from wormdb.engine.log import Log
+    from wormdb.engine.misc import MiscClock
+    from wormdb.engine.register import Register, RootState
+    from wormdb.format.root import Root
+    from wormdb.types import StoreTime
+
+__all__ = ["Trimmer", "with_mark"]
+
+
+def with_mark(root: Root | None, time: StoreTime | None) -> tuple[Mark, ...]:
+    """The marks of the root that follows one read at `time`: what it had applied was applied by then."""
+    if root is None:
+        return ()
+    marks = root.marks
+    if time is not None and root.applied > (marks[-1].number if marks else 0):
+        marks = (*marks, Mark(root.applied, time))
+    if len(marks) > MARKS_MAX:
+        # Thin out the older half: a mark that is missing only delays a deletion.
+        half = len(marks) // 2
+        marks = marks[:half:2] + marks[half:]
+    return marks
+
+
+@dataclass(frozen=True, slots=True)
+class Trimmer:
+    """Trims the log of one collection."""
+
+    log: Log
+    register: Register
+    misc: MiscClock
+    chance: Chance
+
+    def run(self, retention_ms: int) -> int:
+        """Trim what may go; how many entries were deleted. A store that shows no time is never trimmed."""
+        state = self.register.read()
+        if state.root is None or state.time is None:
+            return 0
+        through = self._through(state.root, state.time, max(retention_ms, LOG_RETENTION_MS_MIN))
+        try:
+            state = self._raise(state, through)
+        except ConflictError:
+            return 0
+        assert state.root is not None
+        return self._delete(LogNumber(state.root.trimmed))
+
+    def _through(self, root: Root, now: StoreTime, retention_ms: int) -> LogNumber:
+        old = [mark.number for mark in root.marks if now - mark.time >= retention_ms]
+        return LogNumber(max([root.trimmed, *(number for number in old if number <= root.applied)]))
+
+    def _raise(self, state: RootState, through: LogNumber) -> RootState:
+        """Raise `trimmed`, and note the time of what is applied; the root as it then is."""
+        root = state.root
+        assert root is not None
+        marks = tuple(mark for mark in with_mark(root, state.time) if mark.number >= through)
+        if through == root.trimmed and marks == root.marks:
+            return state
+        following = msgspec.structs.replace(
+            root,
+            revision=root.revision + 1,
+            write_id=new_write_id(self.chance),
+            misc=self.misc.next(),
+            trimmed=through,
+            hash_trimmed=self._hash(root, through),
+            marks=marks,
+        )
+        return self.register.swap(state, following)
+
+    def _hash(self, root: Root, through: LogNumber) -> bytes:
+        if through == root.trimmed:
+            return root.hash_trimmed
+        if through == root.applied:
+            return root.hash_applied
+        record, _ = self.log.read(through)
+        if record is None:
+            raise CorruptionError(
+                f"log entry {through} of {self.log.collection}",
+                reason="it is applied but was deleted before it was trimmed",
+                key=self.log.paths.entry(through),
+            )
+        return record.hash
+
+    def _delete(self, through: LogNumber) -> int:
+        """Everything up to `through`, also what an earlier run left behind."""
+        last = self.log.paths.entry(through)
+        deleted = 0
+        for page in self.log.store.list(self.log.paths.entries):
+            keys = [found.key for found in page.objects if found.key <= last]
+            if keys:
+                self.log.store.delete_many(keys)
+                deleted += len(keys)
+            if len(keys) < len(page.objects):
+                break
+        return deleted
