@@ -149,7 +149,7 @@ _READERS: Final[dict[str, Callable[[str], Any]]] = {
     "i": int,
     "r": float,
     "g": Decimal128,
-    "o": lambda payload: ObjectId(bytes.fromhex(payload)),
+    "o": ObjectId,
     "u": lambda payload: Binary(bytes.fromhex(payload), _UUID_SUBTYPE),
     "x": _read_binary,
     "t": lambda payload: moment(int(payload)),
