@@ -32,10 +32,12 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["PAGE_BYTES", "RESERVED", "EncodedBlock", "Row", "write_block"]
+__all__ = ["FORMAT_VERSION", "PAGE_BYTES", "RESERVED", "EncodedBlock", "Row", "write_block"]
 
 PAGE_BYTES: Final = 64 * KIB
 """Uncompressed bytes at which a page of `_doc` is closed."""
+FORMAT_VERSION: Final = 1
+"""Stored in the Parquet file's metadata; counts changes that older code would misread."""
 RESERVED: Final = ("_id", "_rev", "_seq", "_deleted", "_doc")
 """Columns that every block has."""
 
@@ -44,7 +46,6 @@ _GROUP_BYTES: Final = 16 * MIB
 _BATCHES_PER_PAGE: Final = 8
 _BATCH_ROWS_MAX: Final = 1024
 _ZSTD_LEVEL: Final = 1
-_FORMAT: Final = b"1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +168,10 @@ def _table(
     ]
     document = (pa.field("_doc", pa.large_string(), nullable=False), _texts(cells))
     parts = [*first, *system, *(part for pair in others for part in pair), document]
-    metadata = {b"wormdb.format": _FORMAT, **{f"wormdb.type.{c.path}".encode(): c.type.encode() for c in typed}}
+    metadata = {
+        b"wormdb.format": b"%d" % FORMAT_VERSION,
+        **{f"wormdb.type.{c.path}".encode(): c.type.encode() for c in typed},
+    }
     schema = pa.schema([field for field, _ in parts], metadata=metadata)
     return pa.Table.from_arrays([array for _, array in parts], schema=schema)
 

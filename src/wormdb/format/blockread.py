@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from hashlib import sha256 as _sha256
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.errors import InvalidRequestError
-from wormdb.format.block import RESERVED, Row
+from wormdb.errors import InvalidRequestError, UnsupportedFormatError
+from wormdb.format.block import FORMAT_VERSION, RESERVED, Row
 from wormdb.format.columns import ELSEWHERE, KIND_PREFIX, decode_column
 from wormdb.format.damage import corrupt
 from wormdb.format.key import encode_key
@@ -105,13 +105,20 @@ def _open(data: bytes | bytearray | memoryview, name: str) -> Block:
         metadata = file.schema_arrow.metadata or {}
     except (pa.ArrowException, OSError, ValueError) as error:
         corrupt(name, f"it is no Parquet file: {error}")
+    version = metadata.get(b"wormdb.format", b"")
+    if version.isdigit() and int(version) > FORMAT_VERSION:
+        raise UnsupportedFormatError(
+            f"{name} cannot be read",
+            reason=f"it is a block of format version {int(version)}; this wormdb knows up to {FORMAT_VERSION}",
+            key=name,
+        )
     types = {
         key.decode().removeprefix(_TYPE_KEY): value.decode()
         for key, value in metadata.items()
         if key.startswith(_TYPE_KEY.encode())
     }
-    if not set(RESERVED) <= set(file.schema_arrow.names) or "_id" not in types:
-        corrupt(name, "it lacks columns that every block has")
+    if not version.isdigit() or not {*RESERVED, *types} <= set(file.schema_arrow.names) or "_id" not in types:
+        corrupt(name, "it is Parquet, but no block: it lacks what every block has")
     return Block(name, file, types)
 
 

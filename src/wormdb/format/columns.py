@@ -149,8 +149,9 @@ def _codes(values: Sequence[Any], kind: str, counts: Counter[type], scale: int) 
     """What each row holds, or None if all rows hold the value or nothing."""
     python = _PYTHON.get(_element(kind))
     if python not in (None, Decimal128):
-        types = counts.keys() if kind in _PYTHON else _element_types(values, counts)
-        if types <= {python, Missing}:
+        plain = counts.keys() <= {python, Missing}
+        arrays = kind not in _PYTHON and counts.keys() <= {list, Missing} and _element_types(values) <= {python}
+        if arrays or (plain and kind in _PYTHON):
             return None
     fits = _fitting(kind, scale)
     codes = bytes([_code(value, fits, integers=kind == "double") for value in values])
@@ -161,10 +162,10 @@ def _element(kind: str) -> str:
     return kind[5:-1] if kind.startswith("list<") else kind
 
 
-def _element_types(values: Sequence[Any], counts: Counter[type]) -> set[type]:
-    """The types of all elements of all arrays, null aside, and of all values that are no array."""
-    arrays = values if len(counts) == 1 else [value for value in values if type(value) is list]
-    return (set(map(type, chain.from_iterable(arrays))) - {type(None)}) | (counts.keys() - {list})
+def _element_types(values: Sequence[Any]) -> set[type]:
+    """The types of all elements of all arrays, null aside."""
+    arrays = [value for value in values if type(value) is list]
+    return set(map(type, chain.from_iterable(arrays))) - {type(None)}
 
 
 def _code(value: Any, fits: Callable[[Any], bool], *, integers: bool) -> int:
@@ -197,8 +198,8 @@ def _most_frequent(values: Sequence[Any], counts: Counter[type]) -> str:
     if counts[float]:
         held["double"] += sum(float(value) == value for value in values if type(value) is int)
     held["json"] = counts[dict]
-    elements = _element_types(values, counts) - counts.keys() if counts[list] else set()
-    if len(elements) == 1 and not counts.keys() & elements:
+    elements = _element_types(values) if counts[list] else set()
+    if len(elements) == 1:
         held[_list_type(elements)] += counts[list]
     else:
         held.update(_list_type(set(map(type, value))) for value in values if type(value) is list)
@@ -248,7 +249,7 @@ def _bounds(cells: Sequence[Any]) -> tuple[bytes | None, bytes | None]:
         keys = [encode_key(value) for value in present]
     elif kind in (float, int):
         # NaN compares with nothing, so it is put aside; it has a key of its own.
-        numbers = [value for value in present if value == value]  # noqa: PLR0124
+        numbers = [value for value in present if value == value]  # noqa: PLR0124 - only NaN differs from itself
         extremes = [min(numbers), max(numbers)] if numbers else []
         keys = [encode_key(value) for value in [*extremes, *([nan] if len(numbers) < len(present) else [])]]
     else:

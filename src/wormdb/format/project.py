@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec.structs import astuple
 
 from wormdb.format.damage import corrupt
 from wormdb.format.kinds import MISSING
@@ -20,6 +22,7 @@ __all__ = ["project", "read_id"]
 
 _CONTAINERS: Final = frozenset({dict, list})
 _SLICE_ROWS: Final = 512
+_ESCAPED: Final = re.compile(r'["\\\x00-\x1f]')
 
 
 class _IdOnly(msgspec.Struct):
@@ -64,13 +67,18 @@ def read_id(document: bytes | memoryview, *, name: str) -> Any:
 
 
 def _row_decoder(tops: Sequence[str]) -> Callable[[bytes | None], tuple[Any, ...]]:
-    fields = [(f"f{place}", Any, msgspec.field(name=top, default=MISSING)) for place, top in enumerate(tops)]
-    decode, to_tuple = (
-        msgspec.json.Decoder(msgspec.defstruct("Projected", fields, gc=False)).decode,
-        msgspec.structs.astuple,
-    )
     absent = (MISSING,) * len(tops)
+    if any(_ESCAPED.search(top) for top in tops):
+        # msgspec has no field of such a name, so these few documents are decoded whole.
+        whole = msgspec.json.Decoder(dict[str, Any]).decode
+        return lambda document: absent if document is None else _picked(whole(document), tops)
+    fields = [(f"f{place}", Any, msgspec.field(name=top, default=MISSING)) for place, top in enumerate(tops)]
+    decode, to_tuple = msgspec.json.Decoder(msgspec.defstruct("Projected", fields, gc=False)).decode, astuple
     return lambda document: absent if document is None else to_tuple(decode(document))
+
+
+def _picked(document: dict[str, Any], tops: Sequence[str]) -> tuple[Any, ...]:
+    return tuple([document.get(top, MISSING) for top in tops])
 
 
 def _at_path(values: Sequence[Any], path: Path) -> Sequence[Any]:

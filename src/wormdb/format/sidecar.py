@@ -27,7 +27,7 @@ from wormdb.format.frame import FrameKind, decode_frame, encode_frame, frame_len
 from wormdb.format.key import encode_key
 from wormdb.format.membership import MembershipFilter, join_planes, split_planes
 from wormdb.format.message import Count, Digest, Name, decode_message, encode_message
-from wormdb.format.node import front_code, front_decode, shared_prefix
+from wormdb.format.node import front_code, front_decode, is_ascending, shared_prefix
 from wormdb.limits import SIDECAR_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -327,7 +327,7 @@ def _check(page_map: PageMap, rows: int, name: str) -> None:
         corrupt(name, "its counts of rows differ")
     if any(len(column) != rows for column in columns) or (rows and not versions.revs.planes):
         corrupt(name, "it does not know the revision of every row")
-    if len(page_map.keys) != len(page_map.first_rows):
+    if len(page_map.keys) != len(page_map.first_rows) or not is_ascending(page_map.keys):
         corrupt(name, "it does not know the first key of every page")
     parts = [page_map.footer, *(chunk for group in page_map.groups for chunk in group.chunks)]
     if any(part.offset + part.length > page_map.length for part in parts):

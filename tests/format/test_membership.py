@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wormdb.errors import CorruptionError
+from wormdb.format.membership import SLOTS_PER_KEY, MembershipFilter, join_planes, split_planes
+
+
+def stored(keys: list[bytes]) -> MembershipFilter:
+    return MembershipFilter.from_bytes(MembershipFilter.build(keys).to_bytes(), name="x")
+
+
+@given(st.lists(st.binary(max_size=12), max_size=300))
+def test_no_key_is_ever_denied(keys: list[bytes]) -> None:
+    for filter_ in (MembershipFilter.build(keys), stored(keys)):
+        assert all(map(filter_.might_contain, keys))
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 255, 256, 257, 5000])
+def test_every_size_works(count: int) -> None:
+    keys = [b"key-%d" % number for number in range(count)]
+    filter_ = stored(keys)
+    assert all(map(filter_.might_contain, keys))
+    assert filter_.to_bytes() == MembershipFilter.build(reversed(keys)).to_bytes()
+
+
+def test_single_keys_are_kept_whatever_they_hash_to() -> None:
+    """One key in 256 hashes to 0, which must not be taken for nothing."""
+    keys = [b"%d" % number for number in range(3000)]
+    assert all(stored([key]).might_contain(key) for key in keys)
+
+
+def test_an_empty_filter_denies_everything() -> None:
+    assert not any(stored([]).might_contain(b"%d" % number) for number in range(1000))
+
+
+def test_duplicates_count_once() -> None:
+    once, thrice = MembershipFilter.build([b"a", b"b"]), MembershipFilter.build([b"a", b"b"] * 3)
+    assert once.to_bytes() == thrice.to_bytes()
+    assert len(thrice) == 2
+
+
+def test_absent_keys_are_taken_for_present_once_in_256() -> None:
+    filter_ = stored([b"in-%d" % number for number in range(20_000)])
+    wrong = sum(filter_.might_contain(b"out-%d" % number) for number in range(50_000))
+    # 195 are expected, 14 is one standard deviation.
+    assert 140 < wrong < 250
+
+
+def test_about_ten_bits_a_key() -> None:
+    count = 20_000
+    packed = zstandard.ZstdCompressor().compress(
+        MembershipFilter.build(b"%d" % number for number in range(count)).to_bytes()
+    )
+    assert len(packed) * 8 / count < 11
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), max_size=40))
+def test_planes_give_the_numbers_back(numbers: list[int]) -> None:
+    planes = split_planes(numbers)
+    assert list(join_planes(planes, name="x")) == numbers
+    picked = [sum(plane[place] << (8 * shift) for shift, plane in enumerate(planes)) for place in range(len(numbers))]
+    assert picked == numbers
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"s": 256},
+        {"s": -1, "p": []},
+        {"s": 256, "p": [b"\x01", b"\x01\x02"]},
+        {"s": 256, "p": [b"\x01"] * 9},
+        {"s": 256, "p": [b"\xff\xff"]},
+        {"s": 2**60, "p": [b"\x01"]},
+        {"s": 0, "p": [b"\x00"]},
+        7,
+    ],
+)
+def test_filters_that_cannot_be_are_corruption(message: Any) -> None:
+    with pytest.raises(CorruptionError) as caught:
+        MembershipFilter.from_bytes(msgspec.msgpack.encode(message), name="some/key")
+    assert caught.value.key == "some/key"
+
+
+def test_the_range_is_as_documented() -> None:
+    message = msgspec.msgpack.decode(MembershipFilter.build([b"a", b"b", b"c"]).to_bytes())
+    assert message["s"] == 3 * SLOTS_PER_KEY

@@ -1,0 +1,47 @@
+"""Write the golden files of the current format version: `python -m tests.golden.make`.
+
+Run it only for a NEW version folder. Files of a released version are never written again: they stand
+for what lies in people's buckets.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.golden import samples
+from wormdb.format.block import write_block
+from wormdb.format.blocklist import encode_block_page
+from wormdb.format.entry import encode_entry
+from wormdb.format.frame import FrameKind, encode_frame
+from wormdb.format.node import encode_node
+from wormdb.format.root import encode_root
+
+FOLDER = Path(__file__).parent / "v1"
+
+
+def golden_files() -> dict[str, bytes]:
+    """What today's code writes, by file name."""
+    block = write_block(samples.rows(), samples.COLUMNS)
+    return {
+        "block.parquet": block.parquet,
+        "blocklist.bin": encode_block_page(samples.block_page(), identity=samples.PAGE_IDENTITY),
+        "entry.bin": encode_entry(samples.entry(), collection=samples.COLLECTION),
+        "entry_small.bin": encode_entry(samples.small_entry(), collection=samples.COLLECTION),
+        "frame.bin": encode_frame(FrameKind.NODE, version=1, identity="golden", payload=b"payload" * 60),
+        "inner.bin": encode_node(samples.inner(), identity=samples.NODE_IDENTITY),
+        "leaf.bin": encode_node(samples.leaf(), identity=samples.NODE_IDENTITY),
+        "root.bin": encode_root(samples.root()),
+        "sidecar.bin": block.sidecar,
+    }
+
+
+def main() -> None:
+    """Write them, unless they are there."""
+    FOLDER.mkdir(exist_ok=True)
+    for name, data in golden_files().items():
+        with (FOLDER / name).open("xb") as file:
+            file.write(data)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,268 @@
+"""The values behind the golden files: fixed, small, and touching every field of every format."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from bson import Binary, Decimal128, ObjectId
+
+from wormdb.format.block import Row
+from wormdb.format.blocklist import BlockEntry, BlockPage, BlockPageRef, ColumnStats, SidecarRef
+from wormdb.format.columns import ColumnSpec
+from wormdb.format.entry import Batch, Change, Entry
+from wormdb.format.event import (
+    BlobCondemned,
+    Closed,
+    Event,
+    FilesSwitched,
+    IndexBuilding,
+    IndexCreated,
+    IndexDropped,
+    IndexFailed,
+    IndexReady,
+    JobAborted,
+    JobAttached,
+    JobExpired,
+    JobOpened,
+    ModeChanged,
+    Nothing,
+    SchemaChanged,
+    ShardsChanged,
+)
+from wormdb.format.json import encode_document
+from wormdb.format.key import encode_key
+from wormdb.format.node import Child, Inner, Leaf
+from wormdb.format.root import Condemned, HistoryRun, IndexRoot, JobOutcome, ObjectRef, Retired, Root
+from wormdb.types import WriteId
+
+COLLECTION = "c0" * 16
+NODE_IDENTITY = f"{COLLECTION}/indexes/email/0006-00000001"
+PAGE_IDENTITY = f"{COLLECTION}/blocks/0006-00000002"
+PATH = "org/customers"
+
+
+def write_id(number: int) -> WriteId:
+    return WriteId(f"{number:032x}")
+
+
+def digest(number: int) -> bytes:
+    return bytes([number]) * 32
+
+
+EVENTS: tuple[Event, ...] = (
+    SchemaChanged(definition=b'{"name":"Customer"}'),
+    ModeChanged(mode="readonly"),
+    IndexCreated(name="email", definition=b'{"fields":["email"],"unique":true}'),
+    IndexBuilding(name="email", through=6),
+    IndexReady(name="email"),
+    IndexFailed(name="email", reason="duplicate key"),
+    IndexDropped(name="email"),
+    FilesSwitched(enabled=True),
+    ShardsChanged(count=4),
+    Closed(reason="reshard", follows=("org/customers/shard-000", "org/customers/shard-001")),
+    JobOpened(job=write_id(31), kind="import", base=5),
+    JobAborted(job=write_id(32), reason="stopped by the user"),
+    JobExpired(job=write_id(33)),
+    BlobCondemned(sha256=digest(9), suffix=2),
+    Nothing(write_id=write_id(34)),
+)
+
+
+def sidecar_ref(number: int) -> SidecarRef:
+    return SidecarRef(name=f"0006-{number:08x}.sidecar", sha256=digest(number), length=400, map_bytes=250)
+
+
+def block_entry(number: int) -> BlockEntry:
+    return BlockEntry(
+        name=f"0006-{number:08x}.parquet",
+        kind="delta",
+        level=2,
+        key_first=encode_key(number),
+        key_last=encode_key(number + 1),
+        rows=10,
+        deleted=1,
+        rev_first=3,
+        rev_last=7,
+        length=12_345,
+        sha256=digest(number),
+        sidecar=sidecar_ref(number),
+        columns=(
+            ColumnStats(
+                path="age",
+                type="int64",
+                values=7,
+                nulls=1,
+                missing=1,
+                others=1,
+                low=encode_key(-5),
+                high=encode_key(99),
+            ),
+            ColumnStats(path="tags", type="list<string>", values=10),
+        ),
+    )
+
+
+def entry() -> Entry:
+    changes = (
+        Change(id=b'"a"', seq=1, after=b'{"_id":"a","n":1}'),
+        Change(id=b'"b"', seq=4, before=b'{"_id":"b","n":1}', after=b'{"_id":"b","n":2}'),
+        Change(id=b'{"$oid":"0123456789abcdef01234567"}', seq=2, before=b'{"_id":"c"}'),
+    )
+    return Entry(
+        number=7,
+        write_id=write_id(1),
+        misc=123_456_789_000,
+        node=200,
+        previous=digest(1),
+        batches=(
+            Batch(id=write_id(2), actor="ada", meta=b'{"reason":"test"}', changes=changes),
+            Batch(id=write_id(3), changes=changes[:1]),
+        ),
+        events=(*EVENTS, JobAttached(job=write_id(35), blocks=(block_entry(3),), result=b"{}")),
+    )
+
+
+def small_entry() -> Entry:
+    """Short enough to be stored without compression, so every byte of it is ours."""
+    return Entry(
+        number=1, write_id=write_id(1), misc=5, node=0, previous=bytes(32), events=(Nothing(write_id=write_id(4)),)
+    )
+
+
+def block_page() -> BlockPage:
+    return BlockPage(blocks=tuple(block_entry(number) for number in range(3)))
+
+
+def root() -> Root:
+    node = ObjectRef(name="0006-00000001", sha256=digest(4), length=14_000)
+    return Root(
+        path=PATH,
+        collection=WriteId(COLLECTION),
+        revision=17,
+        write_id=write_id(5),
+        misc=123_456_790_000,
+        applied=7,
+        hash_applied=digest(2),
+        trimmed=3,
+        hash_trimmed=digest(3),
+        definition=b'{"name":"Customer"}',
+        rows=25,
+        blocks=(block_entry(1), block_entry(2)),
+        block_pages=(
+            BlockPageRef(
+                name="0006-00000002",
+                sha256=digest(6),
+                length=900,
+                blocks=3,
+                rows=30,
+                key_first=encode_key(0),
+                key_last=encode_key(3),
+            ),
+        ),
+        indexes=(
+            IndexRoot(
+                name="email",
+                definition=b'{"fields":["email"]}',
+                state="ready",
+                applied=7,
+                node=node,
+                height=2,
+                entries=25,
+                membership=node,
+                statistics=b"\x01",
+            ),
+            IndexRoot(name="phone", definition=b'{"fields":["phone"]}', state="failed", reason="duplicate key"),
+        ),
+        history=(
+            HistoryRun(
+                name="0006-00000008.parquet",
+                first=1,
+                last=7,
+                rows=9,
+                length=800,
+                sha256=digest(8),
+                sidecar=sidecar_ref(8),
+            ),
+        ),
+        jobs=(JobOutcome(job=write_id(31), state="open", number=7),),
+        retired=(
+            Retired(name="data/0006-00000000.parquet", revision=16),
+            Retired(name="data/x", revision=15, at=1_700_000_000_000),
+        ),
+        condemned=(Condemned(sha256=digest(9), suffix=2),),
+        sample=b"sample",
+        statistics=b"statistics",
+        closed=Closed(reason="drop"),
+    )
+
+
+def leaf() -> Leaf:
+    keys = tuple(encode_key(f"user-{number:03}@example.org") for number in range(40))
+    return Leaf(keys, tuple(b"%d" % number for number in range(40)))
+
+
+def inner() -> Inner:
+    children = tuple(Child(f"0006-{number:08x}", digest(number), 1000 + number) for number in range(5))
+    return Inner(tuple(encode_key(number) for number in (10, 20, 30, 40)), children)
+
+
+COLUMNS = (
+    ColumnSpec("age", "int64"),
+    ColumnSpec("score", "double"),
+    ColumnSpec("name", "string"),
+    ColumnSpec("active", "bool"),
+    ColumnSpec("born", "date"),
+    ColumnSpec("photo", "binary"),
+    ColumnSpec("parent", "objectid"),
+    ColumnSpec("balance", "decimal"),
+    ColumnSpec("tags", "list<string>"),
+    ColumnSpec("address", "json"),
+    ColumnSpec("address.city"),
+    ColumnSpec("items.price"),
+)
+
+
+def documents() -> list[dict[str, Any]]:
+    """Every type a column can have, and everything that does not fit it."""
+    full = {
+        "_id": 1,
+        "age": 30,
+        "score": 1.5,
+        "name": "Ada",
+        "active": True,
+        "born": datetime(1815, 12, 10, 1, 2, 3, 4000, tzinfo=UTC),
+        "photo": b"\x00\xff",
+        "parent": ObjectId("0123456789abcdef01234567"),
+        "balance": Decimal128("12.50"),
+        "tags": ["x", "y", None],
+        "address": {"city": "London", "zip": "1"},
+        "items": [{"price": 1}],
+    }
+    nothing = {"_id": 2}
+    nulls = {**dict.fromkeys(full), "_id": 3}
+    strange = {
+        "_id": 4,
+        "age": "thirty",
+        "score": 7,
+        "name": 5,
+        "active": 1,
+        "born": "1815",
+        "photo": Binary(b"x", 4),
+        "parent": "none",
+        "balance": Decimal128("12.5"),
+        "tags": ["x", 1],
+        "address": [{"city": "Paris"}],
+        "items": {"price": 2.5},
+    }
+    others = [{"_id": name, "age": 41, "name": "Bé", "address": {"city": "Rome"}} for name in ("a", "b")]
+    return [full, nothing, nulls, strange, *others, {"_id": ObjectId("0123456789abcdef01234567"), "age": 2**62}]
+
+
+def rows() -> list[Row]:
+    stored = [
+        Row(document["_id"], 100 + place, 1 + place % 3, encode_document(document))
+        for place, document in enumerate(documents())
+    ]
+    stored.append(Row("c", 300, 5, None))
+    return sorted(stored, key=lambda row: encode_key(row.id))

@@ -1,0 +1,117 @@
+"""Files written by earlier releases stay readable, and what we write stays what it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.golden import samples
+from tests.golden.make import golden_files
+from wormdb.format.blocklist import decode_block_page
+from wormdb.format.blockread import open_block, read_columns, read_documents, read_page
+from wormdb.format.columns import ELSEWHERE
+from wormdb.format.entry import decode_entry
+from wormdb.format.frame import Frame, FrameKind, decode_frame, frame_length
+from wormdb.format.json import decode_document
+from wormdb.format.key import encode_key
+from wormdb.format.kinds import MISSING, equal
+from wormdb.format.node import decode_node
+from wormdb.format.pagemap import map_file
+from wormdb.format.path import TRAVERSED, get_direct, parse_path
+from wormdb.format.root import decode_root
+from wormdb.format.sidecar import PageRef, decode_sidecar, locate
+
+V1 = Path(__file__).parent / "v1"
+KINDS = {
+    "blocklist.bin": FrameKind.BLOCK_LIST,
+    "entry.bin": FrameKind.ENTRY,
+    "entry_small.bin": FrameKind.ENTRY,
+    "frame.bin": FrameKind.NODE,
+    "inner.bin": FrameKind.NODE,
+    "leaf.bin": FrameKind.NODE,
+    "root.bin": FrameKind.ROOT,
+}
+
+
+def stored(name: str) -> bytes:
+    return (V1 / name).read_bytes()
+
+
+def unwrap(name: str, data: bytes) -> Frame:
+    return decode_frame(data, KINDS[name], name=name, version_max=1, bytes_max=1 << 20)
+
+
+def test_all_files_are_there_and_small() -> None:
+    sizes = {path.name: path.stat().st_size for path in V1.iterdir()}
+    assert set(golden_files()) <= set(sizes)
+    assert max(sizes.values()) < 20_000
+
+
+def test_old_bytes_give_the_expected_values() -> None:
+    assert unwrap("frame.bin", stored("frame.bin")) == Frame(1, "golden", b"payload" * 60)
+    collection = samples.COLLECTION
+    assert decode_entry(stored("entry.bin"), name="x", number=7, collection=collection) == samples.entry()
+    assert decode_entry(stored("entry_small.bin"), name="x", number=1, collection=collection) == samples.small_entry()
+    assert decode_root(stored("root.bin"), name="x", path=samples.PATH, collection=collection) == samples.root()
+    assert decode_node(stored("leaf.bin"), name="x", identity=samples.NODE_IDENTITY) == samples.leaf()
+    assert decode_node(stored("inner.bin"), name="x", identity=samples.NODE_IDENTITY) == samples.inner()
+    assert decode_block_page(stored("blocklist.bin"), name="x", identity=samples.PAGE_IDENTITY) == samples.block_page()
+
+
+@pytest.mark.parametrize("name", sorted(KINDS))
+def test_what_we_write_is_what_we_wrote(name: str) -> None:
+    """Headers and payloads byte for byte; compressed bytes may change with the zstd library."""
+    old, new = stored(name), golden_files()[name]
+    assert unwrap(name, new) == unwrap(name, old)
+    assert new[:12] == old[:12]
+    if old[6] == 0:
+        assert new == old
+
+
+def test_the_old_block_and_its_sidecar_are_read() -> None:
+    parquet, expected = stored("block.parquet"), samples.rows()
+    sidecar_bytes = stored("sidecar.bin")
+    digest = bytes.fromhex(
+        decode_frame(
+            sidecar_bytes[: frame_length(sidecar_bytes, name="x")],
+            FrameKind.PAGE_MAP,
+            name="x",
+            version_max=1,
+            bytes_max=1 << 20,
+        ).identity
+    )
+    block = open_block(parquet, name="block.parquet", sha256=digest)
+    assert list(read_documents(block)) == expected
+    sidecar = decode_sidecar(sidecar_bytes, name="sidecar.bin", identity=digest.hex(), block="block.parquet")
+    for row in expected:
+        ref = locate(sidecar, row.id)
+        assert isinstance(ref, PageRef)
+        assert read_page(parquet[ref.offset : ref.offset + ref.length], ref, row.id) == row
+    columns = read_columns(block, [spec.path for spec in samples.COLUMNS])
+    for spec in samples.COLUMNS:
+        for row, found in zip(expected, columns[spec.path], strict=True):
+            assert_exact(row.document, spec.path, found)
+
+
+def assert_exact(document: bytes | None, path: str, found: Any) -> None:
+    value = MISSING if document is None else get_direct(decode_document(document, name="x"), parse_path(path))
+    assert found is value or (found is ELSEWHERE and value not in (None, MISSING)) or equal(found, value)
+    assert value is not TRAVERSED or found is ELSEWHERE
+
+
+def test_mapping_the_old_file_again_gives_the_old_map() -> None:
+    parquet, sidecar_bytes = stored("block.parquet"), stored("sidecar.bin")
+    digest = samples_digest(parquet)
+    old = decode_sidecar(sidecar_bytes, name="x", identity=digest.hex(), block="a new block").map
+    first = samples.rows()[0].document
+    assert first is not None
+    keys = [encode_key(row.id) for row in samples.rows()]
+    assert map_file(parquet, digest, keys, old.versions, first_cell=first) == old
+
+
+def samples_digest(data: bytes) -> bytes:
+    from hashlib import sha256
+
+    return sha256(data).digest()
