@@ -190,7 +190,7 @@ def test_more_names_than_the_name_cache_holds() -> None:
 def test_a_document_is_a_mapping() -> None:
     for value in ([], None, "x", [("a", 1)]):
         with pytest.raises(InvalidRequestError, match="mapping"):
-            normalize_document(value)  # type: ignore[arg-type]
+            normalize_document(value)  # type: ignore[arg-type]  # callers without types do this
 
 
 def test_the_given_path_is_named() -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import struct
 from decimal import Decimal
-from math import inf, nextafter
+from math import inf, isnan, nextafter
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.errors import LimitExceededError
@@ -105,7 +105,7 @@ def _text(text: str) -> bytes:
 
 def _number(value: float | Decimal128) -> bytes:
     if type(value) is float:
-        return _ordered(value) + _EXACT if value == value else _NAN_BODY  # noqa: PLR0124 - NaN differs from itself
+        return _NAN_BODY if isnan(value) else _ordered(value) + _EXACT
     if type(value) is int and -_EXACT_INT <= value <= _EXACT_INT:
         return _ordered(float(value)) + _EXACT
     exact = value.to_decimal() if isinstance(value, Decimal128) else Decimal(value)

@@ -9,6 +9,7 @@ MinKey < missing < null < numbers < strings < documents < arrays < binary < Obje
 from __future__ import annotations
 
 from decimal import Decimal
+from math import isnan
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.format.kinds import Decimal128, Kind, Timestamp, kind_of
@@ -45,16 +46,20 @@ def _sign(a: Any, b: Any) -> int:
 def _numbers(a: float | Decimal128, b: float | Decimal128) -> int:
     left = a.to_decimal() if isinstance(a, Decimal128) else a
     right = b.to_decimal() if isinstance(b, Decimal128) else b
-    if left != left or right != right:  # noqa: PLR0124 - NaN is what differs from itself
-        return (left == left) - (right == right)  # noqa: PLR0124
+    if _is_nan(left) or _is_nan(right):
+        return _is_nan(right) - _is_nan(left)
     if isinstance(left, Decimal) is not isinstance(right, Decimal):
         left, right = _as_decimal(left), _as_decimal(right)
     return _sign(left, right)
 
 
+def _is_nan(number: float | Decimal) -> bool:
+    return number.is_nan() if isinstance(number, Decimal) else isnan(number)
+
+
 def _as_decimal(number: float | Decimal) -> Decimal:
     """Exactly that number; Decimal(float) and mixed comparisons would mind the caller's context."""
-    return Decimal.from_float(number) if isinstance(number, float) else Decimal(number)  # noqa: FURB164
+    return Decimal.from_float(number) if isinstance(number, float) else Decimal(number)  # noqa: FURB164 - see above
 
 
 def _strings(a: str, b: str) -> int:
