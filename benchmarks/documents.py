@@ -8,7 +8,26 @@ from typing import Any
 
 __all__ = ["make_documents"]
 
-WORDS = "amber basin cedar delta ember fjord grove haven inlet juniper knoll larch mesa north oxbow pine quarry ridge".split()
+WORDS = [
+    "amber",
+    "basin",
+    "cedar",
+    "delta",
+    "ember",
+    "fjord",
+    "grove",
+    "haven",
+    "inlet",
+    "juniper",
+    "knoll",
+    "larch",
+    "mesa",
+    "north",
+    "oxbow",
+    "pine",
+    "quarry",
+    "ridge",
+]
 EPOCH = datetime(2020, 1, 1, tzinfo=UTC)
 
 
@@ -28,9 +47,17 @@ def _document(number: int, chance: random.Random, *, extended: bool) -> dict[str
         "balance": round(chance.uniform(-500, 20_000), 2),
         "vip": chance.random() < 0.1,
         "tags": chance.sample(WORDS, k=4),
-        "address": {"street": f"{chance.choice(WORDS)} street {number % 400}", "city": chance.choice(WORDS), "zip": number % 99_999},
+        "address": {
+            "street": f"{chance.choice(WORDS)} street {number % 400}",
+            "city": chance.choice(WORDS),
+            "zip": number % 99_999,
+        },
         "orders": [
-            {"sku": f"sku-{chance.randrange(10_000)}", "amount": chance.randrange(1, 9), "price": round(chance.uniform(1, 99), 2)}
+            {
+                "sku": f"sku-{chance.randrange(10_000)}",
+                "amount": chance.randrange(1, 9),
+                "price": round(chance.uniform(1, 99), 2),
+            }
             for _ in range(4)
         ],
         "note": " ".join(chance.choices(WORDS, k=60)),

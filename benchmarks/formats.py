@@ -104,8 +104,17 @@ def _block() -> list[Row]:
         assert len(pq.read_table(io.BytesIO(plain)).column("_doc").to_pylist()) == BLOCK_DOCUMENTS
 
     return [
-        compare("write a block", lambda: write_block(rows), "pyarrow, id and document", bare, count=BLOCK_DOCUMENTS, rounds=3),
-        compare("read a block's documents", read_ours, "pyarrow, to Python", read_bare, count=BLOCK_DOCUMENTS, rounds=3),
+        compare(
+            "write a block",
+            lambda: write_block(rows),
+            "pyarrow, id and document",
+            bare,
+            count=BLOCK_DOCUMENTS,
+            rounds=3,
+        ),
+        compare(
+            "read a block's documents", read_ours, "pyarrow, to Python", read_bare, count=BLOCK_DOCUMENTS, rounds=3
+        ),
     ]
 
 

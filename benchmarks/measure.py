@@ -54,7 +54,7 @@ class Row:
         if self.at_least is not None:
             ratio, bar = f"{self.speedup:.2f}x the speed", f"≥ {self.at_least}x"
         else:
-            ratio, bar = f"{self.slowdown:.2f}x the time", f"≤ {self.at_most}x" if self.at_most else "–"
+            ratio, bar = f"{self.slowdown:.2f}x the time", f"≤ {self.at_most}x" if self.at_most else "none"
         each = f"{self.ours / self.count * 1e6:,.0f} / {self.theirs / self.count * 1e6:,.0f} µs"
         return (self.what, self.reference, each, ratio, bar, "ok" if self.passed else "MISSED")
 

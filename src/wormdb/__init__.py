@@ -1,9 +1,9 @@
 """A document database whose only server is a bucket.
 
-    import wormdb
+import wormdb
 
-    with wormdb.connect("s3://bucket/prefix") as db:
-        db["customers"].insert({"name": "Ada"})
+with wormdb.connect("s3://bucket/prefix") as db:
+    db["customers"].insert({"name": "Ada"})
 """
 
 from __future__ import annotations

@@ -21,8 +21,9 @@ __all__ = ["Batch"]
 
 
 class Batch:
-    """Collects changes without I/O; `flush` commits them as one log entry. As a context manager it
-    flushes at the end, or discards if the block raised.
+    """Collects changes without I/O; `flush` commits them as one log entry.
+
+    As a context manager it flushes at the end, or discards if the block raised.
     """
 
     def __init__(self, prepare: Prepare, flush: Flush) -> None:

@@ -9,14 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wormdb.batch import Batch
-from wormdb.document import Document, shown
 from wormdb.engine.operations import Pending
 from wormdb.engine.state import id_key
 from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError, OutcomeUnknownError
 from wormdb.feed import Change, changes_of, parse_resume
 from wormdb.format import json
-from wormdb.types import LogNumber
-from wormdb.writing import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,7 +24,8 @@ if TYPE_CHECKING:
     from wormdb.engine.resolve import Fate
     from wormdb.engine.state import Held, View
     from wormdb.settings import Settings
-    from wormdb.writing import Shape
+    from wormdb.types import LogNumber
+    from wormdb.writing import Shape, Writer
 
 __all__ = ["Change", "Collection"]
 

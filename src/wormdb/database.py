@@ -10,11 +10,13 @@ import msgspec
 
 from wormdb.clock import SystemChance, SystemClock
 from wormdb.collection import Collection, Context
-from wormdb.document import Document
+from wormdb.engine.define import change_definition
 from wormdb.engine.ledger import Ledger, Surroundings, TailLimits
 from wormdb.engine.misc import MiscClock
 from wormdb.engine.paths import is_immutable
 from wormdb.errors import AlreadyExistsError, InvalidRequestError, NotFoundError
+from wormdb.schema.difference import Change as Difference
+from wormdb.schema.difference import difference
 from wormdb.schema.identity import check_outer
 from wormdb.schema.load import load_schema
 from wormdb.schema.model import Schema
@@ -26,15 +28,16 @@ from wormdb.storage.meter import MeteredStore
 from wormdb.storage.open import open_store
 from wormdb.storage.pool import ThreadPool
 from wormdb.storage.retry import RetryingStore
-from wormdb.storage.store import IfAbsent
+from wormdb.storage.store import Always, IfAbsent
 from wormdb.writing import ClassCodec, PlainCodec, Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from types import TracebackType
     from typing import Self
 
     from wormdb.clock import Chance, Clock
+    from wormdb.document import Document
     from wormdb.schema.model import Model
     from wormdb.storage.meter import Request, Usage
     from wormdb.storage.pool import Pool
@@ -154,6 +157,42 @@ class Database:
                 self._schema = load_schema(probe.found.body, name=PUBLISHED_SCHEMA)
         return self._schema
 
+    def schema_changes(self) -> dict[str, tuple[Difference, ...]]:
+        """How the schema differs from what the database has, by model; empty if it does not. 2 GETs a model.
+
+        Models with outer parts in their path have many collections, which are checked when they are opened.
+        """
+        changes: dict[str, tuple[Difference, ...]] = {}
+        for name, model, ledger in self._fixed_ledgers():
+            stored = ledger.view().definition.model
+            if stored is None:
+                changes[name] = (Difference(f"models.{name}", "added", None, model.to_json()),)
+            elif found := difference(stored, model):
+                changes[name] = found
+        return changes
+
+    def apply_schema(self) -> dict[str, tuple[Difference, ...]]:
+        """Make the schema the database's definition; returns what changed. 2 GETs and 1 PUT a changed model.
+
+        Each model is one log entry. Raises InvalidRequestError listing the duplicates that a new unique
+        index finds; models before it stay changed.
+        """
+        changes = self.schema_changes()
+        for name, model, ledger in self._fixed_ledgers():
+            if name in changes:
+                seen = ledger.view().definition
+                ledger.commit(change_definition(self._batch_id(), model, seen=seen, actor=self._actor))
+        self._publish(replace=True)
+        return changes
+
+    def _fixed_ledgers(self) -> Iterator[tuple[str, Model, Ledger]]:
+        schema = self.schema
+        if schema is None:
+            raise InvalidRequestError("schema", reason="none was given", fix="connect(…, schema=…)")
+        for name, model in schema.models.items():
+            if not model.path.outer:
+                yield name, model, self._ledger(model.path.collection_prefix({}))
+
     def cost(self) -> Usage:
         """Requests, bytes and US dollars so far, by the store's price list."""
         return self._metered.mark()
@@ -187,18 +226,24 @@ class Database:
         return schema.models[name]
 
     def _collection(self, prefix: str, writer: Writer[T]) -> Collection[T]:
-        with self._lock:
-            ledger = self._ledgers.get(prefix)
-            if ledger is None:
-                ledger = self._ledgers[prefix] = Ledger(prefix, self._surroundings())
         context = Context(
             settings=self._settings,
             sleep=self._clock.sleep,
             actor=self._actor,
-            new_batch_id=lambda: self._chance.token(16).hex(),
+            new_batch_id=self._batch_id,
             created=self._publish,
         )
-        return Collection(ledger, writer, context)
+        return Collection(self._ledger(prefix), writer, context)
+
+    def _ledger(self, prefix: str) -> Ledger:
+        with self._lock:
+            ledger = self._ledgers.get(prefix)
+            if ledger is None:
+                ledger = self._ledgers[prefix] = Ledger(prefix, self._surroundings())
+            return ledger
+
+    def _batch_id(self) -> str:
+        return self._chance.token(16).hex()
 
     def _surroundings(self) -> Surroundings:
         settings = self._settings
@@ -217,13 +262,14 @@ class Database:
             ),
         )
 
-    def _publish(self) -> None:
+    def _publish(self, *, replace: bool = False) -> None:
         """Leave the schema in the bucket for those who open it without one; 1 PUT."""
         if self._schema is None:
             return
         body = msgspec.json.format(msgspec.json.encode(self._schema.to_json()), indent=2)
+        precondition = Always() if replace else IfAbsent()
         try:
-            self._store.put(PUBLISHED_SCHEMA, body, IfAbsent(), content_type="application/json")
+            self._store.put(PUBLISHED_SCHEMA, body, precondition, content_type="application/json")
         except AlreadyExistsError:
             return
 
@@ -237,4 +283,4 @@ def _load(schema: Schema | Mapping[str, Any] | str | Path) -> Schema:
             return load_schema(path.read_bytes(), name=str(path))
         except OSError as error:
             raise InvalidRequestError(f"schema {path}", reason=error.strerror or str(error)) from error
-    return load_schema(schema)
+    return load_schema(str(schema) if isinstance(schema, Path) else schema)

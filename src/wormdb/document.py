@@ -71,6 +71,8 @@ def stored(values: Mapping[str, Any]) -> dict[str, Any]:
         return dict(values)
     if "_id" in values and values["_id"] != values["id"]:
         raise InvalidRequestError(
-            "document", reason=f"_id {values['_id']!r} and id {values['id']!r} differ", fix="give one of them: they are the same"
+            "document",
+            reason=f"_id {values['_id']!r} and id {values['id']!r} differ",
+            fix="give one of them: they are the same",
         )
     return {"_id": values["id"], **{name: value for name, value in values.items() if name not in {"id", "_id"}}}

@@ -1,4 +1,4 @@
-"""Plain values that a user may set: in code, or one day in a file. What can be plugged in comes in by argument elsewhere."""
+"""Plain values that a user may set. What can be plugged in (clock, store) comes in by argument elsewhere."""
 
 from __future__ import annotations
 

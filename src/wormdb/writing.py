@@ -214,7 +214,9 @@ class Writer(Generic[T]):
             self.check_definition(view)
             mode = self.mode if view.definition.model is None else view.definition.model.mode
             if mode == "readonly":
-                raise PermissionDeniedError(f"{self.name} is read-only", fix="change the model's mode, with worm schema apply")
+                raise PermissionDeniedError(
+                    f"{self.name} is read-only", fix="change the model's mode, with worm schema apply"
+                )
             if mode == "append" and not all(isinstance(operation, Insert) for operation in operations):
                 raise PermissionDeniedError(f"{self.name} is append-only", fix="insert new documents instead")
 
@@ -240,7 +242,11 @@ class Writer(Generic[T]):
         now = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
         now = now.replace(microsecond=now.microsecond // 1000 * 1000)
         created = values.get("createdAt") or now
-        return {**values, "createdAt": created, "updatedAt": now if loaded is not None else values.get("updatedAt", now)}
+        return {
+            **values,
+            "createdAt": created,
+            "updatedAt": now if loaded is not None else values.get("updatedAt", now),
+        }
 
 
 def _outer(name: str) -> str:

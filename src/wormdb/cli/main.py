@@ -25,6 +25,7 @@ __all__ = ["main"]
 VERBS = {
     "doctor": "Test whether a bucket or folder can hold a database.",
     "lint": "Show every mistake of a schema, with its place, the reason and the fix.",
+    "schema": "Show, compare and change the definitions of a database.",
     "version": "Show the version and which optional parts are installed.",
 }
 

@@ -51,6 +51,8 @@ class BlockBase:
         try:
             body = self._store.get(key).body
         except NotFoundError as error:
-            raise SnapshotTooOldError(f"block {key}", reason="its root has been replaced, and it was removed") from error
+            raise SnapshotTooOldError(
+                f"block {key}", reason="its root has been replaced, and it was removed"
+            ) from error
         for row in read_documents(open_block(body, name=key, sha256=block.sha256)):
             yield encode_key(row.id), Held(json.encode(row.id), row.rev, row.seq, row.document)

@@ -70,9 +70,7 @@ class Checkpointer:
         self.store.put(self.paths.sidecar(name), block.sidecar, IfAbsent(), content_type=ZSTD)
         return block.entry(name, name, kind="base")
 
-    def _following(
-        self, current: RootState, view: View, digest: bytes, blocks: tuple[BlockEntry, ...]
-    ) -> Root:
+    def _following(self, current: RootState, view: View, digest: bytes, blocks: tuple[BlockEntry, ...]) -> Root:
         before = current.root
         root = before or Root(
             path=self.collection,

@@ -209,7 +209,9 @@ class Committer:
                 case Lost(found=found):
                     self._confirm(attempt, None if found is None else found.time)
                     if found is None:
-                        raise OutcomeUnknownError(f"log slot {attempt.number}", reason="it was refused as taken, and is empty")
+                        raise OutcomeUnknownError(
+                            f"log slot {attempt.number}", reason="it was refused as taken, and is empty"
+                        )
                     return False
                 case NothingThere(cause=cause) | Unknown(cause=cause):
                     attempt.refused_only &= isinstance(outcome, NothingThere) and isinstance(cause, UnavailableError)

@@ -28,10 +28,10 @@ class Feed:
         self._known: StoreTime | None = None
 
     def poll(self) -> Iterator[Record]:
-        """The entries there are now, in order, each once. 1 GET an entry and at most as many more; 1 GET
-        if there is none, and 1 for the root the first time and after a minute's silence.
+        """The entries there are now, in order, each once.
 
-        Raises SnapshotTooOldError if entries that were not seen yet have been trimmed.
+        1 GET an entry and at most as many more; 1 GET if there is none, and 1 for the root the first time
+        and after a minute's silence. Raises SnapshotTooOldError if entries that were not seen yet have been trimmed.
         """
         for tail in self._log.rounds(self._number):
             if not is_recent(self._known, tail.last):

@@ -1,7 +1,7 @@
 """Commit together what waits at the same time.
 
-The first caller commits at once. Whoever comes while a PUT is on its way waits, and the first of those takes all of them
-into the next entry: so an idle collection answers at once, and a busy one needs few entries.
+The first caller commits at once. Whoever comes while a PUT is on its way waits, and the first of those
+takes all of them into the next entry: so an idle collection answers at once, and a busy one needs few entries.
 """
 
 from __future__ import annotations

@@ -23,7 +23,6 @@ from wormdb.engine.state import EmptyBase
 from wormdb.engine.trim import Trimmer
 from wormdb.errors import UnavailableError, WormError
 from wormdb.limits import COMMIT_SECONDS, TAIL_BYTES_MAX, TAIL_ENTRIES_MAX
-from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from wormdb.engine.state import Base, View
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
+    from wormdb.types import LogNumber
 
 __all__ = ["Ledger", "Surroundings", "TailLimits"]
 
@@ -86,9 +86,7 @@ class Ledger:
             chance=around.chance,
         )
         self._group = GroupCommit(self._committer.commit, around.clock)
-        self._checkpointer = Checkpointer(
-            around.store, paths, collection, self._register, around.misc, around.chance
-        )
+        self._checkpointer = Checkpointer(around.store, paths, collection, self._register, around.misc, around.chance)
         self._trimmer = Trimmer(self._log, self._register, around.misc, around.chance)
         self._resolver = Resolver(self._log, self._register, around.misc, around.chance)
         self._refreshed: float | None = None
@@ -170,10 +168,7 @@ class Ledger:
         """Wait until the tail is within its limits: somebody must bring it forward first."""
         limits = self._around.limits
         while self._head.opened:
-            if (
-                self._head.number - self._head.applied < limits.entries_max
-                and self._head.tail_bytes < limits.bytes_max
-            ):
+            if self._head.number - self._head.applied < limits.entries_max and self._head.tail_bytes < limits.bytes_max:
                 return
             self.checkpoint()
             if self._around.clock.monotonic() >= deadline:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from wormdb.types import LogNumber
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wormdb.engine.state import Held, View
     from wormdb.format.event import Event
+    from wormdb.types import LogNumber
 
 __all__ = ["Insert", "Loaded", "Operation", "Pending", "Remove", "Save"]
 
@@ -35,7 +34,7 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Save:
-    """A document, new or not. With `loaded` it must be unchanged since it was read; with `rev` it must have that revision."""
+    """A document, new or not. With `loaded` it must be unchanged since it was read, with `rev` have that revision."""
 
     id: bytes
     document: bytes

@@ -7,8 +7,10 @@ for every collection, so that whoever lists a bucket knows what may be edited by
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from wormdb.types import LogNumber
+if TYPE_CHECKING:
+    from wormdb.types import LogNumber
 
 __all__ = ["ENGINE_FOLDER", "EnginePaths", "is_immutable"]
 

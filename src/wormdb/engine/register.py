@@ -58,7 +58,9 @@ class Register:
             case Landed(version=version, time=time):
                 return RootState(following, version, time)
             case Lost():
-                raise ConflictError(f"the root {self.paths.root}", reason="it was swapped by another", key=self.paths.root)
+                raise ConflictError(
+                    f"the root {self.paths.root}", reason="it was swapped by another", key=self.paths.root
+                )
             case NothingThere(cause=cause) | Unknown(cause=cause):
                 raise OutcomeUnknownError(
                     f"the swap of {self.paths.root}", reason=str(cause), key=self.paths.root

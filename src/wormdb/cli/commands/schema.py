@@ -1,0 +1,89 @@
+"""worm schema: show, compare and change the definitions of a database."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from wormdb.cli.output import print_json
+from wormdb.database import connect
+from wormdb.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from wormdb.schema.difference import Change
+
+__all__ = ["command"]
+
+FILE = click.option(
+    "--file",
+    "-f",
+    "file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    default=Path(".worm/schema.json"),
+    show_default=True,
+    help="The schema to compare with.",
+)
+
+
+@click.group("schema")
+def command() -> None:
+    """Show, compare and change the definitions of a database."""
+
+
+@command.command("show")
+@click.argument("url")
+def show(url: str) -> None:
+    """Print the schema that the database has published."""
+    with connect(url) as database:
+        if database.schema is None:
+            raise NotFoundError(
+                f"schema of {database.url}", reason="none is published", fix="publish one with worm schema apply"
+            )
+        print_json(database.schema.to_json())
+
+
+@command.command("diff")
+@click.argument("url")
+@FILE
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of lines.")
+def diff(url: str, file: Path, *, as_json: bool) -> int:
+    """Say how a schema differs from the database's; exits with 1 if it does."""
+    with connect(url, schema=file) as database:
+        changes = database.schema_changes()
+    _print(changes, as_json=as_json)
+    return 1 if changes else 0
+
+
+@command.command("apply")
+@click.argument("url")
+@FILE
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of lines.")
+def apply(url: str, file: Path, *, yes: bool, as_json: bool) -> None:
+    """Make a schema the database's: one log entry for each model that changes."""
+    with connect(url, schema=file) as database:
+        changes = database.schema_changes()
+        _print(changes, as_json=as_json)
+        if changes and not yes:
+            click.confirm(f"Change {len(changes)} model(s) in {database.url}?", abort=True, err=True)
+        database.apply_schema()
+    if changes and not as_json:
+        click.echo("applied")
+
+
+def _print(changes: dict[str, tuple[Change, ...]], *, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                name: [{"path": c.path, "kind": c.kind, "before": c.before, "after": c.after} for c in found]
+                for name, found in changes.items()
+            }
+        )
+        return
+    if not changes:
+        click.echo("no difference")
+    for found in changes.values():
+        for change in found:
+            click.echo(str(change))
