@@ -108,8 +108,8 @@ class Collection(Generic[T]):
         operations = [self._prepare("insert", document) for document in documents]
         if not operations:
             return []
-        self._commit(tuple(operations))
-        return [json.decode(operation.id, name="document id") for operation in operations]
+        committed = self._commit(tuple(operations))
+        return [json.decode(change.id, name="document id") for change in committed.changes]
 
     def save(self, document: T | Mapping[str, Any]) -> T:
         """Save a document, new or not. 1 PUT when nobody else writes; none if nothing changed.

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, is_typeddict
 
 from wormdb.document import Document, shown, stored
-from wormdb.engine.operations import Insert, Loaded, Remove, Save
+from wormdb.engine.operations import Insert, InsertNext, Loaded, Remove, Save
 from wormdb.engine.state import Held
 from wormdb.errors import InvalidRequestError, PermissionDeniedError, SchemaMismatchError
 from wormdb.format import json
@@ -88,7 +88,8 @@ class ClassCodec(Generic[T]):
 class Shape:
     """A document on its way in: encoded, with what is known of its past."""
 
-    id: bytes
+    id: bytes | None
+    """None where the commit gives the id."""
     body: bytes
     values: dict[str, Any]
     loaded: Loaded | None
@@ -107,6 +108,10 @@ class Writer(Generic[T]):
         self._codec = codec
         self._clock = clock
         self._chance = chance
+
+    @property
+    def _is_numbered(self) -> bool:
+        return self.model is not None and self.model.id == "seq"
 
     # --- out ---
 
@@ -133,13 +138,15 @@ class Writer(Generic[T]):
         if loaded is None and not _has_id(given):
             fresh = True
         values = self._new(given) if loaded is None else self._checked(stored(given))
-        if "_id" not in values:
+        if "_id" not in values and not self._is_numbered:
             raise InvalidRequestError(
                 f"document of {self.name}", reason="it has no id", fix="give one: ids of this model are not made"
             )
         unchanged = loaded is not None and json.encode_document(values) == loaded.held.document
         if not unchanged:
             values = self._stamped(values, loaded)
+        if "_id" not in values:
+            return Shape(None, json.encode_document(values), values, None, fresh=True, is_unchanged=False)
         check_id(values["_id"])
         identity = json.encode(values["_id"])
         if loaded is not None and identity != loaded.held.id:
@@ -148,6 +155,8 @@ class Writer(Generic[T]):
 
     def operation(self, verb: str, shape: Shape) -> Operation:
         """What the engine is asked to do."""
+        if shape.id is None:
+            return InsertNext(shape.body)
         if verb == "insert" or self.mode == "append" or (shape.fresh and verb == "save"):
             return Insert(shape.id, shape.body, fresh=shape.fresh)
         return Save(shape.id, shape.body, shape.loaded, must_exist=verb == "update")
@@ -165,10 +174,10 @@ class Writer(Generic[T]):
 
     def after(self, document: Any, shape: Shape, committed: Committed) -> T:
         """The document as it is now; a Document that was given is brought up to date in place."""
-        change = next((change for change in committed.changes if change.id == shape.id), None)
-        seq = 1 if change is None else change.seq
-        held = Held(shape.id, committed.number, seq, shape.body)
-        values = {_outer(name): value for name, value in shape.values.items()}
+        (change,) = committed.changes
+        held = Held(change.id, committed.number, change.seq, change.after)
+        identity = {} if shape.id is not None else {"id": json.decode(change.id, name="document id")}
+        values = identity | {_outer(name): value for name, value in shape.values.items()}
         if isinstance(document, Document):
             document.clear()
             document.update(values)
@@ -217,7 +226,7 @@ class Writer(Generic[T]):
                 raise PermissionDeniedError(
                     f"{self.name} is read-only", fix="change the model's mode, with worm schema apply"
                 )
-            if mode == "append" and not all(isinstance(operation, Insert) for operation in operations):
+            if mode == "append" and not all(isinstance(operation, Insert | InsertNext) for operation in operations):
                 raise PermissionDeniedError(f"{self.name} is append-only", fix="insert new documents instead")
 
         return check

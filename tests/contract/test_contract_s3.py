@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 
+from wormdb.errors import LimitExceededError
 from wormdb.storage.open import open_store
 from wormdb.testing.store_contract import StoreContract
+from wormdb.testing.store_contract_keys import LONGEST_KEY, ODD_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +20,9 @@ pytestmark = pytest.mark.s3
 
 
 class TestS3Store(StoreContract):
+    forgets_folders: ClassVar[bool] = False
+    threads: ClassVar[int] = 4  # the server makes writers of one key wait for each other, a second at a time
+
     @pytest.fixture
     def store(self, s3_url: str) -> Iterator[Store]:
         with open_store(s3_url) as store:
@@ -27,3 +32,19 @@ class TestS3Store(StoreContract):
     def other_handle(self, s3_url: str) -> Iterator[Store]:
         with open_store(s3_url) as store:
             yield store
+
+    @pytest.mark.parametrize("key", ODD_KEYS, ids=lambda key: ascii(key)[1:31])
+    def test_an_odd_key_survives_every_verb(self, store: Store, other_handle: Store, key: str) -> None:
+        """All but the longest, which needs a store without a prefix."""
+        super().test_an_odd_key_survives_every_verb(store, other_handle, key)
+
+    def test_prefix_and_key_share_the_limit(self, store: Store) -> None:
+        """What S3 would refuse is refused before it is sent, with the reason."""
+        calls = (
+            lambda: store.get(LONGEST_KEY),
+            lambda: store.put(LONGEST_KEY, b""),
+            lambda: store.delete_many([LONGEST_KEY]),
+        )
+        for call in calls:
+            with pytest.raises(LimitExceededError, match="with the prefix"):
+                call()

@@ -253,9 +253,17 @@ def test_our_own_mistakes_are_caught_before_writing() -> None:
         write_block([Row(0, 1, 1, b'{"_id":0,"t":"\xff"}')])
 
 
-def test_other_tools_read_the_same_values(tmp_path: Path) -> None:
+def asked(path: Path, query: str) -> list[tuple[Any, ...]]:
+    """DuckDB's answer; the block is the table `block`."""
     import duckdb
-    import polars
+
+    with duckdb.connect() as connection:
+        connection.execute(f"create view block as select * from read_parquet('{path}')")
+        return connection.execute(query).fetchall()
+
+
+def test_other_tools_read_the_same_values(tmp_path: Path) -> None:
+    import polars as pl
 
     born = datetime(2024, 5, 6, 7, 8, 9, 10_000, tzinfo=UTC)
     rows = [
@@ -267,29 +275,26 @@ def test_other_tools_read_the_same_values(tmp_path: Path) -> None:
     path.write_bytes(write_block(rows, [ColumnSpec("n"), ColumnSpec("born"), ColumnSpec("none")]).parquet)
     expected_ids, expected_docs = [row.id for row in rows], [row.document for row in rows[:-1]]
 
-    live = duckdb.sql(f"select * from read_parquet('{path}') where not _deleted order by _id")
-    assert duckdb.sql(f"select _id from read_parquet('{path}')").fetchall() == [(name,) for name in expected_ids]
-    assert duckdb.sql("select sum(n), min(_doc->>'$.n'), max(epoch_ms(born)) from live").fetchall() == [
-        (4950, "0", int(born.timestamp() * 1000))
-    ]
-    assert [text.encode() for (text,) in duckdb.sql("select _doc from live").fetchall()] == expected_docs
+    assert asked(path, "select _id from block order by _id") == [(name,) for name in expected_ids]
+    totals = asked(path, "select sum(n), min(_doc->>'$.n'), max(epoch_ms(born)) from block where not _deleted")
+    assert totals == [(4950, "0", int(born.timestamp() * 1000))]
+    texts = asked(path, "select _doc from block where not _deleted order by _id")
+    assert [text.encode() for (text,) in texts] == expected_docs
 
-    frame = polars.read_parquet(path)
+    frame = pl.read_parquet(path)
     assert frame["_id"].to_list() == expected_ids
-    assert frame.filter(~polars.col("_deleted"))["n"].sum() == 4950
+    assert frame.filter(~pl.col("_deleted"))["n"].sum() == 4950
     assert frame["born"][0] == born
     assert json.loads(frame["_doc"][100]) == {"_id": "id-999"}
     assert frame["none"].null_count() == 101
 
 
 def test_strange_columns_open_in_other_tools(tmp_path: Path) -> None:
-    import duckdb
-    import polars
+    import polars as pl
 
     path = tmp_path / "block.parquet"
     path.write_bytes(write_block(samples.rows(), samples.COLUMNS).parquet)
-    totals = duckdb.sql(f"select sum(balance), count(*) from read_parquet('{path}')").fetchall()
-    assert totals == [(Decimal("12.5"), 8)]
-    assert polars.read_parquet(path)["tags"].to_list()[0] == ["x", "y", None]
-    names = polars.read_parquet(path).columns
-    assert set(RESERVED) < set(names)
+    assert asked(path, "select sum(balance), count(*) from block") == [(Decimal("12.5"), 8)]
+    frame = pl.read_parquet(path)
+    assert frame["tags"].to_list()[0] == ["x", "y", None]
+    assert set(RESERVED) < set(frame.columns)

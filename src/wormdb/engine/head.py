@@ -30,17 +30,24 @@ if TYPE_CHECKING:
     from wormdb.engine.state import Base
     from wormdb.types import StoreTime
 
-__all__ = ["BEFORE_FIRST", "Head", "is_recent"]
+__all__ = ["BEFORE_FIRST", "Head", "is_recent", "sequence_of"]
 
 BEFORE_FIRST = bytes(32)
 """What the first entry carries as the hash of the one before it."""
 
 REOPENS_MAX = 8
+SEQUENCE_DIGITS_MAX = 18
 
 
 def is_recent(before: StoreTime | None, now: StoreTime | None) -> bool:
     """Whether knowledge from `before` may be trusted at `now`; never if a time is missing."""
     return before is not None and now is not None and now - before <= KNOWLEDGE_MS_MAX
+
+
+def sequence_of(identity: bytes) -> int:
+    """The number in an id of digits, given as extended JSON; 0 for any other id."""
+    digits = identity[1:-1]
+    return int(digits) if identity[:1] == b'"' and digits.isdigit() and len(digits) <= SEQUENCE_DIGITS_MAX else 0
 
 
 class Head:
@@ -72,6 +79,7 @@ class Head:
             self._count = 0
             self._definition = Definition.none()
             self._unique: dict[str, UniqueKeys] = {}
+            self._sequence: int | None = None
 
     def view(self) -> View:
         """The state known now, as a value that does not move. No requests."""
@@ -96,6 +104,12 @@ class Head:
             index = next(index for index in self._definition.unique if index.name == name)
             keys = self._unique[name] = UniqueKeys.build(index, self.view())
         return keys
+
+    def sequence(self) -> int:
+        """The greatest id made of digits, deleted or not; found by one scan on first use. Needs `lock`."""
+        if self._sequence is None:
+            self._sequence = max((sequence_of(held.id) for _, held in self.view().scan()), default=0)
+        return self._sequence
 
     def refresh(self) -> None:
         """Learn every entry there is now. 1 GET if nothing is new and knowledge is recent.
@@ -167,6 +181,8 @@ class Head:
         for batch in entry.batches:
             for change in batch.changes:
                 self._count += (change.after is not None) - (change.before is not None)
+                if self._sequence is not None:
+                    self._sequence = max(self._sequence, sequence_of(change.id))
         self._misc.observe(Misc(entry.misc))
         self.number, self.hash = record.number, record.hash
         self._hashes[record.number] = record.hash

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from wormdb.format.event import Event
     from wormdb.types import LogNumber
 
-__all__ = ["Insert", "Loaded", "Operation", "Pending", "Remove", "Save"]
+__all__ = ["Insert", "InsertNext", "Loaded", "Operation", "Pending", "Remove", "Save"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,14 @@ class Remove:
     must_exist: bool = False
 
 
-Operation = Insert | Save | Remove
+@dataclass(frozen=True, slots=True)
+class InsertNext:
+    """A document without an id: the commit gives it the next number of the collection."""
+
+    document: bytes
+
+
+Operation = Insert | InsertNext | Save | Remove
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn, Protocol, assert_never
 
-from wormdb.engine.operations import Insert, Remove, Save
+from wormdb.engine.head import sequence_of
+from wormdb.engine.operations import Insert, InsertNext, Remove, Save
 from wormdb.engine.state import Held, id_key
 from wormdb.engine.unique import keys_of
 from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError, UniqueViolationError
 from wormdb.format import json
 from wormdb.format.entry import Change
+from wormdb.schema.identity import format_sequence
 
 if TYPE_CHECKING:
     from wormdb.engine.definition import UniqueIndex
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
     from wormdb.engine.state import View
     from wormdb.engine.unique import UniqueKeys
 
-__all__ = ["Group", "Head"]
+__all__ = ["Group", "Head", "show"]
+
+_Identified = Insert | Save | Remove
 
 
 class Head(Protocol):
@@ -33,6 +37,10 @@ class Head(Protocol):
 
     def unique(self, name: str) -> UniqueKeys:
         """The owners in a unique index at that state."""
+        ...
+
+    def sequence(self) -> int:
+        """The greatest id made of digits at that state."""
         ...
 
 
@@ -84,6 +92,11 @@ class Group:
             return self._claims[index.name, key]
         return self._head.unique(index.name).owner(key)
 
+    def numbered(self) -> int:
+        """The greatest id made of digits after the batches accepted so far."""
+        given = max((sequence_of(held.id) for held in self._changed.values()), default=0)
+        return max(given, self._head.sequence())
+
     @property
     def collection(self) -> str:
         """For messages."""
@@ -103,7 +116,8 @@ class _BatchCheck:
         self.changed: dict[bytes, Held] = {}
         self._first: dict[bytes, bytes | None] = {}
 
-    def apply(self, operation: Operation) -> list[Change]:
+    def apply(self, wanted: Operation) -> list[Change]:
+        operation = self._number(wanted) if isinstance(wanted, InsertNext) else wanted
         key = id_key(operation.id)
         before = self._before(operation, key)
         match operation:
@@ -134,7 +148,13 @@ class _BatchCheck:
         self.changed[key] = Held(operation.id, self._group.number, seq, after)
         return [Change(id=operation.id, seq=seq, before=image, after=after)]
 
-    def _before(self, operation: Operation, key: bytes) -> Held | None:
+    def _number(self, operation: InsertNext) -> Insert:
+        given = max((sequence_of(held.id) for held in self.changed.values()), default=0)
+        identity = json.encode(format_sequence(max(given, self._group.numbered()) + 1))
+        rest = operation.document[1:]
+        return Insert(identity, b'{"_id":' + identity + (b"" if rest == b"}" else b",") + rest, fresh=True)
+
+    def _before(self, operation: _Identified, key: bytes) -> Held | None:
         if key in self.changed:
             return self.changed[key]
         if isinstance(operation, Insert) and operation.fresh:
@@ -151,14 +171,14 @@ class _BatchCheck:
             self._conflict(operation, operation.rev)
         return held
 
-    def _missing(self, operation: Operation) -> NoReturn:
+    def _missing(self, operation: _Identified) -> NoReturn:
         raise NotFoundError(
             f"document {show(operation.id)} in {self._group.collection}",
             reason="it does not exist",
             key=operation.id.decode(),
         )
 
-    def _conflict(self, operation: Operation, rev: int) -> NoReturn:
+    def _conflict(self, operation: _Identified, rev: int) -> NoReturn:
         raise ConflictError(
             f"document {show(operation.id)} in {self._group.collection}",
             reason=f"it changed since it was read at revision {rev}",

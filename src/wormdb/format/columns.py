@@ -127,6 +127,8 @@ def encode_column(spec: ColumnSpec, values: Sequence[Any]) -> EncodedColumn:
     cells = values
     if codes is not None:
         cells = [value if code in _PRESENT else None for value, code in zip(values, codes, strict=True)]
+        if _INTEGER in codes:
+            cells = [None if cell is None else float(cell) for cell in cells]
     elif counts[Missing]:
         cells = [None if value is MISSING else value for value in values]
     tally = Counter(codes) if codes is not None else {_HERE: len(values) - counts[Missing], _MISSING: counts[Missing]}

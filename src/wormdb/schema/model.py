@@ -2,7 +2,8 @@
 
 `to_json` gives the canonical form: the keys of `wormdb.schema.keys` in their order, in camelCase,
 without those that have their default, paths written with the default signs. Loading it again gives an
-equal definition. Key order and absent keys never make a difference; 1, 1.0 and true always do.
+equal definition. The order of keys and absent keys make no difference in definitions; in values (defaults,
+enums) order counts, and 1, 1.0 and true differ.
 """
 
 from __future__ import annotations
@@ -68,8 +69,8 @@ class Definition:
         return written
 
     def canonical(self) -> bytes:
-        """The canonical form as bytes, keys sorted: equal definitions have equal bytes."""
-        return msgspec.json.encode(self.to_json(), order="sorted")
+        """The canonical form as bytes, names sorted: equal definitions have equal bytes."""
+        return msgspec.json.encode(_sorted(self._table, self.to_json()))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, type(self)) and self.canonical() == other.canonical()
@@ -95,6 +96,20 @@ class Definition:
                 return MISSING if value is None else list(value)
             case _:
                 return MISSING if value is None or value == key.default else value
+
+
+def _sorted(table: str, written: dict[str, Any]) -> dict[str, Any]:
+    """The canonical form with the names of maps in order; values keep theirs, because there it counts."""
+    made = dict(written)
+    for key in TABLES[table]:
+        value = made.get(key.name)
+        if key.shape == "map" and value is not None:
+            made[key.name] = {name: _sorted(key.of, value[name]) for name in sorted(value)}
+        elif key.shape == "object" and value is not None:
+            made[key.name] = _sorted(key.of, value)
+        elif key.shape == "texts" and value is not None:
+            made[key.name] = dict(sorted(value.items()))
+    return made
 
 
 def _extended(value: Any) -> Any:
@@ -290,7 +305,7 @@ class Model(Definition):
 
     def canonical(self) -> bytes:
         """The canonical form as bytes, with the name: equal definitions have equal bytes."""
-        return msgspec.json.encode({self.name: self.to_json()}, order="sorted")
+        return msgspec.json.encode({self.name: _sorted(self._table, self.to_json())})
 
     def json_value(self, key: Key) -> Any:
         """The value of one key in JSON; MISSING leaves it out."""

@@ -17,6 +17,9 @@ from wormdb.limits import PATTERN_CHARS_MAX, PATTERN_WAYS_MAX, SEGMENT_BYTES_MAX
 __all__ = ["compile_pattern", "pattern_problem"]
 
 _REPEAT: Final = re.compile(r"(?:([*+?])|\{(\d*)(,?)(\d*)\})[?+]?")
+_FUTURE_SETS: Final = re.compile(r"\[\^?\[|--|&&|~~|\|\|")
+"""Signs that Python warns of, because a later version may give them a meaning."""
+_GROUPS_MAX: Final = 20
 _BRACES_FIX: Final = "use character classes and fixed lengths, for example [a-z0-9-]+ or [0-9]{4}"
 
 
@@ -28,6 +31,10 @@ def pattern_problem(pattern: str) -> tuple[str, str] | None:
     """Why a pattern cannot be a dynamic type, and the fix; None if it can."""
     if len(pattern) > PATTERN_CHARS_MAX:
         return f"the pattern has {len(pattern)} characters; the limit is {PATTERN_CHARS_MAX}", "shorten it"
+    if _FUTURE_SETS.search(pattern):
+        return "it could be read as an operation on sets", "put \\ before the second of the two signs"
+    if pattern.count("(") > _GROUPS_MAX:
+        return f"it has more than {_GROUPS_MAX} groups", "simplify it"
     try:
         compile_pattern(pattern)
     except (re.error, OverflowError, RecursionError) as error:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from wormdb.errors import WormError
+from wormdb.format.path import parse_path
 from wormdb.format.values import normalize_document
 from wormdb.schema.model import SYSTEM_FIELDS, Field, Model, Schema
 from wormdb.schema.report import did_you_mean, joined
@@ -118,9 +119,10 @@ def _check_snapshots(model: Model, path: str, report: Report) -> None:
 
 def _check_field_path(model: Model, dotted: str, path: str, report: Report) -> None:
     """A dotted name must be well formed and, where the model declares fields, lead to one of them."""
-    parts = dotted.split(".")
-    if not all(parts) or any(part.startswith("$") for part in parts):
-        report.error(path, f"{dotted[:60]!r} is no dotted name", "write a field, or fields joined by single dots")
+    try:
+        parts = parse_path(dotted)
+    except WormError as error:
+        report.error(path, error.reason or error.what, error.fix or "write a field, or fields joined by single dots")
         return
     known: Mapping[str, Field] = model.fields
     if not known:

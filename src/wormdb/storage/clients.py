@@ -30,6 +30,11 @@ _FIXES = {
     "az": "set AZURE_STORAGE_ACCOUNT_NAME (or ?account=…), and check the AZURE_* variables of the environment",
 }
 
+_TRUE = {"1", "true", "on", "yes", "y"}
+_AZURE_KEYS = ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ACCESS_KEY", "AZURE_STORAGE_MASTER_KEY")
+# With any of these obstore may use something else than the key, for which signing costs a request.
+_AZURE_BEFORE_KEYS = ("AZURE_STORAGE_TOKEN", "AZURE_CREDENTIAL_TYPE", "AZURE_SKIP_SIGNATURE")
+
 
 def make_client(url: StoreUrl, settings: Mapping[str, str]) -> Client:
     """A client for the URL's bucket and prefix; it reads the environment itself. No requests.
@@ -45,14 +50,21 @@ def make_client(url: StoreUrl, settings: Mapping[str, str]) -> Client:
     return client
 
 
-def can_sign(client: Client) -> TypeGuard[S3Store | AzureStore]:
+def can_sign(client: Client, environment: Mapping[str, str]) -> TypeGuard[S3Store | AzureStore]:
     """Whether obstore signs for this client by itself, with no request: S3, and Azure with an account key.
 
-    GCS is out because a signed URL would have to sign the condition's header too.
+    obstore does not tell what it read from `environment`, so that is looked at here too. GCS is
+    out because a signed URL would have to sign the condition's header.
     """
-    if isinstance(client, GCSStore) or client.config.get("skip_signature"):
+    if isinstance(client, GCSStore):
         return False
-    return isinstance(client, S3Store) or bool(client.config.get("account_key"))
+    settings: dict[str, str] = {**client.config}  # type: ignore[typeddict-item]
+    if isinstance(client, S3Store):
+        anonymous = settings.get("skip_signature") or environment.get("AWS_SKIP_SIGNATURE", "")
+        return anonymous.lower() not in _TRUE
+    named = any(environment.get(name) for name in _AZURE_KEYS)
+    others = any(environment.get(name) for name in _AZURE_BEFORE_KEYS)
+    return (bool(settings.get("account_key")) or named) and not others
 
 
 def _try_client(url: StoreUrl, settings: Mapping[str, str]) -> Client | None:

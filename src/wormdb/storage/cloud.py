@@ -9,18 +9,21 @@ no time, and whatever is not a clean success or a clean refusal is an unknown ou
 Keys are exact: what other tools see in the bucket is the prefix and our key, character by
 character. A listing cannot pass objects of other tools whose keys have empty, `.` or `..` segments
 or control characters: it raises InvalidRequestError naming the key. A placeholder `folder/` is
-listed as an empty object `folder`.
+listed as an empty object `folder`. SeaweedFS shows an emptied folder among the folders of its
+level for some minutes.
 """
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeVar, assert_never
 
 import obstore
 from obstore import exceptions
 
-from wormdb.limits import DELETE_MANY_KEYS, LIST_PAGE_KEYS
+from wormdb.errors import LimitExceededError
+from wormdb.limits import DELETE_MANY_KEYS, KEY_BYTES_MAX, LIST_PAGE_KEYS
 from wormdb.storage.clients import can_sign, make_client
 from wormdb.storage.fault import Fault, FaultKind, fault_on_read, fault_on_write, parse_fault
 from wormdb.storage.lifetime import Lifetime
@@ -72,9 +75,10 @@ class CloudStore(Store):
         """
         self._url = url
         self._name = str(url)
+        self._prefix_bytes = len(url.prefix.encode()) + 1 if url.prefix else 0
         self._lifetime = Lifetime(self._name)
         self._client = make_client(url, settings)
-        self._signed = SignedRequests(self._client, url, clock=clock) if can_sign(self._client) else None
+        self._signed = SignedRequests(self._client, url, clock=clock) if can_sign(self._client, os.environ) else None
         self._ordered = url.endpoint is None or url.endpoint.partition(":")[2].endswith(_ORDERED_HOSTS)
 
     def __repr__(self) -> str:
@@ -213,7 +217,7 @@ class CloudStore(Store):
         """
         self._lifetime.check()
         for key in keys:
-            check_key(key)
+            self._check(key)
         for start in range(0, len(keys), DELETE_MANY_KEYS):
             part = [*dict.fromkeys(keys[start : start + DELETE_MANY_KEYS])]
             result = self._attempt(partial(obstore.delete, self._client, part))
@@ -231,7 +235,17 @@ class CloudStore(Store):
 
     def _begin(self, key: str) -> None:
         self._lifetime.check()
+        self._check(key)
+
+    def _check(self, key: str) -> None:
         check_key(key)
+        size = self._prefix_bytes + len(key.encode())
+        if size > KEY_BYTES_MAX:
+            raise LimitExceededError(
+                f"object key {key[:60]!r}…",
+                reason=f"with the prefix of {self._name} it has {size} bytes, over the limit of {KEY_BYTES_MAX}",
+                fix="use a shorter key, or a shorter prefix in the store URL",
+            )
 
     def _attempt(self, call: Callable[[], T]) -> T | Fault:
         """What `call` returns, or obstore's error as a value: so that its text is in no chain of errors."""

@@ -27,6 +27,7 @@ RANGE_NOT_SATISFIABLE = 416
 _STATUS = re.compile(r"^ +status: (\d{3}),$", flags=re.MULTILINE)
 _STAGE = re.compile(r"HttpError \{\n +kind: (\w+),$", flags=re.MULTILINE)
 _BODY = re.compile(r'^ +body: Some\(\n +"(.*)",$', flags=re.MULTILINE)
+_MISDIRECTED = re.compile(r"^ +inner: BareRedirect,$", flags=re.MULTILINE)
 _METADATA = re.compile(
     r"^ +http://(169\.254\.169\.254|169\.254\.170\.2|\[fd00:ec2::254\]|metadata\.google\.internal|metadata)[:/]",
     flags=re.MULTILINE,
@@ -56,6 +57,8 @@ class Fault:
     """`Connect`, `Timeout`, `Request`, `Decode` …, or nothing when the server answered."""
     of_credentials: bool
     """It was the service that gives credentials to machines which failed, not the store."""
+    misdirected: bool
+    """The server pointed elsewhere without saying where: the region is wrong."""
     path: str
 
     @property
@@ -73,6 +76,8 @@ class Fault:
         """A few words for messages; no URL and no body."""
         if self.status is not None:
             return f"status {self.status}" + (f", {self.code}" if self.code else "")
+        if self.misdirected:
+            return "it redirected the request"
         return {
             "Connect": "no connection",
             "Timeout": "it timed out",
@@ -92,6 +97,7 @@ def parse_fault(kind: FaultKind, text: str) -> Fault:
         code=error_code(body[1].encode()) if body else "",
         stage=stage[1] if stage else "",
         of_credentials=_METADATA.search(structured) is not None,
+        misdirected=_MISDIRECTED.search(structured) is not None,
         path=path[1] if path else "",
     )
 
@@ -99,6 +105,8 @@ def parse_fault(kind: FaultKind, text: str) -> Fault:
 def _verdict(url: StoreUrl, method: str, fault: Fault) -> Verdict:
     if fault.status is not None:
         return judge(url.scheme, method, fault.status, fault.code)
+    if fault.misdirected:
+        return Verdict.ELSEWHERE
     return {
         FaultKind.MISSING: Verdict.MISSING,
         FaultKind.DENIED: Verdict.DENIED,

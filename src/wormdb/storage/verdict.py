@@ -85,6 +85,8 @@ _STATUSES = {
     429: Verdict.THROTTLED,
     501: Verdict.UNSUPPORTED,
 }
+# Only these are believed of a server in trouble.
+_SERVER_REFUSALS = {(503, Verdict.THROTTLED), (501, Verdict.UNSUPPORTED)}
 _SUCCESSES = {("s3", "PUT"): 200, ("az", "PUT"): 201, ("gs", "PUT"): 200}
 
 _XML_CODE = re.compile(rb"<Code>([A-Za-z0-9_.-]{1,80})</Code>")
@@ -104,7 +106,7 @@ def judge(scheme: str, method: str, status: int, code: str = "") -> Verdict:
     if status == _SUCCESSES.get((scheme, method), 200):
         return Verdict.OK
     by_code = _CODES[scheme].get(code)
-    if by_code is not None and status >= 300:
+    if by_code is not None and (300 <= status < 500 or (status, by_code) in _SERVER_REFUSALS):
         return by_code
     if status in _STATUSES:
         return _STATUSES[status]

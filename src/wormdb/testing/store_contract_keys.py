@@ -13,7 +13,7 @@ from wormdb.storage.store import ByteRange, IfAbsent, IfMatch
 if TYPE_CHECKING:
     from wormdb.storage.store import Store
 
-__all__ = ["HOSTILE_KEYS", "ODD_KEYS", "KeyContract"]
+__all__ = ["HOSTILE_KEYS", "LONGEST_KEY", "ODD_KEYS", "KeyContract"]
 
 ODD_KEYS: tuple[str, ...] = (
     "with space",
