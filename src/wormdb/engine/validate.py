@@ -59,6 +59,7 @@ class Group:
         self._collection = collection
         self._changed: dict[bytes, Held] = {}
         self._claims: dict[tuple[str, bytes], bytes | None] = {}
+        self._numbered = 0
 
     def add(self, pending: Pending) -> tuple[Change, ...]:
         """The changes of a batch, which later batches of the group then see; or raise why it is refused."""
@@ -69,6 +70,7 @@ class Group:
         claims = batch.claims(self._view.definition.unique, changes)
         self._changed.update(batch.changed)
         self._claims.update(claims)
+        self._numbered = max(self._numbered, batch.numbered)
         return changes
 
     def held(self, key: bytes) -> Held | None:
@@ -94,8 +96,7 @@ class Group:
 
     def numbered(self) -> int:
         """The greatest id made of digits after the batches accepted so far."""
-        given = max((sequence_of(held.id) for held in self._changed.values()), default=0)
-        return max(given, self._head.sequence())
+        return max(self._numbered, self._head.sequence())
 
     @property
     def collection(self) -> str:
@@ -115,6 +116,7 @@ class _BatchCheck:
         self._group = group
         self.changed: dict[bytes, Held] = {}
         self._first: dict[bytes, bytes | None] = {}
+        self.numbered = 0
 
     def apply(self, wanted: Operation) -> list[Change]:
         operation = self._number(wanted) if isinstance(wanted, InsertNext) else wanted
@@ -145,12 +147,12 @@ class _BatchCheck:
         seq = 1 if before is None else before.seq + 1
         image = None if before is None else before.document
         self._first.setdefault(key, image)
+        self.numbered = max(self.numbered, sequence_of(operation.id))
         self.changed[key] = Held(operation.id, self._group.number, seq, after)
         return [Change(id=operation.id, seq=seq, before=image, after=after)]
 
     def _number(self, operation: InsertNext) -> Insert:
-        given = max((sequence_of(held.id) for held in self.changed.values()), default=0)
-        identity = json.encode(format_sequence(max(given, self._group.numbered()) + 1))
+        identity = json.encode(format_sequence(max(self.numbered, self._group.numbered()) + 1))
         rest = operation.document[1:]
         return Insert(identity, b'{"_id":' + identity + (b"" if rest == b"}" else b",") + rest, fresh=True)
 
