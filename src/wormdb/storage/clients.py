@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, S3Store
@@ -58,7 +58,7 @@ def can_sign(client: Client, environment: Mapping[str, str]) -> TypeGuard[S3Stor
     """
     if isinstance(client, GCSStore):
         return False
-    settings: dict[str, str] = {**client.config}  # type: ignore[typeddict-item]
+    settings = cast("Mapping[str, str]", client.config)
     if isinstance(client, S3Store):
         anonymous = settings.get("skip_signature") or environment.get("AWS_SKIP_SIGNATURE", "")
         return anonymous.lower() not in _TRUE

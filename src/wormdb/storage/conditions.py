@@ -1,0 +1,111 @@
+"""Ask a store, before this process first writes to it, whether it honours preconditions.
+
+Everything wormdb promises rests on them, and some servers accept the headers and ignore them. So the
+question is put by trying; the answer is remembered for the bucket. Readers never ask.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from wormdb.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    InvalidRequestError,
+    OutcomeUnknownError,
+    UnavailableError,
+    UnsupportedStoreError,
+    WormError,
+)
+from wormdb.storage.store import IfAbsent, IfMatch
+from wormdb.storage.url import parse_url
+
+if TYPE_CHECKING:
+    from wormdb.clock import Chance
+    from wormdb.storage.store import Precondition, Store
+    from wormdb.types import Version
+
+__all__ = ["ensure_conditions", "forget_conditions"]
+
+PLAIN_TEXT = "text/plain"
+
+_kept: set[str] = set()
+_lock = threading.Lock()
+
+
+def ensure_conditions(store: Store, chance: Chance) -> None:
+    """Return if `store` honours IfAbsent and IfMatch, else raise UnsupportedStoreError.
+
+    Costs 4 PUT, 1 GET and 1 DELETE of one small object below `.worm.probe/`, once a process and
+    bucket; nothing after that. Also raises what the store raises, with UnavailableError for a
+    write whose outcome is unknown.
+    """
+    place = _place(store.name)
+    with _lock:
+        if place in _kept:
+            return
+    key = f".worm.probe/{chance.token(16).hex()}"
+    try:
+        _try_conditions(store, key)
+    except OutcomeUnknownError as error:
+        raise UnavailableError(
+            f"check of the preconditions of {store.name}",
+            reason=error.reason,
+            fix="retry; nothing of yours was written",
+        ) from error
+    finally:
+        _remove(store, key)
+    with _lock:
+        _kept.add(place)
+
+
+def forget_conditions() -> None:
+    """Ask every store again at the next write; for tests and after a change of server."""
+    with _lock:
+        _kept.clear()
+
+
+def _try_conditions(store: Store, key: str) -> None:
+    first = _write(store, key, b"created", IfAbsent())
+    if first is None:
+        raise _unsupported(store, "it refused to create an object under a new random key")
+    if _write(store, key, b"created again", IfAbsent()) is not None:
+        raise _unsupported(store, "it created an object that was there already (If-None-Match is ignored)")
+    second = _write(store, key, b"swapped", IfMatch(first))
+    if second is None:
+        raise _unsupported(store, "it refused to swap an object from its own version (If-Match fails)")
+    if second == first:
+        raise _unsupported(store, "two states of an object have the same version")
+    if _write(store, key, b"swapped from an old version", IfMatch(first)) is not None:
+        raise _unsupported(store, "it swapped an object from an old version (If-Match is ignored)")
+    if store.get(key).body != b"swapped":
+        raise _unsupported(store, "a write that it refused, or none, is what it holds")
+
+
+def _write(store: Store, key: str, body: bytes, precondition: Precondition) -> Version | None:
+    """The version written, or None if the store refused."""
+    try:
+        return store.put(key, body, precondition, content_type=PLAIN_TEXT).version
+    except (AlreadyExistsError, ConflictError):
+        return None
+
+
+def _remove(store: Store, key: str) -> None:
+    try:
+        store.delete(key)
+    except WormError:
+        # A writer may lack the right to delete; gc collects what lies below `.worm.probe/`.
+        return
+
+
+def _unsupported(store: Store, reason: str) -> UnsupportedStoreError:
+    return UnsupportedStoreError(f"store {store.name}", reason=reason)
+
+
+def _place(name: str) -> str:
+    """Endpoint and bucket of a store's name; the whole name if it is no URL of ours."""
+    try:
+        return parse_url(name).place
+    except InvalidRequestError:
+        return name
