@@ -50,10 +50,16 @@ class Document(dict[str, Any]):
     def __repr__(self) -> str:
         return f"Document({dict.__repr__(self)}, rev={self.rev})"
 
-    # A copy is a new document: it must not be taken for the one that was read.
-    def copy(self) -> dict[str, Any]:
-        """A plain dict."""
-        return dict(self)
+    # What is made from a document that was read is still a change of that document, so that
+    # `save(doc | {"x": 1})` notices a conflict just as `doc["x"] = 1; save(doc)` does.
+    def copy(self) -> Document:
+        """A shallow copy that remembers the same state."""
+        return Document(self, self.loaded, fresh=self.fresh)
+
+    __copy__ = copy
+
+    def __or__(self, other: Mapping[str, Any]) -> Document:  # type: ignore[override] # a document stays one
+        return Document({**self, **other}, self.loaded, fresh=self.fresh)
 
 
 def shown(held: Held, number: LogNumber) -> Document:

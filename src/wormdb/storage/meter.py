@@ -52,6 +52,18 @@ class Usage:
     errors: Mapping[str, int] = field(default_factory=dict)
     dollars: float = 0.0
 
+    def dollars_at(self, prices: Prices) -> float:
+        """What the same requests and bytes would cost by another price list."""
+        counts = {
+            RequestKind.GET: self.gets,
+            RequestKind.HEAD: self.heads,
+            RequestKind.LIST: self.lists,
+            RequestKind.PUT: self.puts,
+            RequestKind.DELETE: self.deletes,
+        }
+        requests = sum(prices.of_requests(kind, count) for kind, count in counts.items())
+        return requests + prices.of_bytes(self.bytes_up, self.bytes_down)
+
     @property
     def requests(self) -> int:
         """Of all kinds."""
