@@ -13,6 +13,7 @@ import click
 
 from wormdb import errors, limits
 from wormdb.cli.main import worm
+from wormdb.schema import editor, keys
 from wormdb.storage import store
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -25,7 +26,9 @@ def generate() -> dict[Path, str]:
         REFERENCE / "errors.md": errors_page(),
         REFERENCE / "limits.md": limits_page(),
         REFERENCE / "command.md": command_page(),
+        REFERENCE / "schema.md": schema_page(),
         REFERENCE / "store.md": store_page(),
+        Path(editor.__file__).with_name("schema.schema.json"): editor.editor_text(),
     }
 
 
@@ -62,6 +65,38 @@ def command_page() -> str:
         inner = click.Context(command, info_name=verb, parent=context, terminal_width=100)
         lines += [f"## worm {verb}", "", "```text", command.get_help(inner), "```", ""]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def schema_page() -> str:
+    """Every key of schema.json, from the table that the loader reads."""
+    lines = ["# schema.json", NOTE, "How to write one: [models](../how-to/models.md).", ""]
+    lines += ["Editors check a file that begins with a `$schema` key naming `schema.schema.json` of the package.", ""]
+    for table, rows in keys.TABLES.items():
+        lines += [f"## {table}", "", "| key | value | default | what |", "| --- | --- | --- | --- |"]
+        for key in rows:
+            default = "required" if key.required else "" if key.default in (None, "") else f"`{key.default}`"
+            lines.append(f"| `{key.name}` | {schema_value(key)} | {default} | {key.text} |")
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def schema_value(key: keys.Key) -> str:
+    """What a key holds, in words."""
+    linked = f"[{key.of}](#{key.of.lower()})"
+    words = {
+        "choice": ", ".join(f"`{choice}`" for choice in key.choices),
+        "choices": f"one or a list of {', '.join(f'`{choice}`' for choice in key.choices)}",
+        "count": f"integer from {key.minimum}",
+        "names": "list of names",
+        "values": "list of values",
+        "value": "any value",
+        "object": linked,
+        "switch": f"boolean or {linked}",
+        "map": f"name → {linked}",
+        "texts": "name → text",
+        "kept": "anything",
+    }
+    return words.get(key.shape, key.shape)
 
 
 def store_page() -> str:
