@@ -18,7 +18,7 @@ __all__ = ["FAULTS", "SweepCase", "sweep"]
 T = TypeVar("T")
 
 FAULTS: tuple[Fault, ...] = tuple(Fault)
-REQUESTS_MAX = 1_000
+REQUESTS_MAX = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +56,18 @@ def sweep(
     *,
     faults: Sequence[Fault] = FAULTS,
     page_keys: int = 2,
+    requests_max: int = REQUESTS_MAX,
 ) -> int:
     """Run `operation` on a fresh store from `make` for every fault at every request; how many runs.
 
     After each run `check` looks at the case and raises AssertionError if a promise was
     broken. Where a request was to land late it looks twice: before and after it landed.
     For each fault the last run is the one that needs fewer requests than the fault's number;
-    it must succeed. Errors other than WormError and SimulatedCrash are not caught.
+    it must succeed, and come before `requests_max`. Errors other than WormError and SimulatedCrash are not caught.
     """
     runs = 0
     for fault in faults:
-        for number in range(1, REQUESTS_MAX + 1):
+        for number in range(1, requests_max + 1):
             case = _run(make(), operation, number, fault, page_keys)
             runs += 1
             check(case)
@@ -76,7 +77,7 @@ def sweep(
                 assert case.error is None, f"{case.label} was not reached, and yet it failed: {case.error}"
                 break
         else:
-            raise AssertionError(f"the operation did not end within {REQUESTS_MAX} requests under {fault}")
+            raise AssertionError(f"the operation did not end within {requests_max} requests under {fault}")
     return runs
 
 
