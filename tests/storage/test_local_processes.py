@@ -163,7 +163,7 @@ def test_a_crash_at_any_call_leaves_old_or_new(
                 elif precondition is IfMatch:
                     store.put(key, b"new", IfMatch(version))
                 else:
-                    store.put(key, b"new", precondition)  # type: ignore[arg-type] - the other cases are above
+                    store.put(key, b"new", precondition)  # type: ignore[arg-type]  # the other cases are above
             except Exception:  # noqa: BLE001 - losing is an outcome too
                 os._exit(3)
 

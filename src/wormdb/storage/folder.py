@@ -17,7 +17,7 @@ from wormdb.types import Version
 try:
     import fcntl
 except ImportError:
-    fcntl = None  # type: ignore[assignment] - not a POSIX system: LocalStore refuses to open
+    fcntl = None  # type: ignore[assignment]  # not a POSIX system: LocalStore refuses to open
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
