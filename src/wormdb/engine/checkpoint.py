@@ -45,14 +45,15 @@ class Checkpointer:
     misc: MiscClock
     chance: Chance
 
-    def run(self, view: View, digest: bytes) -> RootState | None:
+    def run(self, view: View, digest: bytes) -> RootState:
         """Write the state of `view` (whose last entry has hash `digest`) and name it in the root.
 
-        Returns the new root, or None if another's is as new. 1 GET and 3 PUTs.
+        Returns the root as it then is, which is another's if that is as new. 1 GET and 3 PUTs, 1 GET more after
+        a lost race.
         """
         current = self.register.read()
         if current.root is not None and current.root.applied >= view.number:
-            return None
+            return current
         rows = [
             Row(json.decode(held.id, name="document id"), held.rev, held.seq, held.document) for _, held in view.scan()
         ]
@@ -60,7 +61,7 @@ class Checkpointer:
         try:
             return self.register.swap(current, self._following(current, view, digest, blocks))
         except ConflictError:
-            return None
+            return self.register.read()
 
     def _write(self, rows: list[Row]) -> BlockEntry:
         block = write_block(rows)

@@ -8,6 +8,7 @@ batches move on.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
@@ -39,6 +40,7 @@ __all__ = ["CommitId", "Committed", "Committer", "Outcome"]
 BACKOFF_SECONDS_MIN = 0.005
 BACKOFF_SECONDS_MAX = 1.0
 CONTENT_TYPE = "application/zstd"
+_COMMIT_ID = re.compile(r"([1-9][0-9]{0,18})-([0-9a-f]{32})-([0-9a-f]{32})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +57,12 @@ class CommitId:
     @classmethod
     def parse(cls, text: str) -> CommitId:
         """From its text; raises InvalidRequestError."""
-        slot, _, rest = text.partition("-")
-        write_id, _, batch = rest.partition("-")
-        if not slot.isdecimal() or not write_id or not batch:
+        parts = _COMMIT_ID.fullmatch(str(text))
+        if parts is None:
             raise InvalidRequestError(
                 f"commit id {text!r}", reason="it is not of the form slot-writeid-batch", fix="take it from the error"
             )
-        return cls(LogNumber(int(slot)), WriteId(write_id), batch)
+        return cls(LogNumber(int(parts[1])), WriteId(parts[2]), parts[3])
 
 
 @dataclass(frozen=True, slots=True)

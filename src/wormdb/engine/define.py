@@ -30,10 +30,8 @@ def change_definition(batch_id: str, model: Model, *, seen: Definition, actor: s
     """
 
     def guard(view: View) -> None:
-        if view.definition.number != seen.number:
-            raise ConflictError(
-                f"the definition of {model.name}", reason=f"it was changed by log entry {view.definition.number}"
-            )
+        if view.definition.body != seen.body:
+            raise ConflictError(f"the definition of {model.name}", reason="somebody else changed it meanwhile")
         wanted = Definition.decode(model.canonical(), LogNumber(view.number + 1))
         known = set(view.definition.unique)
         problems = [problem for index in wanted.unique if index not in known for problem in duplicates(index, view)]

@@ -14,7 +14,9 @@ from wormdb.schema.load import load_model
 from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
-    from wormdb.format.entry import Entry
+    from collections.abc import Iterable
+
+    from wormdb.format.event import Event
     from wormdb.schema.model import Model
 
 __all__ = ["Definition", "UniqueIndex"]
@@ -56,17 +58,15 @@ class Definition:
         model = _model(body) if body else None
         return cls(number, body, model, () if model is None else _unique(model))
 
-    def after(self, entry: Entry) -> Definition:
-        """What is in force after `entry`: the same object if nothing changed."""
+    def after(self, events: Iterable[Event], number: LogNumber) -> Definition:
+        """What is in force after the events of entry `number`: the same object if nothing changed."""
         definition = self
-        for event in entry.events:
+        for event in events:
             match event:
-                case SchemaChanged(definition=body):
-                    definition = Definition.decode(body, LogNumber(entry.number))
+                case SchemaChanged(definition=body) if body != definition.body:
+                    definition = Definition.decode(body, number)
                 case Closed():
-                    definition = Definition(
-                        LogNumber(entry.number), definition.body, definition.model, definition.unique, event
-                    )
+                    definition = Definition(number, definition.body, definition.model, definition.unique, event)
                 case _:
                     pass
         return definition

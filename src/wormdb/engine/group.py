@@ -10,7 +10,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from wormdb.errors import OutcomeUnknownError, WormError
+from wormdb.errors import LimitExceededError, OutcomeUnknownError, WormError
 from wormdb.limits import ENTRY_BYTES_MAX, GROUP_BATCHES_MAX
 
 if TYPE_CHECKING:
@@ -67,6 +67,9 @@ class GroupCommit:
         outcomes: list[Outcome]
         try:
             outcomes = self._commit([ticket.pending for ticket in group], deadline)
+        except LimitExceededError:
+            # Nothing was written: together they are too much for an entry, each alone may fit.
+            outcomes = [self._alone(ticket) for ticket in group]
         except WormError as error:
             # Raised before an entry was sent, or after it was known to have lost: nothing was written.
             outcomes = [error] * len(group)
@@ -74,6 +77,13 @@ class GroupCommit:
             self._settle(group, [_interrupted()] * len(group))
             raise
         self._settle(group, outcomes)
+
+    def _alone(self, ticket: _Ticket) -> Outcome:
+        try:
+            (outcome,) = self._commit([ticket.pending], ticket.deadline)
+        except WormError as error:
+            return error
+        return outcome
 
     def _settle(self, group: list[_Ticket], outcomes: list[Outcome]) -> None:
         for ticket, outcome in zip(group, outcomes, strict=True):

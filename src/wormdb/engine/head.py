@@ -67,6 +67,7 @@ class Head:
         """Know nothing, as after a start. No requests."""
         with self.lock:
             self.opened = False
+            self.caught_up = False
             self.number = LogNumber(0)
             self.hash = BEFORE_FIRST
             self.time: StoreTime | None = None
@@ -102,7 +103,7 @@ class Head:
         keys = self._unique.get(name)
         if keys is None:
             index = next(index for index in self._definition.unique if index.name == name)
-            keys = self._unique[name] = UniqueKeys.build(index, self.view())
+            keys = self._unique[name] = UniqueKeys.build(index, (held for _, held in self.view().scan()))
         return keys
 
     def sequence(self) -> int:
@@ -128,6 +129,7 @@ class Head:
             reached = self._follow(number, known)
             with self.lock:
                 if reached is not None and self.opened and self.number >= reached:
+                    self.caught_up = True
                     return
                 if reached is None and self._openings == opening:
                     self.forget()
@@ -172,7 +174,7 @@ class Head:
 
     def _extend(self, record: Record) -> None:
         entry = record.entry
-        definition = self._definition.after(entry)
+        definition = self._definition.after(entry.events, record.number)
         if definition is not self._definition:
             self._definition, self._unique = definition, {}
         for keys in self._unique.values():

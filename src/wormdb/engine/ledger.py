@@ -98,14 +98,14 @@ class Ledger:
         writes are always in it.
         """
         now = self._around.clock.monotonic()
-        if self._refreshed is None or (now - self._refreshed) * 1000 >= staleness_ms or not self._head.opened:
+        if self._refreshed is None or (now - self._refreshed) * 1000 >= staleness_ms or not self._head.caught_up:
             self._head.refresh()
             self._refreshed = now
         return self._head.view()
 
     def known(self) -> View:
         """The state as far as this process knows it, its own writes included; opens the collection once."""
-        if not self._head.opened:
+        if not self._head.caught_up:
             return self.view()
         return self._head.view()
 
@@ -149,9 +149,7 @@ class Ledger:
         with self._head.lock:
             view = self._head.view()
             digest = self._head.digest_at(view.number)
-        state = self._checkpointer.run(view, digest)
-        if state is not None:
-            self._head.rebase(state)
+        self._head.rebase(self._checkpointer.run(view, digest))
         return view.number
 
     def _checkpoint_if_due(self) -> None:
@@ -161,8 +159,14 @@ class Ledger:
                 self._head.number - self._head.applied >= limits.checkpoint_entries
                 or self._head.tail_bytes >= limits.checkpoint_bytes
             )
-        if due:
+        if not due:
+            return
+        try:
             self.checkpoint()
+        except WormError:
+            # The commit is in the log, and the caller must hear that. The next one tries
+            # again, and at the tail's limit `_make_room` says why it cannot go on.
+            return
 
     def _make_room(self, deadline: float) -> None:
         """Wait until the tail is within its limits: somebody must bring it forward first."""

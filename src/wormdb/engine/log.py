@@ -71,7 +71,9 @@ class Log:
         start, width = after + 1, 1
         while True:
             numbers = [LogNumber(number) for number in range(start, start + width)]
-            probes = list(self.pool.map(self.store.probe, [self.paths.entry(number) for number in numbers]))
+            keys = [self.paths.entry(number) for number in numbers]
+            # One request alone gains nothing from another thread.
+            probes = [self.store.probe(keys[0])] if width == 1 else list(self.pool.map(self.store.probe, keys))
             answer = self._round(numbers, probes)
             yield answer
             if answer.ended:

@@ -47,7 +47,7 @@ class Resolver:
     chance: Chance
 
     def resolve(self, commit: CommitId, *, settle: bool = False) -> Fate:
-        """What became of `commit`. 2 GETs; with `settle` up to 3 more and 1 PUT.
+        """What became of `commit`. 2 GETs; with `settle` up to 4 more and 1 PUT.
 
         An empty slot stays UNKNOWN, because the write may still land there, until it is settled: an
         empty entry is committed there, after which it cannot. A slot that was trimmed is UNKNOWN for good.
@@ -85,13 +85,15 @@ class Resolver:
         raise UnavailableError(f"log slot {commit.slot} of {self.log.collection}", reason=str(outcome.cause), key=key)
 
     def _hash_before(self, slot: LogNumber) -> bytes | None:
-        if slot == 1:
-            return BEFORE_FIRST
-        before, _ = self.log.read(LogNumber(slot - 1))
-        if before is not None:
-            return before.hash
-        state = self.register.read()
-        if state.root is not None and state.root.applied == slot - 1:
-            return state.root.hash_applied
-        # The slot before is empty too: ours was aimed at a log that has been trimmed or lost.
-        return None
+        """The hash of the entry before `slot`; None if it was trimmed and the root does not know it either."""
+        digest = BEFORE_FIRST if slot == 1 else None
+        if slot > 1:
+            before, _ = self.log.read(LogNumber(slot - 1))
+            digest = None if before is None else before.hash
+        # Read after it: what lies in a slot that was trimmed may be a late write of somebody who slept.
+        root = self.register.read().root
+        if root is None or root.trimmed < slot - 1:
+            return digest
+        if root.trimmed >= slot:
+            return None
+        return root.hash_trimmed

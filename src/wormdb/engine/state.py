@@ -13,7 +13,7 @@ from wormdb.format import json
 from wormdb.format.key import encode_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from wormdb.engine.definition import Definition
     from wormdb.format.entry import Entry
@@ -67,6 +67,13 @@ class Overlay:
     def __init__(self) -> None:
         """Empty: nothing came after the base."""
         self._versions: dict[bytes, list[Held]] = {}
+
+    @classmethod
+    def holding(cls, changed: Mapping[bytes, Held]) -> Overlay:
+        """One version of each key."""
+        overlay = cls()
+        overlay._versions = {key: [held] for key, held in changed.items()}
+        return overlay
 
     def apply(self, entry: Entry) -> list[tuple[bytes, Held]]:
         """Add one entry; returns what it left under each key, in order."""

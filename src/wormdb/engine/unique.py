@@ -11,8 +11,10 @@ from wormdb.format.path import resolve
 from wormdb.format.values import MISSING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from wormdb.engine.definition import UniqueIndex
-    from wormdb.engine.state import View
+    from wormdb.engine.state import Held
     from wormdb.format.entry import Entry
 
 __all__ = ["UniqueKeys", "keys_of"]
@@ -50,10 +52,10 @@ class UniqueKeys:
         self._owners: dict[bytes, bytes] = {}
 
     @classmethod
-    def build(cls, index: UniqueIndex, view: View) -> UniqueKeys:
-        """From every document of `view`."""
+    def build(cls, index: UniqueIndex, documents: Iterable[Held]) -> UniqueKeys:
+        """From every document of a state."""
         keys = cls(index)
-        for _, held in view.scan():
+        for held in documents:
             for key in keys_of(index, held.document):
                 keys._owners[key] = held.id
         return keys

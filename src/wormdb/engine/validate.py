@@ -6,22 +6,23 @@ one leaves nothing. Unique values are checked at the end of a batch, so two docu
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn, Protocol, assert_never
 
 from wormdb.engine.head import sequence_of
 from wormdb.engine.operations import Insert, InsertNext, Remove, Save
-from wormdb.engine.state import Held, id_key
-from wormdb.engine.unique import keys_of
+from wormdb.engine.state import Held, Overlay, id_key
+from wormdb.engine.unique import UniqueKeys, keys_of
 from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError, UniqueViolationError
 from wormdb.format import json
 from wormdb.format.entry import Change
 from wormdb.schema.identity import format_sequence
+from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
     from wormdb.engine.definition import UniqueIndex
     from wormdb.engine.operations import Loaded, Operation, Pending
     from wormdb.engine.state import View
-    from wormdb.engine.unique import UniqueKeys
 
 __all__ = ["Group", "Head", "show"]
 
@@ -56,22 +57,43 @@ class Group:
         """Nothing accepted yet."""
         self._head = head
         self._view = head.view()
+        self._definition = self._view.definition
         self._collection = collection
+        self._accepted = False
         self._changed: dict[bytes, Held] = {}
-        self._claims: dict[tuple[str, bytes], bytes | None] = {}
+        self._claims: dict[tuple[UniqueIndex, bytes], bytes | None] = {}
+        self._brought: dict[UniqueIndex, UniqueKeys] = {}
         self._numbered = 0
 
     def add(self, pending: Pending) -> tuple[Change, ...]:
         """The changes of a batch, which later batches of the group then see; or raise why it is refused."""
         if pending.guard is not None:
-            pending.guard(self._view)
+            pending.guard(self._seen())
+        # A definition counts for the batch that brings it: the first batch of a collection does.
+        definition = self._definition.after(pending.events, LogNumber(self.number))
         batch = _BatchCheck(self)
         changes = tuple(change for operation in pending.operations for change in batch.apply(operation))
-        claims = batch.claims(self._view.definition.unique, changes)
+        claims = batch.claims(definition.unique, changes)
+        self._definition = definition
+        self._accepted = self._accepted or bool(changes or pending.events)
         self._changed.update(batch.changed)
         self._claims.update(claims)
         self._numbered = max(self._numbered, batch.numbered)
         return changes
+
+    def _seen(self) -> View:
+        """The state that the next batch of the group is judged in."""
+        if not self._accepted:
+            return self._view
+        overlay = Overlay.holding(self._changed)
+        return replace(
+            self._view,
+            number=LogNumber(self.number),
+            definition=self._definition,
+            base=self._view,
+            base_number=self._view.number,
+            overlay=overlay,
+        )
 
     def held(self, key: bytes) -> Held | None:
         """What is under a key after the batches accepted so far."""
@@ -90,9 +112,13 @@ class Group:
 
     def owner(self, index: UniqueIndex, key: bytes) -> bytes | None:
         """Who has a unique value after the batches accepted so far."""
-        if (index.name, key) in self._claims:
-            return self._claims[index.name, key]
-        return self._head.unique(index.name).owner(key)
+        if (index, key) in self._claims:
+            return self._claims[index, key]
+        if index in self._view.definition.unique:
+            return self._head.unique(index.name).owner(key)
+        if index not in self._brought:
+            self._brought[index] = UniqueKeys.build(index, (held for _, held in self._seen().scan()))
+        return self._brought[index].owner(key)
 
     def numbered(self) -> int:
         """The greatest id made of digits after the batches accepted so far."""
@@ -190,21 +216,21 @@ class _BatchCheck:
 
     def claims(
         self, indexes: tuple[UniqueIndex, ...], changes: tuple[Change, ...]
-    ) -> dict[tuple[str, bytes], bytes | None]:
+    ) -> dict[tuple[UniqueIndex, bytes], bytes | None]:
         """What this batch gives up and takes in the unique indexes; raises UniqueViolationError."""
         if not changes:
             return {}
-        claims: dict[tuple[str, bytes], bytes | None] = {}
+        claims: dict[tuple[UniqueIndex, bytes], bytes | None] = {}
         for index in indexes:
             for key, first in self._first.items():
                 for value in keys_of(index, first):
                     owner = self._group.owner(index, value)
                     if owner is not None and id_key(owner) == key:
-                        claims[index.name, value] = None
+                        claims[index, value] = None
             for key, held in self.changed.items():
                 for value, shown in keys_of(index, held.document).items():
-                    taken = claims.get((index.name, value))
-                    owner = taken if (index.name, value) in claims else self._group.owner(index, value)
+                    taken = claims.get((index, value))
+                    owner = taken if (index, value) in claims else self._group.owner(index, value)
                     if owner is not None and id_key(owner) != key:
                         raise UniqueViolationError(
                             index=index.name,
@@ -212,5 +238,5 @@ class _BatchCheck:
                             value=shown,
                             owner=json.decode(owner, name="document id"),
                         )
-                    claims[index.name, value] = held.id
+                    claims[index, value] = held.id
         return claims
