@@ -293,3 +293,9 @@ def test_a_pipe_does_not_make_a_reader_wait(store: LocalStore, root: Path) -> No
     assert keys(store) == ["real"]
     with pytest.raises(InvalidRequestError):
         store.put("pipe", b"1")
+
+
+def test_the_longest_prefix_is_listed(store: LocalStore) -> None:
+    prefix = "/".join(["k" * 127] * 8) + "k/"
+    assert len(prefix) == 1025
+    assert keys(store, prefix) == []

@@ -135,8 +135,7 @@ class LocalStore(Store):
         """Objects under a folder, in order of key bytes, 1,000 a page; one directory in memory at a time."""
         self._lifetime.check()
         check_prefix(prefix)
-        if prefix:
-            self._split(prefix + "x")
+        _refuse_reserved(prefix)
         objects: list[ObjectInfo] = []
         prefixes: list[str] = []
         with typed_errors(f"listing of {prefix or 'the root'}"):
@@ -244,12 +243,8 @@ class LocalStore(Store):
         """Folder and file name of a key, or InvalidRequestError; ClosedError first."""
         self._lifetime.check()
         check_key(key)
+        _refuse_reserved(key)
         *folder, name = key.split("/")
-        # Compared without case, because some file systems do.
-        if (folder or (name,))[0].casefold() == RESERVED_FOLDER:
-            raise InvalidRequestError(
-                f"object key {key!r}", reason=f"{RESERVED_FOLDER}/ holds unfinished writes", fix="choose another key"
-            )
         return tuple(folder), name
 
     def _missing(self, key: str) -> NotFoundError:
@@ -257,6 +252,14 @@ class LocalStore(Store):
 
     def _time(self) -> StoreTime:
         return StoreTime(self._clock.now_ms())
+
+
+def _refuse_reserved(key: str) -> None:
+    # Compared without case, because some file systems do.
+    if key.split("/", 1)[0].casefold() == RESERVED_FOLDER:
+        raise InvalidRequestError(
+            f"object key {key!r}", reason=f"{RESERVED_FOLDER}/ holds unfinished writes", fix="choose another key"
+        )
 
 
 def _read(descriptor: int, start: int, length: int) -> bytes:
