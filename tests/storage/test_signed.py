@@ -282,7 +282,7 @@ def test_a_connection_the_server_closed_is_not_used(script: ScriptedServer) -> N
     with s3_at(script.endpoint) as store:
         store.put("key", b"body", ABSENT)
         ((connection, since),) = store._signed._wire._idle  # type: ignore[union-attr]
-        connection.sock.shutdown(2)
+        connection.shutdown(2)
         store.put("key", b"body", ABSENT)
     assert since == 0
     assert script.connections == 2
@@ -321,6 +321,16 @@ def test_a_proxy_of_another_kind_is_refused(proxy: str, monkeypatch: pytest.Monk
     with s3_at("http://s3.example.invalid") as store:
         error = put_error(store, ABSENT)
     assert type(error) is InvalidRequestError
+
+
+@pytest.mark.parametrize("text", ["text/plain\r\nX-Injected: 1", "text/ü", "\0"])
+def test_a_header_cannot_be_injected(script: ScriptedServer, text: str) -> None:
+    with s3_at(script.endpoint) as store:
+        with pytest.raises(InvalidRequestError):
+            store.put("key", b"body", content_type=text)
+        with pytest.raises(InvalidRequestError):
+            store.put("key", b"body", IfMatch(Version(text)))
+    assert script.asked == []
 
 
 @pytest.mark.parametrize("date", ["", "yesterday", "Sun, 06 Nov 1994 08:49:37 -0000x", "99"])

@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING, Literal, assert_never
 
 import obstore
 
-from wormdb.errors import OutcomeUnknownError, UnavailableError, UnsupportedStoreError
+from wormdb.errors import InvalidRequestError, OutcomeUnknownError, UnavailableError, UnsupportedStoreError
 from wormdb.storage.store import Always, IfAbsent, IfMatch, Precondition, Probe, PutResult, StoredObject
 from wormdb.storage.verdict import Verdict, error_code, judge, read_error, write_error
-from wormdb.storage.wire import Answer, Exchange, NoAnswer, NotSent, Wire
+from wormdb.storage.wire import Exchange, NoAnswer, NotSent, Wire
 from wormdb.types import StoreTime, Version
 
 if TYPE_CHECKING:
     from obstore.store import AzureStore, S3Store
 
     from wormdb.clock import Clock
+    from wormdb.storage.http_answer import Answer
     from wormdb.storage.url import StoreUrl
 
 __all__ = ["SignedRequests", "store_time"]
@@ -116,6 +117,11 @@ class SignedRequests:
                 headers["If-Match"] = version
             case _:
                 assert_never(precondition)
+        for name, value in headers.items():
+            if not (value.isascii() and value.isprintable()):
+                raise InvalidRequestError(
+                    f"header {name} of a write", reason="it holds a character that no header can", fix="use plain ASCII"
+                )
         return headers
 
     def _judge(self, method: str, answer: Answer) -> tuple[Verdict, str]:
