@@ -149,6 +149,7 @@ def payload_of(block: EncodedBlock) -> dict[str, Any]:
         {"v": [0, []]},
         {"v": [0, [b"\0"]]},
         {"s": [0, [b"\0"]]},
+        {"s": [0, []]},
         {"d": b"\0"},
         {"ks": b""},
         {"ks": b"\0", "kx": [b"", b"a"]},

@@ -325,7 +325,7 @@ def _check(page_map: PageMap, rows: int, name: str) -> None:
     columns = [*versions.revs.planes, *versions.seqs.planes, *([versions.deleted] if versions.deleted else [])]
     if rows != page_map.rows or sum(group.rows for group in page_map.groups) != rows:
         corrupt(name, "its counts of rows differ")
-    if any(len(column) != rows for column in columns) or (rows and not versions.revs.planes):
+    if any(len(column) != rows for column in columns) or (rows and not (versions.revs.planes and versions.seqs.planes)):
         corrupt(name, "it does not know the revision of every row")
     if len(page_map.keys) != len(page_map.first_rows) or not is_ascending(page_map.keys):
         corrupt(name, "it does not know the first key of every page")
