@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wormdb.errors import ClosedError, InvalidRequestError, OutcomeUnknownError
 
@@ -12,36 +12,34 @@ if TYPE_CHECKING:
     from typing import Self
 
     from wormdb.engine.commit import Committed
-    from wormdb.engine.operations import Operation
-
-    Prepare = Callable[[str, Any], Operation]
-    Flush = Callable[[tuple[Operation, ...]], Committed]
 
 __all__ = ["Batch"]
 
+T = TypeVar("T")
 
-class Batch:
+
+class Batch(Generic[T]):
     """Collects changes without I/O; `flush` commits them as one log entry.
 
     As a context manager it flushes at the end, or discards if the block raised.
     """
 
-    def __init__(self, prepare: Prepare, flush: Flush) -> None:
-        """Made by `Collection.batch()`."""
+    def __init__(self, prepare: Callable[[str, Any], Any], flush: Callable[[list[Any]], Committed]) -> None:
+        """Made by `Collection.batch()`: what `prepare` makes of each change is given to `flush`."""
         self._prepare = prepare
         self._flush = flush
-        self._operations: list[Operation] = []
+        self._operations: list[Any] = []
         self._used: str | None = None
 
-    def insert(self, document: Mapping[str, Any]) -> Self:
+    def insert(self, document: T | Mapping[str, Any]) -> Self:
         """A document that must not exist yet. Raises ValidationError now, AlreadyExistsError at the flush."""
         return self._add("insert", document)
 
-    def save(self, document: Mapping[str, Any]) -> Self:
+    def save(self, document: T | Mapping[str, Any]) -> Self:
         """A document, new or not; one that was read must be unchanged when the batch is flushed."""
         return self._add("save", document)
 
-    def update(self, document: Mapping[str, Any]) -> Self:
+    def update(self, document: T | Mapping[str, Any]) -> Self:
         """A document that exists, replaced in whole; one that was read must be unchanged at the flush."""
         return self._add("update", document)
 
@@ -59,7 +57,7 @@ class Batch:
         if not self._operations:
             raise InvalidRequestError("batch", reason="it is empty", fix="add a change, or discard it")
         try:
-            committed = self._flush(tuple(self._operations))
+            committed = self._flush(self._operations)
         except OutcomeUnknownError:
             self._used = "flushed with an unknown outcome"
             raise

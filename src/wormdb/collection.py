@@ -9,23 +9,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wormdb.batch import Batch
-from wormdb.engine.operations import Pending
-from wormdb.engine.state import id_key
+from wormdb.engine.operations import Loaded, Pending, Remove
 from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError, OutcomeUnknownError
 from wormdb.feed import Change, changes_of, parse_resume
 from wormdb.format import json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from wormdb.engine.commit import Committed
     from wormdb.engine.ledger import Ledger
-    from wormdb.engine.operations import Operation
     from wormdb.engine.resolve import Fate
-    from wormdb.engine.state import Held, View
+    from wormdb.engine.state import View
     from wormdb.settings import Settings
     from wormdb.types import LogNumber
-    from wormdb.writing import Shape, Writer
+    from wormdb.writing import Prepared, Writer
 
 __all__ = ["Change", "Collection"]
 
@@ -40,8 +38,8 @@ class Context:
     sleep: Callable[[float], None]
     actor: str | None
     new_batch_id: Callable[[], str]
-    created: Callable[[], None]
-    """Told after the first entry of a new collection was committed."""
+    creating: Callable[[], None]
+    """Told before the first entry of a new collection is committed."""
 
 
 class Collection(Generic[T]):
@@ -72,12 +70,16 @@ class Collection(Generic[T]):
 
     def find_by_id(self, identity: Any) -> T | None:
         """The document with this id, or None. 1 GET in a warm process."""
-        held = self._held(self._view(), identity)
-        return None if held is None else self._writer.show(held, self._ledger.known().number)
+        key = self._writer.key_of(identity)
+        view = self._view()
+        held = view.get(key)
+        return None if held is None or held.document is None else self._writer.show(held, view.number)
 
     def exists(self, identity: Any) -> bool:
         """Whether there is a document with this id. 1 GET in a warm process."""
-        return self._held(self._view(), identity) is not None
+        key = self._writer.key_of(identity)
+        held = self._view().get(key)
+        return held is not None and held.document is not None
 
     def count(self) -> int:
         """How many documents there are now. 1 GET in a warm process."""
@@ -92,9 +94,9 @@ class Collection(Generic[T]):
 
     # --- writing ---
 
-    def create(self, data: Mapping[str, Any] | None = None, /, **values: Any) -> T:
+    def create(self, data: T | Mapping[str, Any] | None = None, /, **values: Any) -> T:
         """A new document, not yet saved: defaults applied, id made, validated. No requests; raises ValidationError."""
-        return self._writer.create({**(data or {}), **values})
+        return self._writer.create(data, values)
 
     def insert(self, document: T | Mapping[str, Any]) -> T:
         """Save a document that must not exist yet. 1 PUT when nobody else writes.
@@ -105,10 +107,10 @@ class Collection(Generic[T]):
 
     def insert_many(self, documents: Iterable[T | Mapping[str, Any]]) -> list[Any]:
         """Insert documents, all or none; their ids. 1 PUT when nobody else writes."""
-        operations = [self._prepare("insert", document) for document in documents]
-        if not operations:
+        prepared = [self._writer.prepare("insert", document) for document in documents]
+        if not prepared:
             return []
-        committed = self._commit(tuple(operations))
+        committed = self._commit_all(prepared)
         return [json.decode(change.id, name="document id") for change in committed.changes]
 
     def save(self, document: T | Mapping[str, Any]) -> T:
@@ -120,23 +122,25 @@ class Collection(Generic[T]):
 
     def delete(self, document: Any) -> bool:
         """Remove a document, given itself or its id; whether it was there. 1 PUT when nobody else writes."""
-        return bool(self._commit((self._prepare("delete", document),)).changes)
+        return bool(self._commit([self._writer.prepare("delete", document)]).changes)
 
-    def modify(self, identity: Any, change: Callable[[T], T | None]) -> T:
+    def modify(self, identity: Any, change: Callable[[T], T | Mapping[str, Any] | None]) -> T:
         """Load, change and save a document; again from the start if somebody else was faster.
 
         `change` may edit the document in place or return another; it may run several times.
         Raises NotFoundError, and ConflictError after many losses.
         """
+        key = self._writer.key_of(identity)
         for _ in range(self._context.settings.modify_attempts):
-            held = self._held(self._view(), identity)
-            if held is None:
+            view = self._view()
+            held = view.get(key)
+            if held is None or held.document is None:
                 raise NotFoundError(f"document {identity!r} in {self.name}", reason="it does not exist")
-            number = self._ledger.known().number
-            document = self._writer.show(held, number)
+            document = self._writer.show(held, view.number)
             changed = change(document)
+            loaded = Loaded(held, view.number, self._writer.origin)
             try:
-                return self._write_loaded(document if changed is None else changed, held, number)
+                return self._write("save", document if changed is None else changed, loaded)
             except ConflictError:
                 continue
         raise ConflictError(
@@ -144,9 +148,9 @@ class Collection(Generic[T]):
             reason=f"somebody else changed it {self._context.settings.modify_attempts} times in a row",
         )
 
-    def batch(self) -> Batch:
+    def batch(self) -> Batch[T]:
         """Several changes that happen together or not at all."""
-        return Batch(self._prepare, self._commit)
+        return Batch(self._writer.prepare, self._commit_all)
 
     # --- the log ---
 
@@ -156,12 +160,17 @@ class Collection(Generic[T]):
         1 GET an entry, and 1 GET a poll. Raises SnapshotTooOldError if the log was trimmed beyond it.
         """
         number, skip = parse_resume(after)
+        if not poll_seconds >= 0:
+            raise InvalidRequestError(f"watch(poll_seconds={poll_seconds!r})", reason="it must be 0 or more")
+        return self._changes(number, skip, poll_seconds if follow else None)
+
+    def _changes(self, number: LogNumber, skip: int, poll_seconds: float | None) -> Iterator[Change]:
         feed = self._ledger.feed(number)
         while True:
             for record in feed.poll():
                 yield from list(changes_of(record))[skip:]
                 skip = 0
-            if not follow:
+            if poll_seconds is None:
                 return
             self._context.sleep(poll_seconds)
 
@@ -186,30 +195,20 @@ class Collection(Generic[T]):
         self._writer.check_definition(view)
         return view
 
-    def _held(self, view: View, identity: Any) -> Held | None:
-        held = view.get(id_key(json.encode(self._writer.check_id(identity))))
-        return None if held is None or held.document is None else held
-
-    def _prepare(self, verb: str, document: Any) -> Operation:
-        return self._writer.prepare(verb, document)
-
-    def _write(self, verb: str, document: T | Mapping[str, Any]) -> T:
-        shape = self._writer.shape(document)
+    def _write(self, verb: str, document: T | Mapping[str, Any], loaded: Loaded | None = None) -> T:
+        shape = self._writer.shape(verb, document, loaded)
         if verb == "save" and shape.is_unchanged:
             return self._writer.as_result(document, shape)
-        committed = self._commit((self._writer.operation(verb, shape),))
-        return self._writer.after(document, shape, committed)
+        prepared = self._writer.prepared(verb, document, shape)
+        committed = self._commit([prepared])
+        (change,) = committed.changes
+        return self._writer.typed(self._writer.after(prepared, change, committed.number))
 
-    def _write_loaded(self, document: T, held: Held, number: LogNumber) -> T:
-        shape: Shape = self._writer.shape(document, held, number)
-        if shape.is_unchanged:
-            return self._writer.as_result(document, shape)
-        committed = self._commit((self._writer.operation("save", shape),))
-        return self._writer.after(document, shape, committed)
-
-    def _commit(self, operations: tuple[Operation, ...]) -> Committed:
+    def _commit(self, prepared: Sequence[Prepared]) -> Committed:
+        self._writer.check_mode()
         known = self._ledger.known()
         self._writer.check_definition(known)
+        operations = tuple(each.operation for each in prepared)
         pending = Pending(
             id=self._context.new_batch_id(),
             operations=operations,
@@ -217,7 +216,18 @@ class Collection(Generic[T]):
             actor=self._context.actor,
             guard=self._writer.guard(operations),
         )
-        committed = self._ledger.commit(pending, seconds=self._context.settings.commit_seconds)
         if pending.events:
-            self._context.created()
+            self._context.creating()
+        return self._ledger.commit(pending, seconds=self._context.settings.commit_seconds)
+
+    def _commit_all(self, prepared: Sequence[Prepared]) -> Committed:
+        """Commit several, and bring the documents they came from up to date."""
+        committed = self._commit(prepared)
+        changes = list(committed.changes)
+        for each in prepared:
+            # Every operation makes one change, but for the delete of what is not there.
+            if each.shape is not None:
+                self._writer.after(each, changes.pop(0), committed.number)
+            elif changes and isinstance(each.operation, Remove) and changes[0].id == each.operation.id:
+                changes.pop(0)
         return committed

@@ -13,8 +13,15 @@ from wormdb.collection import Collection, Context
 from wormdb.engine.define import change_definition
 from wormdb.engine.ledger import Ledger, Surroundings, TailLimits
 from wormdb.engine.misc import MiscClock
-from wormdb.engine.paths import is_immutable
-from wormdb.errors import AlreadyExistsError, InvalidRequestError, NotFoundError
+from wormdb.engine.paths import EnginePaths, is_immutable
+from wormdb.errors import (
+    AlreadyExistsError,
+    InvalidRequestError,
+    NotFoundError,
+    OutcomeUnknownError,
+    PermissionDeniedError,
+    UnavailableError,
+)
 from wormdb.schema.difference import Change as Difference
 from wormdb.schema.difference import difference
 from wormdb.schema.identity import check_outer
@@ -28,7 +35,8 @@ from wormdb.storage.meter import MeteredStore
 from wormdb.storage.open import open_store
 from wormdb.storage.pool import ThreadPool
 from wormdb.storage.retry import RetryingStore
-from wormdb.storage.store import Always, IfAbsent
+from wormdb.storage.store import Always, IfAbsent, check_key
+from wormdb.types import LogNumber
 from wormdb.writing import ClassCodec, PlainCodec, Writer
 
 if TYPE_CHECKING:
@@ -42,6 +50,7 @@ if TYPE_CHECKING:
     from wormdb.storage.meter import Request, Usage
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
+    from wormdb.writing import Codec
 
 __all__ = ["PUBLISHED_SCHEMA", "Database", "connect"]
 
@@ -97,12 +106,14 @@ class Database:
         self._pool = pool
         self._settings = settings
         self._schema = schema
-        self._actor = actor
+        self._actor = _check_actor(actor)
         self._clock = clock
         self._chance = chance
         self._store: Store = RetryingStore(metered, clock=clock, chance=chance)
         if settings.cache_bytes:
             self._store = CachedStore(self._store, immutable=is_immutable, bytes_max=settings.cache_bytes)
+        # A memory without a name is shared with nobody, so its documents are nobody else's.
+        self._place = metered.name if metered.name != "memory://" else f"memory://{chance.token(8).hex()}"
         self._misc = MiscClock(clock)
         self._ledgers: dict[str, Ledger] = {}
         self._lock = threading.Lock()
@@ -119,12 +130,7 @@ class Database:
 
     def __getitem__(self, name: str) -> Collection[Document]:
         """A collection without a schema, at folder `name`."""
-        if not name or name.endswith("/") or any(part.startswith(".") for part in name.split("/")):
-            raise InvalidRequestError(
-                f"collection {name!r}",
-                reason="a name is one or more parts joined by /, none of them empty or beginning with a dot",
-            )
-        return self._collection(f"{name}/", Writer(name, None, PlainCodec(), clock=self._clock, chance=self._chance))
+        return self._collection(_folder(name), name, None, PlainCodec())
 
     @overload
     def model(self, model: str, /, **outer: Any) -> Collection[Document]: ...
@@ -137,16 +143,11 @@ class Database:
         """
         if isinstance(model, str):
             definition = self._model(model)
-            return self._collection(
-                definition.path.collection_prefix(check_outer(definition, outer)),
-                Writer(model, definition, PlainCodec(), clock=self._clock, chance=self._chance),
-            )
-        converter = ClassCodec(model)
-        definition = converter.model
-        return self._collection(
-            definition.path.collection_prefix(check_outer(definition, outer)),
-            Writer(definition.name, definition, converter, clock=self._clock, chance=self._chance),
-        )
+            prefix = definition.path.collection_prefix(check_outer(definition, outer))
+            return self._collection(prefix, model, definition, PlainCodec())
+        codec = ClassCodec(model)
+        prefix = codec.model.path.collection_prefix(check_outer(codec.model, outer))
+        return self._collection(prefix, codec.model.name, codec.model, codec)
 
     @property
     def schema(self) -> Schema | None:
@@ -225,13 +226,15 @@ class Database:
             raise NotFoundError(f"Unknown model: {name}", fix=did_you_mean(name, schema.models))
         return schema.models[name]
 
-    def _collection(self, prefix: str, writer: Writer[T]) -> Collection[T]:
+    def _collection(self, prefix: str, name: str, model: Model | None, codec: Codec[T]) -> Collection[T]:
+        origin = f"{self._place}/{prefix}"
+        writer = Writer(name, model, codec, origin=origin, clock=self._clock, chance=self._chance)
         context = Context(
             settings=self._settings,
             sleep=self._clock.sleep,
             actor=self._actor,
             new_batch_id=self._batch_id,
-            created=self._publish,
+            creating=self._publish,
         )
         return Collection(self._ledger(prefix), writer, context)
 
@@ -272,6 +275,41 @@ class Database:
             self._store.put(PUBLISHED_SCHEMA, body, precondition, content_type="application/json")
         except AlreadyExistsError:
             return
+        except PermissionDeniedError:
+            if replace:
+                raise
+            # A courtesy to others: what counts is the definition in each collection's log.
+            return
+        except OutcomeUnknownError as error:
+            raise UnavailableError(
+                f"object {PUBLISHED_SCHEMA}", reason=error.reason, fix="retry; no document was written"
+            ) from error
+
+
+def _folder(name: str) -> str:
+    """The folder of a collection without a schema; raises InvalidRequestError."""
+    if not isinstance(name, str):
+        raise InvalidRequestError(f"collection {name!r}", reason="a name is text", fix="use db.model(…) for a class")
+    if not all(part and not part.startswith(".") for part in name.split("/")):
+        raise InvalidRequestError(
+            f"collection {name!r}",
+            reason="a name is one or more parts joined by /, none of them empty or beginning with a dot",
+        )
+    try:
+        check_key(EnginePaths.of_collection(f"{name}/").entry(LogNumber(1)))
+    except InvalidRequestError as error:
+        fix = "use letters, digits, -, _ and /"
+        raise type(error)(f"collection {name[:100]!r}", reason=error.reason, fix=fix) from error
+    return f"{name}/"
+
+
+def _check_actor(actor: str | None) -> str | None:
+    try:
+        if actor is None or actor.encode():
+            return actor
+    except (AttributeError, UnicodeEncodeError) as error:
+        raise InvalidRequestError(f"actor {actor!r}", reason="it is no text", fix="give a name, or none") from error
+    raise InvalidRequestError("actor ''", reason="it is empty", fix="give a name, or none")
 
 
 def _load(schema: Schema | Mapping[str, Any] | str | Path) -> Schema:

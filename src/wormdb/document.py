@@ -26,8 +26,11 @@ class Document(dict[str, Any]):
 
     __slots__ = ("fresh", "loaded")
 
-    def __init__(self, values: Mapping[str, Any], loaded: Loaded | None = None, *, fresh: bool = False) -> None:
-        """`loaded` is None for a document that was not read; `fresh` says that its id was made just now."""
+    def __init__(self, values: Mapping[str, Any], loaded: Loaded | None = None, *, fresh: Any = None) -> None:
+        """`loaded` is None for a document that was not read.
+
+        `fresh` is an id that was made for it and that no commit has seen yet.
+        """
         super().__init__(values)
         self.loaded = loaded
         self.fresh = fresh
@@ -54,19 +57,25 @@ class Document(dict[str, Any]):
     # `save(doc | {"x": 1})` notices a conflict just as `doc["x"] = 1; save(doc)` does.
     def copy(self) -> Document:
         """A shallow copy that remembers the same state."""
-        return Document(self, self.loaded, fresh=self.fresh)
+        return Document(self, self.loaded)
 
     __copy__ = copy
 
     def __or__(self, other: Mapping[str, Any]) -> Document:  # type: ignore[override] # a document stays one
-        return Document({**self, **other}, self.loaded, fresh=self.fresh)
+        return Document({**self, **other}, self.loaded)
+
+    # For pickle and deep copies. Of two documents with one id, none can say that nobody has seen it,
+    # so `fresh` is never handed on.
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Document, (dict(self), self.loaded))
 
 
-def shown(held: Held, number: LogNumber) -> Document:
-    """A stored document as users see it: `_id` shows as `id`."""
+def shown(held: Held, number: LogNumber, origin: str) -> Document:
+    """A document of log `origin` as users see it: `_id` shows as `id`."""
     assert held.document is not None, "deleted documents are not shown"
     values = json.decode_document(held.document, name=f"document {held.id.decode()}")
-    return Document({("id" if name == "_id" else name): value for name, value in values.items()}, Loaded(held, number))
+    outer = {("id" if name == "_id" else name): value for name, value in values.items()}
+    return Document(outer, Loaded(held, number, origin))
 
 
 def stored(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 
 from wormdb.errors import InvalidRequestError
@@ -38,7 +39,7 @@ class Settings:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
                 raise InvalidRequestError(f"setting {field.name}={value!r}", reason="it must be a number, 0 or more")
         if self.log_retention_ms < LOG_RETENTION_MS_MIN:
             raise InvalidRequestError(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, is_typeddict
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, assert_never, cast, is_typeddict
 
 from wormdb.document import Document, shown, stored
 from wormdb.engine.operations import Insert, InsertNext, Loaded, Remove, Save
-from wormdb.engine.state import Held
-from wormdb.errors import InvalidRequestError, PermissionDeniedError, SchemaMismatchError
+from wormdb.engine.state import Held, id_key
+from wormdb.errors import InvalidRequestError, PermissionDeniedError, SchemaMismatchError, ValidationError
 from wormdb.format import json
 from wormdb.format.event import SchemaChanged
 from wormdb.format.segment import check_id
@@ -17,20 +18,21 @@ from wormdb.format.values import normalize, normalize_document
 from wormdb.schema.classes import Converter, model_from_class
 from wormdb.schema.difference import mismatch
 from wormdb.schema.identity import id_problem, new_id
+from wormdb.schema.path import SINGLETON_ID
 from wormdb.schema.validate import new_document, validate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from wormdb.clock import Chance, Clock
-    from wormdb.engine.commit import Committed
     from wormdb.engine.operations import Operation
     from wormdb.engine.state import View
+    from wormdb.format.entry import Change
     from wormdb.format.event import Event
     from wormdb.schema.model import Model
     from wormdb.types import LogNumber
 
-__all__ = ["ClassCodec", "Codec", "PlainCodec", "Shape", "Writer"]
+__all__ = ["ClassCodec", "Codec", "PlainCodec", "Prepared", "Shape", "Writer"]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -39,8 +41,12 @@ T_co = TypeVar("T_co", covariant=True)
 class Codec(Protocol[T_co]):
     """Between a user's type and plain values."""
 
+    def is_document(self, value: Any) -> bool:
+        """Whether it is a document or a mapping, and no id."""
+        ...
+
     def to_values(self, document: Any) -> dict[str, Any]:
-        """Plain values of a document or a mapping."""
+        """Plain values of a document or a mapping; raises InvalidRequestError for anything else."""
         ...
 
     def from_document(self, document: Document) -> T_co:
@@ -51,9 +57,13 @@ class Codec(Protocol[T_co]):
 class PlainCodec:
     """Documents stay documents."""
 
+    def is_document(self, value: Any) -> bool:
+        """Whether it is a mapping."""
+        return isinstance(value, Mapping)
+
     def to_values(self, document: Any) -> dict[str, Any]:
         """The mapping itself; raises InvalidRequestError for anything else."""
-        if not hasattr(document, "keys"):
+        if not isinstance(document, Mapping):
             raise InvalidRequestError(
                 f"a document of type {type(document).__name__}", reason="it is no mapping", fix="give a dict"
             )
@@ -70,12 +80,23 @@ class ClassCodec(Generic[T]):
     def __init__(self, cls: type[T]) -> None:
         """Read the class once; raises SchemaError."""
         self.model = model_from_class(cls)
+        self._cls = cls
         self._converter = Converter(cls)
         self._is_mapping = is_typeddict(cls)
 
+    def is_document(self, value: Any) -> bool:
+        """Whether it is an instance or a mapping."""
+        return isinstance(value, Mapping) or (not self._is_mapping and isinstance(value, self._cls))
+
     def to_values(self, document: Any) -> dict[str, Any]:
-        """Plain values of an instance, or of a mapping."""
-        return dict(document) if hasattr(document, "keys") else dict(self._converter.to_document(document))
+        """Plain values of an instance, or of a mapping; raises InvalidRequestError for anything else."""
+        if not self.is_document(document):
+            raise InvalidRequestError(
+                f"a document of type {type(document).__name__}",
+                reason=f"it is neither a {self._cls.__name__} nor a mapping",
+                fix=f"give a {self._cls.__name__}",
+            )
+        return dict(document) if isinstance(document, Mapping) else dict(self._converter.to_document(document))
 
     def from_document(self, document: Document) -> T:
         """An instance; for a TypedDict the document itself, which is a dict."""
@@ -97,12 +118,27 @@ class Shape:
     is_unchanged: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """An operation with the document it came from."""
+
+    operation: Operation
+    document: Any
+    shape: Shape | None
+    """None for a delete."""
+    given: dict[str, Any] | None = None
+    """What a Document held when it was given, to see whether its holder went on editing."""
+
+
 class Writer(Generic[T]):
     """What one collection accepts, and how it shows what it holds."""
 
-    def __init__(self, name: str, model: Model | None, codec: Codec[T], *, clock: Clock, chance: Chance) -> None:
-        """Without a model anything is accepted."""
+    def __init__(
+        self, name: str, model: Model | None, codec: Codec[T], *, origin: str, clock: Clock, chance: Chance
+    ) -> None:
+        """Without a model anything is accepted; `origin` names the log that documents come from."""
         self.name = name
+        self.origin = origin
         self.model = model
         self.mode = "readwrite" if model is None else model.mode
         self._codec = codec
@@ -113,30 +149,31 @@ class Writer(Generic[T]):
     def _is_numbered(self) -> bool:
         return self.model is not None and self.model.id == "seq"
 
+    @property
+    def _is_singleton(self) -> bool:
+        return self.model is not None and self.model.is_singleton
+
     # --- out ---
 
     def show(self, held: Held, number: LogNumber) -> T:
         """A stored document in the caller's type."""
-        return self._codec.from_document(shown(held, number))
+        return self._codec.from_document(shown(held, number, self.origin))
 
     # --- in ---
 
-    def create(self, data: Mapping[str, Any]) -> T:
+    def create(self, data: Any, more: Mapping[str, Any]) -> T:
         """A new document that is not saved; raises ValidationError. No requests."""
-        given = self._codec.to_values(data)
+        given = {**({} if data is None else self._codec.to_values(data)), **more}
         values = self._new(given)
-        fresh = not _has_id(given) and "_id" in values
+        fresh = None if _has_id(given) or self._is_singleton else values.get("_id")
         return self._codec.from_document(Document({_outer(name): value for name, value in values.items()}, fresh=fresh))
 
-    def shape(self, document: Any, held: Held | None = None, number: LogNumber | None = None) -> Shape:
-        """Check and encode a document; with `held` it is a change of what was read at `number`."""
-        loaded = document.loaded if isinstance(document, Document) else None
-        if held is not None and number is not None:
-            loaded = Loaded(held, number)
-        fresh = isinstance(document, Document) and document.fresh
+    def shape(self, verb: str, document: Any, loaded: Loaded | None = None) -> Shape:
+        """Check and encode a document; with `loaded` it is a change of that."""
+        loaded = loaded or self._loaded(verb, document)
         given = self._codec.to_values(document)
-        if loaded is None and not _has_id(given):
-            fresh = True
+        if loaded is not None and not _has_id(given):
+            given = {**given, "id": json.decode(loaded.held.id, name="document id")}
         values = self._new(given) if loaded is None else self._checked(stored(given))
         if "_id" not in values and not self._is_numbered:
             raise InvalidRequestError(
@@ -147,43 +184,58 @@ class Writer(Generic[T]):
             values = self._stamped(values, loaded)
         if "_id" not in values:
             return Shape(None, json.encode_document(values), values, None, fresh=True, is_unchanged=False)
-        check_id(values["_id"])
-        identity = json.encode(values["_id"])
+        identity = json.encode(self.check_id(values["_id"]))
         if loaded is not None and identity != loaded.held.id:
-            loaded, fresh = None, False
+            if verb != "insert":
+                raise InvalidRequestError(
+                    f"document {json.decode(loaded.held.id, name='document id')!r} in {self.name}",
+                    reason=f"its id was changed to {values['_id']!r}, and an id stays for life",
+                    fix="insert it under the new id, and delete the old one",
+                )
+            loaded = None
+        fresh = loaded is None and self._is_fresh(document, given, values["_id"])
         return Shape(identity, json.encode_document(values), values, loaded, fresh, unchanged)
 
-    def operation(self, verb: str, shape: Shape) -> Operation:
-        """What the engine is asked to do."""
-        if shape.id is None:
-            return InsertNext(shape.body)
-        if verb == "insert" or self.mode == "append" or (shape.fresh and verb == "save"):
-            return Insert(shape.id, shape.body, fresh=shape.fresh)
-        return Save(shape.id, shape.body, shape.loaded, must_exist=verb == "update")
-
-    def prepare(self, verb: str, document: Any) -> Operation:
+    def prepare(self, verb: str, document: Any) -> Prepared:
         """The operation of one verb: insert, save, update or delete. No requests."""
-        if verb != "delete":
-            return self.operation(verb, self.shape(document))
-        if isinstance(document, Document):
-            identity = json.encode(self.check_id(document.id))
-            return Remove(identity, document.loaded)
-        if hasattr(document, "keys"):
-            document = stored(self._codec.to_values(document)).get("_id")
-        return Remove(json.encode(self.check_id(document)))
+        if verb == "delete":
+            return Prepared(Remove(self._identity(document), self._loaded(verb, document)), document, None)
+        return self.prepared(verb, document, self.shape(verb, document))
 
-    def after(self, document: Any, shape: Shape, committed: Committed) -> T:
-        """The document as it is now; a Document that was given is brought up to date in place."""
-        (change,) = committed.changes
-        held = Held(change.id, committed.number, change.seq, change.after)
-        identity = {} if shape.id is not None else {"id": json.decode(change.id, name="document id")}
-        values = identity | {_outer(name): value for name, value in shape.values.items()}
+    def prepared(self, verb: str, document: Any, shape: Shape) -> Prepared:
+        """The operation that writes a document as it was checked. No requests."""
+        operation: Operation
+        if shape.id is None:
+            operation = InsertNext(shape.body)
+        elif verb == "insert" or (shape.fresh and verb == "save"):
+            operation = Insert(shape.id, shape.body, fresh=shape.fresh)
+        else:
+            operation = Save(shape.id, shape.body, shape.loaded, must_exist=verb == "update")
+        given = None
         if isinstance(document, Document):
+            # From now on somebody may have seen the id: the answer of this commit may get lost.
+            document.fresh = None
+            given = dict(document)
+        return Prepared(operation, document, shape, given)
+
+    def after(self, prepared: Prepared, change: Change, number: LogNumber) -> Document:
+        """The document as it is now; a Document that was given is brought up to date in place."""
+        assert prepared.shape is not None
+        loaded = Loaded(Held(change.id, number, change.seq, change.after), number, self.origin)
+        identity = {} if prepared.shape.id is not None else {"id": json.decode(change.id, name="document id")}
+        values = identity | {_outer(name): value for name, value in prepared.shape.values.items()}
+        document = prepared.document
+        if not isinstance(document, Document):
+            return Document(values, loaded)
+        if document == prepared.given:
             document.clear()
             document.update(values)
-            document.loaded, document.fresh = Loaded(held, committed.number), False
-            return self._codec.from_document(document)
-        return self._codec.from_document(Document(values, Loaded(held, committed.number)))
+        document.loaded = loaded
+        return document
+
+    def typed(self, document: Document) -> T:
+        """A document in the caller's type."""
+        return self._codec.from_document(document)
 
     def as_result(self, document: Any, shape: Shape) -> T:
         """A document that needed no write."""
@@ -191,8 +243,14 @@ class Writer(Generic[T]):
             return self._codec.from_document(document)
         return self._codec.from_document(Document({_outer(n): v for n, v in shape.values.items()}, shape.loaded))
 
+    def key_of(self, identity: Any) -> bytes:
+        """The key of an id that this collection can have; raises InvalidRequestError. No requests."""
+        return id_key(json.encode(self.check_id(identity)))
+
     def check_id(self, identity: Any) -> Any:
-        """An id that this collection can have; raises InvalidRequestError."""
+        """An id that this collection can have; raises InvalidRequestError. A singleton ignores what is given."""
+        if self._is_singleton:
+            return SINGLETON_ID
         value = normalize(identity)
         problem = None if self.model is None else id_problem(self.model, value)
         if problem is not None:
@@ -216,22 +274,60 @@ class Writer(Generic[T]):
             return ()
         return (SchemaChanged(definition=self.model.canonical()),)
 
+    def check_mode(self) -> None:
+        """Raise PermissionDeniedError if this model is for reading only. No requests."""
+        if self.mode == "readonly":
+            raise PermissionDeniedError(
+                f"{self.name} is read-only", fix="change the model's mode, with worm schema apply"
+            )
+
     def guard(self, operations: tuple[Operation, ...]) -> Callable[[View], None]:
         """What every try of a commit checks again, against the definition then in force."""
 
         def check(view: View) -> None:
             self.check_definition(view)
-            mode = self.mode if view.definition.model is None else view.definition.model.mode
-            if mode == "readonly":
+            model = view.definition.model or self.model
+            if model is None:
+                return
+            if model.mode == "readonly":
                 raise PermissionDeniedError(
                     f"{self.name} is read-only", fix="change the model's mode, with worm schema apply"
                 )
-            if mode == "append" and not all(isinstance(operation, Insert | InsertNext) for operation in operations):
+            if model.mode == "append" and _changes_existing(view, operations):
                 raise PermissionDeniedError(f"{self.name} is append-only", fix="insert new documents instead")
+            if self.model is None:
+                _check_fit(model, operations)
 
         return check
 
     # --- inside ---
+
+    def _loaded(self, verb: str, document: Any) -> Loaded | None:
+        """What a document was read as; None if it was not, or if it is to be inserted as a new one here."""
+        loaded = document.loaded if isinstance(document, Document) else None
+        if loaded is None or loaded.origin == self.origin:
+            return loaded
+        if verb == "insert":
+            return None
+        raise InvalidRequestError(
+            f"document {document.id!r}",
+            reason=f"it was read from {loaded.origin}, and this is {self.origin}",
+            fix="insert it here, or change it where it is: one batch belongs to one collection",
+        )
+
+    def _is_fresh(self, document: Any, given: Mapping[str, Any], identity: Any) -> bool:
+        """Whether the id was made from randomness and nobody can have seen it, so that nothing need be looked up."""
+        if isinstance(document, Document) and document.fresh is not None:
+            return bool(document.fresh == identity)
+        return not _has_id(given) and not self._is_singleton
+
+    def _identity(self, document: Any) -> bytes:
+        if not self._codec.is_document(document):
+            return json.encode(self.check_id(document))
+        values = stored(self._codec.to_values(document))
+        if not _has_id(values) and not self._is_singleton:
+            raise InvalidRequestError(f"document of {self.name}", reason="it has no id", fix="give one that was saved")
+        return json.encode(self.check_id(values.get("_id")))
 
     def _new(self, given: Mapping[str, Any]) -> dict[str, Any]:
         if self.model is not None:
@@ -256,6 +352,41 @@ class Writer(Generic[T]):
             "createdAt": created,
             "updatedAt": now if loaded is not None else values.get("updatedAt", now),
         }
+
+
+def _changes_existing(view: View, operations: tuple[Operation, ...]) -> bool:
+    """Whether an operation would change or remove a document that is there."""
+    made: set[bytes] = set()
+    for operation in operations:
+        match operation:
+            case Remove():
+                return True
+            case Insert(id=identity):
+                made.add(id_key(identity))
+            case Save(id=identity):
+                held = view.get(id_key(identity))
+                if id_key(identity) in made or operation.must_exist or (held is not None and held.document is not None):
+                    return True
+                made.add(id_key(identity))
+            case InsertNext():
+                pass
+            case _:
+                assert_never(operation)
+    return False
+
+
+def _check_fit(model: Model, operations: tuple[Operation, ...]) -> None:
+    """Refuse what does not fit a model that the writer did not bring; raises ValidationError."""
+    for operation in operations:
+        if isinstance(operation, Remove | InsertNext):
+            continue
+        values = json.decode_document(operation.document, name="document")
+        if validate(model, values) != values:
+            raise ValidationError(
+                f"this is no {model.name}",
+                reason="a value is not of the type that the model declares",
+                fix=f"write through db.model({model.name!r}), which converts it",
+            )
 
 
 def _outer(name: str) -> str:

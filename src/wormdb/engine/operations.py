@@ -17,10 +17,11 @@ __all__ = ["Insert", "InsertNext", "Loaded", "Operation", "Pending", "Remove", "
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A document as its caller read it: what was there, and the log number it was read at."""
+    """A document as its caller read it: what was there, the log number it was read at, and in which log."""
 
     held: Held
     number: LogNumber
+    origin: str = ""
 
 
 @dataclass(frozen=True, slots=True)
