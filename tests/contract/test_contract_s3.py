@@ -6,8 +6,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 
+from wormdb.clock import SeededChance, SystemClock
 from wormdb.errors import LimitExceededError
+from wormdb.storage.cache import CachedStore
+from wormdb.storage.meter import MeteredStore
 from wormdb.storage.open import open_store
+from wormdb.storage.readback import ReadbackStore
+from wormdb.storage.retry import RetryingStore
 from wormdb.testing.store_contract import StoreContract
 from wormdb.testing.store_contract_keys import LONGEST_KEY, ODD_KEYS
 
@@ -48,3 +53,32 @@ class TestS3Store(StoreContract):
         for call in calls:
             with pytest.raises(LimitExceededError, match="with the prefix"):
                 call()
+
+
+class TestAllWrappersOnS3(StoreContract):
+    """The whole stack as a program would build it; each handle has a stack of its own."""
+
+    forgets_folders: ClassVar[bool] = False
+    many: ClassVar[int] = 50  # paging is tested on the bare store
+    threads: ClassVar[int] = 2
+    increments: ClassVar[int] = 5
+
+    @staticmethod
+    def stack(url: str) -> Store:
+        retrying = RetryingStore(open_store(url), clock=SystemClock(), chance=SeededChance(2))
+        return ReadbackStore(CachedStore(MeteredStore(retrying), immutable=lambda key: False, bytes_max=2**20))
+
+    @pytest.fixture
+    def store(self, s3_url: str) -> Iterator[Store]:
+        with self.stack(s3_url) as store:
+            yield store
+
+    @pytest.fixture
+    def other_handle(self, s3_url: str) -> Iterator[Store]:
+        with self.stack(s3_url) as store:
+            yield store
+
+    @pytest.mark.parametrize("key", ODD_KEYS[:3], ids=lambda key: ascii(key)[1:31])
+    def test_an_odd_key_survives_every_verb(self, store: Store, other_handle: Store, key: str) -> None:
+        """Wrappers pass keys on; all of them are tested on the bare store."""
+        super().test_an_odd_key_survives_every_verb(store, other_handle, key)

@@ -55,7 +55,7 @@ class SignedRequests:
         headers = self._headers(body, precondition, content_type)
         ended = self._exchange("PUT", key, headers, body)
         if isinstance(ended, NotSent):
-            raise UnavailableError(f"object {key}", reason=f"{self._url} was not reached: {ended.reason}", key=key)
+            raise self._unreached(key, ended)
         if isinstance(ended, NoAnswer):
             raise OutcomeUnknownError(
                 f"object {key}", reason=f"no answer came from {self._url}: {ended.reason}", key=key
@@ -74,7 +74,9 @@ class SignedRequests:
         Raises PermissionDeniedError, NotFoundError (the bucket), UnavailableError.
         """
         ended = self._exchange("GET", key, {}, None)
-        if isinstance(ended, NotSent | NoAnswer):
+        if isinstance(ended, NotSent):
+            raise self._unreached(key, ended)
+        if isinstance(ended, NoAnswer):
             raise UnavailableError(f"object {key}", reason=f"no answer from {self._url}: {ended.reason}", key=key)
         verdict, detail = self._judge("GET", ended)
         if verdict is Verdict.MISSING:
@@ -91,6 +93,15 @@ class SignedRequests:
         """Close the idle connections."""
         if self._wire is not None:
             self._wire.close()
+
+    def _unreached(self, key: str, ended: NotSent) -> UnavailableError:
+        private = "check the endpoint; for an authority of your own set SSL_CERT_FILE to its certificate"
+        return UnavailableError(
+            f"object {key}",
+            reason=f"{self._url} was not reached: {ended.reason}",
+            key=key,
+            fix=private if "CERTIFICATE" in ended.reason else "",
+        )
 
     def _exchange(
         self, method: Literal["GET", "PUT"], key: str, headers: dict[str, str], body: bytes | None

@@ -63,6 +63,7 @@ class S3Server:
         self.access_key = "wormdb-test-key"
         self.secret_key = "wormdb-test-secret"  # noqa: S105 - a server on loopback that lives for minutes
         self._clock = clock or SystemClock()
+        self.process_id: int | None = None
         self._ports: dict[str, int] = {}
         self._resources = ExitStack()
 
@@ -103,6 +104,7 @@ class S3Server:
                 stack.callback(_end, process)
                 stack.callback(_watch(process.pid))
                 if self._wait_until_ready(process):
+                    self.process_id = process.pid
                     self._resources = stack.pop_all()
                     return self
                 log = "\n".join((folder / "log").read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:])
