@@ -7,7 +7,7 @@ import sys
 
 from benchmarks.measure import print_rows
 
-SUITES = ("stores", "formats")
+SUITES = ("stores", "formats", "commits")
 
 
 def main(names: list[str]) -> int:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Row", "compare", "print_rows"]
+__all__ = ["Count", "Row", "compare", "print_rows"]
 
 ROUNDS = 7
 
@@ -59,6 +59,26 @@ class Row:
         return (self.what, self.reference, each, ratio, bar, "ok" if self.passed else "MISSED")
 
 
+@dataclass(frozen=True)
+class Count:
+    """A number that does not depend on the machine, beside what it is compared with, and its bar."""
+
+    what: str
+    reference: str
+    value: float
+    bar: str
+    passed: bool
+
+    def cells(self) -> tuple[str, ...]:
+        """What is printed."""
+        return (self.what, self.reference, "", f"{self.value:,.2f}".removesuffix(".00"), self.bar, self.verdict)
+
+    @property
+    def verdict(self) -> str:
+        """For the last column."""
+        return "ok" if self.passed else "MISSED"
+
+
 def compare(  # noqa: PLR0913 - the two sides, their names and the bar belong together
     what: str,
     ours: Callable[[], object],
@@ -91,7 +111,7 @@ def _seconds(function: Callable[[], object]) -> float:
         gc.enable()
 
 
-def print_rows(title: str, rows: list[Row]) -> None:
+def print_rows(title: str, rows: list[Row | Count]) -> None:
     """A table of all comparisons of one suite."""
     from rich import box
     from rich.console import Console

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, assert_never
 from wormdb.clock import new_write_id
 from wormdb.engine.head import is_recent
 from wormdb.engine.log import Record
+from wormdb.engine.pace import Pace
 from wormdb.engine.validate import Group
 from wormdb.errors import InvalidRequestError, OutcomeUnknownError, UnavailableError, WormError
 from wormdb.format.entry import Batch, Entry, encode_entry, entry_hash
@@ -27,12 +28,11 @@ if TYPE_CHECKING:
 
     from wormdb.clock import Chance, Clock
     from wormdb.engine.head import Head
+    from wormdb.engine.log import Log
     from wormdb.engine.misc import MiscClock
     from wormdb.engine.operations import Pending
-    from wormdb.engine.paths import EnginePaths
     from wormdb.engine.register import Register
     from wormdb.format.entry import Change
-    from wormdb.storage.store import Store
     from wormdb.types import StoreTime
 
 __all__ = ["CommitId", "Committed", "Committer", "Outcome"]
@@ -97,11 +97,9 @@ class _Try:
 class Committer:
     """Commits groups of batches to one collection, one group at a time."""
 
-    def __init__(  # noqa: PLR0913 - what comes in by argument, so that a simulation can run it
+    def __init__(
         self,
-        store: Store,
-        paths: EnginePaths,
-        collection: str,
+        log: Log,
         *,
         head: Head,
         register: Register,
@@ -110,14 +108,16 @@ class Committer:
         chance: Chance,
     ) -> None:
         """Nothing is read or written yet."""
-        self._store = store
-        self._paths = paths
-        self._collection = collection
+        self._log = log
+        self._store = log.store
+        self._paths = log.paths
+        self._collection = log.collection
         self._head = head
         self._register = register
         self._misc = misc
         self._clock = clock
         self._chance = chance
+        self._pace = Pace(clock, chance)
 
     def commit(self, batches: Sequence[Pending], deadline: float) -> list[Outcome]:
         """Commit each batch or say why not, in order; `deadline` is on the monotonic clock.
@@ -145,6 +145,7 @@ class Committer:
             waiting = [pending for pending in waiting if pending.id not in refused]
             if attempt is None:
                 break
+            self._pace.pause_before(attempt.number)
             try:
                 landed = self._place(attempt, deadline)
             except WormError as error:
@@ -159,9 +160,11 @@ class Committer:
             if self._clock.monotonic() >= deadline:
                 outcomes |= dict.fromkeys((pending.id for pending in waiting), self._too_late(losses))
                 break
-            self._pause(losses)
-            self._head.refresh()
-            fresh = True
+            if losses % 2 == 0:
+                # The winner's entry is known from its answer; who loses again is further behind.
+                self._pace.pause_after_loss(losses)
+                self._head.refresh()
+                fresh = True
         return [outcomes[pending.id] for pending in batches]
 
     def _check(self, waiting: Sequence[Pending]) -> tuple[list[Batch], dict[str, Outcome]]:
@@ -201,11 +204,13 @@ class Committer:
         key = self._paths.entry(attempt.number)
         tries = 0
         while True:
+            start = self._clock.monotonic()
             outcome = put_classified(self._store, key, attempt.body, IfAbsent(), content_type=CONTENT_TYPE)
             match outcome:
                 case Landed(time=time):
                     self._confirm(attempt, time)
                     self._head.absorb(Record(attempt.entry, entry_hash(attempt.body), len(attempt.body)), time)
+                    self._pace.won(attempt.number, self._clock.monotonic() - start)
                     return True
                 case Lost(found=found):
                     self._confirm(attempt, None if found is None else found.time)
@@ -213,6 +218,8 @@ class Committer:
                         raise OutcomeUnknownError(
                             f"log slot {attempt.number}", reason="it was refused as taken, and is empty"
                         )
+                    self._head.absorb(self._log.decode(attempt.number, found.body), found.time)
+                    self._pace.lost(self._clock.monotonic() - start)
                     return False
                 case NothingThere(cause=cause) | Unknown(cause=cause):
                     attempt.refused_only &= isinstance(outcome, NothingThere) and isinstance(cause, UnavailableError)

@@ -22,15 +22,20 @@ if TYPE_CHECKING:
 
 __all__ = ["GroupCommit"]
 
-GATHER_SECONDS = 0.002
+GATHER_SECONDS_MIN = 0.001
+GATHER_SECONDS_MAX = 0.02
+GATHER_SHARE = 0.2
+"""How long to wait for company, as a share of what the last commit took."""
+GATHER_STEPS = 8
 
 
 @dataclass(slots=True, eq=False)
 class _Ticket:
     pending: Pending
     deadline: float
+    leads: bool = False
     outcome: Outcome | None = None
-    done: threading.Event = field(default_factory=threading.Event)
+    wake: threading.Event = field(default_factory=threading.Event)
 
 
 class GroupCommit:
@@ -41,29 +46,42 @@ class GroupCommit:
         self._commit = commit
         self._clock = clock
         self._lock = threading.Lock()
-        self._turn = threading.Lock()
         self._queue: list[_Ticket] = []
+        self._is_led = False
         self._last_size = 1
+        self._last_seconds = 0.0
 
     def submit(self, pending: Pending, deadline: float) -> Outcome:
         """Commit a batch, perhaps in company; returns its own outcome."""
         ticket = _Ticket(pending, deadline)
         with self._lock:
             self._queue.append(ticket)
-        while not ticket.done.is_set():
-            # Whoever gets the turn commits for all that wait; the others find their outcome set.
-            with self._turn:
-                if ticket.done.is_set():
-                    break
+            if not self._is_led:
+                self._is_led = ticket.leads = True
+        if not ticket.leads:
+            ticket.wake.wait()
+        if ticket.leads:
+            try:
                 self._lead()
+            finally:
+                self._hand_over()
         assert ticket.outcome is not None
         return ticket.outcome
+
+    def _hand_over(self) -> None:
+        """The oldest that waits leads next; whoever comes when nobody waits leads at once."""
+        with self._lock:
+            self._is_led = bool(self._queue)
+            if self._queue:
+                self._queue[0].leads = True
+                self._queue[0].wake.set()
 
     def _lead(self) -> None:
         self._gather()
         with self._lock:
             group = self._take()
         deadline = max(ticket.deadline for ticket in group)
+        start = self._clock.monotonic()
         outcomes: list[Outcome]
         try:
             outcomes = self._commit([ticket.pending for ticket in group], deadline)
@@ -76,6 +94,7 @@ class GroupCommit:
         except BaseException:
             self._settle(group, [_interrupted()] * len(group))
             raise
+        self._last_seconds = self._clock.monotonic() - start
         self._settle(group, outcomes)
 
     def _alone(self, ticket: _Ticket) -> Outcome:
@@ -88,12 +107,15 @@ class GroupCommit:
     def _settle(self, group: list[_Ticket], outcomes: list[Outcome]) -> None:
         for ticket, outcome in zip(group, outcomes, strict=True):
             ticket.outcome = outcome
-            ticket.done.set()
+            ticket.wake.set()
 
     def _gather(self) -> None:
         """Under load, wait a moment for those who were in the last group to come back."""
-        if self._last_size > 1 and len(self._queue) < self._last_size:
-            self._clock.sleep(GATHER_SECONDS)
+        limit = min(max(GATHER_SHARE * self._last_seconds, GATHER_SECONDS_MIN), GATHER_SECONDS_MAX)
+        for _ in range(GATHER_STEPS):
+            if len(self._queue) >= self._last_size:
+                return
+            self._clock.sleep(limit / GATHER_STEPS)
 
     def _take(self) -> list[_Ticket]:
         """As many as fit into one entry, the oldest first."""

@@ -76,9 +76,7 @@ class Ledger:
         self._register = Register(around.store, paths, collection)
         self._head = Head(self._log, self._register, around.misc, self._load)
         self._committer = Committer(
-            around.store,
-            paths,
-            collection,
+            self._log,
             head=self._head,
             register=self._register,
             misc=around.misc,

@@ -99,8 +99,9 @@ class Log:
         )
 
     def _decode(self, number: LogNumber, probe: Probe) -> Record | None:
-        if probe.found is None:
-            return None
-        body = probe.found.body
+        return None if probe.found is None else self.decode(number, probe.found.body)
+
+    def decode(self, number: LogNumber, body: bytes) -> Record:
+        """The entry in the bytes of slot `number`. No requests; raises CorruptionError."""
         entry = decode_entry(body, name=self.paths.entry(number), number=number, collection=self.collection)
         return Record(entry, entry_hash(body), len(body))
