@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import logging
-import multiprocessing
-import traceback
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -14,14 +10,12 @@ import boto3
 import pytest
 from botocore.config import Config
 
+from tests.every_verb import every_verb, shown
 from tests.http_script import Drop, Reply, ScriptedServer, scripted_server
-from wormdb.clock import SystemChance, SystemClock
+from wormdb.clock import SystemClock
 from wormdb.errors import (
-    AlreadyExistsError,
-    ConflictError,
     InvalidRequestError,
     NotFoundError,
-    OutcomeUnknownError,
     PermissionDeniedError,
     UnavailableError,
     UnsupportedStoreError,
@@ -31,10 +25,9 @@ from wormdb.storage.cloud import CloudStore
 from wormdb.storage.fault import FaultKind, fault_on_read, fault_on_write, parse_fault
 from wormdb.storage.open import open_store
 from wormdb.storage.pool import ThreadPool
-from wormdb.storage.store import OCTETS, ByteRange, IfAbsent, IfMatch
+from wormdb.storage.store import OCTETS, ByteRange, IfAbsent
 from wormdb.storage.url import StoreUrl, parse_url
 from wormdb.testing.store_contract_keys import ODD_KEYS
-from wormdb.types import Version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -158,33 +151,6 @@ def test_a_missing_bucket_is_named(s3_url: str) -> None:
                 call()
             assert "create it" in caught.value.fix
             assert caught.value.key is None
-
-
-def every_verb(store: Store) -> list[WormError]:
-    """The errors of all verbs on a store where none can succeed."""
-    calls = (
-        lambda: store.get("key"),
-        lambda: store.get_range("key", ByteRange(0, 1)),
-        lambda: store.get_ranges("key", [ByteRange(0, 1), ByteRange(100_000, 1)]),
-        lambda: store.probe("key"),
-        lambda: store.head("key"),
-        lambda: list(store.list("f/")),
-        lambda: list(store.list("f/", delimiter="/")),
-        lambda: store.put("key", b"body"),
-        lambda: store.put("key", b"body", IfAbsent()),
-        lambda: store.delete("key"),
-        lambda: store.delete_many(["key", "other"]),
-    )
-    errors = []
-    for call in calls:
-        with pytest.raises(WormError) as caught:
-            call()
-        errors.append(caught.value)
-    return errors
-
-
-def shown(errors: list[WormError]) -> str:
-    return "".join("".join(traceback.format_exception(error)) + repr(vars(error)) for error in errors)
 
 
 @pytest.mark.s3
@@ -373,163 +339,3 @@ def test_a_public_bucket_is_read_without_signatures(script: ScriptedServer, monk
     assert found.found is not None
     assert (found.found.body, found.time, missing.found) == (b"body", None, None)
     assert all("authorization" not in asked.headers and "?" not in asked.path for asked in script.asked)
-
-
-# --- GCS and Azure, against a script: no real service was tried ---
-
-
-def gcs_at(script: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> Store:
-    key = {
-        "gcs_base_url": script.endpoint,
-        "disable_oauth": True,
-        "client_email": "",
-        "private_key": "",
-        "private_key_id": "",
-    }
-    monkeypatch.setenv("GOOGLE_SERVICE_ACCOUNT_KEY", json.dumps(key))
-    return open_store(f"gs://bucket/pre?endpoint={script.endpoint}")
-
-
-def test_gcs_writes_under_generations(script: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    script.answer(Reply(200, headers={"ETag": '"e"', "x-goog-generation": "41"}))
-    with gcs_at(script, monkeypatch) as store:
-        created = store.put("a b", b"one", IfAbsent(), content_type="application/zstd")
-        store.put("a b", b"two", IfMatch(created.version))
-    assert (created.version, created.time) == ("41", None)
-    first, second = script.asked
-    assert (first.method, first.path) == ("PUT", "/bucket/pre%2Fa%20b")
-    assert first.headers["x-goog-if-generation-match"] == "0"
-    assert first.headers["content-type"] == "application/zstd"
-    assert second.headers["x-goog-if-generation-match"] == "41"
-
-
-@pytest.mark.parametrize(
-    ("action", "absent", "match"),
-    [
-        (Reply(412), AlreadyExistsError, ConflictError),
-        (Reply(429), UnavailableError, UnavailableError),
-        (Reply(403), PermissionDeniedError, PermissionDeniedError),
-        (Reply(500), OutcomeUnknownError, OutcomeUnknownError),
-        (Reply(503), OutcomeUnknownError, OutcomeUnknownError),
-        (Drop(), OutcomeUnknownError, OutcomeUnknownError),
-    ],
-    ids=str,
-)
-def test_gcs_refusals(
-    script: ScriptedServer,
-    monkeypatch: pytest.MonkeyPatch,
-    action: Reply | Drop,
-    absent: type[WormError],
-    match: type[WormError],
-) -> None:
-    script.answer(action)
-    with gcs_at(script, monkeypatch) as store:
-        for precondition, expected in ((IfAbsent(), absent), (IfMatch(Version("7")), match)):
-            with pytest.raises(WormError) as caught:
-                store.put("key", b"body", precondition)
-            assert type(caught.value) is expected
-    assert len(script.asked) == 2
-
-
-def test_gcs_reads_generations_and_deletes_what_is_gone(
-    script: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    headers = {"ETag": '"e"', "x-goog-generation": "41", "Last-Modified": "Sun, 06 Nov 1994 08:49:37 GMT"}
-    with gcs_at(script, monkeypatch) as store:
-        script.answer(Reply(200, b"body", headers))
-        assert store.get("key").version == "41"
-        probe = store.probe("key")
-        assert probe.found is not None
-        assert (probe.found.version, probe.time) == ("41", None)
-        script.answer(Reply(404))
-        store.delete("key")
-        store.delete_many(["key", "other"])
-        assert store.probe("key").found is None
-        script.answer(Reply(404, b"<Error><Code>NoSuchBucket</Code></Error>"))
-        with pytest.raises(NotFoundError, match="bucket bucket"):
-            store.probe("key")
-
-
-def test_gcs_without_a_connection_did_nothing(script: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    script.endpoint = "http://127.0.0.1:1"
-    with gcs_at(script, monkeypatch) as store, pytest.raises(UnavailableError):
-        store.put("key", b"body", IfAbsent())
-
-
-def test_azure_with_a_shared_access_signature_goes_through_the_library(
-    script: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "account")
-    monkeypatch.setenv("AZURE_STORAGE_SAS_TOKEN", f"sv=2020-01-01&sig={CANARY}")
-    with open_store(f"az://container/pre?endpoint={script.endpoint}") as store:
-        script.answer(Reply(201, headers={"ETag": '"0x1"'}))
-        created = store.put("key", b"body", IfAbsent())
-        assert (created.version, created.time) == ('"0x1"', None)
-        assert script.asked[0].headers["if-none-match"] == "*"
-        script.answer(Reply(409, b"<Error><Code>BlobAlreadyExists</Code></Error>"))
-        with pytest.raises(AlreadyExistsError):
-            store.put("key", b"body", IfAbsent())
-        script.answer(Reply(500))
-        errors = every_verb(store)
-    assert {type(error) for error in errors} == {UnavailableError, OutcomeUnknownError}
-    assert CANARY not in shown(errors) + repr(store) + store.name
-    assert parse_url(store.name).account == "account"
-
-
-def test_azure_with_an_account_key_in_the_environment_is_signed(
-    script: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "account")
-    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", base64.b64encode(CANARY.encode()).decode())
-    script.answer(Reply(404, headers={"x-ms-error-code": "BlobNotFound"}))
-    with open_store(f"az://container/pre?endpoint={script.endpoint}") as store:
-        assert store.probe("key").time is not None
-    assert "sig" in parse_qs(urlsplit(script.asked[0].path).query)
-
-
-def test_azure_without_an_account_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
-    with pytest.raises(InvalidRequestError, match="AZURE_STORAGE_ACCOUNT_NAME"):
-        open_store("az://container")
-
-
-# --- several processes ---
-
-INCREMENTS = 200
-PROCESSES = 4
-
-
-def increment(url: str, writer: int) -> None:
-    """Add one to the counter INCREMENTS times; a write of unknown outcome is looked up by its id."""
-    clock, chance = SystemClock(), SystemChance()
-    with open_store(url) as store:
-        for number in range(INCREMENTS):
-            landed = False
-            while not landed:
-                found = store.get("counter")
-                count, _, seen = found.body.decode().partition(" ")
-                write_id = f"{writer}-{number}"
-                if write_id in seen.split(","):
-                    break  # an earlier try landed after all
-                # Ids of the last writes travel along, so that one of ours is found beneath another's.
-                recent = ",".join([write_id, *seen.split(",")][:50])
-                try:
-                    store.put("counter", f"{int(count) + 1} {recent}".encode(), IfMatch(found.version))
-                    landed = True
-                except (ConflictError, UnavailableError, OutcomeUnknownError):
-                    clock.sleep(chance.fraction() * 0.02)
-
-
-@pytest.mark.s3
-def test_four_processes_count_exactly(s3_url: str) -> None:
-    """4 processes x 200 increments by IfMatch end at 800: none lost, none twice."""
-    with open_store(s3_url) as store:
-        store.put("counter", b"0 ")
-        context = multiprocessing.get_context("spawn")
-        workers = [context.Process(target=increment, args=(s3_url, writer)) for writer in range(PROCESSES)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join(120)
-        assert [worker.exitcode for worker in workers] == [0] * PROCESSES
-        assert store.get("counter").body.split()[0] == b"%d" % (PROCESSES * INCREMENTS)

@@ -65,10 +65,10 @@ class LyingStore(MemoryStore):
         result = super().put(key, body, precondition)
         return PutResult(Version("same"), None) if self.lie == "repeats versions" else result
 
-    def _judge(self, key: str, entry: object, precondition: Precondition) -> None:  # type: ignore[override]
+    def _judge(self, key: str, entry: object, precondition: Precondition) -> None:  # type: ignore[override] # memory's own entry type is private
         if self.lie == "repeats versions" and isinstance(precondition, IfMatch):
             return
-        super()._judge(key, entry, precondition)  # type: ignore[arg-type]
+        super()._judge(key, entry, precondition)  # type: ignore[arg-type] # see above
 
     def get(self, key: str) -> StoredObject:
         self.requests["get"] += 1

@@ -281,7 +281,9 @@ def test_a_connection_the_server_closed_is_not_used(script: ScriptedServer) -> N
     script.answer(Reply(200, headers={"ETag": '"v"'}))
     with s3_at(script.endpoint) as store:
         store.put("key", b"body", ABSENT)
-        ((connection, since),) = store._signed._wire._idle  # type: ignore[union-attr]
+        assert store._signed is not None
+        assert store._signed._wire is not None
+        ((connection, since),) = store._signed._wire._idle
         connection.shutdown(2)
         store.put("key", b"body", ABSENT)
     assert since == 0

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from tests.http_script import Reply, scripted_server
 from wormdb.errors import InvalidRequestError
+from wormdb.storage.cloud import CloudStore
 from wormdb.storage.local import LocalStore
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.open import open_store
-from wormdb.storage.url import StoreUrl, check_endpoint, parse_url
+from wormdb.storage.url import Scheme, StoreUrl, check_endpoint, parse_url
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -168,8 +169,8 @@ segments = st.text(min_size=1, max_size=12).filter(
 
 
 @given(st.lists(segments, max_size=4).map("/".join), st.sampled_from(["s3", "gs", "az"]))
-def test_canonical_urls_round_trip(prefix: str, scheme: str) -> None:
-    url = StoreUrl(scheme, "bucket", prefix, endpoint="http://127.0.0.1:9000")  # type: ignore[arg-type]
+def test_canonical_urls_round_trip(prefix: str, scheme: Scheme) -> None:
+    url = StoreUrl(scheme, "bucket", prefix, endpoint="http://127.0.0.1:9000")
     assert parse_url(str(url)) == url
     assert str(url).isascii()
 
@@ -249,7 +250,8 @@ def write_profiles(home: Path) -> None:
 
 def settings_of(url: str) -> dict[str, object]:
     with open_store(url) as store:
-        return dict(store._client.config)  # type: ignore[attr-defined]
+        assert isinstance(store, CloudStore)
+        return dict(store._client.config)
 
 
 def test_profiles_are_read_from_the_files(clean: pytest.MonkeyPatch, tmp_path: Path) -> None:
