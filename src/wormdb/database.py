@@ -12,7 +12,7 @@ from wormdb.clock import SystemChance, SystemClock
 from wormdb.collection import Collection, Context
 from wormdb.engine.define import change_definition
 from wormdb.engine.ledger import Ledger, Surroundings, TailLimits
-from wormdb.engine.misc import MiscClock
+from wormdb.engine.misc_clock import MiscClock
 from wormdb.engine.paths import EnginePaths, is_immutable
 from wormdb.errors import (
     AlreadyExistsError,

@@ -29,9 +29,7 @@ def test_every_verb_explains_itself_as_the_list_does(verb: str, capsys: pytest.C
 
 
 def test_version() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "wormdb.cli", "--version"], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-m", "wormdb.cli", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"worm, version {__version__}\n"
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from wormdb.clock import new_write_id
 from wormdb.engine.trim import with_mark
-from wormdb.errors import ConflictError
+from wormdb.errors import ConflictError, OutcomeUnknownError, UnavailableError
 from wormdb.format import json
 from wormdb.format.block import Row, write_block
 from wormdb.format.root import Retired, Root
@@ -21,7 +21,7 @@ from wormdb.storage.store import IfAbsent
 
 if TYPE_CHECKING:
     from wormdb.clock import Chance
-    from wormdb.engine.misc import MiscClock
+    from wormdb.engine.misc_clock import MiscClock
     from wormdb.engine.paths import EnginePaths
     from wormdb.engine.register import Register, RootState
     from wormdb.engine.state import View
@@ -67,8 +67,13 @@ class Checkpointer:
         block = write_block(rows)
         name = f"{self.misc.next():016x}-{self.chance.token(4).hex()}"
         # The name is new, so a refused or lost answer needs no reading back: the block is simply not named.
-        self.store.put(self.paths.block(name), block.parquet, IfAbsent(), content_type=PARQUET)
-        self.store.put(self.paths.sidecar(name), block.sidecar, IfAbsent(), content_type=ZSTD)
+        try:
+            self.store.put(self.paths.block(name), block.parquet, IfAbsent(), content_type=PARQUET)
+            self.store.put(self.paths.sidecar(name), block.sidecar, IfAbsent(), content_type=ZSTD)
+        except OutcomeUnknownError as error:
+            raise UnavailableError(
+                f"checkpoint of {self.collection}", reason=error.reason, fix="retry: the state is as before", key=error.key
+            ) from error
         return block.entry(name, name, kind="base")
 
     def _following(self, current: RootState, view: View, digest: bytes, blocks: tuple[BlockEntry, ...]) -> Root:

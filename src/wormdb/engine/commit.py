@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from wormdb.clock import Chance, Clock
     from wormdb.engine.head import Head
     from wormdb.engine.log import Log
-    from wormdb.engine.misc import MiscClock
+    from wormdb.engine.misc_clock import MiscClock
     from wormdb.engine.operations import Pending
     from wormdb.engine.register import Register
     from wormdb.format.entry import Change

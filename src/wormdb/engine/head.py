@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wormdb.engine.log import Log, Record
-    from wormdb.engine.misc import MiscClock
+    from wormdb.engine.misc_clock import MiscClock
     from wormdb.engine.register import Register, RootState
     from wormdb.engine.state import Base
     from wormdb.types import StoreTime

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from wormdb.engine.base import BlockBase
+from wormdb.engine.block_base import BlockBase
 from wormdb.engine.checkpoint import Checkpointer
 from wormdb.engine.commit import CommitId, Committed, Committer
 from wormdb.engine.feed import Feed
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wormdb.clock import Chance, Clock
-    from wormdb.engine.misc import MiscClock
+    from wormdb.engine.misc_clock import MiscClock
     from wormdb.engine.operations import Pending
     from wormdb.engine.register import RootState
     from wormdb.engine.resolve import Fate

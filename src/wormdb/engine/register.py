@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
-from wormdb.errors import ConflictError, OutcomeUnknownError
+from wormdb.errors import ConflictError, OutcomeUnknownError, UnavailableError
 from wormdb.format.root import Root, decode_root, encode_root
 from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_classified
 from wormdb.storage.store import IfAbsent, IfMatch
@@ -47,7 +47,8 @@ class Register:
         """Replace the root that was read by another. 1 PUT, and 1 GET if the answer is no clean success.
 
         Raises ConflictError if somebody else swapped it: a loser deletes nothing, because its
-        root may lie beneath the one found. Raises OutcomeUnknownError if that cannot be told.
+        root may lie beneath the one found. Raises UnavailableError if nothing was done, and OutcomeUnknownError if
+        that cannot be told.
         """
         revision = 0 if current.root is None else current.root.revision
         assert following.revision == revision + 1, (following.revision, revision)
@@ -61,6 +62,8 @@ class Register:
                 raise ConflictError(
                     f"the root {self.paths.root}", reason="it was swapped by another", key=self.paths.root
                 )
+            case NothingThere(cause=UnavailableError() as refusal):
+                raise refusal
             case NothingThere(cause=cause) | Unknown(cause=cause):
                 raise OutcomeUnknownError(
                     f"the swap of {self.paths.root}", reason=str(cause), key=self.paths.root

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from wormdb.clock import Chance
     from wormdb.engine.commit import CommitId
     from wormdb.engine.log import Log, Record
-    from wormdb.engine.misc import MiscClock
+    from wormdb.engine.misc_clock import MiscClock
     from wormdb.engine.register import Register
 
 __all__ = ["Fate", "Resolver"]

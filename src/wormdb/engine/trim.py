@@ -21,7 +21,7 @@ from wormdb.types import LogNumber
 if TYPE_CHECKING:
     from wormdb.clock import Chance
     from wormdb.engine.log import Log
-    from wormdb.engine.misc import MiscClock
+    from wormdb.engine.misc_clock import MiscClock
     from wormdb.engine.register import Register, RootState
     from wormdb.format.root import Root
     from wormdb.types import StoreTime

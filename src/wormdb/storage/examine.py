@@ -249,7 +249,7 @@ def _swap_contended(patient: _Patient) -> Finding:
 def _increment(patient: _Patient) -> int:
     done = 0
     # Bounded: each success of another writer costs us one try, and a slow store some more.
-    for _ in range(INCREMENTS * RIVALS * ROUNDS):
+    for _ in range(INCREMENTS * RIVALS):
         if done == INCREMENTS:
             break
         found = patient.store.get(patient.key("counter"))

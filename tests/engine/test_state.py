@@ -1,0 +1,137 @@
+"""A view is a value: whatever happens to the overlay afterwards, it stays as it was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.engine.rig import contents, doc, ident
+from wormdb.engine.definition import Definition
+from wormdb.engine.state import EmptyBase, Held, Overlay, View, id_key
+from wormdb.format.entry import Batch, Change, Entry
+from wormdb.types import LogNumber, WriteId
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Step = list[tuple[int, int | None]]
+"""One entry: ids, each with its new value, or None for a delete."""
+
+STEPS = st.lists(
+    st.lists(st.tuples(st.integers(0, 5), st.none() | st.integers(0, 9)), min_size=1, max_size=4), max_size=8
+)
+
+
+class FixedBase:
+    """A base made of a dict."""
+
+    def __init__(self, held: dict[bytes, Held]) -> None:
+        self.held = held
+
+    def get(self, key: bytes) -> Held | None:
+        return self.held.get(key)
+
+    def scan(self) -> Iterator[tuple[bytes, Held]]:
+        return iter(sorted(self.held.items()))
+
+
+class Model:
+    """What should be there: id → (rev, seq, value)."""
+
+    def __init__(self) -> None:
+        self.held: dict[Any, tuple[int, int, dict[str, Any] | None]] = {}
+
+    def entry(self, number: int, step: Step) -> Entry:
+        changes = []
+        for identity, value in step:
+            _, seq, before = self.held.get(identity, (0, 0, None))
+            if before is None and value is None:
+                continue
+            after = None if value is None else {"v": value}
+            self.held[identity] = (number, seq + 1, after)
+            changes.append(
+                Change(
+                    id=ident(identity),
+                    seq=seq + 1,
+                    before=None if before is None else doc(identity, **before),
+                    after=None if after is None else doc(identity, **after),
+                )
+            )
+        name = WriteId(f"{number:032x}")
+        batch = Batch(id=name, changes=tuple(changes))
+        return Entry(number=number, write_id=name, misc=0, node=0, previous=bytes(32), batches=(batch,))
+
+    def copy(self) -> dict[Any, tuple[int, int, dict[str, Any] | None]]:
+        return dict(self.held)
+
+
+def view_of(overlay: Overlay, number: int, base: FixedBase | None = None, base_number: int = 0) -> View:
+    return View(LogNumber(number), Definition.none(), base or EmptyBase(), LogNumber(base_number), overlay, 0)
+
+
+@given(STEPS)
+def test_a_view_does_not_move_while_its_overlay_grows(steps: list[Step]) -> None:
+    model, overlay = Model(), Overlay()
+    views = [(view_of(overlay, 0), model.copy())]
+    for number, step in enumerate(steps, 1):
+        overlay.apply(model.entry(number, step))
+        views.append((view_of(overlay, number), model.copy()))
+    for view, expected in views:
+        assert contents(view) == expected
+        for identity in range(6):
+            held = view.get(id_key(ident(identity)))
+            assert (held is None) == (identity not in expected)
+            if held is not None:
+                assert (held.rev, held.seq) == expected[identity][:2]
+
+
+@given(STEPS, st.integers(0, 8))
+def test_base_and_overlay_merge_to_the_same_state_wherever_they_are_cut(steps: list[Step], cut: int) -> None:
+    model, overlay = Model(), Overlay()
+    at_cut: dict[bytes, Held] = {}
+    for number, step in enumerate(steps, 1):
+        overlay.apply(model.entry(number, step))
+        if number <= cut:
+            at_cut = dict(overlay.scan(LogNumber(number)))
+    applied = min(cut, len(steps))
+    view = view_of(overlay.since(LogNumber(applied)), len(steps), FixedBase(at_cut), applied)
+    assert contents(view) == model.held
+    assert [key for key, _ in view.scan()] == sorted(id_key(ident(identity)) for identity in model.held)
+
+
+def test_since_leaves_the_old_overlay_as_it_is() -> None:
+    model, overlay = Model(), Overlay()
+    overlay.apply(model.entry(1, [(1, 1)]))
+    overlay.apply(model.entry(2, [(1, 2), (2, 2)]))
+    newer = overlay.since(LogNumber(1))
+    newer.apply(model.entry(3, [(1, 3)]))
+    assert contents(view_of(overlay, 9)) == {1: (2, 2, {"v": 2}), 2: (2, 1, {"v": 2})}
+    assert contents(view_of(newer, 9))[1] == (3, 3, {"v": 3})
+
+
+def test_apply_tells_what_it_left() -> None:
+    model, overlay = Model(), Overlay()
+    left = overlay.apply(model.entry(1, [(1, 1), (1, None)]))
+    assert [(key, held.seq, held.document) for key, held in left] == [
+        (id_key(ident(1)), 1, doc(1, v=1)),
+        (id_key(ident(1)), 2, None),
+    ]
+
+
+def test_an_overlay_may_hold_one_version_of_given_keys() -> None:
+    held = Held(ident(1), 4, 2, doc(1))
+    overlay = Overlay.holding({id_key(ident(1)): held})
+    assert overlay.get(id_key(ident(1)), LogNumber(4)) == held
+    assert overlay.get(id_key(ident(1)), LogNumber(3)) is None
+
+
+def test_equal_ids_have_equal_keys() -> None:
+    assert id_key(ident(1)) == id_key(ident(1.0))
+    assert id_key(ident(1)) != id_key(ident("1"))
+
+
+def test_nothing_is_in_the_base_of_a_collection_without_a_root() -> None:
+    assert EmptyBase().get(b"x") is None
+    assert list(EmptyBase().scan()) == []
