@@ -184,7 +184,7 @@ def test_our_own_mistakes_are_caught_before_writing() -> None:
     with pytest.raises(AssertionError):
         encode_entry(msgspec.structs.replace(empty, batches=(change,)), collection="c")
     with pytest.raises(AttributeError):
-        empty.number = 5  # type: ignore[misc]
+        empty.number = 5  # type: ignore[misc] # frozen: that is the point
 
 
 def test_settling_an_empty_slot_is_an_entry() -> None:

@@ -113,7 +113,7 @@ def test_fields_of_a_newer_minor_are_ignored_and_versions_are_not() -> None:
 def test_states_only_change_by_new_values() -> None:
     root = samples.root()
     with pytest.raises(AttributeError):
-        root.applied = 8  # type: ignore[misc]
+        root.applied = 8  # type: ignore[misc] # frozen: that is the point
     newer = msgspec.structs.replace(root, applied=8)
     assert (root.applied, newer.applied) == (7, 8)
     assert newer.index("email") == root.indexes[0]

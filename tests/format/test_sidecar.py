@@ -112,7 +112,7 @@ def test_what_another_writer_setting_makes_is_mapped_by_row_group(
     """The real writer with other settings: the layouts that the page parser does not know."""
     import pyarrow.parquet as pq
 
-    class OtherWriter(pq.ParquetWriter):  # type: ignore[misc]
+    class OtherWriter(pq.ParquetWriter):  # type: ignore[misc] # pyarrow has no types
         def __init__(self, sink: Any, schema: Any, **options: Any) -> None:
             if page_version == "dictionary":
                 options["use_dictionary"] = ["_doc"]
