@@ -38,21 +38,28 @@ def is_alive(pid: int) -> bool:
 
 
 @pytest.mark.s3
-def test_it_ends_with_its_owner_however_that_ends() -> None:
+def test_it_ends_with_its_owner_however_that_ends(tmp_path: Path) -> None:
     clock = SystemClock()
-    owner = subprocess.Popen([sys.executable, "-c", OWNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    owner = subprocess.Popen(
+        [sys.executable, "-c", OWNER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )
     assert owner.stdout is not None
     assert owner.stdin is not None
     pid = int(owner.stdout.readline())
     assert is_alive(pid)
+    assert list(tmp_path.iterdir()) != []
     owner.send_signal(signal.SIGKILL)
     owner.wait()
     owner.stdout.close()
     owner.stdin.close()
     deadline = clock.monotonic() + SECONDS_MAX
-    while is_alive(pid) and clock.monotonic() < deadline:
+    while (is_alive(pid) or list(tmp_path.iterdir())) and clock.monotonic() < deadline:
         clock.sleep(0.02)
     assert not is_alive(pid)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_without_weed_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ class S3Server:
                 self._ports = _free_ports()
                 process = self._start(weed, folder)
                 stack.callback(_end, process)
-                stack.callback(_watch(process.pid))
+                stack.callback(_watch(process.pid, folder))
                 if self._wait_until_ready(process):
                     self.process_id = process.pid
                     self._resources = stack.pop_all()
@@ -197,15 +197,15 @@ def _free_ports() -> dict[str, int]:
         return {name: listener.getsockname()[1] for name, listener in zip(PORTS, sockets, strict=True)}
 
 
-def _watch(pid: int) -> Callable[[], None]:
-    """Start a shell that ends `pid` when this process is gone; the result calls it off.
+def _watch(pid: int, folder: Path) -> Callable[[], None]:
+    """Start a shell that ends `pid` and removes `folder` when this process is gone; the result calls it off.
 
     The shell waits for the end of a pipe that only this process holds open, so it also
     notices a kill that nothing in this process can.
     """
-    script = 'read line && exit 0; kill -9 "$0"'
+    script = 'read line && exit 0; kill -9 "$0"; sleep 1; rm -rf "$1"'
     watcher = subprocess.Popen(  # noqa: S603 - our own command line
-        ["/bin/sh", "-c", script, str(pid)], stdin=subprocess.PIPE, start_new_session=True
+        ["/bin/sh", "-c", script, str(pid), str(folder)], stdin=subprocess.PIPE, start_new_session=True
     )
 
     def call_off() -> None:
