@@ -189,8 +189,9 @@ def test_a_sleeper_whose_slot_was_not_trimmed_goes_on_from_what_it_knows() -> No
     assert worker.trim(0) == 3
     worker.commit(rig.batch(save("a", n=4)))
     before = store.requests
-    assert contents(sleeper.view()) == {"a": (4, 4, {"n": 4})}
+    view = sleeper.view()
     assert verbs(store)[before:] == ["slot", "root", "slot", "slot"]
+    assert contents(view) == {"a": (4, 4, {"n": 4})}
 
 
 def test_a_root_of_another_history_drops_the_view() -> None:
@@ -273,7 +274,10 @@ def test_a_tail_that_never_fits_its_root_is_damage_and_no_endless_loop() -> None
     ledger.checkpoint()
     store = HookStore(rig.store)
     head = Head(
-        Log(store, PATHS, COLLECTION, SerialPool()), Register(store, PATHS, COLLECTION), MiscClock(rig.clock), ledger._load
+        Log(store, PATHS, COLLECTION, SerialPool()),
+        Register(store, PATHS, COLLECTION),
+        MiscClock(rig.clock),
+        ledger._load,
     )
 
     def move(verb: str, key: str) -> None:
