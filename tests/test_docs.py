@@ -49,7 +49,9 @@ def named(page: Path) -> str:
 
 def run_python(page: Path, parts: list[Block], folder: Path) -> None:
     """Run a page's Python blocks as one program in a process of its own."""
-    program = "".join("\n" * (part.line - 1) + part.code if not index else part.code for index, part in enumerate(parts))
+    program = "".join(
+        "\n" * (part.line - 1) + part.code if not index else part.code for index, part in enumerate(parts)
+    )
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", program], cwd=folder, capture_output=True, text=True, check=False
     )
@@ -85,7 +87,9 @@ def test_every_block_runs(page: Path, tmp_path: Path) -> None:
             case "json":
                 json.loads(part.code)
             case other:
-                pytest.fail(f"{named(page)}:{part.line}: a block of {other or 'no language'!r} is neither run nor excused")
+                pytest.fail(
+                    f"{named(page)}:{part.line}: a block of {other or 'no language'!r} is neither run nor excused"
+                )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from wormdb.clock import ManualClock, SeededChance
 from wormdb.errors import SchemaError, ValidationError
 from wormdb.format.values import Decimal128, ObjectId
-from wormdb.schema.classes import Converter, from_document, model_from_class, schemaless_model, to_document
+from wormdb.schema.classes import Converter, from_document, model_from_class, to_document
 from wormdb.schema.validate import new_document, validate
 
 MOMENT = datetime(2026, 2, 24, 14, 30, tzinfo=UTC)
@@ -366,13 +366,3 @@ def test_the_protocol_of_pydantic() -> None:
     assert from_document(LikePydantic, document).values == {"id": ID, "name": "x", "years": 5}
     with pytest.raises(ValidationError, match="validation error name: field required"):
         from_document(LikePydantic, {"_id": ID})
-
-
-def test_schemaless_collections_take_any_id_and_make_uuids() -> None:
-    model = schemaless_model("customers")
-    assert (str(model.path), model.id, model.files) == ("@customers/(id:any)", "uuid", False)
-    assert validate(model, {"_id": 5, "x": {"any": b"thing"}}) == {"_id": 5, "x": {"any": b"thing"}}
-    made = new_document(model, {}, clock=ManualClock(), chance=SeededChance(1))
-    assert UUID(made["_id"]).version == 4
-    with pytest.raises(SchemaError):
-        schemaless_model("../x")

@@ -6,6 +6,7 @@ in between leaves a block that nobody names.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from wormdb.storage.store import Store
 
 __all__ = ["Checkpointer"]
+
+log = logging.getLogger(__name__)
 
 PARQUET = "application/vnd.apache.parquet"
 ZSTD = "application/zstd"
@@ -72,7 +75,10 @@ class Checkpointer:
             self.store.put(self.paths.sidecar(name), block.sidecar, IfAbsent(), content_type=ZSTD)
         except OutcomeUnknownError as error:
             raise UnavailableError(
-                f"checkpoint of {self.collection}", reason=error.reason, fix="retry: the state is as before", key=error.key
+                f"checkpoint of {self.collection}",
+                reason=error.reason,
+                fix="retry: the state is as before",
+                key=error.key,
             ) from error
         return block.entry(name, name, kind="base")
 

@@ -8,6 +8,7 @@ batches move on.
 
 from __future__ import annotations
 
+import logging
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from wormdb.types import StoreTime
 
 __all__ = ["CommitId", "Committed", "Committer", "Outcome"]
+
+log = logging.getLogger(__name__)
 
 BACKOFF_SECONDS_MIN = 0.005
 BACKOFF_SECONDS_MAX = 1.0
@@ -86,7 +89,12 @@ class _Try:
     known: StoreTime | None
     """When the state it was checked against was known, by the store's time."""
     refused_only: bool = True
-    """Whether every answer so far said that nothing was done."""
+    """Whether every answer so far said that nothing was done, so that the entry is certainly not in the log."""
+
+    @property
+    def batches(self) -> int:
+        """How many share the entry."""
+        return len(self.entry.batches)
 
     @property
     def number(self) -> LogNumber:
@@ -210,6 +218,7 @@ class Committer:
                 case Landed(time=time):
                     self._confirm(attempt, time)
                     self._head.absorb(Record(attempt.entry, entry_hash(attempt.body), len(attempt.body)), time)
+                    log.debug("%s: committed entry %d, %d batches", self._collection, attempt.number, attempt.batches)
                     self._pace.won(attempt.number, self._clock.monotonic() - start)
                     return True
                 case Lost(found=found):
@@ -218,7 +227,10 @@ class Committer:
                         raise OutcomeUnknownError(
                             f"log slot {attempt.number}", reason="it was refused as taken, and is empty"
                         )
+                    # From here on an error is not about our entry: it can no longer land.
+                    attempt.refused_only = True
                     self._head.absorb(self._log.decode(attempt.number, found.body), found.time)
+                    log.debug("%s: entry %d went to another writer", self._collection, attempt.number)
                     self._pace.lost(self._clock.monotonic() - start)
                     return False
                 case NothingThere(cause=cause) | Unknown(cause=cause):
@@ -265,6 +277,7 @@ class Committer:
             commit_id = CommitId(attempt.number, WriteId(attempt.entry.write_id), pending.id)
             fix = "call resolve(commit_id) before retrying: the batch may be in the log, or may still land"
             failure = OutcomeUnknownError(what, reason=str(error), fix=fix, key=key, commit_id=str(commit_id))
+            log.warning("%s: outcome of entry %d is unknown: %s", self._collection, attempt.number, error)
         if failure is not error:
             failure.__cause__ = error
         return failure

@@ -58,19 +58,26 @@ class GroupCommit:
             self._queue.append(ticket)
             if not self._is_led:
                 self._is_led = ticket.leads = True
-        if not ticket.leads:
-            ticket.wake.wait()
-        if ticket.leads:
-            try:
+        try:
+            if not ticket.leads:
+                ticket.wake.wait()
+            if ticket.leads:
                 self._lead()
-            finally:
-                self._hand_over()
+        finally:
+            self._leave(ticket)
         assert ticket.outcome is not None
         return ticket.outcome
 
-    def _hand_over(self) -> None:
-        """The oldest that waits leads next; whoever comes when nobody waits leads at once."""
+    def _leave(self, ticket: _Ticket) -> None:
+        """Whoever led makes the oldest that waits lead next; whoever comes when nobody waits leads at once.
+
+        A thread that was interrupted while it waited takes its ticket along: nobody would lead for it.
+        """
         with self._lock:
+            if ticket in self._queue:
+                self._queue.remove(ticket)
+            if not ticket.leads:
+                return
             self._is_led = bool(self._queue)
             if self._queue:
                 self._queue[0].leads = True

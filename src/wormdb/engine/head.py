@@ -11,6 +11,7 @@ Requests are made without the lock; what they bring is taken in under it, in wha
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,8 @@ __all__ = ["BEFORE_FIRST", "Head", "is_recent", "sequence_of"]
 
 BEFORE_FIRST = bytes(32)
 """What the first entry carries as the hash of the one before it."""
+
+log = logging.getLogger(__name__)
 
 REOPENS_MAX = 8
 SEQUENCE_DIGITS_MAX = 18
@@ -132,6 +135,7 @@ class Head:
                     self.caught_up = True
                     return
                 if reached is None and self._openings == opening:
+                    log.info("%s: what was known at entry %d is too old, opening again", self._log.collection, number)
                     self.forget()
         raise CorruptionError(
             f"the log of {self._log.collection}",

@@ -6,6 +6,7 @@ their own clocks and stores, in one process.
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -87,6 +88,7 @@ class Ledger:
         self._checkpointer = Checkpointer(around.store, paths, collection, self._register, around.misc, around.chance)
         self._trimmer = Trimmer(self._log, self._register, around.misc, around.chance)
         self._resolver = Resolver(self._log, self._register, around.misc, around.chance)
+        self._forwarding = threading.Lock()
         self._refreshed: float | None = None
 
     def view(self, *, staleness_ms: float = 0) -> View:
@@ -152,34 +154,42 @@ class Ledger:
 
     def _checkpoint_if_due(self) -> None:
         limits = self._around.limits
-        with self._head.lock:
-            due = (
-                self._head.number - self._head.applied >= limits.checkpoint_entries
-                or self._head.tail_bytes >= limits.checkpoint_bytes
-            )
-        if not due:
-            return
-        try:
-            self.checkpoint()
-        except WormError:
-            # The commit is in the log, and the caller must hear that. The next one tries
-            # again, and at the tail's limit `_make_room` says why it cannot go on.
-            return
+        if self._is_over(limits.checkpoint_entries, limits.checkpoint_bytes):
+            # A failure here is not the commit's: that is in the log, and the caller must hear so. The next
+            # one tries again, and at the tail's limit `_make_room` says why it cannot go on.
+            self._bring_forward()
 
     def _make_room(self, deadline: float) -> None:
         """Wait until the tail is within its limits: somebody must bring it forward first."""
         limits = self._around.limits
-        while self._head.opened:
-            if self._head.number - self._head.applied < limits.entries_max and self._head.tail_bytes < limits.bytes_max:
+        while self._head.opened and self._is_over(limits.entries_max, limits.bytes_max):
+            failure = self._bring_forward()
+            if not self._is_over(limits.entries_max, limits.bytes_max):
                 return
-            self.checkpoint()
             if self._around.clock.monotonic() >= deadline:
+                waiting = self._head.number - self._head.applied
                 raise UnavailableError(
                     f"commit to {self.collection}",
-                    reason=f"{self._head.number - self._head.applied} log entries wait to be brought forward",
-                    fix="retry later; `worm status` shows the lag",
-                )
+                    reason=f"{waiting} log entries wait to be brought forward" + (f": {failure}" if failure else ""),
+                    fix="retry later",
+                ) from failure
             self._around.clock.sleep(self._around.chance.fraction())
+
+    def _is_over(self, entries: int, size: int) -> bool:
+        with self._head.lock:
+            return self._head.number - self._head.applied >= entries or self._head.tail_bytes >= size
+
+    def _bring_forward(self) -> WormError | None:
+        """Checkpoint, unless another thread does; what went wrong, if anything did."""
+        if not self._forwarding.acquire(blocking=False):
+            return None
+        try:
+            self.checkpoint()
+        except WormError as error:
+            return error
+        finally:
+            self._forwarding.release()
+        return None
 
     def _load(self, state: RootState) -> Base:
         if state.root is None or not state.root.blocks:

@@ -7,6 +7,7 @@ root afterwards knows whether the slot had ever been used.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from wormdb.types import StoreTime
 
 __all__ = ["Trimmer", "with_mark"]
+
+
+log = logging.getLogger(__name__)
 
 
 def with_mark(root: Root | None, time: StoreTime | None) -> tuple[Mark, ...]:
@@ -63,7 +67,9 @@ class Trimmer:
         except ConflictError:
             return 0
         assert state.root is not None
-        return self._delete(LogNumber(state.root.trimmed))
+        deleted = self._delete(LogNumber(state.root.trimmed))
+        log.info("%s: trimmed through entry %d, %d deleted", self.log.collection, state.root.trimmed, deleted)
+        return deleted
 
     def _through(self, root: Root, now: StoreTime, retention_ms: int) -> LogNumber:
         old = [mark.number for mark in root.marks if now - mark.time >= retention_ms]

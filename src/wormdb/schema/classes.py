@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from wormdb.schema.model import Model
 
-__all__ = ["Converter", "from_document", "model_from_class", "schemaless_model", "to_document"]
+__all__ = ["Converter", "from_document", "model_from_class", "to_document"]
 
 T = TypeVar("T")
 
@@ -71,14 +71,6 @@ def model_from_class(cls: type[Any], *, name: str | None = None, **overrides: An
         fields[field] = {**fields.get(field, {}), **extra}
     definition = {keys[key]: value for key, value in overrides.items()}
     return load_model(name, {"path": _default_path(cls, name), **definition, "fields": fields})
-
-
-def schemaless_model(name: str) -> Model:
-    """The model of a collection that nobody defined: any fields, any ids, a UUID where none is given.
-
-    Raises SchemaError if `name` cannot be a collection. No requests.
-    """
-    return load_model(name, {"path": f"@{name}/(id:any)", "id": "uuid"})
 
 
 def _definition(attribute: Attribute, cls: type[Any]) -> dict[str, Any]:

@@ -215,7 +215,9 @@ class Store(ABC):
         def get_or_none(key: str) -> StoredObject | None:
             try:
                 return self.get(key)
-            except NotFoundError:
+            except NotFoundError as error:
+                if error.key != key:
+                    raise  # the bucket is missing, not this object
                 return None
 
         return tuple(pool.map(get_or_none, keys))
