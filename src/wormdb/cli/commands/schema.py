@@ -61,16 +61,21 @@ def diff(url: str, file: Path, *, as_json: bool) -> int:
 @FILE
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of lines.")
-def apply(url: str, file: Path, *, yes: bool, as_json: bool) -> None:
-    """Make a schema the database's: one log entry for each model that changes."""
+def apply(url: str, file: Path, *, yes: bool, as_json: bool) -> int:
+    """Make a schema the database's: one log entry for each model that changes.
+
+    Asks first, unless --yes is given; exits with 1 if the answer is no.
+    """
     with connect(url, schema=file) as database:
         changes = database.schema_changes()
         _print(changes, as_json=as_json)
-        if changes and not yes:
-            click.confirm(f"Change {len(changes)} model(s) in {database.url}?", abort=True, err=True)
+        if changes and not yes and not click.confirm(f"Change {len(changes)} model(s) in {database.url}?", err=True):
+            click.echo("nothing was changed", err=True)
+            return 1
         database.apply_schema()
     if changes and not as_json:
         click.echo("applied")
+    return 0
 
 
 def _print(changes: dict[str, tuple[Change, ...]], *, as_json: bool) -> None:
