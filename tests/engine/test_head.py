@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,8 +17,11 @@ from wormdb.errors import CorruptionError
 from wormdb.format.entry import Change, decode_entry, entry_hash
 from wormdb.limits import KNOWLEDGE_MS_MAX
 from wormdb.storage.pool import SerialPool
-from wormdb.storage.store import Store
 from wormdb.types import LogNumber, Misc, StoreTime
+
+if TYPE_CHECKING:
+    from wormdb.storage.store import Store
+    from wormdb.testing.fault_store import FaultStore
 
 MINUTE = KNOWLEDGE_MS_MAX / 1000
 
@@ -29,9 +33,9 @@ def head_of(rig: Rig, store: Store | None = None) -> Head:
     return Head(log, Register(store, PATHS, COLLECTION), MiscClock(rig.clock), lambda _: EmptyBase())
 
 
-def verbs(rig_store: object) -> list[str]:
+def verbs(store: FaultStore) -> list[str]:
     """The kinds of object asked for, in order: root or slot."""
-    return ["root" if trace.key == PATHS.root else "slot" for trace in rig_store.trace]  # type: ignore[attr-defined] # a FaultStore
+    return ["root" if trace.key == PATHS.root else "slot" for trace in store.trace]
 
 
 def record_of(body: bytes, number: int) -> Record:

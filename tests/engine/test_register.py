@@ -10,7 +10,7 @@ from wormdb.engine.register import Register, RootState
 from wormdb.errors import ConflictError, CorruptionError, OutcomeUnknownError, UnavailableError
 from wormdb.format.root import Root
 from wormdb.testing.fault_store import Fault, FaultStore
-from wormdb.types import Version
+from wormdb.types import StoreTime, Version, WriteId
 
 
 def root_after(state: RootState, write_id: str, applied: int = 0) -> Root:
@@ -18,9 +18,9 @@ def root_after(state: RootState, write_id: str, applied: int = 0) -> Root:
     if before is None:
         return Root(
             path=COLLECTION,
-            collection="0" * 32,
+            collection=WriteId("0" * 32),
             revision=1,
-            write_id=write_id * 32,
+            write_id=WriteId(write_id * 32),
             misc=1,
             hash_applied=bytes(32),
             hash_trimmed=bytes(32),
@@ -32,7 +32,7 @@ def root_after(state: RootState, write_id: str, applied: int = 0) -> Root:
 
 def test_there_is_no_root_at_first() -> None:
     rig = Rig()
-    assert rig.register.read() == RootState(None, None, rig.clock.now_ms())
+    assert rig.register.read() == RootState(None, None, StoreTime(rig.clock.now_ms()))
 
 
 def test_a_swap_replaces_what_was_read() -> None:
@@ -95,11 +95,10 @@ def test_a_root_of_another_folder_is_damage() -> None:
     rig = Rig()
     empty = rig.register.read()
     rig.register.swap(empty, root_after(empty, "a"))
-    body = rig.store.get(PATHS.root).body
+    rig.store.put("others/.worm.db/block0", rig.store.get(PATHS.root).body)
+    other = Register(rig.store, replace(PATHS, folder="others/.worm.db/"), "others/")
     with pytest.raises(CorruptionError):
-        rig.store.put("others/.worm.db/block0", body)
-        other = replace(PATHS, folder="others/.worm.db/")
-        Register(rig.store, other, "others/").read()
+        other.read()
 
 
 def test_a_root_must_follow_the_one_that_was_read() -> None:

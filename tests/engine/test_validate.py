@@ -376,7 +376,8 @@ def test_a_refused_definition_does_not_count() -> None:
 
 
 def test_numbers_are_given_above_every_id_of_digits_deleted_ones_too() -> None:
-    state = State(**{"0000000004": {}})
+    state = State()
+    state.newer("0000000004", 6, 1, {})
     state.newer("0000000007", 8, 1, None)
     group = state.group()
     (first,) = add(group, InsertNext(b'{"n":1}'))

@@ -1,0 +1,285 @@
+"""Whoever waits at the same time is committed together; nobody waits for ever."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.engine.rig import HookStore, Rig, contents, insert, save
+from wormdb.clock import ManualClock, SystemClock
+from wormdb.engine.commit import Committed
+from wormdb.engine.group import GroupCommit, _Ticket
+from wormdb.engine.operations import Pending
+from wormdb.errors import (
+    AlreadyExistsError,
+    LimitExceededError,
+    UnavailableError,
+    WormError,
+)
+from wormdb.limits import GROUP_BATCHES_MAX
+from wormdb.types import LogNumber, Misc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wormdb.engine.commit import Outcome
+
+WAIT_SECONDS = 20.0
+
+
+class Stop(BaseException):
+    """Stands for KeyboardInterrupt."""
+
+
+class Gate:
+    """A committer whose first commit is held until it is let go; it notes the groups it was given."""
+
+    def __init__(self) -> None:
+        self.entered = threading.Event()
+        self.go = threading.Event()
+        self.groups: list[list[str]] = []
+        self.respond: Callable[[list[Pending]], list[Outcome]] = self.accept
+
+    def accept(self, batches: list[Pending]) -> list[Outcome]:
+        return [Committed(LogNumber(len(self.groups)), Misc(0), ()) for _ in batches]
+
+    def commit(self, batches: list[Pending], deadline: float) -> list[Outcome]:
+        self.groups.append([pending.id for pending in batches])
+        if len(self.groups) == 1:
+            self.entered.set()
+            assert self.go.wait(WAIT_SECONDS)
+        return self.respond(batches)
+
+
+class Crowd:
+    """Threads that submit, with what each of them got."""
+
+    def __init__(self, group: GroupCommit) -> None:
+        self.group = group
+        self.outcomes: dict[str, object] = {}
+        self.threads: list[threading.Thread] = []
+
+    def submit(self, name: str, pending: Pending | None = None) -> None:
+        def run() -> None:
+            try:
+                self.outcomes[name] = self.group.submit(pending or Pending(name), 10.0)
+            except BaseException as error:  # noqa: BLE001 - what a thread raised is what is looked at
+                self.outcomes[name] = error
+
+        thread = threading.Thread(target=run)
+        self.threads.append(thread)
+        thread.start()
+
+    def wait_for(self, count: int) -> None:
+        """Until `count` tickets wait in the queue."""
+        ticks = threading.Event()
+        for _ in range(2_000):
+            if len(self.group._queue) >= count:
+                return
+            ticks.wait(0.005)
+        raise AssertionError(f"{len(self.group._queue)} of {count} came")
+
+    def join(self) -> None:
+        for thread in self.threads:
+            thread.join(WAIT_SECONDS)
+            assert not thread.is_alive(), "a thread waits for ever"
+
+
+def held_up(names: list[str]) -> tuple[Gate, Crowd]:
+    """A leader in the middle of its commit, and `names` waiting behind it."""
+    gate = Gate()
+    crowd = Crowd(GroupCommit(gate.commit, ManualClock()))
+    crowd.submit("first")
+    assert gate.entered.wait(WAIT_SECONDS)
+    for number, name in enumerate(names, 1):
+        crowd.submit(name)
+        crowd.wait_for(number)
+    return gate, crowd
+
+
+def test_alone_means_at_once() -> None:
+    groups: list[int] = []
+
+    def commit(batches: list[Pending], deadline: float) -> list[Outcome]:
+        groups.append(len(batches))
+        return [Committed(LogNumber(1), Misc(0), ())]
+
+    clock = ManualClock()
+    group = GroupCommit(commit, clock)
+    for name in "abc":
+        assert isinstance(group.submit(Pending(name), 1.0), Committed)
+    assert groups == [1, 1, 1]
+    assert clock.monotonic() == 0
+
+
+def test_whoever_waits_is_committed_together_in_the_order_of_coming() -> None:
+    gate, crowd = held_up(["b", "c", "d"])
+    gate.go.set()
+    crowd.join()
+    assert gate.groups == [["first"], ["b", "c", "d"]]
+    assert all(isinstance(outcome, Committed) for outcome in crowd.outcomes.values())
+
+
+def test_each_gets_its_own_outcome() -> None:
+    gate, crowd = held_up(["b", "c"])
+
+    def respond(batches: list[Pending]) -> list[Outcome]:
+        return [AlreadyExistsError(p.id) if p.id == "c" else Committed(LogNumber(1), Misc(0), ()) for p in batches]
+
+    gate.respond = respond
+    gate.go.set()
+    crowd.join()
+    assert isinstance(crowd.outcomes["b"], Committed)
+    assert isinstance(crowd.outcomes["c"], AlreadyExistsError)
+
+
+def test_an_error_before_anything_was_sent_is_everybodys() -> None:
+    gate, crowd = held_up(["b", "c"])
+
+    def respond(batches: list[Pending]) -> list[Outcome]:
+        raise UnavailableError("open")
+
+    gate.respond = respond
+    gate.go.set()
+    crowd.join()
+    assert {type(outcome) for outcome in crowd.outcomes.values()} == {UnavailableError}
+
+
+def test_a_leader_that_is_interrupted_leaves_the_others_with_an_unknown_outcome_and_a_new_leader() -> None:
+    gate, crowd = held_up(["b", "c"])
+    calls: list[int] = []
+
+    def respond(batches: list[Pending]) -> list[Outcome]:
+        calls.append(len(batches))
+        if len(calls) == 2:
+            crowd.submit("d")
+            crowd.wait_for(1)
+            raise Stop
+        return gate.accept(batches)
+
+    gate.respond = respond
+    gate.go.set()
+    crowd.join()
+    for thread in crowd.threads:
+        thread.join(WAIT_SECONDS)
+    assert isinstance(crowd.outcomes["first"], Committed)
+    assert sorted(type(crowd.outcomes[name]).__name__ for name in "bc") == ["OutcomeUnknownError", "Stop"]
+    assert isinstance(crowd.outcomes["d"], Committed)
+
+
+def test_one_that_is_interrupted_while_it_waits_does_not_become_a_leader_that_never_comes() -> None:
+    gate, crowd = held_up([])
+    group = crowd.group
+    tickets: list[object] = []
+
+    def give_up() -> None:
+        real = threading.Event.wait
+        try:
+            with pytest.MonkeyPatch.context() as patch:
+
+                def wait(event: threading.Event, timeout: float | None = None) -> bool:
+                    if timeout is None and threading.current_thread().name == "impatient":
+                        tickets.extend(group._queue)
+                        raise Stop
+                    return real(event, timeout)
+
+                patch.setattr(threading.Event, "wait", wait)
+                group.submit(Pending("impatient"), 1.0)
+        except Stop:
+            crowd.outcomes["impatient"] = "stopped"
+
+    thread = threading.Thread(target=give_up, name="impatient")
+    thread.start()
+    thread.join(WAIT_SECONDS)
+    assert crowd.outcomes == {"impatient": "stopped"}
+    assert len(tickets) == 1
+    crowd.submit("b")
+    crowd.wait_for(1)
+    gate.go.set()
+    crowd.join()
+    assert gate.groups == [["first"], ["b"]]
+    assert isinstance(group.submit(Pending("later"), 1.0), Committed)
+
+
+def test_a_leader_that_is_interrupted_while_it_gathers_hands_over() -> None:
+    class Impatient(ManualClock):
+        def sleep(self, seconds: float) -> None:
+            raise Stop
+
+    gate = Gate()
+    gate.go.set()
+    group = GroupCommit(gate.commit, Impatient())
+    group._last_size = 2
+    with pytest.raises(Stop):
+        group.submit(Pending("a"), 1.0)
+    group._last_size = 1
+    assert isinstance(group.submit(Pending("b"), 1.0), Committed)
+    assert gate.groups == [["b"]]
+
+
+def test_a_group_has_a_bound_in_batches() -> None:
+    group = GroupCommit(Gate().commit, ManualClock())
+    group._queue.extend(_Ticket(Pending(str(number)), 1.0) for number in range(GROUP_BATCHES_MAX + 5))
+    assert len(group._take()) == GROUP_BATCHES_MAX
+    assert len(group._queue) == 5
+
+
+def test_batches_that_are_too_much_for_one_entry_together_are_committed_alone() -> None:
+    rig = Rig()
+    ledger = rig.ledger()
+    text = "x" * 14_000_000
+    for name in "abc":
+        ledger.commit(rig.batch(insert(name, text=text)))
+    group = ledger._group
+    tickets = [rig.batch(save(name, text="y" * 10_000_000)) for name in "abc"]
+    tickets.append(rig.batch(insert("a")))
+    waiting = [_Ticket(pending, 1e9) for pending in tickets]
+    group._queue.extend(waiting)
+    group._take = lambda: [group._queue.pop(0) for _ in range(len(group._queue))]  # type: ignore[method-assign] # whatever its size
+    with pytest.raises(LimitExceededError):
+        ledger._committer.commit(tickets, 1e9)
+    group._lead()
+    assert [type(ticket.outcome) for ticket in waiting] == [Committed] * 3 + [AlreadyExistsError]
+    assert rig.slots() == [1, 2, 3, 4, 5, 6]
+
+
+def test_many_threads_share_few_entries_and_lose_nothing() -> None:
+    rig = Rig(clock=SystemClock())  # type: ignore[arg-type] # real time, because real threads wait
+    store = HookStore(rig.store)
+    pause = threading.Event()
+    puts: list[str] = []
+
+    def slow(verb: str, key: str) -> None:
+        if verb == "put":
+            puts.append(key)
+            pause.wait(0.01)
+
+    store.before = slow
+    ledger = rig.ledger(store)
+    errors: list[WormError] = []
+
+    def work(name: str) -> None:
+        for number in range(10):
+            try:
+                ledger.commit(rig.batch(insert(f"{name}{number}")))
+                ledger.commit(rig.batch(save("shared", by=name)))
+                ledger.commit(rig.batch(insert("once", by=name)))
+            except AlreadyExistsError as error:
+                errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "abcdefgh"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    found = contents(rig.ledger().view())
+    assert sorted(found) == sorted(
+        [f"{name}{number}" for name in "abcdefgh" for number in range(10)] + ["shared", "once"]
+    )
+    assert found["shared"][1] == 80
+    assert found["once"][1] == 1
+    assert len(errors) == 79
+    assert len(puts) < 100, "161 changes by 8 threads must share entries"
