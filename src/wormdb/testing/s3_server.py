@@ -84,9 +84,9 @@ class S3Server:
             "AWS_REGION": REGION,
         }
 
-    def url(self, prefix: str = "") -> str:
-        """The store URL of a prefix in the bucket."""
-        return str(StoreUrl("s3", self.bucket, prefix, endpoint=self.endpoint, region=REGION))
+    def url(self, prefix: str = "", *, endpoint: str | None = None) -> str:
+        """The store URL of a prefix in the bucket; `endpoint` is that of a proxy in front of the server."""
+        return str(StoreUrl("s3", self.bucket, prefix, endpoint=endpoint or self.endpoint, region=REGION))
 
     def __enter__(self) -> Self:
         """Start the server and wait until the bucket takes an object; about 5 s.
