@@ -85,3 +85,9 @@ GROUP_BATCHES_MAX: Final = 1_000
 """Batches committed together in one entry."""
 MARKS_MAX: Final = 64
 """Times that a root remembers of when entries were applied."""
+
+# --- blocks ---
+BLOCK_BYTES_TARGET: Final = 64 * MIB
+"""Bytes of documents at which a block is closed, before compression."""
+RUN_BYTES_SMALLEST: Final = 1 * MIB
+"""A stored run up to this size counts for the lowest tier of merging."""

@@ -47,11 +47,11 @@ def sidecar_of(block: EncodedBlock) -> Sidecar:
 
 def fetch(block: EncodedBlock, sidecar: Sidecar, identity: Any) -> Row | None:
     """One ranged read of one page."""
-    ref = locate(sidecar, identity)
+    ref = locate(sidecar, encode_key(identity))
     if ref is None:
         return None
     assert isinstance(ref, PageRef)
-    return read_page(block.parquet[ref.offset : ref.offset + ref.length], ref, identity)
+    return read_page(block.parquet[ref.offset : ref.offset + ref.length], ref, encode_key(identity))
 
 
 def numbered(count: int, bytes_each: int = 200) -> list[Row]:
@@ -134,7 +134,7 @@ def test_ids_that_are_not_there_are_not_found() -> None:
     sidecar = sidecar_of(block)
     assert all(fetch(block, sidecar, row.id) is None for row in rows[1::2])
     assert all(fetch(block, sidecar, identity) is None for identity in (-1, 5000, "x", None))
-    absent = sum(locate(sidecar, row.id) is None for row in rows[1::2])
+    absent = sum(locate(sidecar, encode_key(row.id)) is None for row in rows[1::2])
     assert absent > 980
 
 

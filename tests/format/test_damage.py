@@ -16,6 +16,7 @@ from wormdb.format.blocklist import decode_block_page, encode_block_page
 from wormdb.format.blockread import open_block, read_documents, read_page
 from wormdb.format.entry import decode_entry, encode_entry
 from wormdb.format.frame import FrameKind, decode_frame
+from wormdb.format.key import encode_key
 from wormdb.format.node import decode_node, encode_node
 from wormdb.format.page import page_cells
 from wormdb.format.root import decode_root, encode_root
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 NAME = "some/stored/object"
 BLOCK = write_block(samples.rows(), samples.COLUMNS)
 SIDECAR = decode_sidecar(BLOCK.sidecar, name=NAME, identity=BLOCK.sha256.hex(), block=NAME)
-REF = locate(SIDECAR, "a")
+REF = locate(SIDECAR, encode_key("a"))
 assert isinstance(REF, PageRef)
 PAGE_REF: PageRef = REF
 
@@ -44,7 +45,7 @@ class Kind:
 
 
 def _read_page(data: bytes) -> Any:
-    return read_page(data, PAGE_REF, "a")
+    return read_page(data, PAGE_REF, encode_key("a"))
 
 
 def _read_block(data: bytes) -> Any:

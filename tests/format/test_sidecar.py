@@ -46,7 +46,7 @@ def test_the_page_map_can_be_read_alone() -> None:
     assert (page_map.rows, page_map.length, page_map.sha256) == (700, len(block.parquet), block.sha256)
     ref = locate_key(page_map, encode_key(650))
     assert isinstance(ref, PageRef)
-    row = read_page(block.parquet[ref.offset : ref.offset + ref.length], ref, 650)
+    row = read_page(block.parquet[ref.offset : ref.offset + ref.length], ref, encode_key(650))
     assert row == numbered(700)[650]
 
 
@@ -97,12 +97,12 @@ def test_pages_of_an_unknown_layout_are_read_by_row_group(monkeypatch: pytest.Mo
     sidecar = decode(block)
     assert sidecar.map.pages is None
     for row in rows:
-        ref = locate(sidecar, row.id)
+        ref = locate(sidecar, encode_key(row.id))
         assert isinstance(ref, GroupRef)
         parts = parts_for(ref.map, RESERVED, groups=[ref.group])
         fetched = [(part, block.parquet[part.offset : part.offset + part.length]) for part in parts]
-        assert read_group(assemble_block(ref.map, fetched), ref, row.id) == row
-        assert read_group(assemble_block(ref.map, fetched), ref, -5) is None
+        assert read_group(assemble_block(ref.map, fetched), ref, encode_key(row.id)) == row
+        assert read_group(assemble_block(ref.map, fetched), ref, encode_key(-5)) is None
 
 
 @pytest.mark.parametrize("page_version", ["2.0", "dictionary"])
@@ -124,11 +124,11 @@ def test_what_another_writer_setting_makes_is_mapped_by_row_group(
     block = write_block(numbered(50))
     sidecar = decode(block)
     assert sidecar.map.pages is None
-    ref = locate(sidecar, 7)
+    ref = locate(sidecar, encode_key(7))
     assert isinstance(ref, GroupRef)
     parts = parts_for(ref.map, RESERVED, groups=[ref.group])
     fetched = [(part, block.parquet[part.offset : part.offset + part.length]) for part in parts]
-    assert read_group(assemble_block(ref.map, fetched), ref, 7) == numbered(50)[7]
+    assert read_group(assemble_block(ref.map, fetched), ref, encode_key(7)) == numbered(50)[7]
 
 
 def payload_of(block: EncodedBlock) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import msgspec
 
 from wormdb.clock import new_write_id
 from wormdb.engine.trim import with_mark
-from wormdb.errors import ConflictError, OutcomeUnknownError, UnavailableError
+from wormdb.errors import AlreadyExistsError, ConflictError, OutcomeUnknownError, UnavailableError
 from wormdb.format import json
 from wormdb.format.block import Row, write_block
 from wormdb.format.root import Retired, Root
@@ -69,11 +69,12 @@ class Checkpointer:
     def _write(self, rows: list[Row]) -> BlockEntry:
         block = write_block(rows)
         name = f"{self.misc.next():016x}-{self.chance.token(4).hex()}"
-        # The name is new, so a refused or lost answer needs no reading back: the block is simply not named.
+        # The name is new, so a refused or lost answer needs no reading back: the block is simply not named. That it
+        # is there already says that the request was sent twice on its way.
         try:
             self.store.put(self.paths.block(name), block.parquet, IfAbsent(), content_type=PARQUET)
             self.store.put(self.paths.sidecar(name), block.sidecar, IfAbsent(), content_type=ZSTD)
-        except OutcomeUnknownError as error:
+        except (AlreadyExistsError, OutcomeUnknownError) as error:
             raise UnavailableError(
                 f"checkpoint of {self.collection}",
                 reason=error.reason,

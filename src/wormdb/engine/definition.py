@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from wormdb.format.columns import ColumnSpec
 from wormdb.format.event import Closed, SchemaChanged
 from wormdb.format.path import parse_path
 from wormdb.schema.load import load_model
@@ -20,6 +21,20 @@ if TYPE_CHECKING:
     from wormdb.schema.model import Model
 
 __all__ = ["Definition", "UniqueIndex"]
+
+
+COLUMN_TYPES_OF = {
+    "string": "string",
+    "integer": "int64",
+    "number": "double",
+    "boolean": "bool",
+    "datetime": "date",
+    "binary": "binary",
+    "objectid": "objectid",
+    "decimal": "decimal",
+    "object": "json",
+}
+"""The column type of a declared field; what is not here takes the type that most values have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +62,13 @@ class Definition:
     unique: tuple[UniqueIndex, ...] = ()
     closed: Closed | None = None
 
+    @property
+    def columns(self) -> tuple[ColumnSpec, ...]:
+        """The typed columns of this collection's blocks: declared, in the manifest, or indexed."""
+        if self.model is None:
+            return ()
+        return tuple(_column(self.model, path) for path in self.model.columns)
+
     @classmethod
     def none(cls) -> Definition:
         """Of a collection that has no schema."""
@@ -70,6 +92,15 @@ class Definition:
                 case _:
                     pass
         return definition
+
+
+def _column(model: Model, path: str) -> ColumnSpec:
+    field = model.field_at(path)
+    if path in {"createdAt", "updatedAt"} and field is None:
+        return ColumnSpec(path, "date")
+    if field is None or field.type not in COLUMN_TYPES_OF:
+        return ColumnSpec(path)
+    return ColumnSpec(path, COLUMN_TYPES_OF[field.type])
 
 
 @lru_cache(maxsize=256)

@@ -88,18 +88,20 @@ class Trimmer:
             write_id=new_write_id(self.chance),
             misc=self.misc.next(),
             trimmed=through,
-            hash_trimmed=self._hash(root, through),
+            hash_trimmed=self._hash(state, root, through),
             marks=marks,
         )
         return self.register.swap(state, following)
 
-    def _hash(self, root: Root, through: LogNumber) -> bytes:
+    def _hash(self, state: RootState, root: Root, through: LogNumber) -> bytes:
         if through == root.trimmed:
             return root.hash_trimmed
         if through == root.applied:
             return root.hash_applied
         record, _ = self.log.read(through)
         if record is None:
+            if self.register.read().version != state.version:
+                raise ConflictError(f"the root of {self.log.collection}", reason="another trimmed the log meanwhile")
             raise CorruptionError(
                 f"log entry {through} of {self.log.collection}",
                 reason="it is applied but was deleted before it was trimmed",

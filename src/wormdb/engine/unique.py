@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.definition import UniqueIndex
     from wormdb.engine.state import Held
-    from wormdb.format.entry import Entry
+    from wormdb.format.entry import Change, Entry
 
 __all__ = ["UniqueKeys", "keys_of"]
 
@@ -66,11 +66,18 @@ class UniqueKeys:
 
     def apply(self, entry: Entry) -> None:
         """Take in an entry: first everything given up, then everything claimed."""
-        changes = [change for batch in entry.batches for change in batch.changes]
-        for change in changes:
-            for key in keys_of(self.index, change.before):
+        before: dict[bytes, bytes | None] = {}
+        after: dict[bytes, Change] = {}
+        for batch in entry.batches:
+            for change in batch.changes:
+                # Only what a document began and ended with counts: in passing it may have had another's value.
+                before.setdefault(id_key(change.id), change.before)
+                after[id_key(change.id)] = change
+        for name, document in before.items():
+            for key in keys_of(self.index, document):
                 owner = self._owners.get(key)
-                if owner is not None and id_key(owner) == id_key(change.id):
+                if owner is not None and id_key(owner) == name:
                     del self._owners[key]
+        for change in after.values():
             for key in keys_of(self.index, change.after):
                 self._owners[key] = change.id

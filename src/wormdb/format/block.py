@@ -72,12 +72,15 @@ class EncodedBlock:
     revs: tuple[int, int]
     columns: tuple[ColumnStats, ...]
 
-    def entry(self, name: str, sidecar_name: str, *, kind: Literal["base", "delta"], level: int = 0) -> BlockEntry:
+    def entry(
+        self, name: str, sidecar_name: str, *, kind: Literal["base", "delta"], level: int = 0, run: int = 0
+    ) -> BlockEntry:
         """The root's entry for this block, stored under the two names."""
         return BlockEntry(
             name=name,
             kind=kind,
             level=level,
+            run=run,
             key_first=self.keys[0],
             key_last=self.keys[1],
             rows=self.rows,

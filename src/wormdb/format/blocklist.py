@@ -57,6 +57,8 @@ class BlockEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: Name = msgspec.field(name="n")
     kind: Literal["base", "delta"] = msgspec.field(name="k")
     level: Count = msgspec.field(name="l", default=0)
+    run: Count = msgspec.field(name="g", default=0)
+    """The run it belongs to: through which log number that was written. A newer run hides older ones."""
     key_first: bytes = msgspec.field(name="f")
     key_last: bytes = msgspec.field(name="t")
     rows: Count = msgspec.field(name="r")

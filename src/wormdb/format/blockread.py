@@ -149,12 +149,12 @@ def read_documents(block: Block, *, groups: Sequence[int] | None = None) -> Iter
             yield Row(known, rev, seq, None if deleted else cell)
 
 
-def read_page(page: bytes, ref: PageRef, identity: Any) -> Row | None:
-    """The row of id `identity` from the page that `locate` named, or None. No requests.
+def read_page(page: bytes, ref: PageRef, key: bytes) -> Row | None:
+    """The row whose id has the encoded `key` from the page that `locate` named, or None. No requests.
 
     Raises CorruptionError naming the block if one byte of the page is not what was written.
     """
-    cells, key, name = _checked_cells(page, ref), encode_key(identity), ref.map.block
+    cells, name = _checked_cells(page, ref), ref.map.block
     low, high = 0, len(cells)
     while low < high:
         middle = (low + high) // 2
@@ -173,12 +173,11 @@ def read_page_rows(page: bytes, ref: PageRef) -> list[Row]:
     return [_row(ref.map, first + place, read_id(cell, name=name), cell) for place, cell in enumerate(cells)]
 
 
-def read_group(block: Block, ref: GroupRef, identity: Any) -> Row | None:
-    """The row of id `identity` from a row group, where pages are not mapped. No requests.
+def read_group(block: Block, ref: GroupRef, key: bytes) -> Row | None:
+    """The row whose id has the encoded `key` from a row group, where pages are not mapped. No requests.
 
     `block` needs the parts of RESERVED columns of that group. Raises CorruptionError.
     """
-    key = encode_key(identity)
     return next((row for row in read_documents(block, groups=[ref.group]) if encode_key(row.id) == key), None)
 
 

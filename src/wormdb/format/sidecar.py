@@ -17,14 +17,13 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import accumulate
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 from msgspec import Meta
 
 from wormdb.format.damage import corrupt
 from wormdb.format.frame import FrameKind, decode_frame, encode_frame, frame_length
-from wormdb.format.key import encode_key
 from wormdb.format.membership import MembershipFilter, join_planes, split_planes
 from wormdb.format.message import Count, Digest, Name, decode_message, encode_message
 from wormdb.format.node import front_code, front_decode, is_ascending, shared_prefix
@@ -261,12 +260,11 @@ def decode_page_map(data: bytes, *, name: str, identity: str, block: str) -> Pag
     return page_map
 
 
-def locate(sidecar: Sidecar, identity: Any) -> PageRef | GroupRef | None:
-    """The page, or without a page map the row group, that can hold id `identity`; None if none does.
+def locate(sidecar: Sidecar, key: bytes) -> PageRef | GroupRef | None:
+    """The page, or without a page map the row group, that can hold the id with an encoded `key`; None if none does.
 
     No requests. An answer is no promise: one absent id in 256 is looked for in vain.
     """
-    key = encode_key(identity)
     return locate_key(sidecar.map, key) if sidecar.membership.might_contain(key) else None
 
 
