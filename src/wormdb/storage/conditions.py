@@ -30,8 +30,15 @@ __all__ = ["ensure_conditions", "forget_conditions"]
 
 PLAIN_TEXT = "text/plain"
 
+ATTEMPTS_MAX = 5
+"""Tries, when a request seems to have been sent twice."""
+
 _kept: set[str] = set()
 _lock = threading.Lock()
+
+
+class _SentTwice(Exception):  # noqa: N818 - never leaves this module
+    """A write was refused, and its bytes are there."""
 
 
 def ensure_conditions(store: Store, chance: Chance) -> None:
@@ -45,19 +52,29 @@ def ensure_conditions(store: Store, chance: Chance) -> None:
     with _lock:
         if place in _kept:
             return
-    key = f".worm.probe/{chance.token(16).hex()}"
-    try:
-        _try_conditions(store, key)
-    except OutcomeUnknownError as error:
-        raise UnavailableError(
-            f"check of the preconditions of {store.name}",
-            reason=error.reason,
-            fix="retry; nothing of yours was written",
-        ) from error
-    finally:
-        _remove(store, key)
+    _check(store, chance)
     with _lock:
         _kept.add(place)
+
+
+def _check(store: Store, chance: Chance) -> None:
+    for attempt in range(1, ATTEMPTS_MAX + 1):
+        key = f".worm.probe/{chance.token(16).hex()}"
+        try:
+            _try_conditions(store, key)
+        except _SentTwice as error:
+            if attempt == ATTEMPTS_MAX:
+                raise _unsupported(store, str(error)) from None
+        except OutcomeUnknownError as error:
+            raise UnavailableError(
+                f"check of the preconditions of {store.name}",
+                reason=error.reason,
+                fix="retry; nothing of yours was written",
+            ) from error
+        else:
+            return
+        finally:
+            _remove(store, key)
 
 
 def forget_conditions() -> None:
@@ -69,11 +86,13 @@ def forget_conditions() -> None:
 def _try_conditions(store: Store, key: str) -> None:
     first = _write(store, key, b"created", IfAbsent())
     if first is None:
+        _refuse_repeats(store, key, b"created")
         raise _unsupported(store, "it refused to create an object under a new random key")
     if _write(store, key, b"created again", IfAbsent()) is not None:
         raise _unsupported(store, "it created an object that was there already (If-None-Match is ignored)")
     second = _write(store, key, b"swapped", IfMatch(first))
     if second is None:
+        _refuse_repeats(store, key, b"swapped")
         raise _unsupported(store, "it refused to swap an object from its own version (If-Match fails)")
     if second == first:
         raise _unsupported(store, "two states of an object have the same version")
@@ -81,6 +100,13 @@ def _try_conditions(store: Store, key: str) -> None:
         raise _unsupported(store, "it swapped an object from an old version (If-Match is ignored)")
     if store.get(key).body != b"swapped":
         raise _unsupported(store, "a write that it refused, or none, is what it holds")
+
+
+def _refuse_repeats(store: Store, key: str, body: bytes) -> None:
+    """Whatever lies between us and the store may send a request twice, and hand us the second answer."""
+    found = store.probe(key).found
+    if found is not None and found.body == body:
+        raise _SentTwice("it told of a refusal again and again, and yet it holds what it refused")
 
 
 def _write(store: Store, key: str, body: bytes, precondition: Precondition) -> Version | None:
