@@ -206,15 +206,14 @@ class Collection(Generic[T]):
 
     def _commit(self, prepared: Sequence[Prepared]) -> Committed:
         self._writer.check_mode()
-        known = self._ledger.known()
-        self._writer.check_definition(known)
+        events = self._writer.first_events(self._ledger.known())
         operations = tuple(each.operation for each in prepared)
         pending = Pending(
             id=self._context.new_batch_id(),
             operations=operations,
-            events=self._writer.first_events(known),
+            events=events,
             actor=self._context.actor,
-            guard=self._writer.guard(operations),
+            guard=self._writer.guard(operations, events),
         )
         if pending.events:
             self._context.creating()

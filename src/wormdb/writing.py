@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, assert_never,
 from wormdb.document import Document, shown, stored
 from wormdb.engine.operations import Insert, InsertNext, Loaded, Remove, Save
 from wormdb.engine.state import Held, id_key
-from wormdb.errors import InvalidRequestError, PermissionDeniedError, SchemaMismatchError, ValidationError
+from wormdb.errors import (
+    ConflictError,
+    InvalidRequestError,
+    PermissionDeniedError,
+    SchemaMismatchError,
+    ValidationError,
+)
 from wormdb.format import json
 from wormdb.format.event import SchemaChanged
 from wormdb.format.segment import check_id
@@ -262,15 +268,15 @@ class Writer(Generic[T]):
 
     def check_definition(self, view: View) -> None:
         """Raise SchemaMismatchError if the database defines this model in another way."""
-        if self.model is None or view.number == 0 or view.definition.body == self.model.canonical():
+        if self.model is None or _is_undefined(view) or view.definition.body == self.model.canonical():
             return
         if view.definition.model is None:
             raise SchemaMismatchError(f"model {self.name}", reason="the collection was made without a schema")
         raise mismatch(view.definition.model, self.model)
 
     def first_events(self, view: View) -> tuple[Event, ...]:
-        """The definition, if this is the first entry of the collection."""
-        if self.model is None or view.number > 0:
+        """The definition, if the collection has none and holds nothing yet."""
+        if self.model is None or not _is_undefined(view):
             return ()
         return (SchemaChanged(definition=self.model.canonical()),)
 
@@ -281,11 +287,13 @@ class Writer(Generic[T]):
                 f"{self.name} is read-only", fix="change the model's mode, with worm schema apply"
             )
 
-    def guard(self, operations: tuple[Operation, ...]) -> Callable[[View], None]:
+    def guard(self, operations: tuple[Operation, ...], events: tuple[Event, ...]) -> Callable[[View], None]:
         """What every try of a commit checks again, against the definition then in force."""
 
         def check(view: View) -> None:
             self.check_definition(view)
+            if self.model is not None and _is_undefined(view) and not events:
+                raise ConflictError(f"collection {self.name}", reason="it was emptied meanwhile, and has no schema yet")
             model = view.definition.model or self.model
             if model is None:
                 return
@@ -352,6 +360,11 @@ class Writer(Generic[T]):
             "createdAt": created,
             "updatedAt": now if loaded is not None else values.get("updatedAt", now),
         }
+
+
+def _is_undefined(view: View) -> bool:
+    """Whether a collection has no schema and no documents: it takes the first schema that comes."""
+    return view.definition.model is None and view.count == 0
 
 
 def _changes_existing(view: View, operations: tuple[Operation, ...]) -> bool:

@@ -60,6 +60,7 @@ class Group:
         self._definition = self._view.definition
         self._collection = collection
         self._accepted = False
+        self._count = self._view.count
         self._changed: dict[bytes, Held] = {}
         self._claims: dict[tuple[UniqueIndex, bytes], bytes | None] = {}
         self._brought: dict[UniqueIndex, UniqueKeys] = {}
@@ -76,6 +77,7 @@ class Group:
         claims = batch.claims(definition.unique, changes)
         self._definition = definition
         self._accepted = self._accepted or bool(changes or pending.events)
+        self._count += sum((change.after is not None) - (change.before is not None) for change in changes)
         self._changed.update(batch.changed)
         self._claims.update(claims)
         self._numbered = max(self._numbered, batch.numbered)
@@ -93,6 +95,7 @@ class Group:
             base=self._view,
             base_number=self._view.number,
             overlay=overlay,
+            count=self._count,
         )
 
     def held(self, key: bytes) -> Held | None:
