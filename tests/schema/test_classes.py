@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import sys
 from collections.abc import Mapping, Sequence  # noqa: TC003 - annotations are resolved at run time
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -366,3 +367,28 @@ def test_the_protocol_of_pydantic() -> None:
     assert from_document(LikePydantic, document).values == {"id": ID, "name": "x", "years": 5}
     with pytest.raises(ValidationError, match="validation error name: field required"):
         from_document(LikePydantic, {"_id": ID})
+
+
+@pytest.mark.parametrize("kind", ["dataclass", "struct"])
+def test_a_class_is_read_before_its_first_document(kind: str) -> None:
+    """msgspec crashes if two threads make it read a class at once, so one thread does it, when the model is made."""
+
+    @dataclass
+    class Customer:
+        name: str
+        id: str = ""
+
+    class Order(msgspec.Struct):
+        name: str
+        id: str = ""
+
+    converter: Converter[Any] = Converter(Customer if kind == "dataclass" else Order)
+    called: list[str] = []
+    sys.setprofile(lambda frame, event, argument: called.append(frame.f_code.co_name))
+    try:
+        made = converter.from_document({"_id": "a", "name": "Ada"})
+    finally:
+        sys.setprofile(None)
+    assert (made.id, made.name) == ("a", "Ada")
+    assert "from_document" in called
+    assert [name for name in called if name in {"get_class_annotations", "get_dataclass_info"}] == []

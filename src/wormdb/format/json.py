@@ -49,6 +49,9 @@ def _plain_type(levels: int) -> Any:
 _Plain: Final = _plain_type(5)
 # msgspec keeps what it works out about a Struct, so the type is wrapped in one to be checked against.
 _Box: Final = msgspec.defstruct("_Box", [("value", _Plain)], array_like=True)
+# It works that out at the first use, and a second thread that comes meanwhile takes what is half done and crashes.
+# Here there is no second thread yet.
+msgspec.convert((None,), _Box)
 
 
 # --- writing ---

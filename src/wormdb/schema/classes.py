@@ -8,7 +8,9 @@ instance, so saving an instance back leaves them out.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
 from decimal import Decimal
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
 __all__ = ["Converter", "from_document", "model_from_class", "to_document"]
 
 T = TypeVar("T")
+
+_reading = threading.Lock()
 
 
 def model_from_class(cls: type[Any], *, name: str | None = None, **overrides: Any) -> Model:
@@ -101,6 +105,8 @@ class Converter(Generic[T]):
         attributes = attributes_of(cls)
         self._id = next((each.stored for each in attributes if each.stored in {"id", "_id"}), None)
         self._nullable = [each.stored for each in attributes if each.is_nullable and not each.has_default]
+        if not self._is_pydantic:
+            _read_once(cls)
 
     def to_document(self, instance: T) -> Document:
         """The document of an instance, normalized; it has no `_id` where `id` is empty or None.
@@ -139,6 +145,15 @@ class Converter(Generic[T]):
     def _validate(self, values: dict[str, Any]) -> T:
         validate: Callable[[Any], T] = self._cls.model_validate  # type: ignore[attr-defined] # pydantic's protocol
         return validate(values)
+
+
+def _read_once(cls: type[Any]) -> None:
+    """Let msgspec work out a class now, one thread at a time.
+
+    It does so at the first use, and a second thread that comes meanwhile takes what is half done and crashes.
+    """
+    with _reading, suppress(TypeError):  # what msgspec cannot read is told at the first document
+        msgspec.json.Decoder(cls)
 
 
 def to_document(instance: Any) -> Document:
