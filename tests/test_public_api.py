@@ -74,6 +74,20 @@ def test_public_names() -> None:
     assert [name for name in PUBLIC if not hasattr(wormdb, name)] == []
 
 
+def test_completion_offers_the_public_names_and_nothing_else() -> None:
+    assert [name for name in dir(wormdb) if not name.startswith("__")] == PUBLIC[: PUBLIC.index("__version__")] + [
+        "connect",
+        "open_store",
+    ]
+
+
+def test_a_misspelt_name_is_corrected() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import wormdb; wormdb.conect"], capture_output=True, text=True, check=False
+    )
+    assert "Did you mean: 'connect'?" in done.stderr
+
+
 def test_error_tree() -> None:
     assert {name: getattr(errors, name).__bases__[0].__name__ for name in PARENTS} == PARENTS
     assert {*errors.__all__} == {*PARENTS, "Problem"}

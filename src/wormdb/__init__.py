@@ -8,6 +8,7 @@ with wormdb.connect("s3://bucket/prefix") as db:
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from wormdb.errors import (
@@ -84,9 +85,15 @@ _LATER = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module 'wormdb' has no attribute {name!r}")
-    import importlib
+def __dir__() -> list[str]:
+    return [*__all__, *(name for name in globals() if name.startswith("__") and name not in __all__)]
 
-    return getattr(importlib.import_module(_LATER[name]), name)
+
+if not TYPE_CHECKING:  # a type checker that saw this would take every misspelt name for one of ours
+
+    def __getattr__(name: str) -> Any:
+        if name not in _LATER:
+            raise AttributeError(f"module 'wormdb' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+        import importlib
+
+        return getattr(importlib.import_module(_LATER[name]), name)
