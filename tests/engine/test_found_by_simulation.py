@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from tests.engine.rig import PATHS, HookStore, Rig, doc, ident, save
+from tests.engine.rig import PATHS, HookStore, Rig, contents, doc, ident, save
 from wormdb.engine.definition import UniqueIndex
 from wormdb.engine.unique import UniqueKeys, keys_of
-from wormdb.errors import AlreadyExistsError, UnavailableError
+from wormdb.errors import AlreadyExistsError, OutcomeUnknownError, SnapshotTooOldError, UnavailableError
 from wormdb.format.entry import Batch, Change, Entry
 from wormdb.limits import LOG_RETENTION_MS_MIN
-from wormdb.types import WriteId
+from wormdb.types import LogNumber, WriteId
+
+if TYPE_CHECKING:
+    from wormdb.engine.ledger import Ledger
 
 HOUR = LOG_RETENTION_MS_MIN / 1000
 
@@ -79,3 +84,92 @@ def test_two_trimmers_at_once_find_no_damage() -> None:
     assert rig.ledger(store).trim(0) == 0
     assert deleted == [3]
     assert rig.slots() == [4, 5, 6]
+
+
+def sleeper(rig: Rig, store: HookStore) -> Ledger:
+    """A process that knows entry 1 and slept while 2 to 6 were written, applied and came of age."""
+    slept = rig.ledger(store)
+    slept.commit(rig.batch(save("x", n=1)))
+    worker = rig.ledger()
+    for number in range(2, 7):
+        worker.commit(rig.batch(save("x", n=number)))
+    worker.checkpoint()
+    worker.trim(0)
+    rig.clock.advance(HOUR)
+    return slept
+
+
+def trimmed_behind(rig: Rig, store: HookStore, number: int) -> None:
+    """The log is trimmed right after the entry `number` and the root were read."""
+    seen = []
+
+    def trim(verb: str, key: str) -> None:
+        seen.append(key)
+        if seen[-2:] == [PATHS.entry(LogNumber(number)), PATHS.root]:
+            store.after = None
+            assert rig.ledger().trim(0) > 0
+
+    store.after = trim
+
+
+def test_a_log_that_is_trimmed_while_a_sleeper_catches_up_is_not_taken_for_its_end() -> None:
+    rig = Rig()
+    store = HookStore(rig.store)
+    slept = sleeper(rig, store)
+    trimmed_behind(rig, store, 2)
+    assert contents(slept.view()) == {"x": (6, 6, {"n": 6})}
+
+
+def test_a_feed_that_slept_is_told_that_the_log_was_trimmed_while_it_caught_up() -> None:
+    rig = Rig()
+    store = HookStore(rig.store)
+    feed = sleeper(rig, store).feed(LogNumber(1))
+    trimmed_behind(rig, store, 2)
+    with pytest.raises(SnapshotTooOldError):
+        list(feed.poll())
+
+
+def test_a_sleeper_that_was_cut_off_while_it_caught_up_does_not_write_into_a_trimmed_slot() -> None:
+    rig = Rig()
+    store = HookStore(rig.store)
+    slept = sleeper(rig, store)
+    trimmed_behind(rig, store, 2)
+
+    def cut_off(verb: str, key: str) -> None:
+        if key == PATHS.entry(LogNumber(3)):
+            store.before = None
+            raise UnavailableError("probe 3")
+
+    store.before = cut_off
+    with pytest.raises(UnavailableError):
+        slept.view()
+    pending = rig.batch(save("y"))
+    with pytest.raises(OutcomeUnknownError):
+        slept.commit(pending)
+    assert slept.commit(rig.batch(save("z"))).number == 7
+    assert set(contents(rig.ledger().view())) == {"x", "z"}
+
+
+def test_an_answer_that_came_late_says_nothing_about_the_slot_after_it() -> None:
+    rig = Rig()
+    store = HookStore(rig.store)
+    slow = rig.ledger(store)
+    slow.commit(rig.batch(save("x", n=1)))
+
+    def others_go_on(verb: str, key: str) -> None:
+        if verb == "put" and key == PATHS.entry(LogNumber(2)):
+            store.after = None
+            worker = rig.ledger()
+            for number in range(3, 7):
+                worker.commit(rig.batch(save("x", n=number)))
+            worker.checkpoint()
+            worker.trim(0)
+            rig.clock.advance(HOUR - 1)
+            raise OutcomeUnknownError("put", reason="the answer was lost")
+
+    store.after = others_go_on
+    assert slow.commit(rig.batch(save("x", n=2))).number == 2
+    rig.clock.advance(1)
+    assert rig.ledger().trim(0) == 6
+    with pytest.raises(OutcomeUnknownError):
+        slow.commit(rig.batch(save("y")))

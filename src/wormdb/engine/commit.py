@@ -216,8 +216,8 @@ class Committer:
             outcome = put_classified(self._store, key, attempt.body, IfAbsent(), content_type=CONTENT_TYPE)
             match outcome:
                 case Landed(time=time):
-                    self._confirm(attempt, time)
-                    self._head.absorb(Record(attempt.entry, entry_hash(attempt.body), len(attempt.body)), time)
+                    created = time if self._confirm(attempt, time) else None
+                    self._head.absorb(Record(attempt.entry, entry_hash(attempt.body), len(attempt.body)), created)
                     log.debug("%s: committed entry %d, %d batches", self._collection, attempt.number, attempt.batches)
                     self._pace.won(attempt.number, self._clock.monotonic() - start)
                     return True
@@ -229,7 +229,7 @@ class Committer:
                         )
                     # From here on an error is not about our entry: it can no longer land.
                     attempt.refused_only = True
-                    self._head.absorb(self._log.decode(attempt.number, found.body), found.time)
+                    self._head.absorb(self._log.decode(attempt.number, found.body))
                     log.debug("%s: entry %d went to another writer", self._collection, attempt.number)
                     self._pace.lost(self._clock.monotonic() - start)
                     return False
@@ -242,14 +242,14 @@ class Committer:
                 case _:
                     assert_never(outcome)
 
-    def _confirm(self, attempt: _Try, time: StoreTime | None) -> None:
+    def _confirm(self, attempt: _Try, time: StoreTime | None) -> bool:
         """Trust an answer about a slot only if the slot cannot have been trimmed since the state was known.
 
-        1 GET (the root) if the store's times are more than a minute apart or missing, else none.
+        True if the times tell so; if they are more than a minute apart or missing, the root does: 1 GET.
         """
         attempt.refused_only = False
         if is_recent(attempt.known, time):
-            return
+            return True
         state = self._register.read()
         if state.root is not None and state.root.trimmed >= attempt.number:
             raise OutcomeUnknownError(
@@ -257,6 +257,7 @@ class Committer:
                 reason="the answer came so late that the slot was trimmed meanwhile",
                 key=self._paths.entry(attempt.number),
             )
+        return False
 
     def _too_late(self, losses: int) -> UnavailableError:
         return UnavailableError(

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wormdb.engine.log import Log, Record
-    from wormdb.engine.register import Register
+    from wormdb.engine.register import Register, RootState
     from wormdb.types import LogNumber, StoreTime
 
 __all__ = ["Feed"]
@@ -34,18 +34,23 @@ class Feed:
         and after a minute's silence. Raises SnapshotTooOldError if entries that were not seen yet have been trimmed.
         """
         for tail in self._log.rounds(self._number):
-            if not is_recent(self._known, tail.last):
-                self._check()
+            state = None if is_recent(self._known, tail.last) else self._check()
             for record in tail.records:
                 self._number = record.number
                 yield record
-            self._known = tail.first
+            # An entry that was there may be old, and the next one be trimmed in a moment; only an empty slot
+            # and what no root has applied yet are known for a while.
+            if tail.ended:
+                self._known = tail.first
+            elif state is not None:
+                self._known = state.time if state.applied <= self._number else None
 
-    def _check(self) -> None:
+    def _check(self) -> RootState:
         # Read after the slots: what is not trimmed now was not trimmed when they were looked at.
-        root = self._register.read().root
-        if root is not None and root.trimmed > self._number:
+        state = self._register.read()
+        if state.root is not None and state.root.trimmed > self._number:
             raise SnapshotTooOldError(
                 f"the log of {self._log.collection} after number {self._number}",
-                reason=f"entries up to {root.trimmed} have been trimmed",
+                reason=f"entries up to {state.root.trimmed} have been trimmed",
             )
+        return state

@@ -74,6 +74,7 @@ class Head:
             self.number = LogNumber(0)
             self.hash = BEFORE_FIRST
             self.time: StoreTime | None = None
+            """When no root had yet applied an entry after `number`: all of them stay for an hour from then."""
             self.applied = LogNumber(0)
             self._openings += 1
             self._hashes: dict[int, bytes] = {0: BEFORE_FIRST}
@@ -143,9 +144,10 @@ class Head:
             key=self._log.paths.root,
         )
 
-    def absorb(self, record: Record, time: StoreTime | None) -> None:
+    def absorb(self, record: Record, created: StoreTime | None = None) -> None:
         """Take in an entry, which may be known already or not yet be in reach. No requests.
 
+        `created` is when it was created, if that is known: nothing after it is older.
         Raises CorruptionError if it contradicts what is known.
         """
         with self.lock:
@@ -158,8 +160,8 @@ class Head:
             if record.entry.previous != self.hash:
                 self._contradiction(record, f"it does not follow entry {self.number} by its hash")
             self._extend(record)
-            if time is not None:
-                self.time = time if self.time is None else max(self.time, time)
+            if created is not None:
+                self.time = created if self.time is None else max(self.time, created)
 
     def rebase(self, state: RootState) -> None:
         """Stand on a newer root, if it has applied no more than the head knows. No requests.
@@ -199,20 +201,27 @@ class Head:
         for tail in self._log.rounds(number):
             # Found or not, an answer about a slot that was trimmed means nothing: even an entry
             # there may be a late write of somebody who slept.
-            if not is_recent(known, tail.last) and not self._is_current(LogNumber(number + 1)):
-                return None
+            state = None
+            if not is_recent(known, tail.last):
+                state = self._register.read()
+                if not self._is_current(state, LogNumber(number + 1)):
+                    return None
             for record in tail.records:
-                self.absorb(record, tail.first)
+                self.absorb(record)
                 number = record.number
-            known = tail.first
+            # That an entry was there proves nothing about the next one: it may be old too, and be trimmed in
+            # a moment. Only what no root has applied yet stays for an hour.
+            if tail.ended:
+                known = tail.first
+            elif state is not None:
+                known = state.time if state.applied <= number else None
         with self.lock:
             if self.number == number and known is not None:
                 self.time = known if self.time is None else max(self.time, known)
         return number
 
-    def _is_current(self, slot: LogNumber) -> bool:
-        """Whether `slot` had not been trimmed when it was looked at, and the root is of our log. 1 GET."""
-        state = self._register.read()
+    def _is_current(self, state: RootState, slot: LogNumber) -> bool:
+        """Whether `slot` had not been trimmed when it was looked at, before this root, and the root is of our log."""
         if state.root is None:
             return True
         with self.lock:

@@ -26,6 +26,11 @@ class RootState:
     version: Version | None
     time: StoreTime | None
 
+    @property
+    def applied(self) -> int:
+        """Through which log number the root goes; 0 without one."""
+        return 0 if self.root is None else self.root.applied
+
 
 @dataclass(frozen=True, slots=True)
 class Register:
