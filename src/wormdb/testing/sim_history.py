@@ -1,0 +1,332 @@
+"""What clients were told in a run, and whether the log that was really written bears it out.
+
+`Replay` is an independent model: it applies the entries that the bucket witnessed, one after the other, to plain dicts.
+`audit` compares every answer with it. Nothing here uses the engine's state, views or validation.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Literal
+
+from wormdb.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    NotFoundError,
+    OutcomeUnknownError,
+    PermissionDeniedError,
+    UnavailableError,
+    UniqueViolationError,
+    WormError,
+)
+from wormdb.format.entry import decode_entry
+from wormdb.format.event import SchemaChanged
+from wormdb.testing.linearizability import RegisterOp, is_linearizable
+from wormdb.testing.scheduler import Crashed
+from wormdb.testing.sim_store import COLLECTION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wormdb.format.entry import Entry
+    from wormdb.testing.sim_store import Bucket
+
+__all__ = ["Call", "History", "Outcome", "Replay", "State", "Stored", "Violation", "audit", "audit_register"]
+
+Outcome = Literal["open", "ok", "refused", "nothing", "unknown"]
+
+
+class Violation(AssertionError):  # noqa: N818 - it is a finding, not a failure of the harness
+    """The engine broke a promise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One document in the model; `body` is None after a delete."""
+
+    body: str | None
+    rev: int
+    seq: int
+
+    @property
+    def values(self) -> dict[str, Any] | None:
+        """The document, parsed."""
+        return None if self.body is None else json.loads(self.body)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The model after one log number."""
+
+    documents: dict[str, Stored]
+    definition: bytes
+
+    def document(self, identity: str) -> dict[str, Any] | None:
+        """A document, parsed; None if there is none."""
+        stored = self.documents.get(identity)
+        return None if stored is None else stored.values
+
+    def rev(self, identity: str) -> int:
+        """The revision of a document; 0 if there is none."""
+        stored = self.documents.get(identity)
+        return 0 if stored is None or stored.body is None else stored.rev
+
+    def bodies(self) -> dict[str, str]:
+        """Every document there is, as text."""
+        return {identity: stored.body for identity, stored in self.documents.items() if stored.body is not None}
+
+    @property
+    def mode(self) -> str:
+        """Who may write; without a definition anybody."""
+        if not self.definition:
+            return "readwrite"
+        ((_, model),) = json.loads(self.definition).items()
+        return str(model.get("mode", "readwrite"))
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of a client: when, what it was told, and how far the log went before and after it."""
+
+    number: int
+    who: str
+    verb: str
+    facts: dict[str, Any]
+    called: int
+    floor: int
+    own_floor: int
+    returned: float = math.inf
+    ceiling: int = 0
+    outcome: Outcome = "open"
+    error: WormError | None = None
+    commit_id: str | None = None
+    tokens: list[str] = field(default_factory=list)
+    """The ids of the batches it sent; all but the last were refused and tried again."""
+    slot: int | None = None
+    result: Any = None
+
+    @property
+    def label(self) -> str:
+        """For messages."""
+        told = self.outcome if self.error is None else f"{self.outcome}: {self.error}"
+        return (
+            f"call {self.number} by {self.who}: {self.verb} {self.facts} at log {self.floor}..{self.ceiling} → {told}"
+        )
+
+
+class History:
+    """All calls of a run, in the order in which they began."""
+
+    def __init__(self, bucket: Bucket) -> None:
+        """Empty."""
+        self.calls: list[Call] = []
+        self._bucket = bucket
+        self._moment = 0
+        self._open: dict[str, Call] = {}
+
+    def tick(self) -> int:
+        """The next moment: every call and return has its own."""
+        self._moment += 1
+        return self._moment
+
+    def sent(self, token: str) -> None:
+        """Note the id of a batch with the call that the current task is in."""
+        call = self._open.get(self._bucket.scheduler.current.name)
+        if call is not None:
+            call.tokens.append(token)
+
+    @contextmanager
+    def call(self, verb: str, *, own_floor: int = 0, **facts: Any) -> Iterator[Call]:
+        """Run a call inside; what it raises becomes its outcome. Errors that no client expects go on."""
+        who = self._bucket.scheduler.current.name
+        call = Call(len(self.calls), who, verb, facts, self.tick(), self._bucket.highest, own_floor)
+        self.calls.append(call)
+        self._open[who] = call
+        self._bucket.note(f"{verb} {facts}")
+        try:
+            yield call
+            call.outcome = "ok"
+        except OutcomeUnknownError as error:
+            if error.commit_id is None:
+                raise Violation(f"{call.label}: unknown without a commit id: {error}") from error
+            call.outcome, call.error, call.commit_id = "unknown", error, error.commit_id
+        except UnavailableError as error:
+            call.outcome, call.error = "nothing", error
+        except (AlreadyExistsError, ConflictError, NotFoundError, PermissionDeniedError) as error:
+            call.outcome, call.error = "refused", error
+        except Crashed:
+            call.outcome = "unknown"
+            raise
+        finally:
+            del self._open[who]
+            call.returned = math.inf if call.outcome == "unknown" else self.tick()
+            call.ceiling = self._bucket.highest
+            self._bucket.note(f"{verb} → {call.outcome} {type(call.error).__name__ if call.error else ''}")
+
+    def resolved(self, call: Call, *, committed: bool) -> None:
+        """An unknown outcome was told since."""
+        call.returned = self.tick()
+        call.ceiling = self._bucket.highest
+        call.outcome = "ok" if committed else "nothing"
+
+
+class Replay:
+    """The model at every log number, from the entries that were really created."""
+
+    def __init__(self, bucket: Bucket) -> None:
+        """Check that the log has no gap, chains by its hashes, and that every image and `seq` fits what was before."""
+        self.states = [State({}, b"")]
+        self.entries: list[Entry] = []
+        self.landed: dict[str, list[int]] = {}
+        previous = bytes(32)
+        if sorted(bucket.entries) != list(range(1, len(bucket.entries) + 1)):
+            raise Violation(f"the log has gaps: {sorted(bucket.entries)}")
+        for number in range(1, len(bucket.entries) + 1):
+            body = bucket.entries[number]
+            entry = decode_entry(body, name=f"entry {number}", number=number, collection=COLLECTION)
+            if entry.previous != previous:
+                raise Violation(f"entry {number} does not follow entry {number - 1} by its hash")
+            previous = sha256(body).digest()
+            self.entries.append(entry)
+            self.states.append(self._following(self.states[-1], entry))
+
+    @property
+    def last(self) -> int:
+        """The last log number."""
+        return len(self.entries)
+
+    def _following(self, state: State, entry: Entry) -> State:
+        documents = dict(state.documents)
+        for batch in entry.batches:
+            self.landed.setdefault(batch.id, []).append(entry.number)
+            for change in batch.changes:
+                identity = str(json.loads(change.id))
+                before = documents.get(identity)
+                image = None if change.before is None else change.before.decode()
+                if image != (None if before is None else before.body):
+                    raise Violation(f"entry {entry.number}: the before image of {identity} is not what was there")
+                if change.seq != (before.seq if before else 0) + 1:
+                    raise Violation(f"entry {entry.number}: seq {change.seq} of {identity} follows {before}")
+                after = None if change.after is None else change.after.decode()
+                documents[identity] = Stored(after, entry.number, change.seq)
+        changed = [event.definition for event in entry.events if isinstance(event, SchemaChanged)]
+        return State(documents, changed[-1] if changed else state.definition)
+
+    def changes(self) -> list[tuple[int, str, int, str | None, str | None]]:
+        """Every change in order: number, id, seq, before, after."""
+        return [
+            (
+                entry.number,
+                str(json.loads(change.id)),
+                change.seq,
+                None if change.before is None else change.before.decode(),
+                None if change.after is None else change.after.decode(),
+            )
+            for entry in self.entries
+            for batch in entry.batches
+            for change in batch.changes
+        ]
+
+
+def audit(history: History, replay: Replay) -> None:
+    """Raise Violation if any answer is not borne out by the log."""
+    for call in history.calls:
+        _audit_writes(call, replay)
+        if call.outcome == "refused":
+            _audit_refusal(call, replay)
+        elif call.outcome == "ok":
+            _audit_answer(call, replay)
+
+
+def _audit_writes(call: Call, replay: Replay) -> None:
+    """Acknowledged means written once, refused and unavailable mean never, unknown means at most once."""
+    for token in call.tokens:
+        slots = replay.landed.get(token, [])
+        is_last = token == call.tokens[-1]
+        if len(slots) > 1:
+            raise Violation(f"{call.label}: written twice, at {slots}")
+        if slots and (not is_last or call.outcome in ("refused", "nothing")):
+            raise Violation(f"{call.label}: told that nothing was written, and it is at {slots}")
+        if is_last and call.outcome == "ok" and call.slot is not None and slots != [call.slot]:
+            raise Violation(f"{call.label}: acknowledged at {call.slot}, and it is at {slots}")
+
+
+def _audit_refusal(call: Call, replay: Replay) -> None:
+    """A refusal must be true of some state between the call and its return."""
+    states = replay.states[call.floor : call.ceiling + 1]
+    identity = str(call.facts.get("id"))
+    match call.error:
+        case UniqueViolationError(owner=owner, value=value):
+            is_true = any((state.document(str(owner)) or {}).get("email") == value for state in states)
+        case AlreadyExistsError():
+            is_true = any(state.rev(identity) for state in states)
+        case ConflictError() if call.verb == "define":
+            is_true = any(state.definition != call.facts["seen"] for state in states)
+        case ConflictError():
+            loaded: dict[str, int] = call.facts["loaded"]
+            is_true = any(state.rev(name) != rev for state in states for name, rev in loaded.items())
+        case NotFoundError():
+            is_true = any(not state.rev(identity) for state in states)
+        case _:
+            allowed = ("readwrite", "append") if call.verb == "insert" else ("readwrite",)
+            is_true = any(state.mode not in allowed for state in states)
+    if not is_true:
+        raise Violation(f"{call.label}: this was true of no state from {call.floor} to {call.ceiling}")
+
+
+def _audit_answer(call: Call, replay: Replay) -> None:
+    match call.verb:
+        case "scan":
+            number, count, found = call.result
+            floor = call.own_floor if call.facts.get("stale") else call.floor
+            if not floor <= number <= call.ceiling:
+                raise Violation(f"{call.label}: saw state {number}, which is not in {floor}..{call.ceiling}")
+            bodies = replay.states[number].bodies()
+            if found != bodies or count != len(bodies):
+                raise Violation(f"{call.label}: state {number} is {bodies}, it saw {found} and counted {count}")
+        case "read":
+            found = call.result
+            states = replay.states[call.floor : call.ceiling + 1]
+            if not any(state.document(call.facts["id"]) == found for state in states):
+                raise Violation(f"{call.label}: saw {found}, which was in no state from {call.floor} to {call.ceiling}")
+        case _ if call.slot is not None and "loaded" in call.facts:
+            before = replay.states[call.slot - 1]
+            for identity, rev in call.facts["loaded"].items():
+                if before.rev(identity) != rev:
+                    raise Violation(f"{call.label}: written over revision {before.rev(identity)} of {identity}")
+        case _:
+            pass
+
+
+def audit_register(history: History, identity: str) -> None:
+    """Raise Violation if what clients saw of one document is not linearizable, by their answers alone."""
+    ops = [op for call in history.calls if call.facts.get("id") == identity and (op := _register_op(call)) is not None]
+    if not is_linearizable(ops):
+        raise Violation(f"the history of {identity} is not linearizable")
+
+
+def _register_op(call: Call) -> RegisterOp | None:
+    op = partial(RegisterOp, called=float(call.called), returned=call.returned)
+    unknown = call.outcome in ("unknown", "open")
+    if call.outcome == "nothing" or (call.verb == "read" and unknown):
+        return None
+    match call.verb:
+        case "read":
+            return op("read", (call.result or {}).get("v"))
+        case "modify" if call.outcome == "refused":
+            return op("read", None)
+        case "save" | "modify":
+            return op("write", call.facts["v"], is_unknown=unknown)
+        case "swap" if call.outcome == "refused":
+            return op("swap refused", expected=call.facts["expected"])
+        case "swap":
+            return op("swap", call.facts["v"], call.facts["expected"], is_unknown=unknown)
+        case "delete":
+            return op("write", None, is_unknown=unknown)
+        case _:
+            return None

@@ -1,0 +1,153 @@
+"""Nodes of a simulated run: the real database code, each with its own clocks, and ways to hurt them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from wormdb.clock import SeededChance
+from wormdb.database import Database
+from wormdb.engine.ledger import Ledger
+from wormdb.limits import LOG_RETENTION_MS_MIN, MIB
+from wormdb.settings import Settings
+from wormdb.storage.meter import MeteredStore
+from wormdb.storage.pool import SerialPool
+from wormdb.testing.scheduler import Process, ProcessClock
+from wormdb.testing.sim_history import History
+from wormdb.testing.sim_store import COLLECTION, Bucket, SimStore
+
+if TYPE_CHECKING:
+    from wormdb.clock import Chance, Clock
+    from wormdb.collection import Collection
+    from wormdb.document import Document
+    from wormdb.engine.commit import Committed
+    from wormdb.engine.ledger import Surroundings
+    from wormdb.engine.operations import Pending
+    from wormdb.testing.scheduler import Scheduler
+    from wormdb.testing.sim_history import Call
+    from wormdb.testing.sim_store import Weather
+
+__all__ = ["Node", "World", "simulated_settings"]
+
+
+class _WitnessedDatabase(Database):
+    """A database whose commits are noted in a history."""
+
+    def __init__(self, store: SimStore, history: History, settings: Settings, clock: Clock, chance: Chance) -> None:
+        super().__init__(
+            MeteredStore(store, clock=clock),
+            SerialPool(),
+            settings=settings,
+            schema=None,
+            actor=None,
+            clock=clock,
+            chance=chance,
+        )
+        self.ledger = _WitnessedLedger(self, history)
+
+    def _ledger(self, prefix: str) -> Ledger:
+        assert prefix == COLLECTION, prefix
+        return self.ledger
+
+    def surroundings(self) -> Surroundings:
+        return self._surroundings()
+
+
+class _WitnessedLedger(Ledger):
+    def __init__(self, database: _WitnessedDatabase, history: History) -> None:
+        super().__init__(COLLECTION, database.surroundings())
+        self._history = history
+
+    def commit(self, pending: Pending, **options: float) -> Committed:
+        self._history.sent(pending.id)
+        return super().commit(pending, **options)
+
+
+@dataclass
+class World:
+    """Everything that the tasks of one run share."""
+
+    seed: int
+    scheduler: Scheduler
+    bucket: Bucket
+    chance: Chance
+    settings: Settings
+    history: History = field(init=False)
+    nodes: list[Node] = field(default_factory=list)
+    unknown: list[Call] = field(default_factory=list)
+    """Calls whose outcome somebody should resolve."""
+    workers: int = 0
+    """Clients that have not finished."""
+
+    def __post_init__(self) -> None:
+        self.history = History(self.bucket)
+
+    def node(self, name: str, *, weather: Weather | None = None) -> Node:
+        """A new node; it starts when it is first used."""
+        node = Node(self, name, weather)
+        self.nodes.append(node)
+        return node
+
+    def between(self, low: float, high: float) -> float:
+        """A number between two."""
+        return low + (high - low) * self.chance.fraction()
+
+    def likely(self, probability: float) -> bool:
+        """True with this probability."""
+        return self.chance.fraction() < probability
+
+    def pick(self, *choices: str) -> str:
+        """One of several."""
+        return choices[int(self.chance.fraction() * len(choices))]
+
+
+class Node:
+    """One machine: a process at a time, restarted after a crash with the same clocks and nothing remembered."""
+
+    def __init__(self, world: World, name: str, weather: Weather | None) -> None:
+        """Not running."""
+        self.name = name
+        self.highest_acked = 0
+        self._world = world
+        self._weather = weather
+        self._lives = 0
+        self._skew_ms = world.between(-600_000, 600_000) if world.likely(0.5) else 0.0
+        self._drift = world.between(0.98, 1.02)
+        self.start()
+
+    def start(self) -> None:
+        """Begin a life: a new process, a database that knows nothing."""
+        world = self._world
+        self._lives += 1
+        self.highest_acked = 0
+        self.process = Process(f"{self.name}.{self._lives}")
+        self.clock = ProcessClock(world.scheduler, self.process, skew_ms=self._skew_ms, drift=self._drift)
+        chance = SeededChance(int.from_bytes(world.chance.token(8), "big"))
+        store = SimStore(world.bucket, self.process, self._weather)
+        self._database = _WitnessedDatabase(store, world.history, world.settings, self.clock, chance)
+
+    @property
+    def ledger(self) -> Ledger:
+        """The engine of this life."""
+        return self._database.ledger
+
+    @property
+    def collection(self) -> Collection[Document]:
+        """The collection as users hold it."""
+        return self._database[COLLECTION.removesuffix("/")]
+
+    def jump(self, jump_ms: float) -> None:
+        """The wall clock is set, by an operator or by NTP."""
+        self._skew_ms += jump_ms
+        self.clock.skew_ms = self._skew_ms
+
+
+def simulated_settings(chance: Chance) -> Settings:
+    """Settings of all nodes of a run: small enough that every limit is met."""
+    return Settings(
+        commit_seconds=(2, 10, 30)[int(chance.fraction() * 3)],
+        checkpoint_entries=(5, 15, 1000)[int(chance.fraction() * 3)],
+        tail_entries_max=(20, 1000)[int(chance.fraction() * 2)],
+        log_retention_ms=LOG_RETENTION_MS_MIN,
+        cache_bytes=MIB,
+    )

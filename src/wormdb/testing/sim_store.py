@@ -1,0 +1,400 @@
+"""A store in virtual time, seen through a network that a seed has made bad.
+
+Objects are kept as `MemoryStore` keeps them. A request is sent, executed and answered at three different moments,
+and a fault may take any of them away: so a write may be executed without an answer, hours after its
+caller gave up, or twice. `Bucket` also keeps what a real store forgets: every log entry there ever was, and every root.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from zlib import crc32
+
+from wormdb.engine.paths import EnginePaths
+from wormdb.errors import OutcomeUnknownError, UnavailableError, WormError
+from wormdb.format.root import Root, decode_root
+from wormdb.limits import LOG_RETENTION_MS_MIN
+from wormdb.storage.memory import MemoryStore
+from wormdb.storage.store import OCTETS, ListPage, Probe, PutResult, Store, StoredObject
+from wormdb.testing.scheduler import START_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from wormdb.clock import Chance
+    from wormdb.storage.store import ByteRange, ObjectInfo, Precondition
+    from wormdb.testing.scheduler import Process, Scheduler, Task
+
+__all__ = ["CALM", "COLLECTION", "PATHS", "Bucket", "Fate", "SimStore", "TraceLine", "Weather"]
+
+T = TypeVar("T")
+
+COLLECTION = "sim/"
+PATHS = EnginePaths.of_collection(COLLECTION)
+TIMEOUT_MS = 30_000.0
+LATE_MS_MAX = 4 * 3_600_000.0
+SECOND_MS = 1000
+REFUSALS = ("409 Conflict", "429 Too Many Requests", "503 Slow Down", "no connection")
+
+
+class Fate(StrEnum):
+    """What the network does to one request."""
+
+    SERVED = "served"
+    REFUSED = "refused"
+    """409, 429, 503 or no connection: UnavailableError, and nothing was done."""
+    DROPPED = "dropped"
+    """It never arrives. A put raises OutcomeUnknownError, as its caller cannot know; anything else UnavailableError."""
+    ANSWER_LOST = "answer lost"
+    """Executed; the caller sees what DROPPED shows."""
+    LATE = "late"
+    """The caller sees what DROPPED shows; executed seconds to hours later."""
+    TWICE = "twice"
+    """Executed, and again soon or hours later; the caller may get the second answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weather:
+    """How bad the network is: probabilities of each fate, and how slow it may be."""
+
+    refused: float = 0.0
+    dropped: float = 0.0
+    answer_lost: float = 0.0
+    late: float = 0.0
+    twice: float = 0.0
+    slow: float = 0.0
+    """How many answers take seconds instead of milliseconds."""
+    shows_time: bool = True
+    one_write_a_second: bool = False
+    """Whether two writes of one key within a second are refused, as GCS and R2 do."""
+    is_torn: bool = False
+    """Whether a bulk delete may remove only some of its keys."""
+
+    def fate(self, chance: Chance) -> Fate:
+        """One draw."""
+        drawn = chance.fraction()
+        for fate, probability in (
+            (Fate.REFUSED, self.refused),
+            (Fate.DROPPED, self.dropped),
+            (Fate.ANSWER_LOST, self.answer_lost),
+            (Fate.LATE, self.late),
+            (Fate.TWICE, self.twice),
+        ):
+            if drawn < probability:
+                return fate
+            drawn -= probability
+        return Fate.SERVED
+
+
+CALM = Weather()
+
+
+@dataclass(frozen=True, slots=True)
+class TraceLine:
+    """One thing that happened, at a virtual time."""
+
+    time: float
+    who: str
+    what: str
+
+    def __str__(self) -> str:
+        seconds, ms = divmod(int(self.time), SECOND_MS)
+        clock = f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}.{ms:03}"
+        return f"{clock} {self.who:<12} {self.what}"
+
+
+class _StoreClock:
+    """The store's clock, which shows whole seconds, as an HTTP Date does."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    def now_ms(self) -> int:
+        return (START_MS + int(self._scheduler.now)) // SECOND_MS * SECOND_MS
+
+    def monotonic(self) -> float:
+        return self._scheduler.now / SECOND_MS
+
+    def sleep(self, seconds: float) -> None:
+        raise AssertionError(f"a store does not sleep ({seconds} s)")
+
+
+@dataclass(slots=True)
+class _Answer:
+    value: Any = None
+    error: WormError | None = None
+
+
+@dataclass
+class Bucket:
+    """The objects, and a witness of everything that was ever done to them."""
+
+    scheduler: Scheduler
+    chance: Chance
+    weather: Weather
+    trace: list[TraceLine] = field(default_factory=list)
+    entries: dict[int, bytes] = field(default_factory=dict)
+    """The first object that was ever created in each slot: the log."""
+    zombies: list[int] = field(default_factory=list)
+    """Slots that were written again after they had been trimmed."""
+    roots: list[Root] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
+    """Promises that the engine broke towards the store."""
+    highest: int = 0
+    """The last slot without a gap before it."""
+
+    def __post_init__(self) -> None:
+        self.objects = MemoryStore(clock=_StoreClock(self.scheduler))
+        self._applied_at: dict[int, float] = {}
+        self._written_at: dict[str, float] = {}
+
+    @property
+    def trimmed(self) -> int:
+        """Up to which slot the root says that the log was trimmed."""
+        return self.roots[-1].trimmed if self.roots else 0
+
+    def note(self, what: str, who: str | None = None) -> None:
+        """Add a line to the trace."""
+        self.trace.append(TraceLine(self.scheduler.now, who or self.scheduler.current.name, what))
+
+    def throttles(self, key: str) -> bool:
+        """Whether a write of this key now is one too many in a second."""
+        if not self.weather.one_write_a_second:
+            return False
+        last = self._written_at.get(key, -math.inf)
+        return self.scheduler.now - last < SECOND_MS
+
+    def written(self, key: str, body: bytes) -> None:
+        """Witness an object that was just written."""
+        self._written_at[key] = self.scheduler.now
+        if key == PATHS.root:
+            self._root_written(decode_root(body, name=key, path=COLLECTION))
+        elif key.startswith(PATHS.entries):
+            number = int(key.removeprefix(PATHS.entries))
+            if number in self.entries:
+                self.zombies.append(number)
+                if number > self.trimmed:
+                    self.broken.append(f"slot {number} was written twice, and it is not trimmed")
+                return
+            if number <= self.trimmed:
+                self.broken.append(f"slot {number} was first written after it had been trimmed")
+            self.entries[number] = body
+            while self.highest + 1 in self.entries:
+                self.highest += 1
+
+    def _root_written(self, root: Root) -> None:
+        before = self.roots[-1] if self.roots else None
+        if before is not None:
+            if root.revision != before.revision + 1:
+                self.broken.append(f"root revision {root.revision} follows {before.revision}")
+            if root.trimmed < before.trimmed or root.applied < before.applied:
+                self.broken.append(f"root {root.revision} goes back")
+        if root.applied > self.highest:
+            self.broken.append(f"root {root.revision} applies {root.applied}, the log ends at {self.highest}")
+        for number in range(before.applied + 1 if before else 1, root.applied + 1):
+            self._applied_at[number] = self.scheduler.now
+        self.roots.append(root)
+
+    def deleted(self, key: str) -> None:
+        """Witness an object that is about to be deleted."""
+        if not key.startswith(PATHS.entries):
+            return
+        number = int(key.removeprefix(PATHS.entries))
+        if number > self.trimmed:
+            self.broken.append(f"slot {number} was deleted while trimmed is {self.trimmed}")
+        elif self.scheduler.now - self._applied_at.get(number, -math.inf) < LOG_RETENTION_MS_MIN - 2 * SECOND_MS:
+            self.broken.append(f"slot {number} was deleted less than an hour after it was applied")
+
+
+class SimStore(Store):
+    """The bucket as one process sees it. Every verb hands on the baton."""
+
+    def __init__(self, bucket: Bucket, process: Process, weather: Weather | None = None) -> None:
+        """`weather` in place of the bucket's own."""
+        self._bucket = bucket
+        self._process = process
+        self._own_weather = weather
+        self._chance = bucket.chance
+        self._scheduler = bucket.scheduler
+
+    @property
+    def _weather(self) -> Weather:
+        return self._own_weather or self._bucket.weather
+
+    @property
+    def name(self) -> str:
+        """A made-up URL."""
+        return "memory://simulation"
+
+    def get(self, key: str) -> StoredObject:
+        """The whole object."""
+        return self._request("get", key, lambda: self._timeless(self._bucket.objects.get(key)))
+
+    def get_range(self, key: str, span: ByteRange) -> bytes:
+        """A range."""
+        return self._request("get", key, lambda: self._bucket.objects.get_range(key, span))
+
+    def get_ranges(self, key: str, spans: Sequence[ByteRange]) -> tuple[bytes, ...]:
+        """Several ranges."""
+        return self._request("get", key, lambda: self._bucket.objects.get_ranges(key, spans))
+
+    def probe(self, key: str) -> Probe:
+        """The object or None."""
+
+        def look() -> Probe:
+            probe = self._bucket.objects.probe(key)
+            if self._bucket.weather.shows_time:
+                return probe
+            return Probe(None if probe.found is None else self._timeless(probe.found), None)
+
+        return self._request("probe", key, look)
+
+    def head(self, key: str) -> ObjectInfo:
+        """Size, time and version."""
+        return self._request("head", key, lambda: self._bucket.objects.head(key))
+
+    def list(
+        self, prefix: str = "", *, after: str | None = None, delimiter: Literal["/"] | None = None
+    ) -> Iterator[ListPage]:
+        """One page is enough for what a run writes."""
+        pages = self._request(
+            "list", prefix, lambda: list(self._bucket.objects.list(prefix, after=after, delimiter=delimiter))
+        )
+        return iter(pages)
+
+    def put(
+        self, key: str, body: bytes, precondition: Precondition | None = None, *, content_type: str = OCTETS
+    ) -> PutResult:
+        """Write if the precondition holds."""
+
+        def write() -> PutResult:
+            result = self._bucket.objects.put(key, body, precondition, content_type=content_type)
+            self._bucket.written(key, body)
+            return result if self._bucket.weather.shows_time else PutResult(result.version, None)
+
+        return self._request("put", key, write, mark=f" #{crc32(body):08x}")
+
+    def delete(self, key: str) -> None:
+        """Remove the object."""
+        self.delete_many((key,))
+
+    def delete_many(self, keys: Sequence[str]) -> None:
+        """Remove objects; in bad weather perhaps only some of them."""
+        kept = len(keys)
+        if self._weather.is_torn and self._chance.fraction() < 0.3:
+            kept = int(self._chance.fraction() * (len(keys) + 1))
+
+        def remove() -> None:
+            for key in keys[:kept]:
+                self._bucket.deleted(key)
+            self._bucket.objects.delete_many(keys[:kept])
+            if kept < len(keys):
+                raise UnavailableError("bulk delete", reason=f"{len(keys) - kept} keys were left")
+
+        self._request("delete", keys[0], remove, mark=f" … {len(keys)} keys")
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+    def _timeless(self, found: StoredObject) -> StoredObject:
+        return found if self._bucket.weather.shows_time else replace(found, time=None)
+
+    def _request(self, verb: str, key: str, call: Callable[[], T], mark: str = "") -> T:
+        self._process.check()
+        self._stall()
+        fate = self._weather.fate(self._chance)
+        if verb == "put" and fate is Fate.SERVED and self._bucket.throttles(key):
+            fate = Fate.REFUSED
+        shown = f"{verb} {key.removeprefix(PATHS.folder).removeprefix('committed/').lstrip('0') or '0'}{mark}"
+        self._bucket.note(shown if fate is Fate.SERVED else f"{shown} [{fate}]")
+        answer = _Answer()
+        self._send(fate, shown, call, answer)
+        self._scheduler.park()
+        if answer.error is not None:
+            raise answer.error
+        value: T = answer.value
+        return value
+
+    def _stall(self) -> None:
+        """A pause that was to begin between two requests."""
+        pause_ms, self._process.pause_at_next_request = self._process.pause_at_next_request, 0.0
+        if pause_ms:
+            self._bucket.note(f"stops for {pause_ms / SECOND_MS:.0f} s before a request")
+            self._scheduler.pause(self._process, pause_ms, suspended=self._chance.fraction() < 0.5)
+            self._scheduler.sleep(pause_ms)
+
+    def _send(self, fate: Fate, shown: str, call: Callable[[], object], answer: _Answer) -> None:
+        """Queue the execution, if there is one, and the answer."""
+        task, who = self._scheduler.current, self._scheduler.current.name
+        ticket = task.ticket
+        there, back = self._latency(), self._latency()
+
+        def arrive() -> Task | None:
+            return self._scheduler.awake(task, ticket)
+
+        if fate is Fate.SERVED:
+            self._execute_after(there, shown, who, call, answer)
+            self._scheduler.after(there + back, arrive)
+        elif fate is Fate.TWICE:
+            again = there + (self._latency() if self._chance.fraction() < 0.5 else self._late())
+            second = again < TIMEOUT_MS and self._chance.fraction() < 0.7
+            self._execute_after(there, shown, who, call, _Answer() if second else answer)
+            self._execute_after(again, shown, who, call, answer if second else _Answer())
+            self._scheduler.after((again if second else there) + back, arrive)
+        else:
+            answer.error = self._error(fate, shown)
+            gives_up = there + back if fate is Fate.REFUSED or self._chance.fraction() < 0.7 else TIMEOUT_MS
+            if fate is Fate.ANSWER_LOST:
+                self._execute_after(there, shown, who, call, _Answer())
+            elif fate is Fate.LATE:
+                self._execute_after(self._late(), shown, who, call, _Answer())
+            self._scheduler.after(gives_up, arrive)
+
+    def _execute_after(
+        self, delay_ms: float, shown: str, who: str, call: Callable[[], object], answer: _Answer
+    ) -> None:
+        def execute() -> None:
+            try:
+                answer.value = call()
+            except WormError as error:
+                answer.error = error
+                self._bucket.note(f"  {shown} → {type(error).__name__}", who)
+            else:
+                self._bucket.note(f"  {shown} → {_summary(answer.value)}", who)
+
+        self._scheduler.after(delay_ms, execute)
+
+    def _error(self, fate: Fate, shown: str) -> WormError:
+        if fate is Fate.REFUSED:
+            reason = REFUSALS[int(self._chance.fraction() * len(REFUSALS))]
+            return UnavailableError(shown, reason=reason)
+        if shown.startswith("put"):
+            return OutcomeUnknownError(shown, reason=f"simulated: {fate}")
+        return UnavailableError(shown, reason=f"simulated: {fate}")
+
+    def _latency(self) -> float:
+        """One way, in ms: mostly short, sometimes seconds."""
+        if self._chance.fraction() < self._weather.slow:
+            return 10 ** (2 + 2.4 * self._chance.fraction())
+        return 2 + 60 * self._chance.fraction() ** 2
+
+    def _late(self) -> float:
+        """From a tenth of a second to hours: every order of magnitude alike, or every minute."""
+        if self._chance.fraction() < 0.5:
+            return LATE_MS_MAX * self._chance.fraction()
+        return float(100 * (LATE_MS_MAX / 100) ** self._chance.fraction())
+
+
+def _summary(value: object) -> str:
+    match value:
+        case Probe(found=found):
+            return "nothing" if found is None else f"#{crc32(found.body):08x}"
+        case StoredObject(body=body):
+            return f"#{crc32(body):08x}"
+        case [*pages]:
+            return f"{sum(len(page.objects) for page in pages if isinstance(page, ListPage))} keys"
+        case _:
+            return "done"

@@ -1,0 +1,449 @@
+"""Run several nodes of the real code in one process, in virtual time, from a seed.
+
+`python -m wormdb.testing.simulation --seeds 0:5000` runs seeds; the same seed gives the same run, to the byte. A run
+sends clients, a checkpointer, trimmers, watchers and a resolver against one collection, through a network that drops,
+repeats and delays, on nodes that stop for hours, crash and have wrong clocks. Afterwards every answer that
+anybody was given is held against the log that was really written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from wormdb.clock import SeededChance
+from wormdb.engine.resolve import Fate as CommitFate
+from wormdb.errors import OutcomeUnknownError, SnapshotTooOldError, UnavailableError
+from wormdb.feed import changes_of
+from wormdb.limits import LOG_RETENTION_MS_MIN
+from wormdb.storage.conditions import forget_conditions
+from wormdb.testing.scheduler import Crashed, Scheduler, cooperative_locks
+from wormdb.testing.sim_history import Replay, Violation, audit
+from wormdb.testing.sim_nodes import World, simulated_settings
+from wormdb.testing.sim_store import CALM, LATE_MS_MAX, Bucket, TraceLine, Weather
+from wormdb.testing.sim_workloads import WORKLOADS, Client
+from wormdb.types import LogNumber
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from wormdb.clock import Chance
+    from wormdb.testing.sim_history import Call
+    from wormdb.testing.sim_nodes import Node
+    from wormdb.testing.sim_workloads import Workload
+
+__all__ = ["Report", "SimulationFailed", "main", "run_seed"]
+
+HOUR_MS = 3_600_000.0
+RETENTION_MS = LOG_RETENTION_MS_MIN
+DAWN_MS = 1.5 * HOUR_MS
+TRACE_SHOWN = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one run was."""
+
+    seed: int
+    workload: str
+    digest: str
+    """The hash of the whole trace."""
+    trace: tuple[TraceLine, ...]
+    calls: int
+    entries: int
+    trimmed: int
+    zombies: int
+    hours: float
+    outcomes: dict[str, int]
+
+
+class SimulationFailed(AssertionError):  # noqa: N818 - read as a sentence in a test report
+    """A seed broke a promise; the message shows the end of its trace."""
+
+    def __init__(self, seed: int, workload: str, cause: BaseException, trace: Sequence[TraceLine]) -> None:
+        """`cause` is what was found."""
+        self.seed = seed
+        self.workload = workload
+        self.cause = cause
+        self.trace = tuple(trace)
+        shown = "\n".join(str(line) for line in trace[-TRACE_SHOWN:])
+        super().__init__(
+            f"seed {seed} ({workload}): {type(cause).__name__}: {cause}\n"
+            f"the last {min(TRACE_SHOWN, len(trace))} of {len(trace)} lines of its trace:\n{shown}\n"
+            f"again: python -m wormdb.testing.simulation --seeds {seed}:1 --workload {workload}"
+        )
+
+
+def run_seed(seed: int, workload: str | None = None) -> Report:
+    """Run one seed; by default the seed chooses the workload. Raises SimulationFailed."""
+    names = sorted(WORKLOADS)
+    name = workload or names[seed % len(names)]
+    run = _Run(seed, WORKLOADS[name])
+    try:
+        run.play()
+    except Exception as error:
+        raise SimulationFailed(seed, name, error, run.world.bucket.trace) from error
+    return run.report(name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What the seed made of a run, besides the weather."""
+
+    nodes: int
+    threads: int
+    steps: int
+    is_long: bool
+    """Whether clients rest for so long that the log is trimmed under them."""
+    pauses: bool
+    crashes: bool
+    jumps: bool
+    bursts: bool
+
+
+def _weather(chance: Chance) -> Weather:
+    """Each fault is off, rare or common, so that runs differ in kind."""
+
+    def level(common: float) -> float:
+        return (0.0, common / 5, common)[int(chance.fraction() * 3)]
+
+    return Weather(
+        refused=level(0.1),
+        dropped=level(0.05),
+        answer_lost=level(0.08),
+        late=level(0.08),
+        twice=level(0.1),
+        slow=level(0.05),
+        shows_time=chance.fraction() < 0.9,
+        one_write_a_second=chance.fraction() < 0.2,
+        is_torn=chance.fraction() < 0.3,
+    )
+
+
+class _Run:
+    """One seed, from its first request to its last check."""
+
+    def __init__(self, seed: int, workload: Workload) -> None:
+        chance = SeededChance(seed)
+        self._workload = workload
+        self._weather = _weather(chance)
+        self._plan = _Plan(
+            nodes=1 + int(chance.fraction() * 3),
+            threads=1 + int(chance.fraction() * 2.5),
+            steps=10,
+            is_long=chance.fraction() < 0.75,
+            pauses=chance.fraction() < 0.7,
+            crashes=chance.fraction() < 0.5,
+            jumps=chance.fraction() < 0.5,
+            bursts=chance.fraction() < 0.3,
+        )
+        scheduler = Scheduler(SeededChance(seed + 1))
+        bucket = Bucket(scheduler, SeededChance(seed + 2), CALM)
+        self.world = World(seed, scheduler, bucket, chance, simulated_settings(chance))
+        self._watchers: list[_Watcher] = []
+        self._has_begun = False
+
+    def play(self) -> None:
+        forget_conditions()
+        with cooperative_locks(self.world.scheduler):
+            self.world.scheduler.spawn("director", self._direct)
+            self.world.scheduler.run()
+
+    def report(self, workload: str) -> Report:
+        bucket, history = self.world.bucket, self.world.history
+        lines = "\n".join(f"{line.time:.3f} {line.who} {line.what}" for line in bucket.trace)
+        outcomes: dict[str, int] = {}
+        for call in history.calls:
+            outcomes[call.outcome] = outcomes.get(call.outcome, 0) + 1
+        return Report(
+            seed=self.world.seed,
+            workload=workload,
+            digest=sha256(lines.encode()).hexdigest(),
+            trace=tuple(bucket.trace),
+            calls=len(history.calls),
+            entries=len(bucket.entries),
+            trimmed=bucket.trimmed,
+            zombies=len(bucket.zombies),
+            hours=self.world.scheduler.now / HOUR_MS,
+            outcomes=dict(sorted(outcomes.items())),
+        )
+
+    # --- the parts of a run, one after the other ---
+
+    def _direct(self) -> None:
+        world, plan = self.world, self._plan
+        nodes = [world.node(f"node{number}") for number in range(plan.nodes)]
+        with world.scheduler.inside(nodes[0].process):
+            self._workload.begin(Client(world, nodes[0]))
+        world.bucket.weather = self._weather
+        for node in nodes:
+            for thread in range(plan.threads):
+                self._spawn_client(node, f"{node.name}-{thread}")
+        self._spawn_keepers(nodes)
+        while world.workers:
+            world.scheduler.sleep(60_000)
+        # Whatever is still on the wire lands, in the worst order the seed could think of.
+        world.bucket.weather = replace(CALM, shows_time=self._weather.shows_time)
+        world.scheduler.sleep(1.1 * LATE_MS_MAX)
+        self._finish(nodes)
+
+    def _spawn_client(self, node: Node, name: str) -> None:
+        client = Client(self.world, node)
+        self.world.workers += 1
+
+        def body() -> None:
+            for _ in range(self._plan.steps):
+                self.world.scheduler.sleep(self._rest_ms())
+                self._guarded(node, lambda: self._workload.step(client))
+            self.world.workers -= 1
+
+        self.world.scheduler.spawn(name, body)
+
+    def _spawn_keepers(self, nodes: list[Node]) -> None:
+        """Everybody who is not a client; they stop when the last client has."""
+        world, plan = self.world, self._plan
+        pause = (HOUR_MS / 6, HOUR_MS) if plan.is_long else (500.0, 10_000.0)
+
+        def some() -> Node:
+            return nodes[int(world.chance.fraction() * len(nodes))]
+
+        def every(name: str, low: float, high: float, act: Callable[[], None]) -> None:
+            def body() -> None:
+                while world.workers:
+                    is_dawn = plan.is_long and world.likely(0.3)
+                    world.scheduler.sleep(self._until_dawn_ms() if is_dawn else world.between(low, high))
+                    if world.workers:
+                        act()
+
+            world.scheduler.spawn(name, body)
+
+        every("checkpointer", *pause, lambda: self._keep(some(), lambda node: node.ledger.checkpoint()))
+        for number in range(2):
+            every(f"trimmer{number}", *pause, lambda: self._keep(some(), lambda node: node.ledger.trim(RETENTION_MS)))
+        every("resolver", pause[0] / 4, pause[1] / 2, lambda: self._resolve_one(some()))
+        for number in range(2):
+            watcher = _Watcher(world, some(), is_feed=number == 0)
+            self._watchers.append(watcher)
+            every(f"watcher{number}", pause[0] / 8, pause[1] / 3, partial(self._guarded, watcher.node, watcher.look))
+        every("nemesis", max(pause[0] / 2, 10_000), max(pause[1], 120_000), lambda: self._hurt(some()))
+
+    def _rest_ms(self) -> float:
+        """How long a client does nothing: a moment, mostly; in a long run sometimes most of an hour, or until dawn."""
+        world = self.world
+        if not self._plan.is_long or world.likely(0.65):
+            return world.between(0, 300)
+        if world.likely(0.3):
+            return self._until_dawn_ms()
+        return world.between(1_000, 90_000) if world.likely(0.4) else world.between(60_000, HOUR_MS)
+
+    def _until_dawn_ms(self) -> float:
+        """Until a moment at which many wake up, each with its own old knowledge."""
+        world = self.world
+        return DAWN_MS - world.scheduler.now % DAWN_MS + world.between(0, 500)
+
+    # --- what the tasks do ---
+
+    def _guarded(self, node: Node, act: Callable[[], None]) -> None:
+        """Do something on a node; if it dies meanwhile, start it again after a while."""
+        if node.process.dead:
+            node.start()
+        try:
+            with self.world.scheduler.inside(node.process):
+                act()
+        except Crashed:
+            self.world.scheduler.sleep(self.world.between(0, 5_000))
+
+    def _keep(self, node: Node, act: Callable[[Node], object]) -> None:
+        """Housekeeping may fail; it is tried again another time."""
+
+        def attempt() -> None:
+            with suppress(UnavailableError, OutcomeUnknownError):
+                act(node)
+
+        self._guarded(node, attempt)
+
+    def _resolve_one(self, node: Node) -> None:
+        world = self.world
+        if not world.unknown:
+            return
+        call = world.unknown.pop(int(world.chance.fraction() * len(world.unknown)))
+        settle = world.likely(0.5)
+        self._guarded(node, lambda: self._resolve(node, call, settle=settle))
+
+    def _resolve(self, node: Node, call: Call, *, settle: bool) -> None:
+        assert call.commit_id is not None
+        try:
+            fate = node.collection.resolve(call.commit_id, settle=settle)
+        except UnavailableError:
+            self.world.unknown.append(call)
+            return
+        except Crashed:
+            self.world.unknown.append(call)
+            raise
+        self.world.bucket.note(f"call {call.number} is {fate}")
+        if fate is CommitFate.UNKNOWN:
+            if settle and int(call.commit_id.partition("-")[0]) > self.world.bucket.trimmed:
+                raise Violation(f"{call.label}: settled, and still unknown")
+            if not settle:
+                self.world.unknown.append(call)
+            return
+        call.slot = int(call.commit_id.partition("-")[0])
+        self.world.history.resolved(call, committed=fate is CommitFate.COMMITTED)
+
+    def _hurt(self, node: Node) -> None:
+        world, plan = self.world, self._plan
+        kinds = [kind for kind in ("pauses", "crashes", "jumps", "bursts") if getattr(plan, kind)]
+        if not kinds or node.process.paused_until > world.scheduler.now:
+            return
+        kind = world.pick(*kinds)
+        if kind == "pauses":
+            self._pause(node)
+        elif kind == "crashes":
+            world.bucket.note(f"{node.name} crashes")
+            world.scheduler.kill(node.process)
+        elif kind == "jumps":
+            world.bucket.note(f"the clock of {node.name} is set")
+            node.jump(world.between(-600_000, 600_000))
+        else:
+            world.bucket.weather = replace(self._weather, refused=0.7)
+            world.scheduler.sleep(world.between(1_000, 60_000))
+            if world.workers:
+                world.bucket.weather = self._weather
+
+    def _pause(self, node: Node) -> None:
+        world = self.world
+        pause_ms = world.between(61_000, 600_000)
+        if self._plan.is_long and world.likely(0.6):
+            pause_ms = world.between(HOUR_MS, 3 * HOUR_MS)
+        if world.likely(0.5):
+            node.process.pause_at_next_request = pause_ms
+            return
+        world.bucket.note(f"{node.name} stops for {pause_ms / 1000:.0f} s")
+        world.scheduler.pause(node.process, pause_ms, suspended=world.likely(0.5))
+
+    # --- afterwards ---
+
+    def _finish(self, nodes: list[Node]) -> None:
+        world = self.world
+        fresh = world.node("fresh")
+        with world.scheduler.inside(fresh.process):
+            for call in [call for call in world.history.calls if call.outcome == "unknown" and call.commit_id]:
+                self._resolve(fresh, call, settle=True)
+        self._see_the_same([*nodes, fresh])
+        with world.scheduler.inside(fresh.process):
+            fresh.ledger.checkpoint()
+        self._see_the_same([world.node("reopened"), *nodes])
+        replay = Replay(world.bucket)
+        if world.bucket.broken:
+            raise Violation("; ".join(world.bucket.broken))
+        audit(world.history, replay)
+        self._workload.check(world, replay)
+        self._check_definition(fresh, replay)
+        for watcher in self._watchers:
+            self._guarded(watcher.node, watcher.look)
+            watcher.check(replay)
+
+    def _see_the_same(self, nodes: list[Node]) -> None:
+        """Every node, also one that slept through it all, sees the end of the log."""
+        for node in nodes:
+            self._guarded(node, Client(self.world, node).scan)
+            call = self.world.history.calls[-1]
+            if call.outcome != "ok" or call.result[0] != self.world.bucket.highest:
+                raise Violation(f"{node.name} does not see the end of the log: {call.label}")
+
+    def _check_definition(self, node: Node, replay: Replay) -> None:
+        with self.world.scheduler.inside(node.process):
+            body = node.ledger.view().definition.body
+        if body != replay.states[-1].definition:
+            raise Violation(f"the definition is {body!r}, the log says {replay.states[-1].definition!r}")
+
+
+class _Watcher:
+    """Follows the change feed, over crashes, and must see every change once and in order."""
+
+    def __init__(self, world: World, node: Node, *, is_feed: bool) -> None:
+        self.node = node
+        self._world = world
+        self._is_feed = is_feed
+        self._process = node.process
+        self._feed = node.ledger.feed(LogNumber(0))
+        self._resume = "0"
+        self._begin = 0
+        self._segments: list[tuple[int, int, list[tuple[int, str, int]]]] = []
+        self._seen: list[tuple[int, str, int]] = []
+
+    def look(self) -> None:
+        """Take what is new; begin anew behind the end if the log was trimmed beyond us."""
+        try:
+            if self._is_feed:
+                self._poll()
+            else:
+                for change in self.node.collection.watch(after=self._resume):
+                    self._seen.append((change.number, str(change.id), change.seq))
+                    self._resume = change.resume
+        except UnavailableError:
+            return
+        except SnapshotTooOldError:
+            place = int(self._resume.partition(".")[0])
+            if self._world.bucket.trimmed <= place:
+                raise Violation(f"a watcher at {place} was told that the log is trimmed beyond it") from None
+            self._restart()
+
+    def _poll(self) -> None:
+        if self._process is not self.node.process:
+            self._process = self.node.process
+            self._feed = self.node.ledger.feed(LogNumber(int(self._resume.partition(".")[0])))
+        for record in self._feed.poll():
+            self._seen += [(change.number, str(change.id), change.seq) for change in changes_of(record)]
+            self._resume = str(record.number)
+
+    def _restart(self) -> None:
+        place = int(self._resume.partition(".")[0])
+        self._segments.append((self._begin, place, self._seen))
+        self._seen = []
+        self._begin = self._world.bucket.highest
+        self._resume = str(self._begin)
+        self._feed = self.node.ledger.feed(LogNumber(self._begin))
+
+    def check(self, replay: Replay) -> None:
+        """What was seen is exactly what was written, from each beginning to its end."""
+        changes = [(number, identity, seq) for number, identity, seq, _, _ in replay.changes()]
+        self._segments.append((self._begin, replay.last, self._seen))
+        for begin, end, seen in self._segments:
+            expected = [change for change in changes if begin < change[0] <= end]
+            if seen != expected and not (end != replay.last and seen == expected[: len(seen)]):
+                raise Violation(f"a watcher saw {seen} from {begin} to {end}, the log has {expected}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run seeds and print each that fails; the exit code is 1 if any did."""
+    parser = argparse.ArgumentParser(prog="python -m wormdb.testing.simulation", description=main.__doc__)
+    parser.add_argument("--seeds", default="0:100", help="first:count")
+    parser.add_argument("--workload", choices=sorted(WORKLOADS), help="instead of the one that the seed chooses")
+    parser.add_argument("--trace", action="store_true", help="print the whole trace of every run")
+    options = parser.parse_args(arguments)
+    logging.getLogger("wormdb").addHandler(logging.NullHandler())
+    first, count = (int(part) for part in options.seeds.split(":"))
+    failed = 0
+    for seed in range(first, first + count):
+        try:
+            report = run_seed(seed, options.workload)
+        except SimulationFailed as failure:
+            failed += 1
+            lines = failure.trace if options.trace else ()
+            sys.stdout.write("".join(f"{line}\n" for line in lines) + f"{failure}\n\n")
+            continue
+        if options.trace:
+            sys.stdout.write("".join(f"{line}\n" for line in report.trace))
+    sys.stdout.write(f"{count} seeds, {failed} failed\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
