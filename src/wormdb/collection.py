@@ -5,6 +5,7 @@ Thin on purpose: what is true is decided by `wormdb.engine`, what fits a model b
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -15,7 +16,7 @@ from wormdb.feed import Change, changes_of, parse_resume
 from wormdb.format import json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from wormdb.engine.commit import Committed
     from wormdb.engine.ledger import Ledger
@@ -66,6 +67,9 @@ class Collection(Generic[T]):
         """The folder of the collection in the bucket."""
         return self._ledger.collection
 
+    def __repr__(self) -> str:
+        return f"Collection({self._writer.origin!r})"
+
     # --- reading ---
 
     def find_by_id(self, identity: Any) -> T | None:
@@ -84,6 +88,10 @@ class Collection(Generic[T]):
     def count(self) -> int:
         """How many documents there are now. 1 GET in a warm process."""
         return self._view().count
+
+    def __contains__(self, identity: Any) -> bool:
+        """`id in collection`: as `exists`. Without it Python would read every document and compare."""
+        return self.exists(identity)
 
     def __iter__(self) -> Iterator[T]:
         """Every document of one state, in order of id; writes meanwhile are not seen."""
@@ -107,6 +115,10 @@ class Collection(Generic[T]):
 
     def insert_many(self, documents: Iterable[T | Mapping[str, Any]]) -> list[Any]:
         """Insert documents, all or none; their ids. 1 PUT when nobody else writes."""
+        if not isinstance(documents, Iterable):
+            raise InvalidRequestError(
+                f"insert_many of {type(documents).__name__}", reason="it is no iterable", fix="give a list of documents"
+            )
         prepared = [self._writer.prepare("insert", document) for document in documents]
         if not prepared:
             return []

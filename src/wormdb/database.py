@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -17,9 +18,11 @@ from wormdb.engine.paths import EnginePaths, is_immutable
 from wormdb.errors import (
     AlreadyExistsError,
     InvalidRequestError,
+    LimitExceededError,
     NotFoundError,
     OutcomeUnknownError,
     PermissionDeniedError,
+    SchemaError,
     UnavailableError,
 )
 from wormdb.schema.difference import Change as Difference
@@ -40,7 +43,7 @@ from wormdb.types import LogNumber
 from wormdb.writing import ClassCodec, PlainCodec, Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from types import TracebackType
     from typing import Self
 
@@ -73,9 +76,11 @@ def connect(  # noqa: PLR0913 - one door with keyword-only options
     """Open the database at `url`: a path, or memory://, s3://, gs://, az://. No requests.
 
     `schema` is a schema.json (path, text, mapping or Schema); without one the published one is read when a model is
-    asked for. With `apply` the definitions are committed now. `hook` is told of every request.
+    asked for. With `apply` the definitions are committed now. `actor` is kept with every change, for the feed.
+    `hook` is told of every request. `clock` and `chance` are for tests.
     Raises InvalidRequestError, and SchemaError listing every mistake.
     """
+    _check_options(url, settings, hook)
     clock, chance = clock or SystemClock(), chance or SystemChance()
     settings = settings or Settings()
     loaded = None if schema is None else _load(schema)
@@ -83,7 +88,11 @@ def connect(  # noqa: PLR0913 - one door with keyword-only options
     pool = ThreadPool(settings.pool_threads)
     database = Database(metered, pool, settings=settings, schema=loaded, actor=actor, clock=clock, chance=chance)
     if apply:
-        database.apply_schema()
+        try:
+            database.apply_schema()
+        except BaseException:
+            database.close()
+            raise
     return database
 
 
@@ -116,6 +125,7 @@ class Database:
         self._place = metered.name if metered.name != "memory://" else f"memory://{chance.token(8).hex()}"
         self._misc = MiscClock(clock)
         self._ledgers: dict[str, Ledger] = {}
+        self._definitions: dict[type[Any], Model] = {}
         self._lock = threading.Lock()
 
     @property
@@ -139,29 +149,31 @@ class Database:
     def model(self, model: str | type[T], /, **outer: Any) -> Collection[Document] | Collection[T]:
         """The collection of a model of the schema, or of a class; `outer` gives the outer parts of its path.
 
-        1 GET if the published schema has to be read. Raises NotFoundError for an unknown model.
+        A class that has the name of a model of the schema is a typed view of that model; any other class is a
+        model of its own. 1 GET if the published schema has to be read, for a class at its first use.
+        Raises NotFoundError for an unknown model.
         """
         if isinstance(model, str):
             definition = self._model(model)
             prefix = definition.path.collection_prefix(check_outer(definition, outer))
             return self._collection(prefix, model, definition, PlainCodec())
         codec = ClassCodec(model)
-        prefix = codec.model.path.collection_prefix(check_outer(codec.model, outer))
-        return self._collection(prefix, codec.model.name, codec.model, codec)
+        definition = self._definition(model, codec)
+        prefix = definition.path.collection_prefix(check_outer(definition, outer))
+        return self._collection(prefix, definition.name, definition, codec)
 
     @property
     def schema(self) -> Schema | None:
         """The schema given to `connect`, or the published one (1 GET); None if there is neither."""
         if self._schema is None:
-            probe = self._store.probe(PUBLISHED_SCHEMA)
-            if probe.found is not None:
-                self._schema = load_schema(probe.found.body, name=PUBLISHED_SCHEMA)
+            self._schema = self._published()
         return self._schema
 
     def schema_changes(self) -> dict[str, tuple[Difference, ...]]:
         """How the schema differs from what the database has, by model; empty if it does not. 2 GETs a model.
 
-        Models with outer parts in their path have many collections, which are checked when they are opened.
+        A published model that the schema leaves out counts as removed; its documents stay. Models with
+        outer parts in their path have many collections, which are checked when they are opened.
         """
         changes: dict[str, tuple[Difference, ...]] = {}
         for name, model, ledger in self._fixed_ledgers():
@@ -170,12 +182,15 @@ class Database:
                 changes[name] = (Difference(f"models.{name}", "added", None, model.to_json()),)
             elif found := difference(stored, model):
                 changes[name] = found
+        for name, model in self._left_out().items():
+            changes[name] = (Difference(f"models.{name}", "removed", model.to_json(), None),)
         return changes
 
     def apply_schema(self) -> dict[str, tuple[Difference, ...]]:
         """Make the schema the database's definition; returns what changed. 2 GETs and 1 PUT a changed model.
 
-        Each model is one log entry. Raises InvalidRequestError listing the duplicates that a new unique
+        Each model is one log entry. A model that the schema leaves out is no longer published, and its
+        collection stays as it is. Raises InvalidRequestError listing the duplicates that a new unique
         index finds; models before it stay changed.
         """
         changes = self.schema_changes()
@@ -193,6 +208,19 @@ class Database:
         for name, model in schema.models.items():
             if not model.path.outer:
                 yield name, model, self._ledger(model.path.collection_prefix({}))
+
+    def _left_out(self) -> dict[str, Model]:
+        try:
+            published = self._published()
+        except SchemaError:  # what nobody can read, nobody will miss: applying replaces it
+            return {}
+        known = {} if published is None else published.models
+        kept = {} if self._schema is None else self._schema.models
+        return {name: model for name, model in known.items() if name not in kept}
+
+    def _published(self) -> Schema | None:
+        found = self._store.probe(PUBLISHED_SCHEMA).found
+        return None if found is None else load_schema(found.body, name=PUBLISHED_SCHEMA)
 
     def cost(self) -> Usage:
         """Requests, bytes and US dollars so far, by the store's price list."""
@@ -225,6 +253,14 @@ class Database:
         if name not in schema.models:
             raise NotFoundError(f"Unknown model: {name}", fix=did_you_mean(name, schema.models))
         return schema.models[name]
+
+    def _definition(self, cls: type[Any], codec: ClassCodec[Any]) -> Model:
+        """What the schema says of a class; looked up once, so that a class stays in its collection."""
+        if cls not in self._definitions:
+            schema = self.schema
+            known = {} if schema is None else schema.models
+            self._definitions[cls] = known.get(codec.model.name, codec.model)
+        return self._definitions[cls]
 
     def _collection(self, prefix: str, name: str, model: Model | None, codec: Codec[T]) -> Collection[T]:
         origin = f"{self._place}/{prefix}"
@@ -298,9 +334,26 @@ def _folder(name: str) -> str:
     try:
         check_key(EnginePaths.of_collection(f"{name}/").entry(LogNumber(1)))
     except InvalidRequestError as error:
-        fix = "use letters, digits, -, _ and /"
+        is_long = isinstance(error, LimitExceededError)
+        fix = "use a shorter name" if is_long else "use letters, digits, -, _ and /"
         raise type(error)(f"collection {name[:100]!r}", reason=error.reason, fix=fix) from error
     return f"{name}/"
+
+
+def _check_options(url: object, settings: object, hook: object) -> None:
+    """Refuse what a missing environment variable or a wrong type would quietly turn into something else."""
+    if not isinstance(url, str | Path):
+        raise InvalidRequestError(
+            f"connect({url!r})",
+            reason=f"the place of a database is text or a Path, not {type(url).__name__}",
+            fix='name a folder, or a URL such as "s3://bucket/prefix"',
+        )
+    if settings is not None and not isinstance(settings, Settings):
+        raise InvalidRequestError(
+            f"settings of type {type(settings).__name__}", reason="they are no Settings", fix="give wormdb.Settings(…)"
+        )
+    if hook is not None and not callable(hook):
+        raise InvalidRequestError(f"hook {hook!r}", reason="it cannot be called", fix="give a function of one argument")
 
 
 def _check_actor(actor: str | None) -> str | None:
@@ -315,10 +368,16 @@ def _check_actor(actor: str | None) -> str | None:
 def _load(schema: Schema | Mapping[str, Any] | str | Path) -> Schema:
     if isinstance(schema, Schema):
         return schema
-    if isinstance(schema, str | Path) and not str(schema).lstrip().startswith("{"):
+    if isinstance(schema, Path) or (isinstance(schema, str) and not schema.lstrip().startswith("{")):
         path = Path(schema)
         try:
             return load_schema(path.read_bytes(), name=str(path))
-        except OSError as error:
-            raise InvalidRequestError(f"schema {path}", reason=error.strerror or str(error)) from error
-    return load_schema(str(schema) if isinstance(schema, Path) else schema)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            fix = "give a dict, or the path of a schema.json"
+            raise InvalidRequestError(f"schema {str(schema)[:200]!r}", reason=reason, fix=fix) from error
+    if isinstance(schema, str | bytes | Mapping):
+        return load_schema(schema)
+    raise InvalidRequestError(
+        f"schema of type {type(schema).__name__}", reason="it is no schema", fix="give a dict, or a file's path"
+    )

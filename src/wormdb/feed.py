@@ -60,7 +60,7 @@ def changes_of(record: Record) -> Iterator[Change]:
 def parse_resume(text: int | str) -> tuple[LogNumber, int]:
     """After which log number to go on, and how many changes to skip then; raises InvalidRequestError."""
     number, _, skip = str(text).partition(".")
-    if isinstance(text, bool) or not number.isdecimal() or not (skip or "0").isdecimal():
+    if type(text) not in {int, str} or not number.isdecimal() or not (skip or "0").isdecimal():
         raise InvalidRequestError(
             f"watch(after={text!r})",
             reason="it is neither a log number nor a resume mark",
