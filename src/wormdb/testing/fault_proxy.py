@@ -184,7 +184,8 @@ class FaultProxy:
             writer.close()
 
     async def _pause(self) -> None:
-        await asyncio.sleep(self._chance.fraction() * self._delay_seconds_max)
+        # Mostly short: a late request shall also come while its sender is still asking about it.
+        await asyncio.sleep(self._chance.fraction() ** 3 * self._delay_seconds_max)
 
     def _draw(self) -> WireFault | None:
         self.requests += 1
