@@ -42,6 +42,8 @@ __all__ = [
 State = dict[str, tuple[int, dict[str, Any] | None]]
 """Every id ever used, with its count of changes and its values; None once it is deleted."""
 
+_STAMPS = {"createdAt", "updatedAt"}
+
 MADE = "made"
 """Stands for an id that was made: the model cannot know it."""
 
