@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from wormdb import __version__
 from wormdb.cli.main import VERBS, run
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,6 +59,21 @@ def test_wrong_usage_is_one_line_and_two(
     assert printed.err.startswith("worm: ")
     assert printed.err.count("\n") == 1
     assert words in printed.err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("arguments", [["version"], ["version", "--json"], ["--help"]])
+def test_a_full_disk_behind_the_output_is_one_line(arguments: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "wormdb.cli", *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "worm: the output cannot be written: No space left on device\n"
 
 
 def test_failure_is_one_line_and_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

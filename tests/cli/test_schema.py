@@ -88,6 +88,17 @@ def test_a_changed_definition_is_refused_until_it_is_applied(place: tuple[str, P
         assert db.schema.models["Customer"].indexes["byEmail"].unique
 
 
+def test_the_file_is_found_where_lint_finds_it(
+    place: tuple[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url, file = place
+    monkeypatch.chdir(file.parent)
+    assert run(["schema", "diff", url]) == 1
+    file.unlink()
+    assert run(["schema", "diff", url]) == 2
+    assert "neither .worm/schema.json nor schema.json is here (name the file: --file FILE)" in capsys.readouterr().err
+
+
 def test_no_published_schema_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["schema", "show", str(tmp_path / "empty")]) == 1
     assert "none is published" in capsys.readouterr().err

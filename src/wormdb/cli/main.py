@@ -80,6 +80,9 @@ def run(arguments: Sequence[str]) -> int:
         # The reader went away (`worm … | head`): nothing to say, and nobody to say it to.
         sys.stderr.close()
         return 1
+    except OSError as error:
+        # Files and stores have errors of their own: this is the output, such as a full disk behind `> file`.
+        return _complain(f"the output cannot be written: {error.strerror or error}", 1)
     return code if isinstance(code, int) else 0
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from wormdb.cli.output import print_json, print_table
+from wormdb.cli.schema_file import schema_file
 from wormdb.errors import InvalidRequestError
 from wormdb.limits import SCHEMA_BYTES_MAX
 from wormdb.schema.load import Checked, check_schema
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-DEFAULTS = (Path(".worm") / "schema.json", Path("schema.json"))
 STYLES = {"error": "bold red", "warning": "yellow"}
 
 
@@ -30,24 +30,13 @@ def command(file: Path | None, *, as_json: bool) -> int:
     FILE is .worm/schema.json or else schema.json if it is not given. Exits with 1 if there
     are errors, with 0 if there are only warnings, with 2 if the file cannot be read.
     """
-    file = _found() if file is None else file
+    file = schema_file(file, fix="name the file: worm lint FILE")
     checked = check_schema(_content(file))
     if as_json:
         print_json({"file": str(file), "valid": not checked.errors, "problems": checked.problems})
     else:
         _print(file, checked)
     return 1 if checked.errors else 0
-
-
-def _found() -> Path:
-    for path in DEFAULTS:
-        if path.is_file():
-            return path
-    raise InvalidRequestError(
-        "there is no schema to check",
-        reason=f"neither {DEFAULTS[0]} nor {DEFAULTS[1]} is here",
-        fix="name the file: worm lint FILE",
-    )
 
 
 def _content(file: Path) -> bytes:

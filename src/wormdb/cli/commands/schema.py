@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from wormdb.cli.output import print_json
+from wormdb.cli.schema_file import schema_file
 from wormdb.database import connect
 from wormdb.errors import NotFoundError
 
@@ -21,10 +22,10 @@ FILE = click.option(
     "-f",
     "file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    default=Path(".worm/schema.json"),
-    show_default=True,
-    help="The schema to compare with.",
+    help="The schema to compare with.  [default: .worm/schema.json, or else schema.json]",
 )
+
+NAME_IT = "name the file: --file FILE"
 
 
 @click.group("schema")
@@ -48,9 +49,9 @@ def show(url: str) -> None:
 @click.argument("url")
 @FILE
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of lines.")
-def diff(url: str, file: Path, *, as_json: bool) -> int:
+def diff(url: str, file: Path | None, *, as_json: bool) -> int:
     """Say how a schema differs from the database's; exits with 1 if it does."""
-    with connect(url, schema=file) as database:
+    with connect(url, schema=schema_file(file, fix=NAME_IT)) as database:
         changes = database.schema_changes()
     _print(changes, as_json=as_json)
     return 1 if changes else 0
@@ -61,12 +62,12 @@ def diff(url: str, file: Path, *, as_json: bool) -> int:
 @FILE
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of lines.")
-def apply(url: str, file: Path, *, yes: bool, as_json: bool) -> int:
+def apply(url: str, file: Path | None, *, yes: bool, as_json: bool) -> int:
     """Make a schema the database's: one log entry for each model that changes.
 
     Asks first, unless --yes is given; exits with 1 if the answer is no.
     """
-    with connect(url, schema=file) as database:
+    with connect(url, schema=schema_file(file, fix=NAME_IT)) as database:
         changes = database.schema_changes()
         _print(changes, as_json=as_json)
         if changes and not yes and not click.confirm(f"Change {len(changes)} model(s) in {database.url}?", err=True):
