@@ -43,7 +43,7 @@ SEGMENT_BYTES_MAX: Final = 240
 
 # --- stored objects ---
 ENTRY_BYTES_MAX: Final = 64 * MIB
-"""A log entry, uncompressed; larger batches are staged as blocks."""
+"""A log entry, uncompressed: no batch is larger."""
 ROOT_BYTES_MAX: Final = 16 * MIB
 """A root, uncompressed; it is meant to stay under 1 MiB."""
 NODE_BYTES_MAX: Final = 16 * MIB

@@ -186,6 +186,23 @@ def test_what_cannot_be_an_id_is_refused(value: Any) -> None:
         assert caught.value.fix
 
 
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("", "it is empty"),
+        ("a\ud800", "it is no text: it holds half of a surrogate pair"),
+        (math.nan, "it is not finite"),
+        (Decimal128("NaN"), "it is not finite"),
+        (2**63, "it is over 64 bits"),
+        (None, "NoneType cannot be an id"),
+    ],
+)
+def test_the_reason_is_the_one_that_holds(value: Any, reason: str) -> None:
+    with pytest.raises(InvalidRequestError) as caught:
+        check_id(value)
+    assert caught.value.reason == reason
+
+
 @given(ids())
 def test_what_may_be_an_id_passes(value: Any) -> None:
     check_id(value)

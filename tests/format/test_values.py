@@ -198,6 +198,40 @@ def test_the_given_path_is_named() -> None:
         normalize({"net": object()}, path="price")
 
 
+class _Colour(Enum):
+    RED = "red"
+
+
+@pytest.mark.parametrize(
+    ("value", "fix"),
+    [
+        (date(2024, 5, 6), "use a datetime, or text"),
+        (timedelta(seconds=1), "store text, or a number of seconds"),
+        (_Colour.RED, "store its value"),
+        (object(), "convert it to a type of BSON first"),
+    ],
+)
+def test_the_fix_fits_the_type(value: object, fix: str) -> None:
+    with pytest.raises(InvalidRequestError) as caught:
+        normalize({"a": value})
+    assert caught.value.fix == fix
+
+
+def test_numpy_knows_the_way() -> None:
+    number = type("int64", (), {"__module__": "numpy"})()
+    with pytest.raises(InvalidRequestError) as caught:
+        normalize({"a": number})
+    assert caught.value.fix == "call .item() or .tolist() on it"
+
+
+@pytest.mark.parametrize(
+    ("key", "shown"), [(1, "int 1"), pytest.param(10**5000, "int a number of 16610 bits", id="huge")]
+)
+def test_numbers_in_messages_stay_short(key: Any, shown: str) -> None:
+    with pytest.raises(InvalidRequestError, match=f"{shown} at a cannot"):
+        normalize({"a": {key: 1}})
+
+
 # --- limits: n - 1, n, n + 1 ---
 
 
@@ -208,7 +242,7 @@ def test_integers_have_64_bits(number: int) -> None:
     if INT_MIN <= number <= INT_MAX:
         assert normalize([number]) == [number]
     else:
-        with pytest.raises(LimitExceededError, match="64 bits at 0"):
+        with pytest.raises(LimitExceededError, match=r"64 bits at 0: (-?\d{19}|a number of 16610 bits) is not"):
             normalize([number])
 
 

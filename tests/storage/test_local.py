@@ -146,6 +146,21 @@ def test_a_root_that_is_a_file_is_refused(tmp_path: Path) -> None:
         LocalStore(tmp_path / "file")
 
 
+def test_a_root_that_can_be_no_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "loop").symlink_to("loop")
+    for root in (tmp_path / "file" / "below", tmp_path / ("n" * 300), tmp_path / "loop", tmp_path / "\ud800"):
+        with pytest.raises(InvalidRequestError, match="give the path of a folder"):
+            LocalStore(root)
+
+
+def test_a_root_may_have_a_name_that_is_no_utf8(tmp_path: Path) -> None:
+    with LocalStore(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")) as store:
+        store.put("a", b"1")
+        assert store.name.endswith("/caf%E9")
+    assert [os.fsencode(path.name) for path in tmp_path.iterdir()] == [b"caf\xe9"]
+
+
 def test_the_root_may_be_a_link(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")

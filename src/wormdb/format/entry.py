@@ -79,9 +79,7 @@ def encode_entry(entry: Entry, *, collection: str) -> bytes:
     assert entry.number > 0, entry.number
     assert entry.batches or entry.events, "an entry that settles a slot holds the event Nothing"
     assert all(change.before is not None or change.after is not None for change in _changes(entry)), "an empty change"
-    payload = encode_message(
-        entry, what=f"log entry {entry.number}", bytes_max=ENTRY_BYTES_MAX, fix="stage larger batches as blocks"
-    )
+    payload = encode_message(entry, what=f"log entry {entry.number}", bytes_max=ENTRY_BYTES_MAX, fix="split the batch")
     return encode_frame(
         FrameKind.ENTRY, version=_VERSION, identity=_identity(collection, entry.number), payload=payload
     )

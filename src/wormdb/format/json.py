@@ -79,7 +79,7 @@ def encode_document(document: Document) -> bytes:
         raise LimitExceededError(
             f"the document takes {len(data)} bytes as JSON",
             reason=f"DOCUMENT_BYTES_MAX is {DOCUMENT_BYTES_MAX}",
-            fix="split it, or store large parts as blobs",
+            fix="split it",
         )
     return data
 

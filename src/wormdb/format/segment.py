@@ -42,23 +42,23 @@ def check_id(value: Any) -> None:
     if kind not in _WRITERS:
         reason = f"{kind.__name__} cannot be an id"
         raise InvalidRequestError("this _id cannot be used", reason=reason, fix="use a string, a number or an ObjectId")
-    if not _is_sound(value):
-        reason = "it is empty, not finite, over 64 bits, or no text"
-        raise InvalidRequestError(f"{kind.__name__} _id cannot be used", reason=reason, fix="use another id")
+    if (fault := _fault(value)) is not None:
+        raise InvalidRequestError(f"{kind.__name__} _id cannot be used", reason=f"it is {fault}", fix="use another id")
     size = len(value.encode() if isinstance(value, str) else value) if isinstance(value, str | bytes) else 0
     if size > ID_BYTES_MAX:
         reason = f"ID_BYTES_MAX is {ID_BYTES_MAX}"
         raise LimitExceededError(f"an _id takes {size} bytes", reason=reason, fix="use a shorter id, or a hash of it")
 
 
-def _is_sound(value: Any) -> bool:
+def _fault(value: Any) -> str | None:
     if isinstance(value, str):
-        return value != "" and (value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value))
+        is_text = value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value)
+        return "empty" if not value else None if is_text else "no text: it holds half of a surrogate pair"
     if isinstance(value, float):
-        return isfinite(value)
+        return None if isfinite(value) else "not finite"
     if isinstance(value, Decimal128):
-        return value.to_decimal().is_finite()
-    return not isinstance(value, int) or INT_MIN <= value <= INT_MAX
+        return None if value.to_decimal().is_finite() else "not finite"
+    return "over 64 bits" if isinstance(value, int) and not INT_MIN <= value <= INT_MAX else None
 
 
 def encode_segment(value: Any) -> str:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, DecimalException
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 from uuid import UUID
 
@@ -204,7 +205,7 @@ def _convert_subclass(value: Any, place: _Place) -> Any:
             _refuse(value, place, reason=reason, fix=fix)
     convert = next((convert for kind, convert in _CONVERT.items() if isinstance(value, kind)), None)
     if convert is None:
-        _refuse(value, place, reason="BSON has no such type", fix="convert it to a type of BSON first")
+        _refuse(value, place, reason="BSON has no such type", fix=_conversion(value))
     return convert(value, place)
 
 
@@ -286,11 +287,28 @@ _REFUSED: Final[tuple[tuple[type | tuple[type, ...], str, str], ...]] = (
 )
 
 
+_CONVERSIONS: Final[tuple[tuple[type | tuple[type, ...], str], ...]] = (
+    (date, "use a datetime, or text"),
+    ((time, timedelta), "store text, or a number of seconds"),
+    (Enum, "store its value"),
+)
+
+
+def _conversion(value: object) -> str:
+    """How to store what is not stored as it is."""
+    if type(value).__module__.partition(".")[0] == "numpy":
+        return "call .item() or .tolist() on it"
+    known = (fix for kinds, fix in _CONVERSIONS if isinstance(value, kinds))
+    return next(known, "convert it to a type of BSON first")
+
+
 def _short(value: object) -> str:
     """A few characters of `value` for a message; nothing whose repr could fail or be huge."""
     if isinstance(value, str | bytes):
         return repr(value[:60])
-    return hex(value)[:60] if isinstance(value, int) else ""
+    if not isinstance(value, int):
+        return ""
+    return f"{int(value)}" if value.bit_length() <= 128 else f"a number of {value.bit_length()} bits"
 
 
 def _dotted(place: _Place) -> str:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from wormdb.errors import InvalidRequestError, PermissionDeniedError, UnavailableError, WormError
-from wormdb.storage.verdict import Verdict, error_code, judge, read_error, write_error
+from wormdb.errors import InvalidRequestError, PermissionDeniedError, WormError
+from wormdb.storage.verdict import Verdict, error_code, judge, read_error, unreached, write_error
 
 if TYPE_CHECKING:
     from wormdb.storage.store import Precondition
@@ -126,6 +126,8 @@ def fault_on_read(url: StoreUrl, key: str | None, fault: Fault) -> WormError:
             fix="move or delete that object with the tool that wrote it, or use a prefix of its own for wormdb",
             key=fault.path,
         )
+    if fault.stage == "Connect":
+        return unreached(url, key, fault.detail)
     verdict = _verdict(url, "GET", fault)
     if verdict is Verdict.MISSING and key is None:
         verdict = Verdict.NO_BUCKET
@@ -139,7 +141,7 @@ def fault_on_write(url: StoreUrl, key: str, precondition: Precondition, fault: F
     if fault.of_credentials:
         return _no_credentials(url)
     if fault.stage == "Connect":
-        return UnavailableError(f"object {key}", reason=f"{url} was not reached: {fault.detail}", key=key)
+        return unreached(url, key, fault.detail)
     return write_error(url, key, precondition, _verdict(url, "PUT", fault), fault.detail)
 
 

@@ -15,6 +15,7 @@ Store times are this machine's: the file system's for writes, the `Clock`'s for 
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from contextlib import contextmanager
@@ -75,12 +76,12 @@ class LocalStore(Store):
     ) -> None:
         """Open the folder `root`, which the first write makes if it is not there.
 
-        Raises InvalidRequestError if `root` is a file, UnsupportedStoreError without flock.
+        Raises InvalidRequestError if `root` cannot be a folder, PermissionDeniedError if it cannot be looked at,
+        UnsupportedStoreError without flock.
         """
         path = Path(os.path.abspath(root))  # noqa: PTH100 - resolve() would pin where a link leads today
-        if path.exists() and not path.is_dir():
-            raise InvalidRequestError(f"folder {path}", reason="it is a file", fix="give the path of a folder")
-        self._name = f"file://{quote(str(path))}"
+        _check_root(path)
+        self._name = f"file://{quote(os.fsencode(path))}"
         self._clock = clock or SystemClock()
         self._lifetime = Lifetime(self._name)
         self._tree = FolderTree(path, self._clock, chance or SystemChance())
@@ -273,3 +274,23 @@ def _read(descriptor: int, start: int, length: int) -> bytes:
         start += len(part)
         length -= len(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _check_root(path: Path) -> None:
+    """Raise if `path` can be no folder; one that is not there is made by the first write."""
+    with typed_errors(f"folder {path}"):
+        try:
+            mode = path.stat().st_mode
+        except FileNotFoundError:
+            return
+        except UnicodeEncodeError:
+            reason = "its name is no text"
+        except OSError as error:
+            if error.errno not in (errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG):
+                raise
+            reason = os.strerror(error.errno)
+        else:
+            if stat.S_ISDIR(mode):
+                return
+            reason = "it is a file"
+    raise InvalidRequestError(f"folder {ascii(str(path))[1:-1]}", reason=reason, fix="give the path of a folder")

@@ -17,7 +17,7 @@ import obstore
 
 from wormdb.errors import InvalidRequestError, OutcomeUnknownError, UnavailableError, UnsupportedStoreError
 from wormdb.storage.store import Always, IfAbsent, IfMatch, Precondition, Probe, PutResult, StoredObject
-from wormdb.storage.verdict import Verdict, error_code, judge, read_error, write_error
+from wormdb.storage.verdict import Verdict, error_code, judge, read_error, unreached, write_error
 from wormdb.storage.wire import Exchange, NoAnswer, NotSent, Wire
 from wormdb.types import StoreTime, Version
 
@@ -95,13 +95,7 @@ class SignedRequests:
             self._wire.close()
 
     def _unreached(self, key: str, ended: NotSent) -> UnavailableError:
-        private = "check the endpoint; for an authority of your own set SSL_CERT_FILE to its certificate"
-        return UnavailableError(
-            f"object {key}",
-            reason=f"{self._url} was not reached: {ended.reason}",
-            key=key,
-            fix=private if "CERTIFICATE" in ended.reason else "",
-        )
+        return unreached(self._url, key, ended.reason)
 
     def _exchange(
         self, method: Literal["GET", "PUT"], key: str, headers: dict[str, str], body: bytes | None

@@ -266,7 +266,7 @@ def _check_prefix(scheme: str, prefix: str) -> None:
         check_key(prefix)
     except InvalidRequestError as error:
         raise InvalidRequestError(
-            f"prefix of a {scheme}:// store URL",
+            f"prefix in store URL {scheme}://…",
             reason=error.reason,
             fix="use plain segments joined by single slashes",
         ) from error

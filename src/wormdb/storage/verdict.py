@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from wormdb.storage.store import Precondition
     from wormdb.storage.url import StoreUrl
 
-__all__ = ["Verdict", "error_code", "judge", "read_error", "write_error"]
+__all__ = ["Verdict", "error_code", "judge", "read_error", "unreached", "write_error"]
 
 
 class Verdict(StrEnum):
@@ -115,12 +115,21 @@ def judge(scheme: str, method: str, status: int, code: str = "") -> Verdict:
 
 def read_error(url: StoreUrl, key: str | None, verdict: Verdict, detail: str) -> WormError:
     """The error for a request without effect. `detail` is a status and code, never a URL."""
-    what = f"object {key}" if key is not None else f"listing of {url}"
+    what = f"object {key}" if key is not None else "listing"
     if verdict is Verdict.MISSING and key is not None:
         return NotFoundError(what, reason=f"it is not in {url}", key=key)
     return _common_error(url, what, key, verdict, detail) or UnavailableError(
         what, reason=f"{url} did not serve it: {detail}", key=key
     )
+
+
+def unreached(url: StoreUrl, key: str | None, detail: str) -> UnavailableError:
+    """The error for a request that never left: nothing was done."""
+    fix = "check the endpoint and the network, then retry"
+    if "CERTIFICATE" in detail:
+        fix = "check the endpoint; for an authority of your own set SSL_CERT_FILE to its certificate"
+    what = "listing" if key is None else f"object {key}"
+    return UnavailableError(what, reason=f"{url} was not reached: {detail}", key=key, fix=fix)
 
 
 def write_error(url: StoreUrl, key: str, precondition: Precondition, verdict: Verdict, detail: str) -> WormError:
