@@ -46,6 +46,7 @@ class FrameKind(enum.IntEnum):
     BLOCK_LIST = 4
     PAGE_MAP = 5
     FILTER = 6
+    FILTER_RUN = 7
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from wormdb.format.kinds import Document
 
-__all__ = ["TRAVERSED", "Path", "Traversed", "get_direct", "parse_path", "resolve"]
+__all__ = ["TRAVERSED", "Path", "Traversed", "get_direct", "is_position", "parse_path", "resolve"]
 
 Path = tuple[str, ...]
 """A parsed path: one segment or more."""
@@ -117,7 +117,7 @@ def _in_document(document: Document, path: Path, expand: bool) -> Iterator[Any]:
 
 def _in_array(array: list[Any], path: Path, expand: bool) -> Iterator[Any]:
     """The values of `path` in an array on the way; `path` is not empty."""
-    position = int(path[0]) if _is_position(path[0]) else None
+    position = int(path[0]) if is_position(path[0]) else None
     for place, element in enumerate(array):
         if type(element) is dict:
             yield from _in_document(element, path, expand)
@@ -134,7 +134,7 @@ def _at_position(element: Any, path: Path, expand: bool) -> Iterator[Any]:
         yield from _in_array(element, path, expand)
 
 
-def _is_position(segment: str) -> bool:
+def is_position(segment: str) -> bool:
     """Digits without leading zeros, and few enough for any array there can be."""
     return segment.isascii() and segment.isdigit() and len(segment) < 10 and (segment == "0" or segment[0] != "0")
 

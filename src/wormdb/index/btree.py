@@ -1,0 +1,212 @@
+"""Reading a tree: look-ups, ranges in both directions, counts.
+
+A tree is a value, so a reader sees one state however long it takes. Requests are counted in nodes: those of the
+upper levels are few and stay in caches.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from wormdb.index.entries import Range
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from wormdb.format.node import Child, Inner, Leaf
+    from wormdb.index.entries import Entry
+    from wormdb.index.nodes import NodeSource, Tree
+
+__all__ = ["EVERYTHING", "TreeReader", "overlapping"]
+
+EVERYTHING: Final = Range()
+
+LEAVES_AHEAD_MAX: Final = 16
+"""Leaves that a scan asks for at once, after it has begun with fewer."""
+
+
+def overlapping(node: Inner, span: Range) -> slice:
+    """Which children of a node may hold keys of a range that is not empty."""
+    first = bisect_right(node.keys, span.low)
+    last = len(node.keys) if span.high is None else bisect_left(node.keys, span.high)
+    return slice(first, last + 1)
+
+
+@dataclass(slots=True)
+class _Pace:
+    """How many leaves to ask for next: few at first, and never more than the rest of a limit needs."""
+
+    remaining: int | None
+    ahead: int = 1
+
+    def take(self, children: Sequence[Child], start: int) -> int:
+        """How many of the leaves from `start` on to ask for now."""
+        if self.remaining is None:
+            count, self.ahead = self.ahead, min(2 * self.ahead, LEAVES_AHEAD_MAX)
+            return count
+        entries = 0
+        for count, child in enumerate(children[start : start + LEAVES_AHEAD_MAX], 1):
+            entries += child.count
+            if entries >= self.remaining:
+                return count
+        return LEAVES_AHEAD_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class TreeReader:
+    """One state of an index and where its nodes come from.
+
+    Every method may raise CorruptionError, naming the damaged node, and SnapshotTooOldError if a
+    newer state has replaced this one so long ago that its nodes were removed.
+    """
+
+    tree: Tree
+    nodes: NodeSource
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of a key. As many GETs as the tree has levels, fewer if nodes are held."""
+        child = self.tree.top
+        if child is None:
+            return None
+        for _ in range(self.tree.height - 1):
+            (inner,) = self.nodes.inners([child])
+            child = inner.children[bisect_right(inner.keys, key)]
+        (leaf,) = self.nodes.leaves([child])
+        place = bisect_left(leaf.keys, key)
+        return leaf.values[place] if place < len(leaf.keys) and leaf.keys[place] == key else None
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of keys, in their order. 1 GET for each node touched, one round trip a level."""
+        found = self.ranges([Range.between(key, key) for key in keys])
+        return [entries[0][1] if entries else None for entries in found]
+
+    def prefix_many(self, prefixes: Sequence[bytes]) -> list[list[Entry]]:
+        """The entries under each of some prefixes. 1 GET for each node touched, one round trip a level."""
+        return self.ranges([Range.prefix(prefix) for prefix in prefixes])
+
+    def ranges(self, spans: Sequence[Range]) -> list[list[Entry]]:
+        """The entries of each of some ranges, all in memory. 1 GET for each node touched, one round trip a level."""
+        found: list[list[Entry]] = [[] for _ in spans]
+        top = self.tree.top
+        wanted = [place for place, span in enumerate(spans) if not span.empty]
+        if top is None or not wanted:
+            return found
+        frontier = [(top, wanted)]
+        for _ in range(self.tree.height - 1):
+            inners = self.nodes.inners([child for child, _ in frontier])
+            frontier = [
+                part
+                for inner, (_, places) in zip(inners, frontier, strict=True)
+                for part in _shares(inner, spans, places)
+            ]
+        leaves = self.nodes.leaves([child for child, _ in frontier])
+        for leaf, (_, places) in zip(leaves, frontier, strict=True):
+            for place in places:
+                found[place] += _entries(leaf, spans[place])
+        return found
+
+    def scan(self, span: Range = EVERYTHING, *, reverse: bool = False, limit: int | None = None) -> Iterator[Entry]:
+        """The entries of a range in order of key, or against it.
+
+        1 GET for each node touched. Leaves are asked for side by side: 1, 2, 4 and up to 16 at once, or as many
+        as `limit` needs by the counts of their parents.
+        """
+        top = self.tree.top
+        if top is None or span.empty or limit == 0:
+            return
+        pace = _Pace(limit)
+        for leaf in self._leaves([top], self.tree.height, span, reverse, pace):
+            entries = _entries(leaf, span)
+            if reverse:
+                entries.reverse()
+            if pace.remaining is None:
+                yield from entries
+                continue
+            yield from entries[: pace.remaining]
+            pace.remaining -= len(entries)
+            if pace.remaining <= 0:
+                return
+
+    def prefix(self, prefix: bytes, *, reverse: bool = False, limit: int | None = None) -> Iterator[Entry]:
+        """The entries whose keys start with `prefix`; costs as `scan`."""
+        return self.scan(Range.prefix(prefix), reverse=reverse, limit=limit)
+
+    def count(self, span: Range = EVERYTHING) -> int:
+        """How many entries a range has, without reading what lies inside: 2 GETs a level at most."""
+        top = self.tree.top
+        if top is None or span.empty:
+            return 0
+        total = 0
+        frontier: list[_Bounded] = [
+            (top, b"", None)
+        ]  # nodes that may reach over an end of the range, with their own range
+        for level in range(self.tree.height, 0, -1):
+            inside, frontier = _settled(frontier, span)
+            total += inside
+            if level > 1 and frontier:
+                inners = self.nodes.inners([child for child, _, _ in frontier])
+                frontier = [
+                    part
+                    for inner, (_, low, high) in zip(inners, frontier, strict=True)
+                    for part in _parts(inner, low, high, span)
+                ]
+        for leaf in self.nodes.leaves([child for child, _, _ in frontier]):
+            chosen = _within(leaf, span)
+            total += chosen.stop - chosen.start
+        return total
+
+    def _leaves(self, children: Sequence[Child], level: int, span: Range, reverse: bool, pace: _Pace) -> Iterator[Leaf]:
+        if level == 1:
+            start = 0
+            while start < len(children):
+                stop = start + pace.take(children, start)
+                yield from self.nodes.leaves(children[start:stop])
+                start = stop
+            return
+        for child in children:
+            (inner,) = self.nodes.inners([child])
+            below = inner.children[overlapping(inner, span)]
+            yield from self._leaves(below[::-1] if reverse else below, level - 1, span, reverse, pace)
+
+
+def _shares(inner: Inner, spans: Sequence[Range], places: Sequence[int]) -> list[tuple[Child, list[int]]]:
+    """The children that some of the ranges reach, in order of key, each with those ranges."""
+    shares: dict[int, list[int]] = {}
+    for place in places:
+        chosen = overlapping(inner, spans[place])
+        for child in range(chosen.start, chosen.stop):
+            shares.setdefault(child, []).append(place)
+    return [(inner.children[child], shares[child]) for child in sorted(shares)]
+
+
+_Bounded = tuple["Child", bytes, "bytes | None"]
+
+
+def _settled(frontier: Sequence[_Bounded], span: Range) -> tuple[int, list[_Bounded]]:
+    """Entries of the nodes that lie inside the range whole, and the other nodes."""
+    inside, others = 0, []
+    for child, low, high in frontier:
+        if span.low <= low and (span.high is None or (high is not None and high <= span.high)):
+            inside += child.count
+        else:
+            others.append((child, low, high))
+    return inside, others
+
+
+def _parts(inner: Inner, low: bytes, high: bytes | None, span: Range) -> Iterator[_Bounded]:
+    """The children that overlap the range, each with its own range of keys."""
+    chosen = overlapping(inner, span)
+    lows, highs = (low, *inner.keys), (*inner.keys, high)
+    return zip(inner.children[chosen], lows[chosen], highs[chosen], strict=True)
+
+
+def _entries(leaf: Leaf, span: Range) -> list[Entry]:
+    chosen = _within(leaf, span)
+    return list(zip(leaf.keys[chosen], leaf.values[chosen], strict=True))
+
+
+def _within(leaf: Leaf, span: Range) -> slice:
+    last = len(leaf.keys) if span.high is None else bisect_left(leaf.keys, span.high)
+    return slice(bisect_left(leaf.keys, span.low), last)

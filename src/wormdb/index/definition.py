@@ -1,0 +1,164 @@
+"""What an index is at run time, and which keys a document has in it.
+
+A key is the order-preserving key of a value, or the joined keys of several (`wormdb.format.key`). These choices
+make up for what keys cannot say:
+
+- Missing and null are one key, null's, as in MongoDB. A sparse index leaves a document out whose fields are all
+  missing, null or an empty array; otherwise it is there.
+- An array is entered by its distinct elements. Not as a whole: that would spoil the order, in which a document
+  stands at its least (descending: greatest) element. So equality with a whole array looks up its first
+  element and tests the documents found; `lookup_keys` says where to look.
+- An empty array has no element. Its key is the one of MISSING, below null, where MongoDB sorts it.
+- Numbers that are equal have one key whatever their type, so what must be exact is read from the entry's value
+  (see `wormdb.index.entries`) or from the document.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from wormdb.errors import InvalidRequestError
+from wormdb.format.key import check_index_key, encode_key
+from wormdb.format.kinds import MISSING
+from wormdb.format.path import TRAVERSED, get_direct, parse_path
+from wormdb.index.rows import EMPTY, rows_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wormdb.format.kinds import Document
+    from wormdb.format.path import Path
+    from wormdb.index.rows import Row
+    from wormdb.schema.model import IndexDefinition
+
+__all__ = ["Index", "Keyed", "array_fields", "claims_of", "keys_of", "lookup_keys"]
+
+
+class Keyed(Protocol):
+    """What decides the keys of a document."""
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        ...
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """One or more, in order."""
+        ...
+
+    @property
+    def sparse(self) -> bool:
+        """Whether documents with nothing at any path are left out."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """One index: equal definitions are equal values.
+
+    `multi_valued` says that arrays are expected; arrays are gone through in every index. Entries carry the
+    values of the `covered` fields, so that a query for them needs no document.
+    """
+
+    name: str
+    fields: tuple[str, ...]
+    unique: bool = False
+    sparse: bool = True
+    multi_valued: bool = False
+    covered: tuple[str, ...] = ()
+    paths: tuple[Path, ...] = field(init=False, repr=False, compare=False)
+    covered_paths: tuple[Path, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.fields:
+            raise InvalidRequestError(f"index {self.name}", reason="it has no field", fix="name one field at least")
+        object.__setattr__(self, "paths", tuple(map(parse_path, self.fields)))
+        object.__setattr__(self, "covered_paths", tuple(map(parse_path, self.covered)))
+
+    @classmethod
+    def of(cls, name: str, definition: IndexDefinition, *, covered: Sequence[str] = ()) -> Index:
+        """As a model defines it. Raises InvalidRequestError for a path that cannot be."""
+        return cls(
+            name,
+            definition.fields,
+            unique=definition.unique,
+            sparse=definition.sparse,
+            multi_valued=definition.type == "multiValue",
+            covered=tuple(covered),
+        )
+
+    @property
+    def compound(self) -> bool:
+        """Whether it has several fields."""
+        return len(self.fields) > 1
+
+    @property
+    def label(self) -> str:
+        """Its fields, for messages."""
+        return ", ".join(self.fields)
+
+
+def keys_of(index: Keyed, document: Document | None) -> list[bytes]:
+    """The distinct keys of a normalized document, ascending; none for None. No requests.
+
+    Raises InvalidRequestError if two of the fields are arrays, LimitExceededError for a key over
+    INDEX_KEY_BYTES_MAX; both name the index.
+    """
+    return sorted(claims_of(index, document))
+
+
+def claims_of(index: Keyed, document: Document | None) -> dict[bytes, Any]:
+    """The keys of a document, each with the value to show for it: a list of values if the index is compound.
+
+    In a unique index these are what the document claims for itself. Raises what `keys_of` does. No requests.
+    """
+    if document is None:
+        return {}
+    try:
+        rows = rows_of(document, index.paths)
+    except InvalidRequestError as error:
+        raise InvalidRequestError(f"index {index.name}: {error.what}", reason=error.reason, fix=error.fix) from None
+    claims: dict[bytes, Any] = {}
+    for row in rows:
+        if index.sparse and all(value is None or value is MISSING or value is EMPTY for value in row):
+            continue
+        key = check_index_key(b"".join(map(_component, row)), index=index.name)
+        claims.setdefault(key, _shown(row))
+    return claims
+
+
+def lookup_keys(value: Any) -> list[bytes]:
+    """The keys under which documents stand whose field equals `value`, as a query compares them. No requests.
+
+    Every such document is under one of them, unless a sparse index leaves it out; for null and for arrays others are
+    there as well, so these documents must be tested. A path with a position does not find null that way.
+    """
+    if value is None or value is MISSING:
+        return [_component(None)]
+    if type(value) is list:
+        first = value[0] if value else EMPTY
+        return [encode_key(value), _component(first)]
+    return [encode_key(value)]
+
+
+def array_fields(index: Keyed, document: Document) -> tuple[bool, ...]:
+    """For each field, whether the document has an array at it or on the way. No requests.
+
+    Who plans a query must know whether any document ever had one: then two bounds on the field may hold for two
+    different elements, and only one of them narrows a scan.
+    """
+    found = (get_direct(document, path) for path in index.paths)
+    return tuple(value is TRAVERSED or type(value) is list for value in found)
+
+
+def _component(value: Any) -> bytes:
+    if value is MISSING:
+        return encode_key(None)
+    return encode_key(MISSING if value is EMPTY else value)
+
+
+def _shown(row: Row) -> Any:
+    plain = [None if value is MISSING else [] if value is EMPTY else value for value in row]
+    return plain[0] if len(plain) == 1 else plain

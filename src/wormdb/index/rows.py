@@ -1,0 +1,114 @@
+"""What a document has at the paths of an index: one row of values for each entry it gets.
+
+The rules are MongoDB's. An array is gone through element by element, and all paths that lead through the
+same array stand at the same element, so {"a": [{"x": 1, "y": 2}, {"x": 3, "y": 4}]} has the rows (1, 2) and (3, 4)
+at a.x and a.y. Two different arrays in one document would multiply, and are refused.
+"""
+
+from __future__ import annotations
+
+import enum
+from itertools import product
+from typing import TYPE_CHECKING, Any, Final
+
+from wormdb.errors import InvalidRequestError
+from wormdb.format.kinds import MISSING
+from wormdb.format.path import is_position
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from wormdb.format.kinds import Document
+    from wormdb.format.path import Path
+
+__all__ = ["EMPTY", "Empty", "Row", "rows_of"]
+
+
+class Empty(enum.Enum):
+    """The class of `EMPTY`."""
+
+    EMPTY = enum.auto()
+
+    def __repr__(self) -> str:
+        return "[]"
+
+    __str__ = __repr__
+
+
+EMPTY: Final = Empty.EMPTY
+"""An array without elements: it has no element to stand for it, and sorts below null."""
+
+Row = tuple[Any, ...]
+"""One value a path; MISSING where there is none, EMPTY for an empty array."""
+
+# A value and what is left of the path to go from there; None: the value is the one that counts.
+_Place = tuple[Any, "Path | None"]
+
+
+def rows_of(document: Document, paths: Sequence[Path]) -> list[Row]:
+    """All rows of a normalized document, one at least, perhaps with repeats. No requests.
+
+    Where an array ends a path, its elements count; an array among them is one value. On the way only elements that are
+    documents count, and a number in a path is a position unless an element has a field of that name: then it
+    is both. An array that gives nothing counts as a missing field. Raises InvalidRequestError if two paths lead to
+    different arrays.
+    """
+    return list(_rows([(document, path) for path in paths]))
+
+
+def _rows(places: Sequence[_Place]) -> Iterator[Row]:
+    reached = [_walk(value, path) for value, path in places]
+    arrays = {id(value): value for value, rest in reached if rest is not None}
+    if not arrays:
+        yield tuple(value for value, _ in reached)
+        return
+    if len(arrays) > 1:
+        raise InvalidRequestError(
+            "two fields of one index are arrays in one document",
+            reason="an index takes the elements of one array only, because those of two would multiply",
+            fix="make one index for each of the two fields, or store one of them without an array",
+        )
+    (array,) = arrays.values()
+    anything = False
+    for position, element in enumerate(array):
+        options = [[(value, None)] if rest is None else _within(element, position, rest) for value, rest in reached]
+        if any(option for option, (_, rest) in zip(options, reached, strict=True) if rest is not None):
+            anything = True
+            for chosen in product(*(option or [(MISSING, None)] for option in options)):
+                yield from _rows(chosen)
+    if not anything:
+        yield tuple(_nothing(array, rest) if rest is not None else value for value, rest in reached)
+
+
+def _nothing(array: list[Any], rest: Path) -> Any:
+    return EMPTY if not array and not rest else MISSING
+
+
+def _walk(value: Any, path: Path | None) -> _Place:
+    """Through documents and positions to a value that counts, or to an array to go through."""
+    if path is None:
+        return value, None
+    for place, segment in enumerate(path):
+        if type(value) is dict:
+            value = value.get(segment, MISSING)
+        elif type(value) is not list:
+            return MISSING, None
+        elif not is_position(segment) or any(type(element) is dict and segment in element for element in value):
+            return value, path[place:]
+        else:
+            value = value[int(segment)] if int(segment) < len(value) else MISSING
+            if place + 1 == len(path):
+                return value, None  # an array reached by its position is one value
+    return value, () if type(value) is list else None
+
+
+def _within(element: Any, position: int, rest: Path) -> list[_Place]:
+    """How a path goes on in one element of an array: not at all, once, or by name and by position."""
+    if not rest:
+        return [(element, None)]
+    places: list[_Place] = []
+    if type(element) is dict:
+        places.append((element, rest))
+    if rest[0] == str(position):
+        places.append((element, rest[1:] or None))
+    return places

@@ -1,0 +1,82 @@
+"""What the tests of indexes share: a folder of nodes in memory, names in a row, and a shelf that counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING
+
+from wormdb.index.btree import TreeReader
+from wormdb.index.build import BulkLoad
+from wormdb.index.change import Applied, apply
+from wormdb.index.nodes import NodeLimits, NodeMaker, StoreNodes, Tree
+from wormdb.index.verify import verify
+from wormdb.storage.memory import MemoryStore
+from wormdb.storage.meter import MeteredStore
+from wormdb.storage.pool import SerialPool
+from wormdb.storage.store import IfAbsent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from wormdb.format.node import Child
+    from wormdb.format.root import ObjectRef
+    from wormdb.index.entries import Change, Entry
+    from wormdb.index.nodes import NewObject
+
+__all__ = ["FOLDER", "SCOPE", "Shelf", "numbered"]
+
+FOLDER = "indexes/email/"
+SCOPE = "c0ffee/"
+
+
+def numbered(number: int) -> bytes:
+    """A key that sorts as its number."""
+    return b"key-%08d" % number
+
+
+@dataclass
+class Shelf:
+    """Nodes in a store in memory. `limits` are small, so that few entries make a high tree."""
+
+    limits: NodeLimits = field(default_factory=lambda: NodeLimits(4, 4 * 64))
+    store: MeteredStore = field(default_factory=lambda: MeteredStore(MemoryStore()))
+
+    def __post_init__(self) -> None:
+        numbers = count()
+        self.maker = NodeMaker(lambda: f"{next(numbers):016x}-00000000", SCOPE, self.limits)
+
+    def write(self, objects: Iterable[NewObject]) -> None:
+        for new in objects:
+            self.store.put(FOLDER + new.name, new.body, IfAbsent())
+
+    def remove(self, refs: Iterable[Child | ObjectRef]) -> None:
+        for ref in refs:
+            self.store.head(FOLDER + ref.name)
+            self.store.delete(FOLDER + ref.name)
+
+    def names(self) -> set[str]:
+        return {info.key.removeprefix(FOLDER) for page in self.store.list() for info in page.objects}
+
+    def load(self, entries: Iterable[Entry]) -> Tree:
+        load = BulkLoad(entries, self.maker)
+        self.write(load)
+        return load.tree
+
+    def apply(self, tree: Tree, changes: Sequence[Change]) -> Applied:
+        applied = apply(tree, changes, self.nodes(), self.maker)
+        self.write(applied.written)
+        return applied
+
+    def nodes(self, *, memory_bytes_max: int = 0) -> StoreNodes:
+        """Cold unless told otherwise: every node is a GET."""
+        return StoreNodes(self.store, FOLDER, pool=SerialPool(), scope=SCOPE, memory_bytes_max=memory_bytes_max)
+
+    def reader(self, tree: Tree) -> TreeReader:
+        return TreeReader(tree, self.nodes())
+
+    def check(self, tree: Tree) -> None:
+        assert verify(tree, self.nodes()) == []
+
+    def gets(self) -> int:
+        return self.store.mark().gets
