@@ -22,13 +22,15 @@ class Extra:
     name: str
     feature: str
     modules: tuple[str, ...]
+    is_planned: bool = False
+    """Nothing uses it yet."""
 
 
 EXTRAS: tuple[Extra, ...] = (
-    Extra("regex", "$regex that no pattern can slow down", ("re2",)),
-    Extra("server", "the RESP server for Redis clients", ("hiredis", "uvloop")),
-    Extra("spark", "the data pipeline on Apache Spark", ("pyspark",)),
-    Extra("vector", "vector indexes", ("faiss",)),
+    Extra("regex", "$regex that no pattern can slow down", ("re2",), is_planned=True),
+    Extra("server", "the RESP server for Redis clients", ("hiredis", "uvloop"), is_planned=True),
+    Extra("spark", "the data pipeline on Apache Spark", ("pyspark",), is_planned=True),
+    Extra("vector", "vector indexes", ("faiss",), is_planned=True),
 )
 
 

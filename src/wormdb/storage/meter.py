@@ -64,6 +64,20 @@ class Usage:
         requests = sum(prices.of_requests(kind, count) for kind, count in counts.items())
         return requests + prices.of_bytes(self.bytes_up, self.bytes_down)
 
+    def __sub__(self, earlier: Usage) -> Usage:
+        errors = {name: count - earlier.errors.get(name, 0) for name, count in self.errors.items()}
+        return Usage(
+            gets=self.gets - earlier.gets,
+            heads=self.heads - earlier.heads,
+            lists=self.lists - earlier.lists,
+            puts=self.puts - earlier.puts,
+            deletes=self.deletes - earlier.deletes,
+            bytes_up=self.bytes_up - earlier.bytes_up,
+            bytes_down=self.bytes_down - earlier.bytes_down,
+            errors={name: count for name, count in errors.items() if count},
+            dollars=self.dollars - earlier.dollars,
+        )
+
     @property
     def requests(self) -> int:
         """Of all kinds."""
@@ -103,21 +117,7 @@ class MeteredStore(WrappedStore):
 
     def since(self, mark: Usage) -> Usage:
         """What was used after `mark`."""
-        now = self.mark()
-        counts = {
-            RequestKind.GET: now.gets - mark.gets,
-            RequestKind.HEAD: now.heads - mark.heads,
-            RequestKind.LIST: now.lists - mark.lists,
-            RequestKind.PUT: now.puts - mark.puts,
-            RequestKind.DELETE: now.deletes - mark.deletes,
-        }
-        errors = {name: count - mark.errors.get(name, 0) for name, count in now.errors.items()}
-        return self._usage(
-            counts,
-            now.bytes_up - mark.bytes_up,
-            now.bytes_down - mark.bytes_down,
-            {name: count for name, count in errors.items() if count},
-        )
+        return self.mark() - mark
 
     def get(self, key: str) -> StoredObject:
         """The whole object; counts 1 GET."""
