@@ -34,6 +34,7 @@ from wormdb.schema.report import did_you_mean
 from wormdb.settings import Settings
 from wormdb.storage.cache import CachedStore
 from wormdb.storage.conditions import ensure_conditions
+from wormdb.storage.lifetime import Lifetime
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.open import open_store
 from wormdb.storage.pool import ThreadPool
@@ -126,6 +127,7 @@ class Database:
         self._misc = MiscClock(clock)
         self._ledgers: dict[str, Ledger] = {}
         self._definitions: dict[type[Any], Model] = {}
+        self._lifetime = Lifetime(metered.name)
         self._lock = threading.Lock()
 
     @property
@@ -228,7 +230,8 @@ class Database:
 
     def close(self) -> None:
         """Give back threads and connections. May be called twice."""
-        self._pool.close()
+        if self._lifetime.close():  # in a forked child the threads are not there, and their lock may be taken
+            self._pool.close()
         self._store.close()
 
     def __enter__(self) -> Self:
@@ -275,6 +278,7 @@ class Database:
         return Collection(self._ledger(prefix), writer, context)
 
     def _ledger(self, prefix: str) -> Ledger:
+        self._lifetime.check()
         with self._lock:
             ledger = self._ledgers.get(prefix)
             if ledger is None:
@@ -293,6 +297,7 @@ class Database:
             chance=self._chance,
             misc=self._misc,
             before_first_write=lambda: ensure_conditions(self._store, self._chance),
+            check=self._lifetime.check,
             limits=TailLimits(
                 entries_max=settings.tail_entries_max,
                 bytes_max=settings.tail_bytes_max,

@@ -62,6 +62,8 @@ class Surroundings:
     misc: MiscClock
     before_first_write: Callable[[], None]
     """Asked before this process's first write: raises UnsupportedStoreError."""
+    check: Callable[[], None] = lambda: None
+    """Asked before a lock is taken: raises ClosedError where its holder may be gone, as in a forked child."""
     limits: TailLimits = TailLimits()
 
 
@@ -97,6 +99,7 @@ class Ledger:
         With `staleness_ms` the store is not asked if it was within that time. A process's own
         writes are always in it.
         """
+        self._around.check()
         now = self._around.clock.monotonic()
         if self._refreshed is None or (now - self._refreshed) * 1000 >= staleness_ms or not self._head.caught_up:
             self._head.refresh()
@@ -105,6 +108,7 @@ class Ledger:
 
     def known(self) -> View:
         """The state as far as this process knows it, its own writes included; opens the collection once."""
+        self._around.check()
         if not self._head.caught_up:
             return self.view()
         return self._head.view()
@@ -115,6 +119,7 @@ class Ledger:
         Raises what the batch was refused for, ConflictError only if somebody changed the same documents,
         UnavailableError if it was not written by the deadline, OutcomeUnknownError if that cannot be told.
         """
+        self._around.check()
         self._around.before_first_write()
         deadline = self._around.clock.monotonic() + seconds
         self._make_room(deadline)
@@ -126,9 +131,11 @@ class Ledger:
 
     def resolve(self, commit_id: str, *, settle: bool = False) -> Fate:
         """What became of a commit whose outcome was unknown. 2 GETs; see `wormdb.engine.resolve`."""
+        self._around.check()
+        commit = CommitId.parse(commit_id)
         if settle:
             self._around.before_first_write()
-        return self._resolver.resolve(CommitId.parse(commit_id), settle=settle)
+        return self._resolver.resolve(commit, settle=settle)
 
     def feed(self, after: LogNumber) -> Feed:
         """The log after a number, entry by entry. No requests yet."""
@@ -139,11 +146,13 @@ class Ledger:
 
         2 GETs, 1 LIST, up to 1 PUT and 1 DELETE for each 1,000.
         """
+        self._around.check()
         self._around.before_first_write()
         return self._trimmer.run(retention_ms)
 
     def checkpoint(self) -> LogNumber:
         """Bring the whole log into one block and name it in the root; through which number. About 4 requests."""
+        self._around.check()
         self._around.before_first_write()
         self.view()
         with self._head.lock:

@@ -26,7 +26,7 @@ from wormdb.errors import LimitExceededError
 from wormdb.limits import DELETE_MANY_KEYS, KEY_BYTES_MAX, LIST_PAGE_KEYS
 from wormdb.storage.clients import can_sign, make_client
 from wormdb.storage.fault import Fault, FaultKind, fault_on_read, fault_on_write, parse_fault
-from wormdb.storage.lifetime import Lifetime
+from wormdb.storage.lifetime import CloudLifetime
 from wormdb.storage.listing import exact_offset, in_byte_order, paged, paged_level, safe_offset, verified_order
 from wormdb.storage.signed import SignedRequests
 from wormdb.storage.store import (
@@ -76,7 +76,7 @@ class CloudStore(Store):
         self._url = url
         self._name = str(url)
         self._prefix_bytes = len(url.prefix.encode()) + 1 if url.prefix else 0
-        self._lifetime = Lifetime(self._name)
+        self._lifetime = CloudLifetime(self._name)
         self._client = make_client(url, settings)
         self._signed = SignedRequests(self._client, url, clock=clock) if can_sign(self._client, os.environ) else None
         self._ordered = url.endpoint is None or url.endpoint.partition(":")[2].endswith(_ORDERED_HOSTS)

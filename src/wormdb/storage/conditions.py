@@ -6,7 +6,6 @@ question is put by trying; the answer is remembered for the bucket. Readers neve
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
 from wormdb.errors import (
@@ -33,8 +32,8 @@ PLAIN_TEXT = "text/plain"
 ATTEMPTS_MAX = 5
 """Tries, when a request seems to have been sent twice."""
 
+# Without a lock: to add and to look up are one step each, and a forked child could find a lock taken for ever.
 _kept: set[str] = set()
-_lock = threading.Lock()
 
 
 class _SentTwice(Exception):  # noqa: N818 - never leaves this module
@@ -49,12 +48,10 @@ def ensure_conditions(store: Store, chance: Chance) -> None:
     write whose outcome is unknown.
     """
     place = _place(store.name)
-    with _lock:
-        if place in _kept:
-            return
+    if place in _kept:
+        return
     _check(store, chance)
-    with _lock:
-        _kept.add(place)
+    _kept.add(place)
 
 
 def _check(store: Store, chance: Chance) -> None:
@@ -79,8 +76,7 @@ def _check(store: Store, chance: Chance) -> None:
 
 def forget_conditions() -> None:
     """Ask every store again at the next write; for tests and after a change of server."""
-    with _lock:
-        _kept.clear()
+    _kept.clear()
 
 
 def _try_conditions(store: Store, key: str) -> None:

@@ -6,7 +6,14 @@ import os
 
 from wormdb.errors import ClosedError
 
-__all__ = ["Lifetime"]
+__all__ = ["CloudLifetime", "Lifetime"]
+
+_CLOUDS = ("s3://", "gs://", "az://")
+_REMEDY = "open it again in the child, or start processes with the spawn method"
+_CLOUD_REMEDY = "start processes with the spawn method, or use no cloud store before the fork"
+
+_runtime_process: int | None = None
+"""The process in which a cloud client was first used."""
 
 
 class Lifetime:
@@ -17,7 +24,7 @@ class Lifetime:
     """
 
     def __init__(self, name: str) -> None:
-        """`name` is the store's name for messages."""
+        """`name` is the store's name."""
         self._name = name
         self._process = os.getpid()
         self._closed = False
@@ -30,7 +37,7 @@ class Lifetime:
             raise ClosedError(
                 f"store {self._name}",
                 reason="it was opened before a fork, and its threads and connections did not follow",
-                fix="open the store again in the child, or start processes with the spawn method",
+                fix=_CLOUD_REMEDY if self._name.startswith(_CLOUDS) else _REMEDY,
             )
 
     def close(self) -> bool:
@@ -38,3 +45,24 @@ class Lifetime:
         first = not self._closed and os.getpid() == self._process
         self._closed = True
         return first
+
+
+class CloudLifetime(Lifetime):
+    """Of a store whose client library keeps threads for the whole process.
+
+    They are started by the first request and do not follow into a forked child, where a new client would use them
+    all the same: it hangs, and the events that it asks the kernel for reach the parent and can crash it.
+    """
+
+    def check(self) -> None:
+        """As above; ClosedError also if a cloud store was used before the fork that made this process."""
+        global _runtime_process  # noqa: PLW0603 - the library's threads are the process's too
+        super().check()
+        if _runtime_process is None:
+            _runtime_process = self._process
+        elif _runtime_process != self._process:
+            raise ClosedError(
+                f"store {self._name}",
+                reason="a cloud store was used before the fork, and the client library's threads did not follow",
+                fix=_CLOUD_REMEDY,
+            )
