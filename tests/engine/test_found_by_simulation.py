@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.engine.rig import PATHS, HookStore, Rig, contents, doc, ident, save
+from tests.engine.rig import PATHS, HookStore, Rig, contents, doc, ident, insert, remove, save
 from wormdb.engine.definition import UniqueIndex
 from wormdb.engine.unique import UniqueKeys, keys_of
 from wormdb.errors import AlreadyExistsError, OutcomeUnknownError, SnapshotTooOldError, UnavailableError
@@ -16,6 +16,7 @@ from wormdb.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
     from wormdb.engine.ledger import Ledger
+    from wormdb.engine.operations import Operation
 
 HOUR = LOG_RETENTION_MS_MIN / 1000
 
@@ -173,3 +174,50 @@ def test_an_answer_that_came_late_says_nothing_about_the_slot_after_it() -> None
     assert rig.ledger().trim(0) == 6
     with pytest.raises(OutcomeUnknownError):
         slow.commit(rig.batch(save("y")))
+
+
+def outcomes_of_a_group(rig: Rig, store: HookStore, *groups: tuple[Operation, ...]) -> list[str]:
+    """What each batch of one group is told, as the name of a class."""
+    worker = rig.ledger(store)
+    worker.view()
+    pending = [rig.batch(*operations) for operations in groups]
+    found = worker._committer.commit(pending, rig.clock.monotonic() + 1)
+    return [type(outcome).__name__ for outcome in found]
+
+
+def test_nobody_is_refused_for_a_batch_that_did_not_land() -> None:
+    rig = Rig()
+    store = HookStore(rig.store)
+
+    def refuse(verb: str, key: str) -> None:
+        if verb == "put":
+            raise UnavailableError("put", reason="503")
+
+    store.before = refuse
+    assert outcomes_of_a_group(rig, store, (insert("x"),), (insert("x"),)) == ["UnavailableError", "UnavailableError"]
+    assert rig.slots() == []
+
+
+def test_an_unknown_outcome_is_not_that_of_a_batch_that_was_not_sent() -> None:
+    rig = Rig()
+    store = HookStore(rig.store)
+
+    def lose(verb: str, key: str) -> None:
+        if verb == "put":
+            raise OutcomeUnknownError("put", reason="lost")
+
+    store.before = lose
+    told = outcomes_of_a_group(rig, store, (insert("x"),), (insert("y"),), (insert("x"),))
+    assert told == ["OutcomeUnknownError", "OutcomeUnknownError", "UnavailableError"]
+
+
+def test_batches_of_a_group_that_exclude_each_other_are_judged_by_what_landed() -> None:
+    rig = Rig()
+    store = HookStore(rig.store)
+    rig.ledger().commit(rig.batch(save("gone")))
+    told = outcomes_of_a_group(
+        rig, store, (insert("x"),), (insert("x"),), (remove("gone"),), (remove("gone"),), (insert("y"),)
+    )
+    assert told == ["Committed", "AlreadyExistsError", "Committed", "Committed", "Committed"]
+    assert rig.slots() == [1, 2]
+    assert {name for name, (_, _, values) in contents(rig.ledger().view()).items() if values is not None} == {"x", "y"}

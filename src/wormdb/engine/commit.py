@@ -25,7 +25,7 @@ from wormdb.storage.store import IfAbsent
 from wormdb.types import LogNumber, Misc, WriteId
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Sequence
 
     from wormdb.clock import Chance, Clock
     from wormdb.engine.head import Head
@@ -137,12 +137,14 @@ class Committer:
         waiting = list(batches)
         fresh, losses = False, 0
         while waiting:
-            if not self._head.opened:
+            if not self._head.caught_up:
                 self._head.refresh()
                 fresh = True
             with self._head.lock:
+                if not self._head.caught_up:
+                    continue  # another thread opens it again
                 accepted, refused = self._check(waiting)
-                attempt = self._try(waiting, accepted, refused)
+                attempt = self._try(waiting, accepted)
             if refused and not fresh:
                 # A refusal must come from a state that is not older than the call: somebody
                 # may have made room meanwhile.
@@ -160,10 +162,13 @@ class Committer:
                 outcomes |= {pending.id: self._failed(error, attempt, pending) for pending in waiting}
                 break
             if landed:
-                outcomes |= {
+                committed: dict[str, Outcome] = {
                     batch.id: Committed(attempt.number, Misc(attempt.entry.misc), batch.changes) for batch in accepted
                 }
-                break
+                outcomes |= committed
+                waiting = [pending for pending in waiting if pending.id not in committed]
+                fresh = True
+                continue
             losses += 1
             if self._clock.monotonic() >= deadline:
                 outcomes |= dict.fromkeys((pending.id for pending in waiting), self._too_late(losses))
@@ -176,26 +181,40 @@ class Committer:
         return [outcomes[pending.id] for pending in batches]
 
     def _check(self, waiting: Sequence[Pending]) -> tuple[list[Batch], dict[str, Outcome]]:
-        """The batches that can be written, and the outcomes of those that will not be."""
+        """The batches that can be written now, and the outcomes of those that will not be.
+
+        A batch that fails only because of those before it in the group is neither: they may not land, and
+        then it would have been refused for nothing. It waits until their fate is known.
+        """
         group = Group(self._head, self._collection)
         accepted: list[Batch] = []
         refused: dict[str, Outcome] = {}
         for pending in waiting:
-            try:
-                changes = group.add(pending)
-            except WormError as error:
-                refused[pending.id] = error
+            outcome = self._judge(group, pending)
+            if isinstance(outcome, Batch):
+                accepted.append(outcome)
                 continue
-            if not changes and not pending.events:
-                # Nothing to write: it is done as soon as the state is known to be fresh.
-                refused[pending.id] = Committed(self._head.number, Misc(0), ())
-                continue
-            accepted.append(Batch(id=WriteId(pending.id), actor=pending.actor, meta=pending.meta, changes=changes))
+            if accepted:
+                outcome = self._judge(Group(self._head, self._collection), pending)
+            if not isinstance(outcome, Batch):
+                refused[pending.id] = outcome
         return accepted, refused
 
-    def _try(self, waiting: Sequence[Pending], batches: Sequence[Batch], refused: Container[str]) -> _Try | None:
+    def _judge(self, group: Group, pending: Pending) -> Batch | Outcome:
+        """The batch if it can be written behind those of the group, else its outcome."""
+        try:
+            changes = group.add(pending)
+        except WormError as error:
+            return error
+        if not changes and not pending.events:
+            # Nothing to write: it is done as soon as the state is known to be fresh.
+            return Committed(self._head.number, Misc(0), ())
+        return Batch(id=WriteId(pending.id), actor=pending.actor, meta=pending.meta, changes=changes)
+
+    def _try(self, waiting: Sequence[Pending], batches: Sequence[Batch]) -> _Try | None:
         if not batches:
             return None
+        written = {batch.id for batch in batches}
         entry = Entry(
             number=self._head.number + 1,
             write_id=new_write_id(self._chance),
@@ -203,7 +222,7 @@ class Committer:
             node=self._misc.node,
             previous=self._head.hash,
             batches=tuple(batches),
-            events=tuple(event for pending in waiting if pending.id not in refused for event in pending.events),
+            events=tuple(event for pending in waiting if pending.id in written for event in pending.events),
         )
         return _Try(entry, encode_entry(entry, collection=self._collection), self._head.time)
 
@@ -269,7 +288,9 @@ class Committer:
     def _failed(self, error: WormError, attempt: _Try, pending: Pending) -> WormError:
         what, key = f"commit to {self._collection}", self._paths.entry(attempt.number)
         failure: WormError
-        if attempt.refused_only:
+        if all(batch.id != pending.id for batch in attempt.entry.batches):
+            failure = UnavailableError(what, reason=f"what it waited for failed: {error}", key=key)
+        elif attempt.refused_only:
             failure = UnavailableError(what, reason=str(error), key=key)
             if not isinstance(error, UnavailableError):
                 failure = error
