@@ -62,7 +62,8 @@ class Process:
         self.dead = False
         self.paused_until = 0.0
         self.suspended_ms = 0.0
-        self.pause_at_next_request = 0.0
+        self.pause_at_request = (0, 0.0)
+        """Before which request from now on it stops, and for how many ms; 0 for none."""
 
     def check(self) -> None:
         """Raise Crashed if it is dead."""

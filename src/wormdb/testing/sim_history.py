@@ -268,7 +268,7 @@ def _audit_refusal(call: Call, replay: Replay) -> None:
         case ConflictError() if call.verb == "define":
             is_true = any(state.definition != call.facts["seen"] for state in states)
         case ConflictError():
-            loaded: dict[str, int] = call.facts["loaded"]
+            loaded: dict[str, int] = call.facts.get("loaded", {})
             is_true = any(state.rev(name) != rev for state in states for name, rev in loaded.items())
         case NotFoundError():
             is_true = any(not state.rev(identity) for state in states)

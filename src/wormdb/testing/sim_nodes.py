@@ -145,7 +145,7 @@ class Node:
 def simulated_settings(chance: Chance) -> Settings:
     """Settings of all nodes of a run: small enough that every limit is met."""
     return Settings(
-        commit_seconds=(2, 10, 30)[int(chance.fraction() * 3)],
+        commit_seconds=(0.1, 2, 30)[int(chance.fraction() * 3)],
         checkpoint_entries=(5, 15, 1000)[int(chance.fraction() * 3)],
         tail_entries_max=(20, 1000)[int(chance.fraction() * 2)],
         log_retention_ms=LOG_RETENTION_MS_MIN,

@@ -320,8 +320,9 @@ class SimStore(Store):
 
     def _stall(self) -> None:
         """A pause that was to begin between two requests."""
-        pause_ms, self._process.pause_at_next_request = self._process.pause_at_next_request, 0.0
-        if pause_ms:
+        requests, pause_ms = self._process.pause_at_request
+        self._process.pause_at_request = (max(0, requests - 1), pause_ms)
+        if requests == 1:
             self._bucket.note(f"stops for {pause_ms / SECOND_MS:.0f} s before a request")
             self._scheduler.pause(self._process, pause_ms, suspended=self._chance.fraction() < 0.5)
             self._scheduler.sleep(pause_ms)

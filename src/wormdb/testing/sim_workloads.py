@@ -351,8 +351,9 @@ class Definitions:
         for call in world.history.calls:
             if call.verb != "define" or call.outcome != "ok" or call.slot is None:
                 continue
-            if replay.states[call.slot].definition != call.facts["wanted"]:
-                raise Violation(f"{call.label}: another definition is in force at {call.slot}")
+            events = replay.entries[call.slot - 1].events
+            if all(getattr(event, "definition", None) != call.facts["wanted"] for event in events):
+                raise Violation(f"{call.label}: entry {call.slot} holds {events}")
 
 
 def _model(mode: str, *, unique: bool = False) -> Model:

@@ -42,7 +42,7 @@ __all__ = ["Report", "SimulationFailed", "main", "run_seed"]
 
 HOUR_MS = 3_600_000.0
 RETENTION_MS = LOG_RETENTION_MS_MIN
-DAWN_MS = 1.5 * HOUR_MS
+DAWN_MS = 2.5 * HOUR_MS
 TRACE_SHOWN = 60
 
 
@@ -111,14 +111,14 @@ def _weather(chance: Chance) -> Weather:
     """Each fault is off, rare or common, so that runs differ in kind."""
 
     def level(common: float) -> float:
-        return (0.0, common / 5, common)[int(chance.fraction() * 3)]
+        return (0.0, common / 4, common)[int(chance.fraction() * 3)]
 
     return Weather(
-        refused=level(0.1),
+        refused=level(0.12),
         dropped=level(0.05),
-        answer_lost=level(0.08),
-        late=level(0.08),
-        twice=level(0.1),
+        answer_lost=level(0.1),
+        late=level(0.15),
+        twice=level(0.15),
         slow=level(0.05),
         shows_time=chance.fraction() < 0.9,
         one_write_a_second=chance.fraction() < 0.2,
@@ -134,7 +134,7 @@ class _Run:
         self._workload = workload
         self._weather = _weather(chance)
         self._plan = _Plan(
-            nodes=1 + int(chance.fraction() * 3),
+            nodes=(1, 2, 2, 3, 3)[int(chance.fraction() * 5)],
             threads=1 + int(chance.fraction() * 2.5),
             steps=10,
             is_long=chance.fraction() < 0.75,
@@ -227,6 +227,8 @@ class _Run:
         for number in range(2):
             every(f"trimmer{number}", *pause, lambda: self._keep(some(), lambda node: node.ledger.trim(RETENTION_MS)))
         every("resolver", pause[0] / 4, pause[1] / 2, lambda: self._resolve_one(some()))
+        clerk = world.node("clerk")
+        every("clerk", pause[0] / 8, pause[1] / 4, lambda: self._resolve_sleepily(clerk))
         for number in range(2):
             watcher = _Watcher(world, some(), is_feed=number == 0)
             self._watchers.append(watcher)
@@ -276,6 +278,13 @@ class _Run:
         settle = world.likely(0.5)
         self._guarded(node, lambda: self._resolve(node, call, settle=settle))
 
+    def _resolve_sleepily(self, node: Node) -> None:
+        """On a machine that often stops in the middle, for as long as the log takes to be trimmed."""
+        world = self.world
+        if self._plan.is_long and self._plan.pauses and world.likely(0.5):
+            node.process.pause_at_request = (1 + int(world.chance.fraction() * 3), world.between(HOUR_MS, 3 * HOUR_MS))
+        self._resolve_one(node)
+
     def _resolve(self, node: Node, call: Call, *, settle: bool) -> None:
         assert call.commit_id is not None
         try:
@@ -322,7 +331,7 @@ class _Run:
         if self._plan.is_long and world.likely(0.6):
             pause_ms = world.between(HOUR_MS, 3 * HOUR_MS)
         if world.likely(0.5):
-            node.process.pause_at_next_request = pause_ms
+            node.process.pause_at_request = (1, pause_ms)
             return
         world.bucket.note(f"{node.name} stops for {pause_ms / 1000:.0f} s")
         world.scheduler.pause(node.process, pause_ms, suspended=world.likely(0.5))
