@@ -7,29 +7,102 @@ from __future__ import annotations
 
 import inspect
 import re
+from dataclasses import fields, is_dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
+import wormdb
 from wormdb import errors, limits
+from wormdb.batch import Batch
 from wormdb.cli.main import worm
 from wormdb.schema import editor, keys
 from wormdb.storage import store
+from wormdb.storage.meter import Request, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 REFERENCE = Path(__file__).parent / "reference"
+SPECIAL = {"__getitem__": 'db["name"]', "__iter__": "for document in collection", "__contains__": "id in collection"}
 NOTE = "<!-- Written by `make docs` from the code; edit the code instead. -->\n"
 
 
 def generate() -> dict[Path, str]:
     """Every generated page and its text."""
     return {
+        REFERENCE / "api.md": api_page(),
         REFERENCE / "errors.md": errors_page(),
         REFERENCE / "limits.md": limits_page(),
         REFERENCE / "command.md": command_page(),
         REFERENCE / "schema.md": schema_page(),
+        REFERENCE / "settings.md": settings_page(),
         REFERENCE / "store.md": store_page(),
         Path(editor.__file__).with_name("schema.schema.json"): editor.editor_text(),
     }
+
+
+def api_page() -> str:
+    """What a program calls, with signatures and promises."""
+    lines = [
+        "# Python API",
+        NOTE,
+        "`import wormdb` gives `connect`, the classes below and [every error](errors.md).",
+        "",
+    ]
+    lines += ["All of it blocks; a database and its collections may be shared by threads.", ""]
+    lines += entry("wormdb.connect", wormdb.connect, level=2)
+    for kind in (wormdb.Database, wormdb.Collection, Batch, wormdb.Document, wormdb.Change, Usage, Request):
+        lines += [f"## {kind.__name__}", "", inspect.cleandoc(kind.__doc__ or ""), ""]
+        if is_dataclass(kind):
+            lines += ["| field | type | what |", "| --- | --- | --- |", *field_rows(kind), ""]
+        for name, member in vars(kind).items():
+            function = member.fget if isinstance(member, property) else member
+            if not inspect.isfunction(function) or (name.startswith("_") and name not in SPECIAL):
+                continue
+            lines += entry(SPECIAL.get(name, name), function, level=3, is_property=isinstance(member, property))
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def entry(title: str, function: Callable[..., object], *, level: int, is_property: bool = False) -> list[str]:
+    """One function: its title, its signature and its docstring."""
+    signature = inspect.signature(function)
+    is_plain = is_property or title in SPECIAL.values()
+    parameters = [each for each in signature.parameters.values() if each.name not in {"self", "clock", "chance"}]
+    text = str(signature.replace(parameters=[] if is_plain else parameters)).replace("'", "")
+    code = title + (text.removeprefix("()") if is_plain else text)
+    if len(code) > 120:
+        at = next(index for index, each in enumerate(parameters) if each.kind is each.KEYWORD_ONLY)
+        rows = [*map(str, parameters[:at]), "*", *map(str, parameters[at:])]
+        code = "\n".join([f"{title}(", *(f"    {row}," for row in rows), text[text.rindex(") ->") :]]).replace("'", "")
+    title = title if level == 2 else f"`{title}`"
+    return [f"{'#' * level} {title}", "", "```text", code, "```", "", inspect.cleandoc(function.__doc__ or ""), ""]
+
+
+def texts_below(kind: type[Any]) -> dict[str, str]:
+    """What is written below each field of a dataclass."""
+    found = re.findall(r'^    (\w+): [^\n]+\n    """((?:.|\n)*?)"""', inspect.getsource(kind), flags=re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in found}
+
+
+def field_rows(kind: type[Any]) -> list[str]:
+    """One row of a table for each field of a dataclass."""
+    texts = texts_below(kind)
+    bar = "\\|"
+    return [
+        f"| `{each.name}` | `{each.type.replace('|', bar)}` | {texts.get(each.name, '')} |" for each in fields(kind)
+    ]
+
+
+def settings_page() -> str:
+    """Every setting with its default."""
+    lines = ["# Settings", NOTE, first_paragraph(wormdb.Settings), ""]
+    lines += ["Give them to `connect`: `wormdb.connect(url, settings=wormdb.Settings(staleness_ms=500))`.", ""]
+    lines += ["| name | default | what |", "| --- | --- | --- |"]
+    defaults, texts = wormdb.Settings(), texts_below(wormdb.Settings)
+    lines += [f"| `{each.name}` | {getattr(defaults, each.name):,} | {texts[each.name]} |" for each in fields(defaults)]
+    return "\n".join(lines) + "\n"
 
 
 def errors_page() -> str:
@@ -57,14 +130,24 @@ def limits_page() -> str:
 def command_page() -> str:
     """`--help` of the command and of each verb."""
     lines = ["# The worm command", NOTE, "Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.", ""]
+    lines += [
+        "Errors are one line on standard error; `WORM_DEBUG=1` in the environment shows where they came from.",
+        "",
+    ]
     context = click.Context(worm, info_name="worm", terminal_width=100)
-    lines += ["```text", worm.get_help(context), "```", ""]
-    for verb in worm.list_commands(context):
-        command = worm.get_command(context, verb)
+    lines += ["```text", worm.get_help(context), "```", "", *verbs(worm, context)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def verbs(group: click.Group, context: click.Context) -> Iterator[str]:
+    """The help of each verb of a group, and of the verbs below it."""
+    for verb in group.list_commands(context):
+        command = group.get_command(context, verb)
         assert command is not None
         inner = click.Context(command, info_name=verb, parent=context, terminal_width=100)
-        lines += [f"## worm {verb}", "", "```text", command.get_help(inner), "```", ""]
-    return "\n".join(lines).rstrip() + "\n"
+        yield from (f"## {inner.command_path}", "", "```text", command.get_help(inner), "```", "")
+        if isinstance(command, click.Group):
+            yield from verbs(command, inner)
 
 
 def schema_page() -> str:

@@ -63,8 +63,8 @@ def transfer_for_ever(url: str) -> None:
             assert one is not None
             assert two is not None
             with accounts.batch() as batch:
-                batch.save({**one, "balance": one["balance"] - 1})
-                batch.save({**two, "balance": two["balance"] + 1})
+                batch.save(one | {"balance": one["balance"] - 1})
+                batch.save(two | {"balance": two["balance"] + 1})
 
 
 def main() -> None:

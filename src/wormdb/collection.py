@@ -90,7 +90,7 @@ class Collection(Generic[T]):
         return self._view().count
 
     def __contains__(self, identity: Any) -> bool:
-        """`id in collection`: as `exists`. Without it Python would read every document and compare."""
+        """Whether there is a document with this id, as `exists`. 1 GET in a warm process."""
         return self.exists(identity)
 
     def __iter__(self) -> Iterator[T]:
