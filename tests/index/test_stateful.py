@@ -16,11 +16,11 @@ from wormdb.index.statistics import measure
 if TYPE_CHECKING:
     from wormdb.index.entries import Change, Entry
 
-# Few letters and lengths, so that keys share prefixes, are prefixes of each other, and meet again; now and then a long one.
+# Few letters and lengths, so that keys share prefixes, are prefixes of each other, and meet again; and long ones.
 keys = st.one_of(
     st.text("ab\0\xff", max_size=6).map(lambda text: text.encode("latin-1")),
     st.integers(0, 400).map(lambda number: b"%03d" % number),
-    st.integers(0, 20).map(lambda number: b"long-%02d" % number + b"x" * 150),
+    st.integers(0, 20).map(lambda number: b"long-%02d" % number + b"x" * 500),
 )
 values = st.binary(max_size=3)
 runs = st.tuples(st.integers(0, 400), st.integers(0, 120)).map(
@@ -47,9 +47,9 @@ class TreeMachine(RuleBasedStateMachine):
         self.model: dict[bytes, bytes] = {}
         self.past: list[tuple[Tree, dict[bytes, bytes]]] = []
 
-    @initialize(entries=st.dictionaries(keys, values, max_size=60), run=runs, limit=st.integers(4, 9))
+    @initialize(entries=st.dictionaries(keys, values, max_size=60), run=runs, limit=st.integers(5, 12))
     def load(self, entries: dict[bytes, bytes], run: list[bytes], limit: int) -> None:
-        self.shelf = Shelf(NodeLimits(limit, limit * 48))
+        self.shelf = Shelf(NodeLimits(limit, limit * 160))
         self.model = entries | dict.fromkeys(run, b"r")
         self.tree = self.shelf.load(sorted(self.model.items()))
 

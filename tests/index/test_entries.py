@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wormdb.format.json import encode
+from wormdb.format.key import encode_compound, encode_key
+from wormdb.format.kinds import MISSING
+from wormdb.format.order import compare
+from wormdb.index.definition import Index
+from wormdb.index.entries import (
+    COVERED_BYTES_MAX,
+    Range,
+    changes_of,
+    covered_values,
+    id_of,
+    value_key_of,
+)
+from wormdb.testing.strategies import ids, scalars, values
+
+TAGS = Index("byTags", ("tags",))
+STATUS = Index("byStatus", ("status",), covered=("status", "n.m"))
+
+
+def key(value: Any, identity: Any = "a") -> bytes:
+    return encode_key(value) + encode_key(identity)
+
+
+def test_what_is_inserted_updated_and_deleted() -> None:
+    old, new = {"tags": ["x", "y"]}, {"tags": ["z", "y"]}
+    assert changes_of(TAGS, b'"a"', None, old) == [(key("x"), b'"a"'), (key("y"), b'"a"')]
+    assert changes_of(TAGS, b'"a"', old, new) == [(key("x"), None), (key("z"), b'"a"')]
+    assert changes_of(TAGS, b'"a"', new, None) == [(key("y"), None), (key("z"), None)]
+    assert changes_of(TAGS, b'"a"', old, {"tags": ["y", "x"], "other": 1}) == []
+    assert changes_of(TAGS, b'"a"', None, None) == []
+
+
+def test_a_covered_value_that_changes_is_put_under_the_same_key() -> None:
+    old, new = {"status": "on", "n": {"m": 1}}, {"status": "on", "n": {"m": 1.0}}
+    ((_, stored),) = changes_of(STATUS, b"7", None, old)
+    assert stored is not None
+    assert (id_of(stored), covered_values(stored)) == (b"7", ["on", 1])
+    ((where, after),) = changes_of(STATUS, b"7", old, new)
+    assert (where, after) == (key("on", 7), b'7\n"on"\n1.0')
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ({"status": "on"}, ["on", MISSING]),
+        ({"status": "on", "n": {"m": None}}, ["on", None]),
+        ({"status": "on\n?", "n": {"m": "?"}}, ["on\n?", "?"]),
+        ({"status": "on", "n": {"m": [1, {"a": 2}]}}, ["on", [1, {"a": 2}]]),
+        ({"status": "on", "n": [{"m": 1}]}, None),
+        ({"status": "on", "n": {"m": "x" * COVERED_BYTES_MAX}}, None),
+    ],
+)
+def test_covered_values_are_exact_or_the_document_is_asked(
+    document: dict[str, Any], expected: list[Any] | None
+) -> None:
+    ((_, stored),) = changes_of(STATUS, b'"a"', None, document)
+    assert stored is not None
+    assert id_of(stored) == b'"a"'
+    assert covered_values(stored) == expected
+
+
+@given(scalars(), ids())
+def test_an_entry_is_taken_apart_again(value: Any, identity: Any) -> None:
+    index = Index("i", ("v",), sparse=False)
+    ((where, stored),) = changes_of(index, encode(identity), None, {"v": value})
+    assert stored is not None
+    assert id_of(stored) == encode(identity)
+    assert value_key_of((where, stored)) == encode_key(value)
+
+
+@given(values(), values(), values(), ids(), st.booleans(), st.booleans())
+def test_ranges_of_values_hold_the_entries_of_their_values(
+    value: Any, lower: Any, upper: Any, identity: Any, first: bool, last: bool
+) -> None:
+    below, above = compare(lower, value), compare(value, upper)
+    entry = encode_key(value) + encode_key(identity)
+    bounds = encode_key(lower), encode_key(upper)
+    span = Range.of_values(*bounds, lower_inclusive=first, upper_inclusive=last)
+    assert (entry in span) == ((below < 0 or (first and below == 0)) and (above < 0 or (last and above == 0)))
+    assert (entry in Range.of_values(bounds[0], lower_inclusive=first)) == (below < 0 or (first and below == 0))
+    assert (entry in Range.of_values(upper=bounds[1], upper_inclusive=last)) == (above < 0 or (last and above == 0))
+    assert entry in Range.of_values()
+    assert entry in Range.prefix(encode_key(value))
+
+
+def test_a_range_of_first_values_holds_all_that_follow() -> None:
+    span = Range.of_values(encode_key(1), encode_key(1))
+    assert encode_compound([1, "x"], [False, False]) + encode_key("a") in span
+    assert encode_compound([2, "x"], [False, False]) + encode_key("a") not in span
+
+
+def test_a_range_above_everything_is_empty() -> None:
+    span = Range.of_values(b"\xff\xff", lower_inclusive=False)
+    assert span.empty
+    assert b"\xff\xff\xff" not in span
+    assert Range(b"b", b"a").empty
+    assert not Range(b"a").empty
