@@ -1,0 +1,35 @@
+"""The public API is tested on memory and on a folder; a smaller part of it on S3."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import wormdb
+from wormdb.clock import SystemChance
+from wormdb.storage.memory import drop_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from wormdb.database import Database
+
+
+@pytest.fixture(params=["memory", "folder"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A place that nobody else uses, and that may be opened several times."""
+    if request.param == "folder":
+        yield str(tmp_path / "bucket")
+        return
+    name = SystemChance().token(8).hex()
+    yield f"memory://{name}"
+    drop_memory(name)
+
+
+@pytest.fixture
+def db(url: str) -> Iterator[Database]:
+    """An empty database."""
+    with wormdb.connect(url) as database:
+        yield database
