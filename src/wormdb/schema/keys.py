@@ -84,14 +84,14 @@ _SCHEMA = (
     Key(
         "sourceOfTruth",
         "choice",
-        "Which side wins in push and pull.",
+        "Which side wins in push and pull; not in force yet.",
         default="local",
         choices=("local", "remote", "bidirectional"),
     ),
     Key("symbols", "object", "The signs of the path language.", of="symbols"),
     Key("dynamicTypes", "texts", "Types of dynamic segments: name and regular expression of the whole id."),
     Key("operators", "texts", "Names for id strategies, usable as `id` of a model."),
-    Key("storage", "object", "Where oplog, snapshots and trash lie.", of="storage"),
+    Key("storage", "object", "Where oplog, snapshots and trash lie; not in force yet.", of="storage"),
     Key("models", "map", "The models by name.", of="model", required=True),
     Key("paths", "kept", "Further paths; kept, not used yet."),
     Key("views", "kept", "Saved queries; kept, not used yet."),
@@ -119,7 +119,7 @@ _MODEL = (
     Key("path", "string", "Where documents lie, e.g. #org/@customers/(id:uuid)/[profile].json.", required=True),
     Key("description", "string", "What the model is, for people.", default=""),
     Key("fields", "map", "Declared fields; others are kept as well.", of="field"),
-    Key("refs", "map", "Relations to other models.", of="ref"),
+    Key("refs", "map", "Relations to other models; not in force yet.", of="ref"),
     Key(
         "mode",
         "choice",
@@ -127,12 +127,23 @@ _MODEL = (
         default="readwrite",
         choices=("readonly", "readwrite", "append"),
     ),
-    Key("oplog", "boolean", "Keep every change of an entity as a readable file.", default=False),
-    Key("softDelete", "switch", "Move deleted entities to the trash.", of="softDelete"),
-    Key("snapshots", "object", "Copies of an entity at points in time.", of="snapshots"),
-    Key("manifest", "object", "Which fields are columns.", of="manifest"),
-    Key("indexes", "map", "Indexes by name.", of="index"),
-    Key("files", "boolean", "Keep readable files beside the engine; default: whether the path names a file."),
+    Key("oplog", "boolean", "Keep every change of an entity as a readable file; not in force yet.", default=False),
+    Key(
+        "softDelete", "switch", "Move deleted entities to the trash; not in force yet: they are gone.", of="softDelete"
+    ),
+    Key("snapshots", "object", "Copies of an entity at points in time; not in force yet.", of="snapshots"),
+    Key(
+        "manifest",
+        "object",
+        "Which fields are columns, and in the manifest file; the file is not written yet.",
+        of="manifest",
+    ),
+    Key("indexes", "map", "Indexes by name. Unique ones are enforced; none is used to find documents yet.", of="index"),
+    Key(
+        "files",
+        "boolean",
+        "Keep readable files beside the engine; default: whether the path names a file. Not in force yet.",
+    ),
     Key("id", "string", "How ids are made: a strategy or an operator; default: by the type in the path."),
     Key("dynamicTypes", "texts", "As in the schema, for this model alone."),
 )
@@ -143,7 +154,7 @@ _FIELD = (
     Key("required", "boolean", "Refuse documents where it is missing or null.", default=False),
     Key("default", "value", "Value of new documents that do not give one."),
     Key("enum", "values", "The only values allowed."),
-    Key("ref", "string", "Model whose id it holds."),
+    Key("ref", "string", "Model whose id it holds; not checked yet."),
     Key("items", "object", "Definition of the elements of an array.", of="field"),
     Key("properties", "map", "Declared fields of an object.", of="field"),
 )
@@ -204,7 +215,12 @@ _INDEX = (
         choices=("standard", "unique", "multiValue", "compound"),
     ),
     Key("sparse", "boolean", "Leave out missing and null; false makes them count for unique.", default=True),
-    Key("bsonType", "choices", "Refuse other types on write; a list, one a field, for compound.", choices=BSON_TYPES),
+    Key(
+        "bsonType",
+        "choices",
+        "Refuse other types on write; a list, one a field, for compound. Not in force yet.",
+        choices=BSON_TYPES,
+    ),
 )
 
 TABLES: Final[dict[str, tuple[Key, ...]]] = {
