@@ -19,6 +19,7 @@ from wormdb.storage.conditions import ensure_conditions, forget_conditions
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.open import open_store
 from wormdb.storage.store import OCTETS, Always, IfAbsent, IfMatch, Precondition, PutResult, StoredObject
+from wormdb.testing.fault_store import Fault, FaultStore
 from wormdb.types import Version
 
 if TYPE_CHECKING:
@@ -132,6 +133,15 @@ def test_a_lost_answer_decides_nothing() -> None:
     with pytest.raises(UnavailableError, match="preconditions"):
         ensure_conditions(store, SeededChance(1))
     assert [page.objects for page in store.list()] == [()]
+
+
+@pytest.mark.parametrize("lost", [1, 2, 3, 4])
+def test_one_lost_answer_is_asked_for_again(lost: int) -> None:
+    """A commit survives a lost answer, so the question before the first one must too."""
+    with MemoryStore() as inner:
+        store = FaultStore(inner, {lost: Fault.ANSWER_LOST})
+        ensure_conditions(store, SeededChance(1))
+        assert [page.objects for page in inner.list()] == [()]
 
 
 def test_a_writer_without_the_right_to_delete_may_write() -> None:

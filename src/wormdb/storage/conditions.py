@@ -30,7 +30,7 @@ __all__ = ["ensure_conditions", "forget_conditions"]
 PLAIN_TEXT = "text/plain"
 
 ATTEMPTS_MAX = 5
-"""Tries, when a request seems to have been sent twice."""
+"""Tries, when a request seems to have been sent twice or an answer got lost."""
 
 # Without a lock: to add and to look up are one step each, and a forked child could find a lock taken for ever.
 _kept: set[str] = set()
@@ -44,8 +44,8 @@ def ensure_conditions(store: Store, chance: Chance) -> None:
     """Return if `store` honours IfAbsent and IfMatch, else raise UnsupportedStoreError.
 
     Costs 4 PUT, 1 GET and 1 DELETE of one small object below `.worm.probe/`, once a process and
-    bucket; nothing after that. Also raises what the store raises, with UnavailableError for a
-    write whose outcome is unknown.
+    bucket; nothing after that. Begins again after a lost answer. Also raises what the store raises, with
+    UnavailableError if one answer after the other gets lost.
     """
     place = _place(store.name)
     if place in _kept:
@@ -63,11 +63,13 @@ def _check(store: Store, chance: Chance) -> None:
             if attempt == ATTEMPTS_MAX:
                 raise _unsupported(store, str(error)) from None
         except OutcomeUnknownError as error:
-            raise UnavailableError(
-                f"check of the preconditions of {store.name}",
-                reason=error.reason,
-                fix="retry; nothing of yours was written",
-            ) from error
+            # Another key, so whatever becomes of this one decides nothing.
+            if attempt == ATTEMPTS_MAX:
+                raise UnavailableError(
+                    f"check of the preconditions of {store.name}",
+                    reason=error.reason,
+                    fix="retry; nothing of yours was written",
+                ) from error
         else:
             return
         finally:
