@@ -55,25 +55,27 @@ def ensure_conditions(store: Store, chance: Chance) -> None:
 
 
 def _check(store: Store, chance: Chance) -> None:
-    for attempt in range(1, ATTEMPTS_MAX + 1):
+    failure: _SentTwice | OutcomeUnknownError | None = None
+    is_unanimous = True
+    for _ in range(ATTEMPTS_MAX):
         key = f".worm.probe/{chance.token(16).hex()}"
         try:
             _try_conditions(store, key)
-        except _SentTwice as error:
-            if attempt == ATTEMPTS_MAX:
-                raise _unsupported(store, str(error)) from None
-        except OutcomeUnknownError as error:
+        except (_SentTwice, OutcomeUnknownError) as error:
             # Another key, so whatever becomes of this one decides nothing.
-            if attempt == ATTEMPTS_MAX:
-                raise UnavailableError(
-                    f"check of the preconditions of {store.name}",
-                    reason=error.reason,
-                    fix="retry; nothing of yours was written",
-                ) from error
+            failure = error
+            is_unanimous = is_unanimous and isinstance(error, _SentTwice)
         else:
             return
         finally:
             _remove(store, key)
+    if is_unanimous:
+        raise _unsupported(store, str(failure)) from None
+    raise UnavailableError(
+        f"check of the preconditions of {store.name}",
+        reason="answers got lost again and again",
+        fix="retry; nothing of yours was written",
+    ) from failure
 
 
 def forget_conditions() -> None:
