@@ -64,6 +64,24 @@ def test_a_store_that_ignores_preconditions_fails_every_check_of_them(pool: Thre
     assert "wormdb will not write here" in result.verdict
 
 
+class InterruptedStore(WrappedStore):
+    """Somebody presses Ctrl-C while an object is read back."""
+
+    def get(self, key: str) -> StoredObject:
+        found = self._inner.get(key)
+        if found.body == b"round 2":
+            raise KeyboardInterrupt
+        return found
+
+
+def test_whoever_is_interrupted_cleans_up() -> None:
+    inner = MemoryStore()
+    pool = ThreadPool(2)
+    with pytest.raises(KeyboardInterrupt):
+        examine(InterruptedStore(inner), pool=pool, clock=SystemClock(), chance=SeededChance(1))
+    assert [page.objects for page in inner.list() if page.objects] == []
+
+
 def test_without_writing_nothing_is_written(pool: ThreadPool) -> None:
     store = MemoryStore()
     result = ask(store, pool, writing=False)

@@ -111,14 +111,19 @@ class _Patient:
 def examine(store: Store, *, pool: Pool, clock: Clock, chance: Chance, writing: bool = True) -> Examination:
     """Try everything wormdb needs of `store`. About 200 small requests; without `writing` only 2.
 
-    Raises nothing of the store's own: errors are findings.
+    Raises nothing of the store's own: errors are findings. If it is interrupted, it ends the pool and cleans up.
     """
     patient = _Patient(store, pool, clock, chance, f".worm.probe/{chance.token(8).hex()}/")
     findings = [_run(name, check, patient) for name, check in READ_CHECKS]
     if not writing:
         findings += [Finding(name, Status.SKIP, "not tried: --read-only") for name, _ in WRITE_CHECKS]
     elif all(finding.status is not Status.FAIL for finding in findings):
-        findings += [_run(name, check, patient) for name, check in WRITE_CHECKS]
+        try:
+            findings += [_run(name, check, patient) for name, check in WRITE_CHECKS]
+        except BaseException:
+            pool.close()  # its threads would write on while we delete
+            _run("delete", _delete_right, patient)
+            raise
     return Examination(store.name, tuple(findings))
 
 
