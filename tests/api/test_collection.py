@@ -453,7 +453,7 @@ BAD_IDS: list[Any] = [float("nan"), [1], {"a": 1}, "\ud800", object(), "x" * 2_0
 BAD_ID_ARGUMENTS: list[Any] = [None, "", *BAD_IDS]
 
 
-@pytest.mark.parametrize("bad", BAD_DOCUMENTS, ids=repr)
+@pytest.mark.parametrize("bad", BAD_DOCUMENTS, ids=lambda value: type(value).__name__)
 def test_what_is_no_document_is_refused(db: Database, things: Collection[Document], bad: Any) -> None:
     calls: list[Callable[[Any], object]] = [
         things.insert,
