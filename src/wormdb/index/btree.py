@@ -97,9 +97,9 @@ class TreeReader:
         for _ in range(self.tree.height - 1):
             inners = self.nodes.inners([child for child, _ in frontier])
             frontier = [
-                part
+                (inner.children[place], share)
                 for inner, (_, places) in zip(inners, frontier, strict=True)
-                for part in _shares(inner, spans, places)
+                for place, share in _shares(inner, spans, places)
             ]
         leaves = self.nodes.leaves([child for child, _ in frontier])
         for leaf, (_, places) in zip(leaves, frontier, strict=True):
@@ -135,27 +135,25 @@ class TreeReader:
 
     def count(self, span: Range = EVERYTHING) -> int:
         """How many entries a range has, without reading what lies inside: 2 GETs a level at most."""
+        return self.count_many([span])[0]
+
+    def count_many(self, spans: Sequence[Range]) -> list[int]:
+        """How many entries each of some ranges has. 2 GETs a level and range at most, one round trip a level."""
+        totals = [0] * len(spans)
         top = self.tree.top
-        if top is None or span.empty:
-            return 0
-        total = 0
-        frontier: list[_Bounded] = [
-            (top, b"", None)
-        ]  # nodes that may reach over an end of the range, with their own range
-        for level in range(self.tree.height, 0, -1):
-            inside, frontier = _settled(frontier, span)
-            total += inside
-            if level > 1 and frontier:
-                inners = self.nodes.inners([child for child, _, _ in frontier])
-                frontier = [
-                    part
-                    for inner, (_, low, high) in zip(inners, frontier, strict=True)
-                    for part in _parts(inner, low, high, span)
-                ]
-        for leaf in self.nodes.leaves([child for child, _, _ in frontier]):
-            chosen = _within(leaf, span)
-            total += chosen.stop - chosen.start
-        return total
+        wanted = [place for place, span in enumerate(spans) if not span.empty]
+        if top is None or not wanted:
+            return totals
+        frontier = _settle([_Bounded(top, b"", None, wanted)], spans, totals)
+        for _ in range(self.tree.height - 1):
+            inners = self.nodes.inners([node.child for node in frontier])
+            parts = [part for inner, node in zip(inners, frontier, strict=True) for part in _parts(inner, node, spans)]
+            frontier = _settle(parts, spans, totals)
+        for leaf, node in zip(self.nodes.leaves([node.child for node in frontier]), frontier, strict=True):
+            for place in node.places:
+                chosen = _within(leaf, spans[place])
+                totals[place] += chosen.stop - chosen.start
+        return totals
 
     def _leaves(self, children: Sequence[Child], level: int, span: Range, reverse: bool, pace: _Pace) -> Iterator[Leaf]:
         if level == 1:
@@ -171,35 +169,49 @@ class TreeReader:
             yield from self._leaves(below[::-1] if reverse else below, level - 1, span, reverse, pace)
 
 
-def _shares(inner: Inner, spans: Sequence[Range], places: Sequence[int]) -> list[tuple[Child, list[int]]]:
+def _shares(inner: Inner, spans: Sequence[Range], places: Sequence[int]) -> list[tuple[int, list[int]]]:
     """The children that some of the ranges reach, in order of key, each with those ranges."""
     shares: dict[int, list[int]] = {}
     for place in places:
         chosen = overlapping(inner, spans[place])
         for child in range(chosen.start, chosen.stop):
             shares.setdefault(child, []).append(place)
-    return [(inner.children[child], shares[child]) for child in sorted(shares)]
+    return sorted(shares.items())
 
 
-_Bounded = tuple["Child", bytes, "bytes | None"]
+@dataclass(frozen=True, slots=True)
+class _Bounded:
+    """A node, the range of keys it may hold, and the ranges to count that reach into it."""
+
+    child: Child
+    low: bytes
+    high: bytes | None
+    places: list[int]
+
+    def lies_in(self, span: Range) -> bool:
+        return span.low <= self.low and (span.high is None or (self.high is not None and self.high <= span.high))
 
 
-def _settled(frontier: Sequence[_Bounded], span: Range) -> tuple[int, list[_Bounded]]:
-    """Entries of the nodes that lie inside the range whole, and the other nodes."""
-    inside, others = 0, []
-    for child, low, high in frontier:
-        if span.low <= low and (span.high is None or (high is not None and high <= span.high)):
-            inside += child.count
-        else:
-            others.append((child, low, high))
-    return inside, others
+def _settle(nodes: Sequence[_Bounded], spans: Sequence[Range], totals: list[int]) -> list[_Bounded]:
+    """Count the nodes that lie inside a range whole; return those that reach over an end of one."""
+    left = []
+    for node in nodes:
+        over = []
+        for place in node.places:
+            if node.lies_in(spans[place]):
+                totals[place] += node.child.count
+            else:
+                over.append(place)
+        if over:
+            left.append(_Bounded(node.child, node.low, node.high, over))
+    return left
 
 
-def _parts(inner: Inner, low: bytes, high: bytes | None, span: Range) -> Iterator[_Bounded]:
-    """The children that overlap the range, each with its own range of keys."""
-    chosen = overlapping(inner, span)
-    lows, highs = (low, *inner.keys), (*inner.keys, high)
-    return zip(inner.children[chosen], lows[chosen], highs[chosen], strict=True)
+def _parts(inner: Inner, node: _Bounded, spans: Sequence[Range]) -> list[_Bounded]:
+    """The children that some of the ranges reach, each with its own range of keys."""
+    lows, highs = (node.low, *inner.keys), (*inner.keys, node.high)
+    shares = _shares(inner, spans, node.places)
+    return [_Bounded(inner.children[place], lows[place], highs[place], share) for place, share in shares]
 
 
 def _entries(leaf: Leaf, span: Range) -> list[Entry]:
