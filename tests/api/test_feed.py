@@ -1,0 +1,134 @@
+"""The change feed: every change once, in order, and it can be left and taken up anywhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import wormdb
+from wormdb.clock import ManualClock
+from wormdb.errors import InvalidRequestError, SnapshotTooOldError
+from wormdb.feed import parse_resume
+from wormdb.storage.memory import drop_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wormdb.collection import Change, Collection
+    from wormdb.database import Database
+    from wormdb.document import Document
+
+
+@pytest.fixture
+def things(db: Database) -> Collection[Document]:
+    return db["things"]
+
+
+def told(changes: Iterator[Change]) -> list[tuple[Any, ...]]:
+    return [(change.number, change.op, change.id, change.seq, change.before, change.after) for change in changes]
+
+
+def test_every_change_has_its_before_and_after(url: str) -> None:
+    with wormdb.connect(url, actor="ada") as database:
+        things = database["things"]
+        things.insert({"id": "a", "n": 1})
+        things.save({"id": "a", "n": 2})
+        things.delete("a")
+        things.insert({"id": "a", "n": 3})
+        assert told(things.watch()) == [
+            (1, "create", "a", 1, None, {"id": "a", "n": 1}),
+            (2, "update", "a", 2, {"id": "a", "n": 1}, {"id": "a", "n": 2}),
+            (3, "delete", "a", 3, {"id": "a", "n": 2}, None),
+            (4, "create", "a", 4, None, {"id": "a", "n": 3}),
+        ]
+        assert {change.actor for change in things.watch()} == {"ada"}
+        assert [change.metadata for change in things.watch()] == [None] * 4
+        miscs = [change.misc for change in things.watch()]
+        assert miscs == sorted(set(miscs))
+
+
+def test_a_feed_can_be_taken_up_behind_every_change_also_within_a_batch(things: Collection[Document]) -> None:
+    things.insert({"id": "a"})
+    things.batch().insert({"id": "b"}).insert({"id": "c"}).delete("a").flush()
+    things.insert_many([{"id": "d"}, {"id": "e"}])
+    things.insert({"id": "f"})
+    every = list(things.watch())
+    assert [change.resume for change in every] == ["1", "1.1", "1.2", "2", "2.1", "3", "4"]
+    for place, change in enumerate(every, 1):
+        assert list(things.watch(after=change.resume)) == every[place:]
+    assert list(things.watch(after=0)) == list(things.watch("0")) == every
+    assert list(things.watch(after=2)) == every[4:]
+
+
+def test_a_feed_that_does_not_follow_ends_and_one_that_follows_goes_on(url: str) -> None:
+    with wormdb.connect(url) as database:
+        things = database["things"]
+        things.insert({"id": 0})
+        slept: list[float] = []
+
+        def sleep(seconds: float) -> None:
+            slept.append(seconds)
+            things.insert({"id": len(slept)})
+
+        object.__setattr__(things._context, "sleep", sleep)
+        assert [change.id for change in things.watch()] == [0]
+        follow = things.watch(follow=True, poll_seconds=0.25)
+        assert [next(follow).id for _ in range(4)] == [0, 1, 2, 3]
+        assert slept == [0.25] * 3
+
+
+def test_an_entry_that_only_settles_a_slot_holds_no_changes(things: Collection[Document]) -> None:
+    things.insert({"id": "a"})
+    things.resolve(f"2-{'a' * 32}-{'b' * 32}", settle=True)
+    things.insert({"id": "b"})
+    assert [(change.number, change.resume) for change in things.watch()] == [(1, "1"), (3, "3")]
+
+
+@pytest.mark.parametrize("bad", [-1, "", "x", "1.x", "1.2.3", 1.5, True, None, "-1", " 1", "1.-2"])
+def test_what_is_no_place_in_the_log_is_refused_when_asked_for(
+    db: Database, things: Collection[Document], bad: Any
+) -> None:
+    with pytest.raises(InvalidRequestError, match="neither a log number nor a resume mark"):
+        things.watch(after=bad)
+    assert db.cost().requests == 0
+
+
+def test_a_pause_must_be_a_length_of_time(things: Collection[Document]) -> None:
+    for bad in (-1, float("nan")):
+        with pytest.raises(InvalidRequestError, match="poll_seconds"):
+            things.watch(poll_seconds=bad)
+
+
+def test_a_resume_mark_is_a_number_and_how_many_to_skip() -> None:
+    assert parse_resume(7) == (7, 0)
+    assert parse_resume("7") == (7, 0)
+    assert parse_resume("7.3") == (7, 3)
+
+
+def test_a_feed_behind_a_trimmed_log_says_so() -> None:
+    clock = ManualClock()
+    with wormdb.connect("memory://feed-of-a-trimmed-log", clock=clock) as database:
+        things = database["things"]
+        things.insert({"id": "a"})
+        first = next(iter(things.watch()))
+        things.insert({"id": "b"})
+        things.checkpoint()
+        things._ledger.trim(0)
+        clock.advance(7_200)
+        assert things._ledger.trim(0) == 2
+        for after in (0, first.resume):
+            with pytest.raises(SnapshotTooOldError, match="start again from the present state"):
+                list(things.watch(after))
+        things.insert({"id": "c"})
+        assert [change.id for change in things.watch(after=2)] == ["c"]
+    drop_memory("feed-of-a-trimmed-log")
+
+
+def test_the_feed_of_a_model_shows_documents_as_they_are_stored(db: Database) -> None:
+    things = db["things"]
+    things.insert({"id": 5, "at": None, "list": [1]})
+    (change,) = things.watch()
+    assert change.after == {"id": 5, "at": None, "list": [1]}
+    assert change.after is not None
+    assert list(change.after) == ["id", "at", "list"]

@@ -1,0 +1,69 @@
+"""The public API on a real S3 server: what depends on the store, once from end to end."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import wormdb
+from tests.api.shop import SHOP
+from wormdb.errors import AlreadyExistsError, ConflictError, UniqueViolationError
+from wormdb.settings import Settings
+
+pytestmark = pytest.mark.s3
+
+
+def test_documents_live_in_a_bucket(s3_url: str) -> None:
+    with wormdb.connect(s3_url, schema=SHOP, actor="ada") as database:
+        customers = database.model("Customer")
+        ada = customers.insert({"name": "Ada", "email": "ada@x"})
+        with customers.batch() as batch:
+            batch.insert({"name": "Eve", "email": "eve@x"})
+            batch.save(ada | {"status": "active"})
+        customers.checkpoint()
+        with pytest.raises(UniqueViolationError):
+            customers.insert({"name": "Bob", "email": "eve@x"})
+    with wormdb.connect(s3_url) as database:
+        customers = database.model("Customer")
+        assert sorted((found["name"], found["status"]) for found in customers) == [("Ada", "active"), ("Eve", "new")]
+        before = database.cost()
+        assert customers.exists(ada.id)
+        assert database.cost().requests - before.requests == 1
+        assert [change.op for change in customers.watch()] == ["create", "create", "update"]
+        assert database.cost().dollars > 0
+
+
+def test_two_handles_race_and_nothing_is_lost(s3_url: str) -> None:
+    with wormdb.connect(s3_url) as one, wormdb.connect(s3_url) as two:
+        one["things"].insert({"id": "n", "n": 0})
+
+        def work(database: wormdb.Database, name: str) -> None:
+            for number in range(5):
+                database["things"].insert({"id": f"{name}{number}"})
+                database["things"].modify("n", lambda document: document | {"n": document["n"] + 1})
+
+        threads = [threading.Thread(target=work, args=(one, "a")), threading.Thread(target=work, args=(two, "b"))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert one["things"].count() == two["things"].count() == 11
+        found = one["things"].find_by_id("n")
+        assert found is not None
+        assert (found["n"], found.seq) == (10, 11)
+        stale = two["things"].find_by_id("n")
+        assert stale is not None
+        one["things"].delete("n")
+        with pytest.raises(ConflictError):
+            two["things"].save(stale | {"n": 0})
+        with pytest.raises(AlreadyExistsError):
+            two["things"].insert({"id": "a0"})
+
+
+def test_the_log_is_brought_forward_and_opened_from_there(s3_url: str) -> None:
+    with wormdb.connect(s3_url, settings=Settings(checkpoint_entries=4)) as database:
+        for number in range(10):
+            database["things"].save({"id": number % 3, "n": number})
+    with wormdb.connect(s3_url) as database:
+        assert [(found.id, found["n"], found.seq) for found in database["things"]] == [(0, 9, 4), (1, 7, 3), (2, 8, 3)]
