@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.engine.rig import PATHS, HookStore, Rig, contents, doc, ident, insert, remove, save
-from wormdb.engine.definition import UniqueIndex
 from wormdb.engine.unique import UniqueKeys, keys_of
 from wormdb.errors import AlreadyExistsError, OutcomeUnknownError, SnapshotTooOldError, UnavailableError
 from wormdb.format.entry import Batch, Change, Entry
+from wormdb.index.definition import Index
 from wormdb.limits import LOG_RETENTION_MS_MIN
 from wormdb.types import LogNumber, WriteId
 
@@ -37,7 +37,7 @@ def entry(number: int, *changes: tuple[str, str | None, str | None]) -> Entry:
 
 
 def test_a_value_held_in_passing_is_not_taken_from_its_owner() -> None:
-    index = UniqueIndex("email", ("email",), (("email",),), sparse=True)
+    index = Index("email", ("email",), unique=True)
     keys = UniqueKeys(index)
     keys.apply(entry(1, ("owner", None, "x")))
     keys.apply(entry(2, ("other", None, "x"), ("other", "x", "y")))

@@ -5,18 +5,20 @@ from typing import Any
 import pytest
 
 from tests.engine.rig import doc, ident
-from wormdb.engine.definition import UniqueIndex
 from wormdb.engine.state import Held
 from wormdb.engine.unique import UniqueKeys, keys_of
+from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.format.entry import Batch, Change, Entry
+from wormdb.index.definition import Index
+from wormdb.limits import INDEX_KEY_BYTES_MAX
 from wormdb.types import WriteId
 
 
-def index(*fields: str, sparse: bool = True) -> UniqueIndex:
-    return UniqueIndex("i", fields, tuple(tuple(field.split(".")) for field in fields), sparse)
+def index(*fields: str, sparse: bool = True) -> Index:
+    return Index("i", fields, unique=True, sparse=sparse)
 
 
-def values_of(wanted: UniqueIndex, **values: Any) -> list[Any]:
+def values_of(wanted: Index, **values: Any) -> list[Any]:
     return list(keys_of(wanted, doc("a", **values)).values())
 
 
@@ -103,3 +105,14 @@ def test_a_ring_of_three_and_a_detour_end_right() -> None:
     keys.apply(entry(change("a", None, "x"), change("b", None, "y"), change("c", None, "z")))
     keys.apply(entry(change("a", "x", "w"), change("b", "y", "x"), change("c", "z", "y"), change("a", "w", "z")))
     assert owners(keys, "x", "y", "z", "w") == [ident("b"), ident("c"), ident("a"), None]
+
+
+def test_two_arrays_in_one_index_and_a_key_too_long_are_refused() -> None:
+    with pytest.raises(InvalidRequestError, match="index i: two fields of one index are arrays"):
+        keys_of(index("a", "b"), doc("x", a=[1], b=[2]))
+    with pytest.raises(LimitExceededError, match="a key of index i"):
+        keys_of(index("a"), doc("x", a="x" * INDEX_KEY_BYTES_MAX))
+
+
+def test_an_array_within_an_array_is_one_value() -> None:
+    assert values_of(index("a"), a=[[1, 2], 1]) == [[1, 2], 1]

@@ -20,7 +20,7 @@ from wormdb.index.statistics import (
     measure,
 )
 
-COUNT = 20_000
+COUNT = 10_000
 
 
 def grouped(count: int, values: int) -> tuple[Shelf, Tree]:
@@ -48,7 +48,7 @@ def test_a_histogram_has_buckets_of_equal_depth(many: tuple[Shelf, Tree]) -> Non
 def test_ranges_are_estimated_within_a_bucket_at_each_end(many: tuple[Shelf, Tree]) -> None:
     shelf, tree = many
     statistics = measure(shelf.reader(tree))
-    for first, last in [(0, 10), (0, COUNT), (5000, 15_000), (19_000, 19_500), (123, 124)]:
+    for first, last in [(0, 10), (0, COUNT), (2500, 7500), (9000, 9500), (123, 124)]:
         span = Range.of_values(encode_key(first), encode_key(last), upper_inclusive=False)
         assert abs(statistics.estimate(span) - (last - first)) <= 2 * COUNT / BUCKETS
     assert statistics.estimate(Range()) == COUNT
@@ -71,7 +71,7 @@ def test_few_nodes_are_read(many: tuple[Shelf, Tree]) -> None:
     measure(shelf.reader(tree))
     # The sample, the histogram, and for both ends of each leaf a count.
     assert shelf.gets() - before <= LEAVES_SAMPLED * tree.height + BUCKETS + 1 + 2 * LEAVES_SAMPLED * 2 * tree.height
-    assert len(shelf.names()) > 600
+    assert len(shelf.names()) > 300
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 40])

@@ -13,8 +13,8 @@ from wormdb.format.event import SchemaChanged
 from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
-    from wormdb.engine.definition import UniqueIndex
     from wormdb.engine.state import View
+    from wormdb.index.definition import Index
     from wormdb.schema.model import Model
 
 __all__ = ["change_definition", "duplicates"]
@@ -45,7 +45,7 @@ def change_definition(batch_id: str, model: Model, *, seen: Definition, actor: s
     return Pending(batch_id, events=(SchemaChanged(definition=model.canonical()),), actor=actor, guard=guard)
 
 
-def duplicates(index: UniqueIndex, view: View) -> list[Problem]:
+def duplicates(index: Index, view: View) -> list[Problem]:
     """Each value that several documents have in an index, with their ids; the first hundred."""
     owners: dict[bytes, list[bytes]] = {}
     shown: dict[bytes, object] = {}

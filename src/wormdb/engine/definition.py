@@ -10,7 +10,7 @@ import msgspec
 
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.event import Closed, SchemaChanged
-from wormdb.format.path import parse_path
+from wormdb.index.definition import Index
 from wormdb.schema.load import load_model
 from wormdb.types import LogNumber
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wormdb.format.event import Event
     from wormdb.schema.model import Model
 
-__all__ = ["Definition", "UniqueIndex"]
+__all__ = ["Definition"]
 
 
 COLUMN_TYPES_OF = {
@@ -38,28 +38,13 @@ COLUMN_TYPES_OF = {
 
 
 @dataclass(frozen=True, slots=True)
-class UniqueIndex:
-    """What a commit must know of a unique index."""
-
-    name: str
-    fields: tuple[str, ...]
-    paths: tuple[tuple[str, ...], ...]
-    sparse: bool
-
-    @property
-    def label(self) -> str:
-        """Its fields, for messages."""
-        return ", ".join(self.fields)
-
-
-@dataclass(frozen=True, slots=True)
 class Definition:
     """A collection's model since log number `number`; without a model anything may be stored."""
 
     number: LogNumber
     body: bytes
     model: Model | None
-    unique: tuple[UniqueIndex, ...] = ()
+    unique: tuple[Index, ...] = ()
     closed: Closed | None = None
 
     @property
@@ -109,9 +94,5 @@ def _model(body: bytes) -> Model:
     return load_model(name, source)
 
 
-def _unique(model: Model) -> tuple[UniqueIndex, ...]:
-    return tuple(
-        UniqueIndex(name, index.fields, tuple(parse_path(field) for field in index.fields), index.sparse)
-        for name, index in model.indexes.items()
-        if index.unique
-    )
+def _unique(model: Model) -> tuple[Index, ...]:
+    return tuple(Index.of(name, index) for name, index in model.indexes.items() if index.unique)

@@ -6,53 +6,37 @@ from typing import TYPE_CHECKING, Any
 
 from wormdb.engine.state import id_key
 from wormdb.format import json
-from wormdb.format.key import encode_compound
-from wormdb.format.path import resolve
-from wormdb.format.values import MISSING
+from wormdb.index.definition import claims_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from wormdb.engine.definition import UniqueIndex
     from wormdb.engine.state import Held
     from wormdb.format.entry import Change, Entry
+    from wormdb.index.definition import Index
 
 __all__ = ["UniqueKeys", "keys_of"]
 
 
-def keys_of(index: UniqueIndex, document: bytes | None) -> dict[bytes, Any]:
+def keys_of(index: Index, document: bytes | None) -> dict[bytes, Any]:
     """The keys a document (as JSON) claims in an index, each with the value to show in an error.
 
     A missing or null value claims nothing, unless the index is `sparse: false`. An array claims each of its elements.
+    Raises InvalidRequestError if two fields of the index are arrays, LimitExceededError for a key that is too long.
     """
-    if document is None:
-        return {}
-    decoded = json.decode_document(document, name="document")
-    rows: list[list[Any]] = [[]]
-    for path in index.paths:
-        found = resolve(decoded, path)
-        values = [element for value in found for element in (value if isinstance(value, list) else [value])]
-        rows = [[*row, value] for row in rows for value in (values or [MISSING])]
-    claimed = {}
-    for row in rows:
-        absent = all(value is MISSING or value is None for value in row)
-        if absent and index.sparse:
-            continue
-        folded = [None if value is MISSING else value for value in row]
-        claimed[encode_compound(folded, [False] * len(folded))] = folded[0] if len(folded) == 1 else folded
-    return claimed
+    return {} if document is None else claims_of(index, json.decode_document(document, name="document"))
 
 
 class UniqueKeys:
     """One index: key → the id (as JSON) of the document that has it."""
 
-    def __init__(self, index: UniqueIndex) -> None:
+    def __init__(self, index: Index) -> None:
         """Nobody owns anything."""
         self.index = index
         self._owners: dict[bytes, bytes] = {}
 
     @classmethod
-    def build(cls, index: UniqueIndex, documents: Iterable[Held]) -> UniqueKeys:
+    def build(cls, index: Index, documents: Iterable[Held]) -> UniqueKeys:
         """From every document of a state."""
         keys = cls(index)
         for held in documents:

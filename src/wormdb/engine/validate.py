@@ -20,9 +20,9 @@ from wormdb.schema.identity import format_sequence
 from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
-    from wormdb.engine.definition import UniqueIndex
     from wormdb.engine.operations import Loaded, Operation, Pending
     from wormdb.engine.state import View
+    from wormdb.index.definition import Index
 
 __all__ = ["Group", "Head", "show"]
 
@@ -62,8 +62,8 @@ class Group:
         self._accepted = False
         self._count = self._view.count
         self._changed: dict[bytes, Held] = {}
-        self._claims: dict[tuple[UniqueIndex, bytes], bytes | None] = {}
-        self._brought: dict[UniqueIndex, UniqueKeys] = {}
+        self._claims: dict[tuple[Index, bytes], bytes | None] = {}
+        self._brought: dict[Index, UniqueKeys] = {}
         self._numbered = 0
 
     def add(self, pending: Pending) -> tuple[Change, ...]:
@@ -113,7 +113,7 @@ class Group:
         held = self._view.base.get(key)
         return held is not None and held.rev == loaded.held.rev
 
-    def owner(self, index: UniqueIndex, key: bytes) -> bytes | None:
+    def owner(self, index: Index, key: bytes) -> bytes | None:
         """Who has a unique value after the batches accepted so far."""
         if (index, key) in self._claims:
             return self._claims[index, key]
@@ -218,12 +218,12 @@ class _BatchCheck:
         )
 
     def claims(
-        self, indexes: tuple[UniqueIndex, ...], changes: tuple[Change, ...]
-    ) -> dict[tuple[UniqueIndex, bytes], bytes | None]:
+        self, indexes: tuple[Index, ...], changes: tuple[Change, ...]
+    ) -> dict[tuple[Index, bytes], bytes | None]:
         """What this batch gives up and takes in the unique indexes; raises UniqueViolationError."""
         if not changes:
             return {}
-        claims: dict[tuple[UniqueIndex, bytes], bytes | None] = {}
+        claims: dict[tuple[Index, bytes], bytes | None] = {}
         for index in indexes:
             for key, first in self._first.items():
                 for value in keys_of(index, first):
