@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.rig import Rig, contents, insert, save
+from tests.engine.rig import Rig, contents, insert, remove, save
 from tests.engine.test_validate import EMAIL, definition_of
 from wormdb.engine.define import change_definition, duplicates
 from wormdb.engine.definition import Definition
@@ -102,3 +102,10 @@ def test_duplicates_are_listed_with_their_ids() -> None:
         "email='2' is on 2 documents: 2, 5",
     ]
     assert {problem.path for problem in problems} == {"indexes.byEmail"}
+
+
+def test_a_delete_of_nothing_makes_no_collection() -> None:
+    rig = Rig()
+    ledger = rig.ledger()
+    assert ledger.commit(rig.batch(remove("a"), events=(SchemaChanged(definition=EMAIL),))).changes == ()
+    assert rig.slots() == []

@@ -122,7 +122,9 @@ def test_apply_tells_what_it_left() -> None:
 
 def test_an_overlay_may_hold_one_version_of_given_keys() -> None:
     held = Held(ident(1), 4, 2, doc(1))
-    overlay = Overlay.holding({id_key(ident(1)): held})
+    overlay = Overlay()
+    overlay.hold({id_key(ident(1)): Held(ident(1), 2, 1, None)})
+    overlay.hold({id_key(ident(1)): held})
     assert overlay.get(id_key(ident(1)), LogNumber(4)) == held
     assert overlay.get(id_key(ident(1)), LogNumber(3)) is None
 

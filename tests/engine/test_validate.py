@@ -62,7 +62,8 @@ class State:
             self.base.held[id_key(ident(name))] = Held(ident(name), 5, 3, doc(name, **values))
 
     def view(self) -> View:
-        overlay = Overlay.holding(self.overlay)
+        overlay = Overlay()
+        overlay.hold(self.overlay)
         return View(LogNumber(9), self.definition, self.base, LogNumber(5), overlay, 0)
 
     def unique(self, name: str) -> UniqueKeys:
@@ -250,11 +251,15 @@ def test_a_refused_batch_leaves_nothing_not_even_its_claims() -> None:
 
 def test_the_guard_may_refuse_and_sees_the_state_of_the_group() -> None:
     group = State().group()
-    seen: list[View] = []
-    add(group, insert("a", n=1), guard=seen.append)
-    add(group, insert("b", n=1), guard=seen.append)
-    assert [view.number for view in seen] == [9, 10]
-    assert [sorted(contents(view)) for view in seen] == [[], ["a"]]
+    seen: list[tuple[int, int, list[str]]] = []
+
+    def look(view: View) -> None:
+        seen.append((view.number, view.count, sorted(contents(view))))
+
+    add(group, insert("a", n=1), guard=look)
+    add(group, remove("nothing"), guard=look)
+    add(group, insert("b", n=1), guard=look)
+    assert seen == [(9, 0, []), (10, 1, ["a"]), (10, 1, ["a"])]
 
     def refuse(view: View) -> None:
         raise InvalidRequestError("no")
@@ -363,6 +368,12 @@ def test_the_guard_behind_a_definition_sees_it() -> None:
     add(group, insert("a"), events=(SchemaChanged(definition=EMAIL),))
     add(group, insert("b"), guard=seen.append)
     assert seen[0].definition.body == EMAIL
+
+
+def test_a_definition_is_not_brought_by_a_batch_that_changes_nothing() -> None:
+    group = State().group()
+    assert add(group, remove("a"), events=(SchemaChanged(definition=EMAIL),)) == ()
+    add(group, insert("b", email="x"), insert("c", email="x"))
 
 
 def test_a_refused_definition_does_not_count() -> None:

@@ -15,6 +15,7 @@ from wormdb.format.block import write_block
 from wormdb.format.blocklist import decode_block_page, encode_block_page
 from wormdb.format.blockread import open_block, read_documents, read_page
 from wormdb.format.entry import decode_entry, encode_entry
+from wormdb.format.filter_run import decode_filter_run, encode_filter_run
 from wormdb.format.frame import FrameKind, decode_frame
 from wormdb.format.key import encode_key
 from wormdb.format.node import decode_node, encode_node
@@ -72,6 +73,11 @@ KINDS = [
         "block list",
         encode_block_page(samples.block_page(), identity="i"),
         lambda data: decode_block_page(data, name=NAME, identity="i"),
+    ),
+    Kind(
+        "filter run",
+        encode_filter_run(samples.filter_run(), identity="i"),
+        lambda data: decode_filter_run(data, name=NAME, identity="i"),
     ),
     Kind("leaf", encode_node(samples.leaf(), identity="i"), lambda data: decode_node(data, name=NAME, identity="i")),
     Kind("inner", encode_node(samples.inner(), identity="j"), lambda data: decode_node(data, name=NAME, identity="j")),

@@ -30,6 +30,7 @@ from wormdb.format.event import (
     SchemaChanged,
     ShardsChanged,
 )
+from wormdb.format.filter_run import FilterRun
 from wormdb.format.json import encode_document
 from wormdb.format.key import encode_key
 from wormdb.format.node import Child, Inner, Leaf
@@ -132,6 +133,11 @@ def small_entry() -> Entry:
 
 def block_page() -> BlockPage:
     return BlockPage(blocks=tuple(block_entry(number) for number in range(3)))
+
+
+def filter_run() -> FilterRun:
+    node = ObjectRef(name="0006-00000001", sha256=digest(4), length=14_000)
+    return FilterRun(20, tuple(number * number for number in range(1, 1000, 7)), (node,))
 
 
 def root() -> Root:

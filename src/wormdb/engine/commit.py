@@ -18,7 +18,7 @@ from wormdb.engine.head import is_recent
 from wormdb.engine.log import Record
 from wormdb.engine.pace import Pace
 from wormdb.engine.validate import Group
-from wormdb.errors import InvalidRequestError, OutcomeUnknownError, UnavailableError, WormError
+from wormdb.errors import InvalidRequestError, LimitExceededError, OutcomeUnknownError, UnavailableError, WormError
 from wormdb.format.entry import Batch, Entry, encode_entry, entry_hash
 from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_classified
 from wormdb.storage.store import IfAbsent
@@ -126,6 +126,7 @@ class Committer:
         self._clock = clock
         self._chance = chance
         self._pace = Pace(clock, chance)
+        self._in_flight: _Try | None = None
 
     def commit(self, batches: Sequence[Pending], deadline: float) -> list[Outcome]:
         """Commit each batch or say why not, in order; `deadline` is on the monotonic clock.
@@ -134,7 +135,26 @@ class Committer:
         carries the commit id; every other error means that the batch was not written.
         """
         outcomes: dict[str, Outcome] = {}
-        waiting = list(batches)
+        try:
+            self._settle(list(batches), outcomes, deadline)
+        except LimitExceededError as error:
+            if not outcomes:
+                raise
+            outcomes |= {pending.id: error for pending in batches if pending.id not in outcomes}
+        except WormError as error:
+            # Raised while nothing was on its way; what has an outcome by then keeps it.
+            outcomes |= {pending.id: error for pending in batches if pending.id not in outcomes}
+        return [outcomes[pending.id] for pending in batches]
+
+    def commit_id_of(self, pending: Pending) -> str | None:
+        """The commit that a batch was in when the committing thread was interrupted; None if it was in none."""
+        attempt = self._in_flight
+        if attempt is None or all(batch.id != pending.id for batch in attempt.entry.batches):
+            return None
+        return str(CommitId(attempt.number, WriteId(attempt.entry.write_id), pending.id))
+
+    def _settle(self, waiting: list[Pending], outcomes: dict[str, Outcome], deadline: float) -> None:
+        """Fill in the outcome of every batch that waits; raises what kept those without one from being tried."""
         fresh, losses = False, 0
         while waiting:
             if not self._head.caught_up:
@@ -156,11 +176,13 @@ class Committer:
             if attempt is None:
                 break
             self._pace.pause_before(attempt.number)
+            self._in_flight = attempt
             try:
                 landed = self._place(attempt, deadline)
             except WormError as error:
                 outcomes |= {pending.id: self._failed(error, attempt, pending) for pending in waiting}
                 break
+            self._in_flight = None
             if landed:
                 committed: dict[str, Outcome] = {
                     batch.id: Committed(attempt.number, Misc(attempt.entry.misc), batch.changes) for batch in accepted
@@ -178,7 +200,6 @@ class Committer:
                 self._pace.pause_after_loss(losses)
                 self._head.refresh()
                 fresh = True
-        return [outcomes[pending.id] for pending in batches]
 
     def _check(self, waiting: Sequence[Pending]) -> tuple[list[Batch], dict[str, Outcome]]:
         """The batches that can be written now, and the outcomes of those that will not be.
@@ -206,7 +227,7 @@ class Committer:
             changes = group.add(pending)
         except WormError as error:
             return error
-        if not changes and not pending.events:
+        if not changes and (pending.operations or not pending.events):
             # Nothing to write: it is done as soon as the state is known to be fresh.
             return Committed(self._head.number, Misc(0), ())
         return Batch(id=WriteId(pending.id), actor=pending.actor, meta=pending.meta, changes=changes)
@@ -291,7 +312,7 @@ class Committer:
         if all(batch.id != pending.id for batch in attempt.entry.batches):
             failure = UnavailableError(what, reason=f"what it waited for failed: {error}", key=key)
         elif attempt.refused_only:
-            failure = UnavailableError(what, reason=str(error), key=key)
+            failure = UnavailableError(what, reason=f"{error.what}: {error.reason}", fix=error.fix, key=key)
             if not isinstance(error, UnavailableError):
                 failure = error
         else:

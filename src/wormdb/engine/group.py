@@ -41,9 +41,15 @@ class _Ticket:
 class GroupCommit:
     """The queue in front of one collection's committer. Thread-safe."""
 
-    def __init__(self, commit: Callable[[list[Pending], float], list[Outcome]], clock: Clock) -> None:
-        """`commit` is called by one thread at a time."""
+    def __init__(
+        self,
+        commit: Callable[[list[Pending], float], list[Outcome]],
+        clock: Clock,
+        commit_id_of: Callable[[Pending], str | None] = lambda _: None,
+    ) -> None:
+        """`commit` is called by one thread at a time; `commit_id_of` tells what it was doing when interrupted."""
         self._commit = commit
+        self._commit_id_of = commit_id_of
         self._clock = clock
         self._lock = threading.Lock()
         self._queue: list[_Ticket] = []
@@ -54,19 +60,29 @@ class GroupCommit:
     def submit(self, pending: Pending, deadline: float) -> Outcome:
         """Commit a batch, perhaps in company; returns its own outcome."""
         ticket = _Ticket(pending, deadline)
-        with self._lock:
-            self._queue.append(ticket)
-            if not self._is_led:
-                self._is_led = ticket.leads = True
         try:
+            self._enter(ticket)
             if not ticket.leads:
                 ticket.wake.wait()
             if ticket.leads:
                 self._lead()
         finally:
-            self._leave(ticket)
+            # An interrupt may come at any moment, here too; whoever leads must never leave without a successor.
+            try:
+                self._leave(ticket)
+            except BaseException:
+                self._leave(ticket)
+                raise
         assert ticket.outcome is not None
         return ticket.outcome
+
+    def _enter(self, ticket: _Ticket) -> None:
+        with self._lock:
+            self._queue.append(ticket)
+            if not self._is_led:
+                # In this order: a leader who is interrupted in between leaves, and hands over nothing it has not.
+                ticket.leads = True
+                self._is_led = True
 
     def _leave(self, ticket: _Ticket) -> None:
         """Whoever led makes the oldest that waits lead next; whoever comes when nobody waits leads at once.
@@ -82,6 +98,7 @@ class GroupCommit:
             if self._queue:
                 self._queue[0].leads = True
                 self._queue[0].wake.set()
+            ticket.leads = False
 
     def _lead(self) -> None:
         self._gather()
@@ -99,7 +116,7 @@ class GroupCommit:
             # Raised before an entry was sent, or after it was known to have lost: nothing was written.
             outcomes = [error] * len(group)
         except BaseException:
-            self._settle(group, [_interrupted()] * len(group))
+            self._settle(group, [self._interrupted(ticket.pending) for ticket in group])
             raise
         self._last_seconds = self._clock.monotonic() - start
         self._settle(group, outcomes)
@@ -136,6 +153,9 @@ class GroupCommit:
         self._last_size = taken
         return group
 
-
-def _interrupted() -> OutcomeUnknownError:
-    return OutcomeUnknownError("commit", reason="the thread that committed for several was interrupted")
+    def _interrupted(self, pending: Pending) -> OutcomeUnknownError:
+        return OutcomeUnknownError(
+            "commit",
+            reason="the thread that committed for several was interrupted",
+            commit_id=self._commit_id_of(pending),
+        )

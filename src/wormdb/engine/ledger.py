@@ -86,7 +86,7 @@ class Ledger:
             clock=around.clock,
             chance=around.chance,
         )
-        self._group = GroupCommit(self._committer.commit, around.clock)
+        self._group = GroupCommit(self._committer.commit, around.clock, self._committer.commit_id_of)
         self._checkpointer = Checkpointer(around.store, paths, collection, self._register, around.misc, around.chance)
         self._trimmer = Trimmer(self._log, self._register, around.misc, around.chance)
         self._resolver = Resolver(self._log, self._register, around.misc, around.chance)

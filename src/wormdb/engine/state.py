@@ -68,12 +68,9 @@ class Overlay:
         """Empty: nothing came after the base."""
         self._versions: dict[bytes, list[Held]] = {}
 
-    @classmethod
-    def holding(cls, changed: Mapping[bytes, Held]) -> Overlay:
-        """One version of each key."""
-        overlay = cls()
-        overlay._versions = {key: [held] for key, held in changed.items()}
-        return overlay
+    def hold(self, changed: Mapping[bytes, Held]) -> None:
+        """Have one version of each of these keys, whatever was there."""
+        self._versions.update((key, [held]) for key, held in changed.items())
 
     def apply(self, entry: Entry) -> list[tuple[bytes, Held]]:
         """Add one entry; returns what it left under each key, in order."""

@@ -62,6 +62,7 @@ class Group:
         self._accepted = False
         self._count = self._view.count
         self._changed: dict[bytes, Held] = {}
+        self._overlay = Overlay()
         self._claims: dict[tuple[Index, bytes], bytes | None] = {}
         self._brought: dict[Index, UniqueKeys] = {}
         self._numbered = 0
@@ -70,31 +71,33 @@ class Group:
         """The changes of a batch, which later batches of the group then see; or raise why it is refused."""
         if pending.guard is not None:
             pending.guard(self._seen())
-        # A definition counts for the batch that brings it: the first batch of a collection does.
-        definition = self._definition.after(pending.events, LogNumber(self.number))
         batch = _BatchCheck(self)
         changes = tuple(change for operation in pending.operations for change in batch.apply(operation))
+        if not changes and (pending.operations or not pending.events):
+            return ()
+        # A definition counts for the batch that brings it: the first batch of a collection does.
+        definition = self._definition.after(pending.events, LogNumber(self.number))
         claims = batch.claims(definition.unique, changes)
         self._definition = definition
-        self._accepted = self._accepted or bool(changes or pending.events)
+        self._accepted = True
         self._count += sum((change.after is not None) - (change.before is not None) for change in changes)
         self._changed.update(batch.changed)
+        self._overlay.hold(batch.changed)
         self._claims.update(claims)
         self._numbered = max(self._numbered, batch.numbered)
         return changes
 
     def _seen(self) -> View:
-        """The state that the next batch of the group is judged in."""
+        """The state that the next batch of the group is judged in; it moves as more are accepted."""
         if not self._accepted:
             return self._view
-        overlay = Overlay.holding(self._changed)
         return replace(
             self._view,
             number=LogNumber(self.number),
             definition=self._definition,
             base=self._view,
             base_number=self._view.number,
-            overlay=overlay,
+            overlay=self._overlay,
             count=self._count,
         )
 

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 from wormdb.clock import SeededChance
 from wormdb.database import Database
 from wormdb.engine.ledger import Ledger
-from wormdb.limits import LOG_RETENTION_MS_MIN, MIB
-from wormdb.settings import Settings
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
 from wormdb.testing.scheduler import Process, ProcessClock
@@ -23,11 +21,12 @@ if TYPE_CHECKING:
     from wormdb.engine.commit import Committed
     from wormdb.engine.ledger import Surroundings
     from wormdb.engine.operations import Pending
+    from wormdb.settings import Settings
     from wormdb.testing.scheduler import Scheduler
     from wormdb.testing.sim_history import Call
     from wormdb.testing.sim_store import Weather
 
-__all__ = ["Node", "World", "simulated_settings"]
+__all__ = ["Node", "World"]
 
 
 class _WitnessedDatabase(Database):
@@ -140,14 +139,3 @@ class Node:
         """The wall clock is set, by an operator or by NTP."""
         self._skew_ms += jump_ms
         self.clock.skew_ms = self._skew_ms
-
-
-def simulated_settings(chance: Chance) -> Settings:
-    """Settings of all nodes of a run: small enough that every limit is met."""
-    return Settings(
-        commit_seconds=(0.1, 2, 30)[int(chance.fraction() * 3)],
-        checkpoint_entries=(5, 15, 1000)[int(chance.fraction() * 3)],
-        tail_entries_max=(20, 1000)[int(chance.fraction() * 2)],
-        log_retention_ms=LOG_RETENTION_MS_MIN,
-        cache_bytes=MIB,
-    )

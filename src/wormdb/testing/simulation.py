@@ -25,22 +25,21 @@ from wormdb.limits import LOG_RETENTION_MS_MIN
 from wormdb.storage.conditions import forget_conditions
 from wormdb.testing.scheduler import Crashed, Scheduler, cooperative_locks
 from wormdb.testing.sim_history import Replay, Violation, audit
-from wormdb.testing.sim_nodes import World, simulated_settings
-from wormdb.testing.sim_store import CALM, LATE_MS_MAX, Bucket, TraceLine, Weather
+from wormdb.testing.sim_nodes import World
+from wormdb.testing.sim_plan import FOCUSES, HOUR_MS, Plan
+from wormdb.testing.sim_store import CALM, LATE_MS_MAX, Bucket, TraceLine
 from wormdb.testing.sim_workloads import WORKLOADS, Client
 from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wormdb.clock import Chance
     from wormdb.testing.sim_history import Call
     from wormdb.testing.sim_nodes import Node
     from wormdb.testing.sim_workloads import Workload
 
 __all__ = ["Report", "SimulationFailed", "main", "run_seed"]
 
-HOUR_MS = 3_600_000.0
 RETENTION_MS = LOG_RETENTION_MS_MIN
 DAWN_MS = 2.5 * HOUR_MS
 TRACE_SHOWN = 60
@@ -80,11 +79,11 @@ class SimulationFailed(AssertionError):  # noqa: N818 - read as a sentence in a 
         )
 
 
-def run_seed(seed: int, workload: str | None = None) -> Report:
-    """Run one seed; by default the seed chooses the workload. Raises SimulationFailed."""
+def run_seed(seed: int, workload: str | None = None, focus: str | None = None) -> Report:
+    """Run one seed; by default it chooses the workload and what the run is aimed at. Raises SimulationFailed."""
     names = sorted(WORKLOADS)
     name = workload or names[seed % len(names)]
-    run = _Run(seed, WORKLOADS[name])
+    run = _Run(seed, WORKLOADS[name], focus)
     try:
         run.play()
     except Exception as error:
@@ -92,62 +91,17 @@ def run_seed(seed: int, workload: str | None = None) -> Report:
     return run.report(name)
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """What the seed made of a run, besides the weather."""
-
-    nodes: int
-    threads: int
-    steps: int
-    is_long: bool
-    """Whether clients rest for so long that the log is trimmed under them."""
-    pauses: bool
-    crashes: bool
-    jumps: bool
-    bursts: bool
-
-
-def _weather(chance: Chance) -> Weather:
-    """Each fault is off, rare or common, so that runs differ in kind."""
-
-    def level(common: float) -> float:
-        return (0.0, common / 4, common)[int(chance.fraction() * 3)]
-
-    return Weather(
-        refused=level(0.12),
-        dropped=level(0.05),
-        answer_lost=level(0.1),
-        late=level(0.15),
-        twice=level(0.15),
-        slow=level(0.05),
-        shows_time=chance.fraction() < 0.9,
-        one_write_a_second=chance.fraction() < 0.2,
-        is_torn=chance.fraction() < 0.3,
-    )
-
-
 class _Run:
     """One seed, from its first request to its last check."""
 
-    def __init__(self, seed: int, workload: Workload) -> None:
+    def __init__(self, seed: int, workload: Workload, focus: str | None) -> None:
         chance = SeededChance(seed)
         self._workload = workload
-        self._weather = _weather(chance)
-        self._plan = _Plan(
-            nodes=(1, 2, 2, 3, 3)[int(chance.fraction() * 5)],
-            threads=1 + int(chance.fraction() * 2.5),
-            steps=10,
-            is_long=chance.fraction() < 0.75,
-            pauses=chance.fraction() < 0.7,
-            crashes=chance.fraction() < 0.5,
-            jumps=chance.fraction() < 0.5,
-            bursts=chance.fraction() < 0.3,
-        )
+        self._plan = Plan.draw(chance, focus)
         scheduler = Scheduler(SeededChance(seed + 1))
         bucket = Bucket(scheduler, SeededChance(seed + 2), CALM)
-        self.world = World(seed, scheduler, bucket, chance, simulated_settings(chance))
+        self.world = World(seed, scheduler, bucket, chance, self._plan.settings)
         self._watchers: list[_Watcher] = []
-        self._has_begun = False
 
     def play(self) -> None:
         forget_conditions()
@@ -181,7 +135,7 @@ class _Run:
         nodes = [world.node(f"node{number}") for number in range(plan.nodes)]
         with world.scheduler.inside(nodes[0].process):
             self._workload.begin(Client(world, nodes[0]))
-        world.bucket.weather = self._weather
+        world.bucket.weather = self._plan.weather
         for node in nodes:
             for thread in range(plan.threads):
                 self._spawn_client(node, f"{node.name}-{thread}")
@@ -189,7 +143,7 @@ class _Run:
         while world.workers:
             world.scheduler.sleep(60_000)
         # Whatever is still on the wire lands, in the worst order the seed could think of.
-        world.bucket.weather = replace(CALM, shows_time=self._weather.shows_time)
+        world.bucket.weather = replace(CALM, shows_time=self._plan.weather.shows_time)
         world.scheduler.sleep(1.1 * LATE_MS_MAX)
         self._finish(nodes)
 
@@ -208,7 +162,7 @@ class _Run:
     def _spawn_keepers(self, nodes: list[Node]) -> None:
         """Everybody who is not a client; they stop when the last client has."""
         world, plan = self.world, self._plan
-        pause = (HOUR_MS / 6, HOUR_MS) if plan.is_long else (500.0, 10_000.0)
+        pause = plan.keeper_ms
 
         def some() -> Node:
             return nodes[int(world.chance.fraction() * len(nodes))]
@@ -216,7 +170,7 @@ class _Run:
         def every(name: str, low: float, high: float, act: Callable[[], None]) -> None:
             def body() -> None:
                 while world.workers:
-                    is_dawn = plan.is_long and world.likely(0.3)
+                    is_dawn = plan.is_long and world.likely(plan.dawn)
                     world.scheduler.sleep(self._until_dawn_ms() if is_dawn else world.between(low, high))
                     if world.workers:
                         act()
@@ -226,9 +180,11 @@ class _Run:
         every("checkpointer", *pause, lambda: self._keep(some(), lambda node: node.ledger.checkpoint()))
         for number in range(2):
             every(f"trimmer{number}", *pause, lambda: self._keep(some(), lambda node: node.ledger.trim(RETENTION_MS)))
-        every("resolver", pause[0] / 4, pause[1] / 2, lambda: self._resolve_one(some()))
-        clerk = world.node("clerk")
-        every("clerk", pause[0] / 8, pause[1] / 4, lambda: self._resolve_sleepily(clerk))
+        if plan.resolves:
+            every("resolver", pause[0] / 4, pause[1] / 2, lambda: self._resolve_one(some()))
+        for number in range(plan.clerks):
+            clerk = world.node(f"clerk{number}")
+            every(clerk.name, pause[0] / 8, pause[1] / 4, partial(self._resolve_sleepily, clerk))
         for number in range(2):
             watcher = _Watcher(world, some(), is_feed=number == 0)
             self._watchers.append(watcher)
@@ -240,7 +196,7 @@ class _Run:
         world = self.world
         if not self._plan.is_long or world.likely(0.65):
             return world.between(0, 300)
-        if world.likely(0.3):
+        if world.likely(self._plan.dawn):
             return self._until_dawn_ms()
         return world.between(1_000, 90_000) if world.likely(0.4) else world.between(60_000, HOUR_MS)
 
@@ -281,7 +237,7 @@ class _Run:
     def _resolve_sleepily(self, node: Node) -> None:
         """On a machine that often stops in the middle, for as long as the log takes to be trimmed."""
         world = self.world
-        if self._plan.is_long and self._plan.pauses and world.likely(0.5):
+        if self._plan.is_long and self._plan.pauses and world.likely(0.7):
             node.process.pause_at_request = (1 + int(world.chance.fraction() * 3), world.between(HOUR_MS, 3 * HOUR_MS))
         self._resolve_one(node)
 
@@ -320,10 +276,10 @@ class _Run:
             world.bucket.note(f"the clock of {node.name} is set")
             node.jump(world.between(-600_000, 600_000))
         else:
-            world.bucket.weather = replace(self._weather, refused=0.7)
+            world.bucket.weather = replace(self._plan.weather, refused=0.7)
             world.scheduler.sleep(world.between(1_000, 60_000))
             if world.workers:
-                world.bucket.weather = self._weather
+                world.bucket.weather = self._plan.weather
 
     def _pause(self, node: Node) -> None:
         world = self.world
@@ -435,6 +391,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m wormdb.testing.simulation", description=main.__doc__)
     parser.add_argument("--seeds", default="0:100", help="first:count")
     parser.add_argument("--workload", choices=sorted(WORKLOADS), help="instead of the one that the seed chooses")
+    parser.add_argument("--focus", choices=FOCUSES, help="instead of the one that the seed chooses")
     parser.add_argument("--trace", action="store_true", help="print the whole trace of every run")
     options = parser.parse_args(arguments)
     logging.getLogger("wormdb").addHandler(logging.NullHandler())
@@ -442,7 +399,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     failed = 0
     for seed in range(first, first + count):
         try:
-            report = run_seed(seed, options.workload)
+            report = run_seed(seed, options.workload, options.focus)
         except SimulationFailed as failure:
             failed += 1
             lines = failure.trace if options.trace else ()
