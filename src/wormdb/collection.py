@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.resolve import Fate
     from wormdb.engine.state import View
+    from wormdb.format.entry import Change as EntryChange
     from wormdb.settings import Settings
     from wormdb.types import LogNumber
     from wormdb.writing import Prepared, Writer
@@ -239,6 +240,10 @@ class Collection(Generic[T]):
             # Every operation makes one change, but for the delete of what is not there.
             if each.shape is not None:
                 self._writer.after(each, changes.pop(0), committed.number)
-            elif changes and isinstance(each.operation, Remove) and changes[0].id == each.operation.id:
+            elif isinstance(each.operation, Remove) and _is_removed(each.operation, changes):
                 changes.pop(0)
         return committed
+
+
+def _is_removed(operation: Remove, changes: list[EntryChange]) -> bool:
+    return bool(changes) and changes[0].id == operation.id and changes[0].after is None

@@ -179,6 +179,13 @@ def test_changes_see_those_before_them(things: Collection[Document]) -> None:
     assert [change.op for change in things.watch(after=1)] == ["create", "update", "delete", "create"]
 
 
+def test_a_delete_of_nothing_is_not_taken_for_the_insert_behind_it(things: Collection[Document]) -> None:
+    document = things.create({"n": 1})
+    things.batch().delete(document.id).delete("nothing").insert(document).delete("a").insert({"id": "a"}).flush()
+    assert (document.rev, document.seq) == (2, 1)
+    assert things.count() == 3
+
+
 def test_an_unknown_outcome_uses_the_batch_up_and_a_refusal_does_not() -> None:
     outcomes: list[Exception] = [UnavailableError("x"), OutcomeUnknownError("x")]
 
