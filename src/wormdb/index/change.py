@@ -10,19 +10,23 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from wormdb.format.node import Leaf
 from wormdb.index.nodes import NewObject, Tree
 from wormdb.index.part import InnerPart, LeafPart, Part
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from wormdb.format.node import Child, Inner
+    from wormdb.format.node import Child, Inner, Node
     from wormdb.index.entries import Change
     from wormdb.index.nodes import NodeMaker, NodeSource
 
 __all__ = ["Applied", "apply"]
+
+LEAVES_AT_ONCE: Final = 64
+"""Leaves unpacked in memory at one time; what is made of them is held packed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +50,19 @@ def apply(tree: Tree, changes: Sequence[Change], nodes: NodeSource, maker: NodeM
 
 @dataclass(slots=True)
 class _Reached:
-    """A node that some changes lead to. `outcome` is its new content; None if it stays as it is."""
+    """A node that some changes lead to. `outcome` is what takes its place; None if it stays as it is."""
 
     ref: Child
     low: bytes
     changes: tuple[int, int]
-    outcome: Part | None = None
+    outcome: list[Part | _Kept] | None = None
     inner: Inner | None = None
     below: dict[int, _Reached] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A child that stays as it is, in the row of its parent."""
+    """A child in the row of its parent that is stored, or made already."""
 
     low: bytes
     ref: Child
@@ -72,7 +76,7 @@ class _Editor:
         self._nodes = nodes
         self._maker = maker
         self._limits = maker.limits
-        self._made: dict[str, tuple[NewObject, Part]] = {}
+        self._made: dict[str, NewObject] = {}
         self._retired: list[Child] = []
 
     def run(self) -> Applied:
@@ -88,8 +92,10 @@ class _Editor:
                 self._rewrite_inners(level, above)
             if reached.outcome is None:
                 return Applied(self._tree)
-            tree = self._rooted(reached.outcome, self._tree.height)
-        return Applied(tree, tuple(new for new, _ in self._made.values()), tuple(self._retired))
+            (content,) = reached.outcome
+            assert isinstance(content, Part), "the top is made last"
+            tree = self._rooted(content, self._tree.height)
+        return Applied(tree, tuple(self._made.values()), tuple(self._retired))
 
     # --- down ---
 
@@ -116,10 +122,15 @@ class _Editor:
     # --- up ---
 
     def _rewrite_leaves(self, level: Sequence[_Reached]) -> None:
-        for reached, leaf in zip(level, self._nodes.leaves([node.ref for node in level]), strict=True):
-            reached.outcome = self._merged(LeafPart.of(reached.low, leaf), reached.changes)
-            if reached.outcome is not None:
-                self._retired.append(reached.ref)
+        for start in range(0, len(level), LEAVES_AT_ONCE):
+            window = level[start : start + LEAVES_AT_ONCE]
+            for reached, leaf in zip(window, self._nodes.leaves([node.ref for node in window]), strict=True):
+                part = self._merged(LeafPart.of(reached.low, leaf), reached.changes)
+                if part is not None:
+                    self._retired.append(reached.ref)
+                    # What may have to join a neighbour waits for it; the rest is made now, to hold no more than needed.
+                    waits = self._tree.height == 1 or part.is_small(self._limits)
+                    reached.outcome = [part] if waits else list(self._slots(part))
 
     def _merged(self, leaf: LeafPart, changes: tuple[int, int]) -> LeafPart | None:
         """A leaf with its changes, None if they change nothing."""
@@ -147,7 +158,7 @@ class _Editor:
         for reached, row, chosen in zip(changed, rows, opened, strict=True):
             content = {kept.ref.name: part for kept, part in zip(chosen, parts, strict=False)}
             filled = [content.get(slot.ref.name, slot) if isinstance(slot, _Kept) else slot for slot in row]
-            reached.outcome = self._written(reached.low, self._joined(filled))
+            reached.outcome = [self._written(reached.low, self._joined(filled))]
             self._retired.append(reached.ref)
 
     def _joined(self, row: Sequence[Part | _Kept]) -> list[Part | _Kept]:
@@ -167,42 +178,42 @@ class _Editor:
         return any(part.is_small(self._limits) for part in parts)
 
     def _open(self, row: Sequence[Part | _Kept]) -> list[_Kept]:
-        """The neighbours that small parts should join: of two the one with fewer entries."""
+        """The neighbours that small parts should join: of two one that is new, else the one with fewer entries."""
         chosen = {}
         for place, slot in enumerate(row):
             if isinstance(slot, Part) and slot.is_small(self._limits):
                 beside = (*row[place - 1 : place], *row[place + 1 : place + 2])
                 kept = [near for near in beside if isinstance(near, _Kept)]
                 if kept:
-                    near = min(kept, key=lambda near: near.ref.count)
+                    near = min(kept, key=lambda near: (near.ref.name not in self._made, near.ref.count))
                     chosen[near.ref.name] = near
         return [slot for slot in row if isinstance(slot, _Kept) and slot.ref.name in chosen]
 
     def _load(self, kept: Sequence[_Kept], height: int) -> list[Part]:
         """The content of nodes that are about to be replaced."""
-        refs = [slot.ref for slot in kept]
+        refs = [slot.ref for slot in kept if slot.ref.name not in self._made]
         self._retired += refs
-        if height == 1:
-            return [LeafPart.of(slot.low, leaf) for slot, leaf in zip(kept, self._nodes.leaves(refs), strict=True)]
-        return [InnerPart.of(slot.low, inner) for slot, inner in zip(kept, self._nodes.inners(refs), strict=True)]
+        stored: Iterator[Node] = iter(self._nodes.leaves(refs) if height == 1 else self._nodes.inners(refs))
+        parts: list[Part] = []
+        for slot in kept:
+            new = self._made.pop(slot.ref.name, None)
+            node = next(stored) if new is None else self._maker.read(new)
+            parts.append(LeafPart.of(slot.low, node) if isinstance(node, Leaf) else InnerPart.of(slot.low, node))
+        return parts
 
     def _written(self, low: bytes, row: Sequence[Part | _Kept]) -> InnerPart:
         """The parent of a row, whose parts become nodes."""
-        keys: list[bytes] = []
-        children: list[Child] = []
-        for slot in row:
-            if isinstance(slot, _Kept):
-                keys.append(slot.low)
-                children.append(slot.ref)
-                continue
-            for part in slot.divided(self._limits):
-                keys.append(part.low)
-                children.append(self._make(part))
-        return InnerPart(low, keys, children)
+        kept = [made for slot in row for made in ([slot] if isinstance(slot, _Kept) else self._slots(slot))]
+        return InnerPart(low, [slot.low for slot in kept], [slot.ref for slot in kept])
+
+    def _slots(self, content: Part) -> Iterator[_Kept]:
+        """A part as one new node or several."""
+        for part in content.divided(self._limits):
+            yield _Kept(part.low, self._make(part))
 
     def _make(self, part: Part) -> Child:
         new, child = self._maker.make(part.node())
-        self._made[new.name] = new, part
+        self._made[new.name] = new
         return child
 
     # --- the top ---
@@ -210,23 +221,16 @@ class _Editor:
     def _rooted(self, top: Part, height: int) -> Tree:
         """The tree whose highest content is `top`, with as few levels as it needs."""
         while isinstance(top, InnerPart) and len(top.items) == 1:
-            top = self._reopened(top.items[0], height - 1)
+            # An only child takes its parent's place, under a new name.
             height -= 1
+            (top,) = self._load([_Kept(b"", top.items[0])], height)
         if not top.keys:
             return Tree()
         while len(parts := top.divided(self._limits)) > 1:
             top = self._written(b"", parts)
             height += 1
         root = self._make(parts[0])
-        new, _ = self._made[root.name]
-        return Tree(new.ref, height, root.count)
-
-    def _reopened(self, child: Child, height: int) -> Part:
-        """The content of an only child, which takes its parent's place under a new name."""
-        if child.name in self._made:
-            return self._made.pop(child.name)[1]
-        (part,) = self._load([_Kept(b"", child)], height)
-        return part
+        return Tree(self._made[root.name].ref, height, root.count)
 
 
 def _row(reached: _Reached) -> list[Part | _Kept]:
@@ -236,5 +240,5 @@ def _row(reached: _Reached) -> list[Part | _Kept]:
     row: list[Part | _Kept] = []
     for place, (low, child) in enumerate(zip(lows, reached.inner.children, strict=True)):
         below = reached.below.get(place)
-        row.append(_Kept(low, child) if below is None or below.outcome is None else below.outcome)
+        row += [_Kept(low, child)] if below is None or below.outcome is None else below.outcome
     return row

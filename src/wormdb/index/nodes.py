@@ -137,6 +137,10 @@ class NodeMaker:
         count = len(node.keys) if isinstance(node, Leaf) else sum(child.count for child in node.children)
         return NewObject(name, body), Child(name, sha256(body).digest(), count)
 
+    def read(self, new: NewObject) -> Node:
+        """The node in an object that this maker made."""
+        return decode_node(new.body, name=new.name, identity=self.scope + new.name)
+
 
 class NodeSource(Protocol):
     """Where stored nodes come from: verified, several at once side by side."""
