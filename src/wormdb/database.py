@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-import msgspec
-
 from wormdb.clock import SystemChance, SystemClock
 from wormdb.collection import Collection, Context
 from wormdb.engine.define import change_definition
@@ -16,15 +14,12 @@ from wormdb.engine.ledger import Ledger, Surroundings, TailLimits
 from wormdb.engine.misc_clock import MiscClock
 from wormdb.engine.paths import EnginePaths, is_immutable
 from wormdb.errors import (
-    AlreadyExistsError,
     InvalidRequestError,
     LimitExceededError,
     NotFoundError,
-    OutcomeUnknownError,
-    PermissionDeniedError,
     SchemaError,
-    UnavailableError,
 )
+from wormdb.published import PUBLISHED_SCHEMA, PublishedSchema
 from wormdb.schema.difference import Change as Difference
 from wormdb.schema.difference import difference
 from wormdb.schema.identity import check_outer
@@ -39,7 +34,7 @@ from wormdb.storage.meter import MeteredStore
 from wormdb.storage.open import open_store
 from wormdb.storage.pool import ThreadPool
 from wormdb.storage.retry import RetryingStore
-from wormdb.storage.store import Always, IfAbsent, check_key
+from wormdb.storage.store import check_key
 from wormdb.types import LogNumber
 from wormdb.writing import ClassCodec, PlainCodec, Writer
 
@@ -59,8 +54,6 @@ if TYPE_CHECKING:
 __all__ = ["PUBLISHED_SCHEMA", "Database", "connect"]
 
 T = TypeVar("T")
-
-PUBLISHED_SCHEMA = ".worm.schema.json"
 
 
 def connect(  # noqa: PLR0913 - one door with keyword-only options
@@ -168,7 +161,7 @@ class Database:
     def schema(self) -> Schema | None:
         """The schema given to `connect`, or the published one (1 GET); None if there is neither."""
         if self._schema is None:
-            self._schema = self._published()
+            self._schema = PublishedSchema(self._store).read()
         return self._schema
 
     def schema_changes(self) -> dict[str, tuple[Difference, ...]]:
@@ -200,7 +193,8 @@ class Database:
             if name in changes:
                 seen = ledger.view().definition
                 ledger.commit(change_definition(self._batch_id(), model, seen=seen, actor=self._actor))
-        self._publish(replace=True)
+        if self._schema is not None:
+            PublishedSchema(self._store).put(self._schema)
         return changes
 
     def _fixed_ledgers(self) -> Iterator[tuple[str, Model, Ledger]]:
@@ -213,16 +207,12 @@ class Database:
 
     def _left_out(self) -> dict[str, Model]:
         try:
-            published = self._published()
+            published = PublishedSchema(self._store).read()
         except SchemaError:  # what nobody can read, nobody will miss: applying replaces it
             return {}
         known = {} if published is None else published.models
         kept = {} if self._schema is None else self._schema.models
         return {name: model for name, model in known.items() if name not in kept}
-
-    def _published(self) -> Schema | None:
-        found = self._store.probe(PUBLISHED_SCHEMA).found
-        return None if found is None else load_schema(found.body, name=PUBLISHED_SCHEMA)
 
     def cost(self) -> Usage:
         """Requests, bytes and US dollars so far, by the store's price list."""
@@ -306,25 +296,9 @@ class Database:
             ),
         )
 
-    def _publish(self, *, replace: bool = False) -> None:
-        """Leave the schema in the bucket for those who open it without one; 1 PUT."""
-        if self._schema is None:
-            return
-        body = msgspec.json.format(msgspec.json.encode(self._schema.to_json()), indent=2)
-        precondition = Always() if replace else IfAbsent()
-        try:
-            self._store.put(PUBLISHED_SCHEMA, body, precondition, content_type="application/json")
-        except AlreadyExistsError:
-            return
-        except PermissionDeniedError:
-            if replace:
-                raise
-            # A courtesy to others: what counts is the definition in each collection's log.
-            return
-        except OutcomeUnknownError as error:
-            raise UnavailableError(
-                f"object {PUBLISHED_SCHEMA}", reason=error.reason, fix="retry; no document was written"
-            ) from error
+    def _publish(self) -> None:
+        if self._schema is not None:
+            PublishedSchema(self._store).add(self._schema)
 
 
 def _folder(name: str) -> str:

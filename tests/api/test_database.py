@@ -166,7 +166,7 @@ def test_a_schema_that_cannot_be_published_does_not_stop_the_write() -> None:
 def test_a_schema_whose_publishing_fails_fails_before_anything_else_is_written(fault: Fault) -> None:
     from tests.api.test_collection import faulty
 
-    database, store = faulty({3: fault})
+    database, store = faulty({4: fault})
     database._schema = load_schema(SHOP)
     customers = database.model("Customer")
     with pytest.raises(wormdb.UnavailableError):

@@ -142,3 +142,16 @@ def test_a_class_is_looked_up_once(db: wormdb.Database) -> None:
     asked = db.cost().gets
     assert db.model(Customer).prefix == "customer/"
     assert db.cost().gets == asked
+
+
+def test_the_first_write_of_a_new_model_publishes_it_beside_the_others(url: str) -> None:
+    def schema(*names: str) -> dict[str, Any]:
+        models = {name: {"path": f"@{name.lower()}/(id:string)"} for name in names}
+        return {"schemaVersion": "1.0", "sourceOfTruth": "remote", "models": models}
+
+    with wormdb.connect(url, schema=schema("One")) as database:
+        database.model("One").insert({"id": "a"})
+    with wormdb.connect(url, schema=schema("Two")) as database:
+        database.model("Two").insert({"id": "b"})
+    with wormdb.connect(url) as database:
+        assert (database.model("One").count(), database.model("Two").count()) == (1, 1)

@@ -14,7 +14,7 @@ from wormdb.storage.memory import MemoryStore
 from wormdb.storage.meter import MeteredStore, Request, Usage
 from wormdb.storage.pool import SerialPool
 from wormdb.storage.prices import FREE, S3_EXPRESS, S3_STANDARD, RequestKind, prices_of
-from wormdb.storage.store import ByteRange, IfMatch
+from wormdb.storage.store import ByteRange, IfAbsent, IfMatch
 from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 from wormdb.testing.latency_store import Latency, LatencyProfile, LatencyStore
 from wormdb.types import Version
@@ -165,3 +165,13 @@ def test_threads_lose_no_count() -> None:
     for thread in threads:
         thread.join()
     assert store.mark() == Usage(puts=2000, bytes_up=4000)
+
+
+def test_a_hook_that_raises_does_not_fail_the_request(caplog: pytest.LogCaptureFixture) -> None:
+    def stumble(_: Request) -> None:
+        raise RuntimeError("the watcher stumbles")
+
+    store = MeteredStore(MemoryStore(), hook=stumble)
+    store.put("a", b"1", IfAbsent())
+    assert store.get("a").body == b"1"
+    assert "the hook for requests raised" in caplog.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from wormdb.storage.store import ByteRange, ListPage, ObjectInfo, Precondition, Probe, PutResult, StoredObject
 
 __all__ = ["MeteredStore", "Request", "Usage"]
+
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +103,7 @@ class MeteredStore(WrappedStore):
         hook: Callable[[Request], None] | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """`hook` is called after each request, in the caller's thread, and must not raise."""
+        """`hook` is called after each request, in the caller's thread; what it raises is logged."""
         super().__init__(inner)
         self._prices = prices or prices_of(inner.name)
         self._hook = hook
@@ -221,7 +225,12 @@ class MeteredStore(WrappedStore):
         for number in range(call.count):
             # The bytes of a call of several requests are told with the first of them.
             up, down = (call.bytes_up, call.bytes_down) if number == 0 else (0, 0)
-            self._hook(Request(call.kind, call.key, up, down, seconds / call.count, error))
+            try:
+                self._hook(Request(call.kind, call.key, up, down, seconds / call.count, error))
+            except Exception:
+                # The request is over and counts: a watcher that stumbles must not turn a write that
+                # landed into one that seems to have failed.
+                log.exception("the hook for requests raised")
 
     def _usage(self, counts: Mapping[RequestKind, int], up: int, down: int, errors: dict[str, int]) -> Usage:
         dollars = sum(self._prices.of_requests(kind, count) for kind, count in counts.items())
