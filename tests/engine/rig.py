@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from wormdb.clock import ManualClock, SeededChance
+from wormdb.engine.forward import DEFAULT_SIZES, Sizes
 from wormdb.engine.ledger import Ledger, Surroundings, TailLimits
 from wormdb.engine.log import Log
 from wormdb.engine.misc_clock import MiscClock
@@ -164,7 +165,9 @@ class Rig:
         self.log = Log(self.store, PATHS, COLLECTION, SerialPool())
         self.register = Register(self.store, PATHS, COLLECTION)
 
-    def ledger(self, store: Store | None = None, limits: TailLimits | None = None) -> Ledger:
+    def ledger(
+        self, store: Store | None = None, limits: TailLimits | None = None, sizes: Sizes = DEFAULT_SIZES
+    ) -> Ledger:
         """A process that knows nothing yet."""
         around = Surroundings(
             store=store or self.store,
@@ -174,6 +177,7 @@ class Rig:
             misc=MiscClock(self.clock),
             before_first_write=lambda: None,
             limits=limits or TailLimits(),
+            sizes=sizes,
         )
         return Ledger(COLLECTION, around)
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from tests.engine.rig import PATHS, HookStore, Rig, contents, insert, remove, save
 from tests.engine.test_validate import EMAIL
+from wormdb.engine.tiers import FANOUT
 from wormdb.errors import SnapshotTooOldError, UnavailableError, UniqueViolationError
 from wormdb.format.event import SchemaChanged
 from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
@@ -98,7 +99,7 @@ def test_a_crash_before_the_swap_leaves_the_old_root(number: int) -> None:
     before = rig.register.read()
     opening = rig.counted()
     rig.ledger(opening).view()
-    crashing = FaultStore(rig.store, {opening.requests + 3 + number: Fault.CRASH_BEFORE})
+    crashing = FaultStore(rig.store, {opening.requests + 2 + number: Fault.CRASH_BEFORE})
     crashed = rig.ledger(crashing)
     crashed.view()
     with pytest.raises(SimulatedCrash):
@@ -154,14 +155,14 @@ def test_a_checkpoint_that_lost_stands_on_the_winners_root() -> None:
 def test_the_blocks_of_the_root_before_are_noted_as_retired() -> None:
     rig = Rig()
     ledger = rig.ledger()
-    for number in range(2):
+    for number in range(FANOUT):
         ledger.commit(rig.batch(save("a", n=number)))
         ledger.checkpoint()
     root = rig.register.read().root
     assert root is not None
     (block,) = root.blocks
     names = {retired.name for retired in root.retired}
-    assert len(names) == 2
+    assert len(names) == 2 * (FANOUT - 1), "the newest was merged with those before it as it was written"
     assert not any(block.name in name for name in names)
     assert all(rig.store.head(PATHS.folder + name) for name in names), "retired is not deleted"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from wormdb.errors import OutcomeUnknownError, UnavailableError
+from wormdb.errors import AlreadyExistsError, OutcomeUnknownError, UnavailableError
 from wormdb.format import json
 from wormdb.format.block import Row, write_block
 from wormdb.storage.store import IfAbsent
@@ -62,11 +62,12 @@ class BlockWriter:
     def _put(self, rows: list[Row], columns: Sequence[ColumnSpec], run: int, level: int) -> BlockEntry:
         block = write_block(rows, columns)
         name = f"{self.misc.next():016x}-{self.chance.token(4).hex()}"
-        # The name is new, so an unclear answer needs no reading back: the block is simply not named.
+        # The name is new, so an unclear answer needs no reading back: the block is simply not named. That it
+        # is there already says that the request was sent twice on its way.
         try:
             self.store.put(self.paths.block(name), block.parquet, IfAbsent(), content_type=PARQUET)
             self.store.put(self.paths.sidecar(name), block.sidecar, IfAbsent(), content_type=ZSTD)
-        except OutcomeUnknownError as error:
+        except (AlreadyExistsError, OutcomeUnknownError) as error:
             raise UnavailableError(
                 f"block {name}", reason=error.reason, fix="retry: the state is as before", key=error.key
             ) from error

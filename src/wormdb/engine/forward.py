@@ -25,13 +25,11 @@ from wormdb.limits import BLOCK_BYTES_TARGET, RUN_BYTES_SMALLEST
 if TYPE_CHECKING:
     from wormdb.clock import Chance
     from wormdb.engine.misc_clock import MiscClock
-    from wormdb.engine.paths import EnginePaths
     from wormdb.engine.register import Register, RootState
     from wormdb.engine.state import View
     from wormdb.format.blocklist import BlockEntry
-    from wormdb.storage.store import Store
 
-__all__ = ["Forwarder", "Sizes"]
+__all__ = ["DEFAULT_SIZES", "Forwarder", "Sizes"]
 
 log = logging.getLogger(__name__)
 
@@ -49,17 +47,22 @@ class Sizes:
     """Of a stored run up to which it counts for the lowest tier."""
 
 
+DEFAULT_SIZES = Sizes()
+
+
 @dataclass(frozen=True, slots=True)
 class Forwarder:
     """Forwards one collection."""
 
-    store: Store
-    paths: EnginePaths
-    collection: str
     register: Register
     misc: MiscClock
     chance: Chance
-    sizes: Sizes = Sizes()
+    sizes: Sizes = DEFAULT_SIZES
+
+    @property
+    def collection(self) -> str:
+        """Its folder."""
+        return self.register.collection
 
     def run(self, view: View, digest: bytes) -> RootState:
         """Bring the root to the state of `view`, whose last entry has hash `digest`.
@@ -88,21 +91,21 @@ class Forwarder:
             return tuple(block for run in runs for block in run.blocks)
         size = int(STORED_SHARE * sum(len(held.document or b"") for _, held in changed))
         joined = runs[: plan_cascade(size, [run.size for run in runs], self.sizes.run_smallest)]
-        base = RunBase(self.store, self.paths, [block for run in joined for block in run.blocks])
+        base = RunBase(self.register.store, self.register.paths, [block for run in joined for block in run.blocks])
         rows = merge_runs([iter(changed), *(base.scan_run(run) for run in joined)])
-        writer = BlockWriter(self.store, self.paths, self.misc, self.chance, self.sizes.block_target)
+        writer = BlockWriter(self.register.store, self.register.paths, self.misc, self.chance, self.sizes.block_target)
         level = max((block.level + 1 for run in joined for block in run.blocks), default=0)
         written = writer.write(rows, view.definition.columns, run=view.number, level=level)
         return (*written, *(block for run in runs[len(joined) :] for block in run.blocks))
 
     def _following(self, current: RootState, view: View, digest: bytes, blocks: tuple[BlockEntry, ...]) -> Root:
         root = current.root or self._first(digest)
-        kept = {block.name for block in blocks}
+        kept, paths = {block.name for block in blocks}, self.register.paths
         retired = tuple(
-            Retired(name=key.removeprefix(self.paths.folder), revision=root.revision + 1)
+            Retired(name=key.removeprefix(paths.folder), revision=root.revision + 1)
             for block in root.blocks
             if block.name not in kept
-            for key in (self.paths.block(block.name), self.paths.sidecar(block.sidecar.name))
+            for key in (paths.block(block.name), paths.sidecar(block.sidecar.name))
         )
         return msgspec.structs.replace(
             root,

@@ -10,16 +10,16 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from wormdb.engine.block_base import BlockBase
-from wormdb.engine.checkpoint import Checkpointer
 from wormdb.engine.commit import CommitId, Committed, Committer
 from wormdb.engine.feed import Feed
+from wormdb.engine.forward import DEFAULT_SIZES, Forwarder, Sizes
 from wormdb.engine.group import GroupCommit
 from wormdb.engine.head import Head
 from wormdb.engine.log import Log
 from wormdb.engine.paths import EnginePaths
 from wormdb.engine.register import Register
 from wormdb.engine.resolve import Resolver
+from wormdb.engine.runs import RunBase
 from wormdb.engine.state import EmptyBase
 from wormdb.engine.trim import Trimmer
 from wormdb.errors import UnavailableError, WormError
@@ -65,6 +65,7 @@ class Surroundings:
     check: Callable[[], None] = lambda: None
     """Asked before a lock is taken: raises ClosedError where its holder may be gone, as in a forked child."""
     limits: TailLimits = TailLimits()
+    sizes: Sizes = DEFAULT_SIZES
 
 
 class Ledger:
@@ -87,7 +88,7 @@ class Ledger:
             chance=around.chance,
         )
         self._group = GroupCommit(self._committer.commit, around.clock, self._committer.commit_id_of)
-        self._checkpointer = Checkpointer(around.store, paths, collection, self._register, around.misc, around.chance)
+        self._forwarder = Forwarder(self._register, around.misc, around.chance, around.sizes)
         self._trimmer = Trimmer(self._log, self._register, around.misc, around.chance)
         self._resolver = Resolver(self._log, self._register, around.misc, around.chance)
         self._forwarding = threading.Lock()
@@ -158,7 +159,7 @@ class Ledger:
         with self._head.lock:
             view = self._head.view()
             digest = self._head.digest_at(view.number)
-        self._head.rebase(self._checkpointer.run(view, digest))
+        self._head.rebase(self._forwarder.run(view, digest))
         return view.number
 
     def _checkpoint_if_due(self) -> None:
@@ -203,4 +204,4 @@ class Ledger:
     def _load(self, state: RootState) -> Base:
         if state.root is None or not state.root.blocks:
             return EmptyBase()
-        return BlockBase(self._around.store, EnginePaths.of_collection(self.collection), state.root.blocks)
+        return RunBase(self._around.store, EnginePaths.of_collection(self.collection), state.root.blocks)

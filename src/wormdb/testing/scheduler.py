@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 START_MS = 1_700_000_000_000
-LOCKING_MODULES = ("wormdb.engine.head", "wormdb.engine.group", "wormdb.engine.block_base")
+LOCKING_MODULES = ("wormdb.engine.head", "wormdb.engine.group", "wormdb.engine.runs")
 """Modules whose locks may be held while a request is on its way."""
 
 
