@@ -10,7 +10,6 @@ import pytest
 
 import wormdb
 from tests.api.shop import SHOP
-from wormdb.database import PUBLISHED_SCHEMA
 from wormdb.errors import (
     ClosedError,
     InvalidRequestError,
@@ -23,13 +22,15 @@ from wormdb.errors import (
 )
 from wormdb.schema.load import load_schema
 from wormdb.settings import Settings
-from wormdb.testing.fault_store import Fault, FaultStore
+from wormdb.testing.fault_store import Fault
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from wormdb.database import Database
     from wormdb.storage.meter import Request
+
+PUBLISHED_SCHEMA = ".worm.schema.json"
 
 
 def without(schema: dict[str, Any], model: str, **keys: Any) -> dict[str, Any]:
@@ -166,12 +167,15 @@ def test_a_schema_that_cannot_be_published_does_not_stop_the_write() -> None:
 def test_a_schema_whose_publishing_fails_fails_before_anything_else_is_written(fault: Fault) -> None:
     from tests.api.test_collection import faulty
 
-    database, store = faulty({4: fault})
+    clean, trace = faulty({})
+    clean._schema = load_schema(SHOP)
+    clean.model("Customer").insert({"name": "Ada"})
+    publishing = next(each.number for each in trace.trace if (each.verb, each.key) == ("put", PUBLISHED_SCHEMA))
+    database, _ = faulty({publishing: fault})
     database._schema = load_schema(SHOP)
     customers = database.model("Customer")
     with pytest.raises(wormdb.UnavailableError):
         customers.insert({"name": "Ada"})
-    assert isinstance(store, FaultStore)
     assert customers.count() == 0
     assert customers.insert({"name": "Ada"}).rev == 1
 
