@@ -97,9 +97,9 @@ class TreeReader:
         for _ in range(self.tree.height - 1):
             inners = self.nodes.inners([child for child, _ in frontier])
             frontier = [
-                (inner.children[place], share)
+                share
                 for inner, (_, places) in zip(inners, frontier, strict=True)
-                for place, share in _shares(inner, spans, places)
+                for share in _shares(inner, spans, places)
             ]
         leaves = self.nodes.leaves([child for child, _ in frontier])
         for leaf, (_, places) in zip(leaves, frontier, strict=True):
@@ -147,8 +147,10 @@ class TreeReader:
         frontier = _settle([_Bounded(top, b"", None, wanted)], spans, totals)
         for _ in range(self.tree.height - 1):
             inners = self.nodes.inners([node.child for node in frontier])
-            parts = [part for inner, node in zip(inners, frontier, strict=True) for part in _parts(inner, node, spans)]
-            frontier = _settle(parts, spans, totals)
+            ends = [
+                end for inner, node in zip(inners, frontier, strict=True) for end in _ends(inner, node, spans, totals)
+            ]
+            frontier = _settle(ends, spans, totals)
         for leaf, node in zip(self.nodes.leaves([node.child for node in frontier]), frontier, strict=True):
             for place in node.places:
                 chosen = _within(leaf, spans[place])
@@ -169,14 +171,14 @@ class TreeReader:
             yield from self._leaves(below[::-1] if reverse else below, level - 1, span, reverse, pace)
 
 
-def _shares(inner: Inner, spans: Sequence[Range], places: Sequence[int]) -> list[tuple[int, list[int]]]:
+def _shares(inner: Inner, spans: Sequence[Range], places: Sequence[int]) -> list[tuple[Child, list[int]]]:
     """The children that some of the ranges reach, in order of key, each with those ranges."""
     shares: dict[int, list[int]] = {}
     for place in places:
         chosen = overlapping(inner, spans[place])
         for child in range(chosen.start, chosen.stop):
             shares.setdefault(child, []).append(place)
-    return sorted(shares.items())
+    return [(inner.children[child], shares[child]) for child in sorted(shares)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,11 +209,17 @@ def _settle(nodes: Sequence[_Bounded], spans: Sequence[Range], totals: list[int]
     return left
 
 
-def _parts(inner: Inner, node: _Bounded, spans: Sequence[Range]) -> list[_Bounded]:
-    """The children that some of the ranges reach, each with its own range of keys."""
+def _ends(inner: Inner, node: _Bounded, spans: Sequence[Range], totals: list[int]) -> list[_Bounded]:
+    """The first and the last child that each range reaches; those between lie inside it and are counted."""
+    shares: dict[int, list[int]] = {}
+    for place in node.places:
+        chosen = overlapping(inner, spans[place])
+        first, last = chosen.start, chosen.stop - 1
+        totals[place] += sum(child.count for child in inner.children[first + 1 : last])
+        for child in {first, last}:
+            shares.setdefault(child, []).append(place)
     lows, highs = (node.low, *inner.keys), (*inner.keys, node.high)
-    shares = _shares(inner, spans, node.places)
-    return [_Bounded(inner.children[place], lows[place], highs[place], share) for place, share in shares]
+    return [_Bounded(inner.children[child], lows[child], highs[child], share) for child, share in shares.items()]
 
 
 def _entries(leaf: Leaf, span: Range) -> list[Entry]:
