@@ -144,6 +144,12 @@ class Collection(Generic[T]):
         Raises NotFoundError, and ConflictError after many losses.
         """
         key = self._writer.key_of(identity)
+        if not callable(change):
+            raise InvalidRequestError(
+                f"modify of document {identity!r} in {self.name}",
+                reason=f"the change is {type(change).__name__}, and no function",
+                fix="give a function that takes the document",
+            )
         for _ in range(self._context.settings.modify_attempts):
             view = self._view()
             held = view.get(key)

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ClassCodec", "Codec", "PlainCodec", "Prepared", "Shape", "Writer"]
 
+_TIMES = ("createdAt", "updatedAt")
+
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
@@ -180,7 +182,7 @@ class Writer(Generic[T]):
         given = self._codec.to_values(document)
         if loaded is not None and not _has_id(given):
             given = {**given, "id": json.decode(loaded.held.id, name="document id")}
-        values = self._new(given) if loaded is None else self._checked(stored(given))
+        values = self._new(given) if loaded is None else self._with_times(self._checked(stored(given)), loaded)
         if "_id" not in values and not self._is_numbered:
             raise InvalidRequestError(
                 f"document of {self.name}", reason="it has no id", fix="give one: ids of this model are not made"
@@ -348,6 +350,14 @@ class Writer(Generic[T]):
 
     def _checked(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return normalize_document(values) if self.model is None else validate(self.model, values)
+
+    def _with_times(self, values: dict[str, Any], loaded: Loaded) -> dict[str, Any]:
+        """Add the times of what was read, where a class has no attribute for them."""
+        missing = [] if self.model is None else [name for name in _TIMES if name not in values]
+        if not missing or loaded.held.document is None:
+            return values
+        before = json.decode_document(loaded.held.document, name="document")
+        return values | {name: before[name] for name in missing if name in before}
 
     def _stamped(self, values: dict[str, Any], loaded: Loaded | None) -> dict[str, Any]:
         if self.model is None:

@@ -428,6 +428,13 @@ def test_modify_of_nothing_and_of_the_id_is_refused(db: Database, things: Collec
     assert db.cost().puts == before
 
 
+@pytest.mark.parametrize("bad", [None, 5, {"n": 2}])
+def test_a_change_must_be_a_function(db: Database, things: Collection[Document], bad: Any) -> None:
+    with pytest.raises(InvalidRequestError, match="give a function"):
+        things.modify("a", bad)
+    assert db.cost().requests == 0
+
+
 def test_an_error_in_the_change_leaves_everything_as_it_was(things: Collection[Document]) -> None:
     things.insert({"id": "a", "n": 1})
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from wormdb.collection import Collection
     from wormdb.database import Database
+    from wormdb.engine.state import View
 
 
 @pytest.fixture
@@ -353,6 +354,50 @@ def test_the_mode_binds_a_writer_without_the_schema_too(shop: Database) -> None:
         shop["org/audit"].delete(entry.id)
 
 
+def test_a_readonly_mode_binds_a_writer_without_the_schema_too(url: str) -> None:
+    models = {"Feed": {"path": "@feed/(id:string)"}}
+    schema = {"schemaVersion": "1.0", "sourceOfTruth": "local", "models": models}
+    with wormdb.connect(url, schema=schema) as database:
+        database.model("Feed").insert({"id": "a"})
+    closed = {**schema, "models": {"Feed": {**models["Feed"], "mode": "readonly"}}}
+    with wormdb.connect(url, schema=closed, apply=True) as database:
+        for write in (database["feed"].insert, database["feed"].save):
+            with pytest.raises(PermissionDeniedError, match="feed is read-only"):
+                write({"id": "b"})
+        assert database["feed"].count() == 1
+
+
+def test_numbered_documents_can_be_appended(url: str) -> None:
+    models = {"Event": {"path": "@events/(id:seq)", "mode": "append"}}
+    schema = {"schemaVersion": "1.0", "sourceOfTruth": "local", "models": models}
+    with wormdb.connect(url, schema=schema) as database:
+        events = database.model("Event")
+        assert events.insert_many([{}, {}]) == ["0000000001", "0000000002"]
+        assert events.save({}).id == "0000000003"
+        with pytest.raises(PermissionDeniedError, match="append-only"):
+            events.delete("0000000001")
+
+
+def test_a_collection_that_is_emptied_while_a_model_is_written_is_a_conflict(
+    shop: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer saw documents without a schema, so it brings none; now nobody has."""
+    plain, customers = shop["org/customers"], shop.model("Customer")
+    document = plain.insert({"anything": 1})
+    known = customers._ledger.known
+
+    def known_before() -> View:
+        view = known()
+        monkeypatch.undo()
+        plain.delete(document)
+        return view
+
+    monkeypatch.setattr(customers._ledger, "known", known_before)
+    with pytest.raises(ConflictError, match="it was emptied meanwhile"):
+        customers.insert({"name": "Ada"})
+    customers.insert({"name": "Ada"})
+
+
 # --- classes ---
 
 
@@ -401,9 +446,21 @@ def test_reads_of_a_dataclass_are_its_instances(db: Database) -> None:
         person.name = "Countess"
 
     assert people.modify(ada.id, rename).name == "Countess"
+    assert people.modify(ada.id, rename).name == "Countess", "no change, no write"
+    assert len(list(people.watch())) == 4
     assert people.count() == 1
     assert people.delete(ada) is True
     assert people.count() == 0
+
+
+def test_the_time_of_creation_survives_a_class_that_does_not_have_it(db: Database) -> None:
+    people = db.model(Person)
+    ada = people.insert(Person("Ada"))
+    people.modify(ada.id, lambda person: Person("Countess", id=person.id))
+    first, second = (change.after for change in people.watch())
+    assert first is not None
+    assert second is not None
+    assert second["createdAt"] == first["createdAt"]
 
 
 def test_a_dataclass_can_be_created_inserted_many_times_and_batched(db: Database) -> None:

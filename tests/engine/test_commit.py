@@ -308,6 +308,15 @@ def test_a_refusal_that_cannot_be_read_back_is_unknown() -> None:
         ledger.commit(rig.batch(insert("a")), seconds=2)
 
 
+def test_a_slot_that_is_taken_and_yet_empty_is_unknown() -> None:
+    rig = Rig()
+    store = HookStore(rig.store)
+    ledger = rig.ledger(store)
+    store.before = raiser(AlreadyExistsError("put"))
+    with pytest.raises(OutcomeUnknownError, match="refused as taken, and is empty"):
+        ledger.commit(rig.batch(insert("a")))
+
+
 def test_missing_rights_pass_through() -> None:
     rig = Rig()
     store = HookStore(rig.store)

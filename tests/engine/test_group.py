@@ -226,6 +226,15 @@ def test_a_group_has_a_bound_in_batches() -> None:
     assert len(group._queue) == 5
 
 
+def test_a_group_has_a_bound_in_bytes_but_takes_one_at_least() -> None:
+    group = GroupCommit(Gate().commit, ManualClock())
+    large = Pending("x", (insert("a", text="x" * 15_000_000),))
+    group._queue.extend(_Ticket(large, 1.0) for _ in range(3))
+    assert [len(group._take()) for _ in range(3)] == [1, 1, 1]
+    group._queue.extend([_Ticket(Pending("y"), 1.0), _Ticket(large, 1.0), _Ticket(large, 1.0)])
+    assert [len(group._take()) for _ in range(2)] == [2, 1]
+
+
 def test_batches_that_are_too_much_for_one_entry_together_are_committed_alone() -> None:
     rig = Rig()
     ledger = rig.ledger()
