@@ -94,7 +94,11 @@ def _small(store: Store, server: S3Server) -> list[Row]:
             "put if absent (signed, exact status)",
             repeat(lambda: store.put(f"c{next(names)}", BODY, IfAbsent(), content_type=TYPE)),
             "obstore.put mode=create",
-            repeat(lambda: obstore.put(bare, f"c{next(names)}", BODY, mode="create", use_multipart=False)),
+            repeat(
+                lambda: obstore.put(
+                    bare, f"c{next(names)}", BODY, mode="create", attributes=attributes, use_multipart=False
+                )
+            ),
             count=SMALL,
             at_most=1.3,
         ),
@@ -138,7 +142,6 @@ def _many(store: Store, server: S3Server) -> Row:
             theirs,
             count=MANY,
             at_least=4,
-            rounds=5,
         )
     finally:
         pool.close()

@@ -188,7 +188,8 @@ class InsertSet:
     def step(self, client: Client) -> None:
         """Insert an id of one's own or one that others want too, alone or with others; look."""
         world = client.world
-        shared = f"s{int(world.chance.fraction() * (len(world.history.calls) // 4 + 2))}"
+        # Others want the same id at the same time: it changes every few calls.
+        shared = f"s{len(world.history.calls) // 5 + int(world.chance.fraction() * 2)}"
         match world.pick("own", "shared", "same", "many", "read", "scan", "stale"):
             case "own":
                 client.insert({"_id": client.new_value()})

@@ -162,34 +162,43 @@ class _Run:
     def _spawn_keepers(self, nodes: list[Node]) -> None:
         """Everybody who is not a client; they stop when the last client has."""
         world, plan = self.world, self._plan
-        pause = plan.keeper_ms
+        least, most = plan.keeper_ms
+        keepers = [world.node("keeper")] if plan.has_keeper else nodes
 
-        def some() -> Node:
-            return nodes[int(world.chance.fraction() * len(nodes))]
+        def some(among: Sequence[Node] = tuple(nodes)) -> Node:
+            return among[int(world.chance.fraction() * len(among))]
 
-        def every(name: str, low: float, high: float, act: Callable[[], None]) -> None:
-            def body() -> None:
-                while world.workers:
-                    is_dawn = plan.is_long and world.likely(plan.dawn)
-                    world.scheduler.sleep(self._until_dawn_ms() if is_dawn else world.between(low, high))
-                    if world.workers:
-                        act()
+        def trim(node: Node) -> None:
+            node.ledger.trim(RETENTION_MS)
 
-            world.scheduler.spawn(name, body)
-
-        every("checkpointer", *pause, lambda: self._keep(some(), lambda node: node.ledger.checkpoint()))
+        self._every(
+            "checkpointer", least, most, lambda: self._keep(some(keepers), lambda node: node.ledger.checkpoint())
+        )
         for number in range(2):
-            every(f"trimmer{number}", *pause, lambda: self._keep(some(), lambda node: node.ledger.trim(RETENTION_MS)))
+            self._every(f"trimmer{number}", least, most, lambda: self._keep(some(keepers), trim))
         if plan.resolves:
-            every("resolver", pause[0] / 4, pause[1] / 2, lambda: self._resolve_one(some()))
+            self._every("resolver", least / 4, most / 2, lambda: self._resolve_one(some()))
         for number in range(plan.clerks):
             clerk = world.node(f"clerk{number}")
-            every(clerk.name, pause[0] / 8, pause[1] / 4, partial(self._resolve_sleepily, clerk))
+            self._every(clerk.name, least / 8, most / 4, partial(self._resolve_sleepily, clerk))
         for number in range(2):
             watcher = _Watcher(world, some(), is_feed=number == 0)
             self._watchers.append(watcher)
-            every(f"watcher{number}", pause[0] / 8, pause[1] / 3, partial(self._guarded, watcher.node, watcher.look))
-        every("nemesis", max(pause[0] / 2, 10_000), max(pause[1], 120_000), lambda: self._hurt(some()))
+            self._every(f"watcher{number}", least / 8, most / 3, partial(self._guarded, watcher.node, watcher.look))
+        self._every("nemesis", max(least / 2, 10_000), max(most, 120_000), lambda: self._hurt(some()))
+
+    def _every(self, name: str, least: float, most: float, act: Callable[[], None]) -> None:
+        """A task that acts again and again, with rests between."""
+        world, plan = self.world, self._plan
+
+        def body() -> None:
+            while world.workers:
+                is_dawn = plan.is_long and world.likely(plan.dawn)
+                world.scheduler.sleep(self._until_dawn_ms() if is_dawn else world.between(least, most))
+                if world.workers:
+                    act()
+
+        world.scheduler.spawn(name, body)
 
     def _rest_ms(self) -> float:
         """How long a client does nothing: a moment, mostly; in a long run sometimes most of an hour, or until dawn."""
