@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import wormdb
+from tests.api.faulty import faulty
 from tests.api.shop import SHOP
 from wormdb.errors import (
     ClosedError,
@@ -148,8 +149,6 @@ def test_the_first_write_publishes_the_schema_for_those_who_bring_none(url: str)
 
 def test_a_schema_that_cannot_be_published_does_not_stop_the_write() -> None:
     """Somebody may have the right to write into the collection only."""
-    from tests.api.test_collection import faulty
-
     database, _ = faulty({})
     database._schema = load_schema(SHOP)
     real = database._store.put
@@ -165,8 +164,6 @@ def test_a_schema_that_cannot_be_published_does_not_stop_the_write() -> None:
 
 @pytest.mark.parametrize("fault", [Fault.UNAVAILABLE_503, Fault.ANSWER_LOST, Fault.LANDS_LATE])
 def test_a_schema_whose_publishing_fails_fails_before_anything_else_is_written(fault: Fault) -> None:
-    from tests.api.test_collection import faulty
-
     clean, trace = faulty({})
     clean._schema = load_schema(SHOP)
     clean.model("Customer").insert({"name": "Ada"})

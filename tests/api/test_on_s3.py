@@ -27,6 +27,7 @@ def test_documents_live_in_a_bucket(s3_url: str) -> None:
     with wormdb.connect(s3_url) as database:
         customers = database.model("Customer")
         assert sorted((found["name"], found["status"]) for found in customers) == [("Ada", "active"), ("Eve", "new")]
+        assert customers.exists(ada.id)
         before = database.cost()
         assert customers.exists(ada.id)
         assert database.cost().requests - before.requests == 1
