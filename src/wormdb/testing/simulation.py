@@ -247,7 +247,7 @@ class _Run:
         """On a machine that often stops in the middle, for as long as the log takes to be trimmed."""
         world = self.world
         if self._plan.is_long and self._plan.pauses and world.likely(0.7):
-            node.process.pause_at_request = (1 + int(world.chance.fraction() * 3), world.between(HOUR_MS, 3 * HOUR_MS))
+            node.process.pause_at_request = (1 + int(world.chance.fraction() * 2), world.between(1, 4) * HOUR_MS)
         self._resolve_one(node)
 
     def _resolve(self, node: Node, call: Call, *, settle: bool) -> None:

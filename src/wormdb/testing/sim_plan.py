@@ -1,0 +1,123 @@
+"""What a seed makes of a run: how many nodes, which faults, how long they rest.
+
+Each fault is off, rare or common, drawn on its own, so that runs differ in kind. Some runs are aimed at the places
+where protocols like this one have broken before: writes that land hours late (`late`), everybody waking at once
+with old knowledge while the log is trimmed (`dawn`), and many threads that commit together and fail (`crowd`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from wormdb.limits import LOG_RETENTION_MS_MIN, MIB
+from wormdb.settings import Settings
+from wormdb.testing.sim_store import Weather
+
+if TYPE_CHECKING:
+    from wormdb.clock import Chance
+
+__all__ = ["FOCUSES", "HOUR_MS", "Plan"]
+
+HOUR_MS = 3_600_000.0
+FOCUSES = ("late", "dawn", "crowd")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One run, before it begins."""
+
+    weather: Weather
+    nodes: int
+    threads: int
+    """Clients on each node."""
+    is_long: bool
+    """Whether clients rest for so long that the log is trimmed under them."""
+    pauses: bool
+    crashes: bool
+    jumps: bool
+    bursts: bool
+    clerks: int
+    """Machines that resolve unknown outcomes, and often stop in the middle of it."""
+    resolves: bool
+    """Whether others resolve unknown outcomes too."""
+    has_keeper: bool
+    """Whether the housekeeping has a node of its own, so that the clients' nodes know nothing new while they rest."""
+    commit_seconds: float
+    checkpoint_entries: int
+    tail_entries_max: int
+    dawn: float
+    """How often a rest ends at the moment when many others do."""
+    steps: int = 10
+    """Calls of each client."""
+
+    @classmethod
+    def draw(cls, chance: Chance, focus: str | None = None) -> Plan:
+        """The plan of a seed; without a `focus` the seed chooses one, or none."""
+
+        def one_of(*choices: float) -> float:
+            return choices[int(chance.fraction() * len(choices))]
+
+        plan = cls(
+            weather=_weather(chance),
+            nodes=int(one_of(1, 2, 2, 3, 3)),
+            threads=int(one_of(1, 1, 2, 2, 3)),
+            is_long=chance.fraction() < 0.75,
+            pauses=chance.fraction() < 0.7,
+            crashes=chance.fraction() < 0.5,
+            jumps=chance.fraction() < 0.5,
+            bursts=chance.fraction() < 0.3,
+            clerks=1,
+            resolves=chance.fraction() < 0.7,
+            has_keeper=chance.fraction() < 0.5,
+            commit_seconds=one_of(0.1, 2, 30),
+            checkpoint_entries=int(one_of(5, 15, 1000)),
+            tail_entries_max=int(one_of(20, 1000)),
+            dawn=0.3,
+        )
+        drawn = chance.fraction()
+        focus = focus or ("late" if drawn < 0.1 else "dawn" if drawn < 0.25 else "crowd" if drawn < 0.35 else None)
+        if focus == "late":
+            plan = replace(plan, weather=Weather(late=0.2, twice=0.1), has_keeper=True, checkpoint_entries=5)
+            plan = replace(plan, nodes=2, threads=2, steps=15, is_long=True, dawn=0.1, crashes=False, bursts=False)
+            return replace(plan, pauses=True, clerks=3, resolves=False, commit_seconds=0.1)
+        if focus == "dawn":
+            plan = replace(plan, weather=replace(plan.weather, slow=0.4, shows_time=True))
+            return replace(plan, nodes=2, threads=2, is_long=True, dawn=0.6, has_keeper=True)
+        if focus == "crowd":
+            plan = replace(plan, weather=replace(plan.weather, refused=0.3), commit_seconds=0.1, is_long=False)
+            return replace(plan, nodes=2, threads=4, steps=8)
+        return plan
+
+    @property
+    def settings(self) -> Settings:
+        """Of all nodes: small enough that every limit is met."""
+        return Settings(
+            commit_seconds=self.commit_seconds,
+            checkpoint_entries=self.checkpoint_entries,
+            tail_entries_max=self.tail_entries_max,
+            log_retention_ms=LOG_RETENTION_MS_MIN,
+            cache_bytes=MIB,
+        )
+
+    @property
+    def keeper_ms(self) -> tuple[float, float]:
+        """Between which times the housekeepers rest."""
+        return (HOUR_MS / 12, HOUR_MS / 2) if self.is_long else (500.0, 10_000.0)
+
+
+def _weather(chance: Chance) -> Weather:
+    def level(common: float) -> float:
+        return (0.0, common / 4, common)[int(chance.fraction() * 3)]
+
+    return Weather(
+        refused=level(0.12),
+        dropped=level(0.05),
+        answer_lost=level(0.1),
+        late=level(0.15),
+        twice=level(0.15),
+        slow=level(0.05),
+        shows_time=chance.fraction() < 0.9,
+        one_write_a_second=chance.fraction() < 0.2,
+        is_torn=chance.fraction() < 0.3,
+    )
