@@ -436,6 +436,39 @@ def test_a_loss_in_a_slot_that_was_trimmed_meanwhile_is_unknown_too() -> None:
     assert list(contents(rig.ledger().view())) == ["a"]
 
 
+def test_a_late_loser_does_not_write_into_a_slot_that_is_trimmed_right_then() -> None:
+    """It lost against an entry that is hours old; the slot behind that entry may be emptied at any moment."""
+    rig = Rig()
+    store = HookStore(rig.store)
+    sleeper, worker = rig.ledger(store), rig.ledger()
+    sleeper.view()
+    puts: list[str] = []
+
+    def hook(verb: str, key: str) -> None:
+        if verb != "put":
+            return
+        puts.append(key)
+        if len(puts) == 1:
+            for number in range(4):
+                worker.commit(rig.batch(save("a", n=number)))
+            worker.checkpoint()
+            worker.trim(0)
+            rig.clock.advance(7_200)
+        elif len(puts) == 2:
+            worker.trim(0)
+
+    store.before = hook
+    try:
+        sleeper.commit(rig.batch(insert("b")), seconds=100_000)
+    except OutcomeUnknownError as error:
+        assert error.commit_id is not None  # noqa: PT017 - either answer is true, and what is true is looked at below
+        acknowledged = False
+    else:
+        acknowledged = True
+    assert ("b" in contents(rig.ledger().view())) is acknowledged
+    assert contents(sleeper.view()) == contents(rig.ledger().view())
+
+
 # --- commit ids ---
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.rig import PATHS, Rig, TimedStore, save
+from tests.engine.rig import PATHS, HookStore, Rig, TimedStore, save
 from wormdb.engine.feed import Feed
 from wormdb.engine.log import Log
 from wormdb.engine.register import Register
@@ -114,3 +114,26 @@ def test_a_slow_consumer_is_told_too() -> None:
     worker.trim(0)
     with pytest.raises(SnapshotTooOldError):
         list(poll)
+
+
+@pytest.mark.parametrize("slot", [2, 3, 4, 5, 6])
+def test_a_feed_that_is_overtaken_by_a_trim_is_told_and_never_just_ends(slot: int) -> None:
+    """The entries it reads were applied long ago, so the next ones may go between two of its requests."""
+    rig = Rig()
+    worker = rig.ledger()
+    for number in range(6):
+        worker.commit(rig.batch(save("x", n=number)))
+    worker.checkpoint()
+    worker.trim(0)
+    rig.clock.advance(7_200)
+    store = HookStore(rig.store)
+
+    def trim(verb: str, key: str) -> None:
+        if key == PATHS.entry(LogNumber(slot)):
+            store.before = None
+            assert worker.trim(0) == 6
+
+    store.before = trim
+    feed = rig.ledger(store).feed(LogNumber(0))
+    with pytest.raises(SnapshotTooOldError):
+        list(map(numbers, [feed] * 3))

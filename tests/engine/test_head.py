@@ -198,6 +198,35 @@ def test_a_sleeper_whose_slot_was_not_trimmed_goes_on_from_what_it_knows() -> No
     assert contents(view) == {"a": (4, 4, {"n": 4})}
 
 
+def trimmed_before(rig: Rig, store: HookStore, slot: int) -> None:
+    """A log of six entries, all applied long ago; they are trimmed right before `slot` is looked at."""
+    worker = rig.ledger()
+    for number in range(2, 7):
+        worker.commit(rig.batch(save("a", n=number)))
+    worker.checkpoint()
+    worker.trim(0)
+    rig.clock.advance(7_200)
+
+    def trim(verb: str, key: str) -> None:
+        if key == PATHS.entry(LogNumber(slot)):
+            store.before = None
+            assert worker.trim(0) == 6
+
+    store.before = trim
+
+
+@pytest.mark.parametrize("slot", [2, 3, 4, 5, 6])
+def test_a_sleeper_notices_that_the_log_is_trimmed_while_it_catches_up(slot: int) -> None:
+    """The entries it finds are old, so what comes behind them may go at any moment."""
+    rig = Rig()
+    store = HookStore(rig.store)
+    sleeper = rig.ledger(store)
+    sleeper.commit(rig.batch(insert("a", n=1)))
+    trimmed_before(rig, store, slot)
+    assert contents(sleeper.view()) == {"a": (6, 6, {"n": 6})}
+    assert store.before is None
+
+
 def test_a_root_of_another_history_drops_the_view() -> None:
     rig = Rig()
     head = head_of(rig)
