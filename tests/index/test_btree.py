@@ -109,3 +109,22 @@ def test_prefixes(shelf: Shelf, tree: Tree) -> None:
         list(range(990, 1000)),
         [],
     ]
+
+
+def test_a_range_that_ends_where_leaves_do_reads_nothing_beside_it(shelf: Shelf, tree: Tree) -> None:
+    """Leaves hold 4 keys each; separators are the keys' shortest beginnings, so the range is given by those."""
+    top = tree.top
+    assert top is not None
+    children = [top]
+    separators: set[bytes] = set()
+    for _ in range(tree.height - 1):
+        inners = shelf.nodes().inners(children)
+        separators.update(key for inner in inners for key in inner.keys)
+        children = [child for inner in inners for child in inner.children]
+    first, last = sorted(separators)[100:102]
+    before = shelf.gets()
+    assert len(list(shelf.reader(tree).scan(Range(first, last)))) == 4
+    assert shelf.gets() - before == tree.height
+    before = shelf.gets()
+    assert shelf.reader(tree).count(Range(first, last)) == 4
+    assert shelf.gets() - before == tree.height - 1

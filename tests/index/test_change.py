@@ -135,6 +135,35 @@ def test_a_leaf_below_a_quarter_joins_its_smaller_neighbour() -> None:
     assert set(contents(shelf, applied.tree)) == {numbered(2 * number) for number in left}
 
 
+def test_a_small_leaf_joins_a_rewritten_one_rather_than_read_another() -> None:
+    shelf, tree = loaded(160)
+    changes: list[Change] = [(numbered(2 * number), None) for number in range(16, 29)]
+    changes += [(numbered(2 * number), b"new") for number in range(32, 48)]
+    before = shelf.gets()
+    applied = shelf.apply(tree, changes)
+    assert shelf.gets() - before == 3
+    assert (len(applied.written), len(applied.retired)) == (2, 3)
+    shelf.check(applied.tree)
+
+
+@pytest.mark.parametrize("end", ["left", "right"])
+def test_an_inner_node_below_a_quarter_joins_the_one_beside_it(end: str) -> None:
+    shelf, tree = loaded(2000)
+    top = tree.top
+    assert top is not None
+    children = shelf.nodes().inners([top])[0].children
+    assert tree.height == 3
+    edge = children[0] if end == "left" else children[-1]
+    kept = LIMITS.entries_target + 2
+    doomed = range(kept, edge.count) if end == "left" else range(2000 - edge.count, 2000 - kept)
+    applied = shelf.apply(tree, [(numbered(2 * number), None) for number in doomed])
+    after = applied.tree.top
+    assert after is not None
+    assert len(shelf.nodes().inners([after])[0].children) == len(children) - 1
+    left = set(range(2000)) - set(doomed)
+    assert set(contents(shelf, applied.tree)) == {numbered(2 * number) for number in left}
+
+
 def test_a_leaf_that_is_emptied_needs_no_neighbour() -> None:
     shelf, tree = loaded(160)
     before = shelf.gets()
