@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from wormdb.settings import Settings
     from wormdb.testing.scheduler import Scheduler
     from wormdb.testing.sim_history import Call
-    from wormdb.testing.sim_store import Weather
 
 __all__ = ["Node", "World"]
 
@@ -81,9 +80,9 @@ class World:
     def __post_init__(self) -> None:
         self.history = History(self.bucket)
 
-    def node(self, name: str, *, weather: Weather | None = None) -> Node:
-        """A new node; it starts when it is first used."""
-        node = Node(self, name, weather)
+    def node(self, name: str, distance: float = 1.0) -> Node:
+        """A new node, so far away."""
+        node = Node(self, name, distance)
         self.nodes.append(node)
         return node
 
@@ -103,12 +102,12 @@ class World:
 class Node:
     """One machine: a process at a time, restarted after a crash with the same clocks and nothing remembered."""
 
-    def __init__(self, world: World, name: str, weather: Weather | None) -> None:
-        """Not running."""
+    def __init__(self, world: World, name: str, distance: float) -> None:
+        """Starts at once."""
         self.name = name
         self.highest_acked = 0
         self._world = world
-        self._weather = weather
+        self._distance = distance
         self._lives = 0
         self._skew_ms = world.between(-600_000, 600_000) if world.likely(0.5) else 0.0
         self._drift = world.between(0.98, 1.02)
@@ -122,7 +121,7 @@ class Node:
         self.process = Process(f"{self.name}.{self._lives}")
         self.clock = ProcessClock(world.scheduler, self.process, skew_ms=self._skew_ms, drift=self._drift)
         chance = SeededChance(int.from_bytes(world.chance.token(8), "big"))
-        store = SimStore(world.bucket, self.process, self._weather)
+        store = SimStore(world.bucket, self.process, self._distance)
         self._database = _WitnessedDatabase(store, world.history, world.settings, self.clock, chance)
 
     @property

@@ -29,6 +29,8 @@ class Plan:
 
     weather: Weather
     nodes: int
+    distance: float
+    """How many times longer than the others' the requests of the clients' nodes take."""
     threads: int
     """Clients on each node."""
     is_long: bool
@@ -48,6 +50,7 @@ class Plan:
     tail_entries_max: int
     dawn: float
     """How often a rest ends at the moment when many others do."""
+    dawn_of_trimmers: float
     steps: int = 10
     """Calls of each client."""
 
@@ -61,6 +64,7 @@ class Plan:
         plan = cls(
             weather=_weather(chance),
             nodes=int(one_of(1, 2, 2, 3, 3)),
+            distance=one_of(1, 1, 20),
             threads=int(one_of(1, 1, 2, 2, 3)),
             is_long=chance.fraction() < 0.75,
             pauses=chance.fraction() < 0.7,
@@ -74,16 +78,27 @@ class Plan:
             checkpoint_entries=int(one_of(5, 15, 1000)),
             tail_entries_max=int(one_of(20, 1000)),
             dawn=0.3,
+            dawn_of_trimmers=one_of(0.1, 0.9),
         )
         drawn = chance.fraction()
         focus = focus or ("late" if drawn < 0.1 else "dawn" if drawn < 0.25 else "crowd" if drawn < 0.35 else None)
         if focus == "late":
             plan = replace(plan, weather=Weather(late=0.2, twice=0.1), has_keeper=True, checkpoint_entries=5)
-            plan = replace(plan, nodes=2, threads=2, steps=15, is_long=True, dawn=0.1, crashes=False, bursts=False)
+            plan = replace(
+                plan,
+                nodes=2,
+                threads=2,
+                steps=15,
+                is_long=True,
+                dawn=0.1,
+                dawn_of_trimmers=0.1,
+                crashes=False,
+                bursts=False,
+            )
             return replace(plan, pauses=True, clerks=3, resolves=False, commit_seconds=0.1)
         if focus == "dawn":
-            plan = replace(plan, weather=replace(plan.weather, slow=0.4, shows_time=True))
-            return replace(plan, nodes=2, threads=2, is_long=True, dawn=0.6, has_keeper=True)
+            plan = replace(plan, weather=replace(plan.weather, slow=0.0, shows_time=True), distance=20)
+            return replace(plan, nodes=2, threads=2, is_long=True, dawn=0.6, dawn_of_trimmers=0.9, has_keeper=True)
         if focus == "crowd":
             plan = replace(plan, weather=replace(plan.weather, refused=0.3), commit_seconds=0.1, is_long=False)
             return replace(plan, nodes=2, threads=4, steps=8)

@@ -212,17 +212,17 @@ class Bucket:
 class SimStore(Store):
     """The bucket as one process sees it. Every verb hands on the baton."""
 
-    def __init__(self, bucket: Bucket, process: Process, weather: Weather | None = None) -> None:
-        """`weather` in place of the bucket's own."""
+    def __init__(self, bucket: Bucket, process: Process, distance: float = 1.0) -> None:
+        """`distance` is how many times longer than usual every request takes."""
         self._bucket = bucket
         self._process = process
-        self._own_weather = weather
+        self._distance = distance
         self._chance = bucket.chance
         self._scheduler = bucket.scheduler
 
     @property
     def _weather(self) -> Weather:
-        return self._own_weather or self._bucket.weather
+        return self._bucket.weather
 
     @property
     def name(self) -> str:
@@ -380,7 +380,7 @@ class SimStore(Store):
         """One way, in ms: mostly short, sometimes seconds."""
         if self._chance.fraction() < self._weather.slow:
             return 10 ** (2 + 2.4 * self._chance.fraction())
-        return 2 + 60 * self._chance.fraction() ** 2
+        return self._distance * (2 + 60 * self._chance.fraction() ** 2)
 
     def _late(self) -> float:
         """From a tenth of a second to hours: every order of magnitude alike, or every minute."""

@@ -132,7 +132,7 @@ class _Run:
 
     def _direct(self) -> None:
         world, plan = self.world, self._plan
-        nodes = [world.node(f"node{number}") for number in range(plan.nodes)]
+        nodes = [world.node(f"node{number}", plan.distance) for number in range(plan.nodes)]
         with world.scheduler.inside(nodes[0].process):
             self._workload.begin(Client(world, nodes[0]))
         world.bucket.weather = self._plan.weather
@@ -175,7 +175,8 @@ class _Run:
             "checkpointer", least, most, lambda: self._keep(some(keepers), lambda node: node.ledger.checkpoint())
         )
         for number in range(2):
-            self._every(f"trimmer{number}", least, most, lambda: self._keep(some(keepers), trim))
+            act = partial(self._keep, some(keepers), trim)
+            self._every(f"trimmer{number}", least, most, act, dawn=plan.dawn_of_trimmers)
         if plan.resolves:
             self._every("resolver", least / 4, most / 2, lambda: self._resolve_one(some()))
         for number in range(plan.clerks):
@@ -187,13 +188,16 @@ class _Run:
             self._every(f"watcher{number}", least / 8, most / 3, partial(self._guarded, watcher.node, watcher.look))
         self._every("nemesis", max(least / 2, 10_000), max(most, 120_000), lambda: self._hurt(some()))
 
-    def _every(self, name: str, least: float, most: float, act: Callable[[], None]) -> None:
-        """A task that acts again and again, with rests between."""
-        world, plan = self.world, self._plan
+    def _every(
+        self, name: str, least: float, most: float, act: Callable[[], None], *, dawn: float | None = None
+    ) -> None:
+        """A task that acts again and again, with rests between; `dawn` of them end at dawn."""
+        world = self.world
+        dawn = self._plan.dawn if dawn is None else dawn
 
         def body() -> None:
             while world.workers:
-                is_dawn = plan.is_long and world.likely(plan.dawn)
+                is_dawn = self._plan.is_long and world.likely(dawn)
                 world.scheduler.sleep(self._until_dawn_ms() if is_dawn else world.between(least, most))
                 if world.workers:
                     act()
@@ -212,7 +216,7 @@ class _Run:
     def _until_dawn_ms(self) -> float:
         """Until a moment at which many wake up, each with its own old knowledge."""
         world = self.world
-        return DAWN_MS - world.scheduler.now % DAWN_MS + world.between(0, 500)
+        return DAWN_MS - world.scheduler.now % DAWN_MS + world.between(0, 4_000)
 
     # --- what the tasks do ---
 
