@@ -1,0 +1,334 @@
+"""Ways to get the protocol wrong, each as a change of the running code. The simulation must notice every one.
+
+Most are a few words of one function replaced: if the function no longer has those words, the mutant
+says so instead of passing for one that nobody can see.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import textwrap
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import msgspec
+
+from wormdb.clock import new_write_id
+from wormdb.engine import head, ledger
+from wormdb.engine.commit import Committed, Committer
+from wormdb.engine.feed import Feed
+from wormdb.engine.head import Head
+from wormdb.engine.ledger import Ledger
+from wormdb.engine.register import Register
+from wormdb.engine.resolve import Resolver
+from wormdb.engine.state import Overlay, id_key
+from wormdb.engine.trim import Trimmer
+from wormdb.engine.unique import UniqueKeys, keys_of
+from wormdb.engine.validate import Group, _BatchCheck
+from wormdb.errors import ConflictError, CorruptionError, OutcomeUnknownError
+from wormdb.format.entry import Entry, decode_entry
+from wormdb.format.event import SchemaChanged
+from wormdb.storage import readback
+from wormdb.testing.sim_store import COLLECTION
+from wormdb.types import LogNumber, Misc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    from wormdb.engine.operations import Pending
+    from wormdb.engine.state import Held
+    from wormdb.types import StoreTime
+
+__all__ = ["MUTANTS", "Mutant"]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One mistake, the workload and focus that show it, and the first seed that did."""
+
+    name: str
+    apply: Callable[[], AbstractContextManager[object]]
+    workload: str
+    seed: int
+    focus: str | None = None
+
+
+def rewritten(owner: Any, *changes: tuple[str, str], **names: object) -> AbstractContextManager[object]:
+    """The one function of a class or module that has some text, with that text replaced; `names` are what it needs."""
+    function, source = function_with(owner, changes[0][0])
+    for old, new in changes:
+        assert old in source, f"{function.__name__} has no {old!r} any more: the mutant must follow the code"
+        source = source.replace(old, new)
+    namespace = {**vars(sys.modules[function.__module__]), **names}
+    exec(compile(f"from __future__ import annotations\n{source}", f"<mutant {function.__name__}>", "exec"), namespace)
+    return mock.patch.object(owner, function.__name__, namespace[function.__name__])
+
+
+def function_with(owner: Any, text: str) -> tuple[Any, str]:
+    functions = [value for value in vars(owner).values() if inspect.isfunction(value)]
+    found = [(function, source) for function in functions if text in (source := source_of(function))]
+    assert len(found) == 1, f"{owner.__name__} has {text!r} in {len(found)} functions: the mutant must follow the code"
+    return found[0]
+
+
+def source_of(function: Any) -> str:
+    try:
+        return textwrap.dedent(inspect.getsource(function))
+    except OSError:  # made by dataclass, not by us
+        return ""
+
+
+UNANSWERED = "case NothingThere(cause=cause) | Unknown(cause=cause):\n"
+INDENT = " " * 16
+
+
+def when_unanswered(statement: str, **names: object) -> AbstractContextManager[object]:
+    """A commit does `statement` as soon as its PUT was no clean success and nobody else's entry is there."""
+    return rewritten(Committer, (UNANSWERED, f"{UNANSWERED}{INDENT}{statement}\n"), **names)
+
+
+def no_read_back() -> AbstractContextManager[object]:
+    return rewritten(readback, ("found.body == body", "False"))
+
+
+def equal_but_for_ids(one: bytes, other: bytes) -> bool:
+    try:
+        number = decode_any(one)
+        return number is not None and number == decode_any(other)
+    except CorruptionError:
+        return one == other
+
+
+def decode_any(body: bytes) -> Entry | None:
+    """An entry without anything that tells who wrote it."""
+    for number in range(1, 300):
+        try:
+            entry = decode_entry(body, name="entry", number=number, collection=COLLECTION)
+        except CorruptionError:
+            continue
+        nobody = new_write_id(_Zero())
+        batches = tuple(msgspec.structs.replace(batch, id=nobody) for batch in entry.batches)
+        return msgspec.structs.replace(entry, write_id=nobody, misc=0, node=0, batches=batches)
+    return None
+
+
+class _Zero:
+    def fraction(self) -> float:
+        return 0.0
+
+    def token(self, count: int) -> bytes:
+        return bytes(count)
+
+
+def no_write_id() -> AbstractContextManager[object]:
+    return rewritten(readback, ("found.body == body", "same(found.body, body)"), same=equal_but_for_ids)
+
+
+def timeout_as_failure() -> AbstractContextManager[object]:
+    told = "failure = OutcomeUnknownError(what, reason=str(error), fix=fix, key=key, commit_id=str(commit_id))"
+    return rewritten(Committer, (told, "failure = UnavailableError(what)"))
+
+
+def timeout_as_success() -> AbstractContextManager[object]:
+    return when_unanswered("if isinstance(cause, OutcomeUnknownError): return True")
+
+
+def conflict_409_as_refusal() -> AbstractContextManager[object]:
+    return when_unanswered("if '409' in cause.reason: raise ConflictError('409')", ConflictError=ConflictError)
+
+
+def conflict_409_as_lost() -> AbstractContextManager[object]:
+    """The slot must be another's then, so it goes on behind it."""
+    behind = "self._head.number += 1"
+    return when_unanswered(f"if '409' in cause.reason:\n{INDENT}    {behind}\n{INDENT}    return False")
+
+
+def ack_before_put() -> AbstractContextManager[object]:
+    return when_unanswered("return True")
+
+
+def regroup_under_one_id() -> AbstractContextManager[object]:
+    return when_unanswered("if isinstance(cause, OutcomeUnknownError): return False")
+
+
+def slot_reuse() -> AbstractContextManager[object]:
+    """A process that starts goes on behind the last entry it finds listed, as if what was trimmed had never been."""
+    opened = "self._misc.observe(Misc(root.misc))"
+    listed = "if not any(page.objects for page in self._log.store.list(self._log.paths.entries)): "
+    return rewritten(Head, (opened, f"{opened}\n    {listed}self.number = LogNumber(0)"))
+
+
+def no_boundary_check() -> AbstractContextManager[object]:
+    return rewritten(Committer, ("if is_recent(attempt.known, time):", "if True:"))
+
+
+def trusting(before: StoreTime | None, now: StoreTime | None) -> bool:
+    return before is not None and now is not None
+
+
+def view_trusted_after_sleep() -> AbstractContextManager[object]:
+    return mock.patch.object(head, "is_recent", trusting)
+
+
+def old_entry_as_news() -> AbstractContextManager[object]:
+    return rewritten(Head, ("if tail.ended:", "if True:"))
+
+
+def commit_from_stale_view() -> AbstractContextManager[object]:
+    """After a lost race the same changes are sent to the next slot, unchecked."""
+    checked = "accepted, refused = self._check(waiting)"
+    return rewritten(Committer, (checked, f"if not losses: {checked}"))
+
+
+def refused_from_stale_view() -> AbstractContextManager[object]:
+    return rewritten(Committer, ("if refused and not fresh:", "if False:"))
+
+
+def absent_slot_as_no() -> AbstractContextManager[object]:
+    absent = "if record is None:\n        return Fate."
+    return rewritten(Resolver, (f"{absent}UNKNOWN", f"{absent}NOT_COMMITTED"))
+
+
+def root_before_slot() -> AbstractContextManager[object]:
+    slot, root = "record, _ = self.log.read(commit.slot)", "state = self.register.read()"
+    return rewritten(Resolver, (f"{root}\n", "\n"), (slot, f"{root}\n    {slot}"))
+
+
+def unique_outside_batch() -> AbstractContextManager[object]:
+    """Unique values are checked when a batch is first tried, and not when it is tried again."""
+    tried: set[str] = set()
+    claims = "claims = batch.claims(definition.unique, changes)"
+    once = "claims = {} if pending.id in tried else batch.claims(definition.unique, changes); tried.add(pending.id)"
+    return rewritten(Group, (claims, once), tried=tried)
+
+
+@contextmanager
+def definition_by_root_swap() -> Iterator[None]:
+    commit = Ledger.commit
+
+    def swap_root(self: Ledger, pending: Pending, **options: float) -> Committed:
+        state = self._register.read()
+        changed = [event.definition for event in pending.events if isinstance(event, SchemaChanged)]
+        if state.root is None or not changed:
+            return commit(self, pending, **options)
+        following = msgspec.structs.replace(
+            state.root,
+            revision=state.root.revision + 1,
+            write_id=new_write_id(self._around.chance),
+            definition=changed[-1],
+        )
+        try:
+            self._register.swap(state, following)
+        except (ConflictError, OutcomeUnknownError):
+            return commit(self, pending, **options)
+        return Committed(LogNumber(state.root.applied), Misc(0), ())
+
+    with mock.patch.object(ledger.Ledger, "commit", swap_root):
+        yield
+
+
+def delete_before_trimmed() -> AbstractContextManager[object]:
+    tried = "try:\n        state = self._raise(state, through)"
+    return rewritten(Trimmer, (tried, f"self._delete(through)\n    {tried}"))
+
+
+def trim_without_retention() -> AbstractContextManager[object]:
+    return rewritten(Trimmer, ("now - mark.time >= retention_ms", "now >= mark.time"))
+
+
+def trim_by_local_clock() -> AbstractContextManager[object]:
+    return rewritten(
+        Trimmer, ("self._through(state.root, state.time,", "self._through(state.root, self.misc._clock.now_ms(),")
+    )
+
+
+@contextmanager
+def half_a_batch_visible() -> Iterator[None]:
+    """The last change of a batch of several comes into view with the next entry."""
+    apply = Overlay.apply
+    kept: dict[int, Entry] = {}
+
+    def late(self: Overlay, entry: Entry) -> list[tuple[bytes, Held]]:
+        left = apply(self, kept.pop(id(self))) if id(self) in kept else []
+        (*whole, last) = entry.batches or (None,)
+        if last is None or len(last.changes) < 2:
+            return left + apply(self, entry)
+        first = msgspec.structs.replace(last, changes=last.changes[:-1])
+        rest = msgspec.structs.replace(last, changes=last.changes[-1:])
+        kept[id(self)] = msgspec.structs.replace(entry, batches=(rest,))
+        return left + apply(self, msgspec.structs.replace(entry, batches=(*whole, first)))
+
+    with mock.patch.object(Overlay, "apply", late):
+        yield
+
+
+def root_swapped_blindly() -> AbstractContextManager[object]:
+    return rewritten(Register, ("IfMatch(current.version)", "IfMatch(self.read().version)"))
+
+
+def seq_begins_anew() -> AbstractContextManager[object]:
+    anew = "if before is None or before.document is None else before.seq"
+    return rewritten(_BatchCheck, ("if before is None else before.seq", anew))
+
+
+def feed_unchecked() -> AbstractContextManager[object]:
+    return rewritten(Feed, ("state.root is not None and", "False and"))
+
+
+def value_taken_in_passing() -> AbstractContextManager[object]:
+    """A document that has another's unique value between two changes of one batch takes it away."""
+
+    def apply(self: UniqueKeys, entry: Entry) -> None:
+        for change in (change for batch in entry.batches for change in batch.changes):
+            for key in keys_of(self.index, change.before):
+                owner = self._owners.get(key)
+                if owner is not None and id_key(owner) == id_key(change.id):
+                    del self._owners[key]
+            for key in keys_of(self.index, change.after):
+                self._owners[key] = change.id
+
+    return mock.patch.object(UniqueKeys, "apply", apply)
+
+
+def refused_for_company() -> AbstractContextManager[object]:
+    return rewritten(Committer, ("if accepted:", "if False:"))
+
+
+def trimmers_see_holes() -> AbstractContextManager[object]:
+    return rewritten(Trimmer, ("if self.register.read().version != state.version:", "if False:"))
+
+
+MUTANTS = [
+    Mutant("no read-back", no_read_back, "set", 0),
+    Mutant("no write id", no_write_id, "set", 5),
+    Mutant("timeout as failure", timeout_as_failure, "set", 8),
+    Mutant("timeout as success", timeout_as_success, "set", 5),
+    Mutant("409 as refusal", conflict_409_as_refusal, "set", 2),
+    Mutant("409 as lost", conflict_409_as_lost, "set", 2),
+    Mutant("slot reuse after trim", slot_reuse, "bank", 1, "dawn"),
+    Mutant("no boundary check", no_boundary_check, "set", 0, "late"),
+    Mutant("view trusted after sleep", view_trusted_after_sleep, "register", 4, "dawn"),
+    Mutant("old entry taken for news", old_entry_as_news, "bank", 30, "dawn"),
+    Mutant("ack before PUT", ack_before_put, "set", 0),
+    Mutant("commit from a stale view", commit_from_stale_view, "bank", 3),
+    Mutant("refusal from a stale view", refused_from_stale_view, "unique", 10),
+    Mutant("regroup under one id", regroup_under_one_id, "set", 5),
+    Mutant("absent slot resolved as no", absent_slot_as_no, "set", 1, "late"),
+    Mutant("root read before the slot", root_before_slot, "set", 12, "late"),
+    Mutant("unique checked outside the batch", unique_outside_batch, "unique", 6),
+    Mutant("definition changed by root swap", definition_by_root_swap, "definitions", 0),
+    Mutant("delete before trimmed is raised", delete_before_trimmed, "set", 0),
+    Mutant("half a batch visible", half_a_batch_visible, "bank", 0),
+    Mutant("trim without retention", trim_without_retention, "set", 1),
+    Mutant("trim by the local clock", trim_by_local_clock, "set", 15, "late"),
+    Mutant("root swapped blindly", root_swapped_blindly, "set", 0),
+    Mutant("seq begins anew", seq_begins_anew, "register", 0),
+    Mutant("feed unchecked", feed_unchecked, "register", 11),
+    Mutant("unique value taken in passing", value_taken_in_passing, "unique", 0),
+    Mutant("refused for a batch that may not land", refused_for_company, "unique", 2, "crowd"),
+    Mutant("hole seen behind another trimmer", trimmers_see_holes, "set", 15, "dawn"),
+]

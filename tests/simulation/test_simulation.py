@@ -1,0 +1,102 @@
+"""Seeds, many of them: several nodes of the real code under faults, every answer held against the log.
+
+`WORMDB_SEEDS=1000:5000 pytest tests/simulation` runs other seeds than the usual ones, and as many as wanted.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from wormdb.testing.sim_plan import FOCUSES
+from wormdb.testing.sim_workloads import WORKLOADS
+from wormdb.testing.simulation import SimulationFailed, main, run_seed
+
+FIRST, COUNT = (int(part) for part in os.environ.get("WORMDB_SEEDS", "0:500").split(":"))
+CHUNK = 20
+
+# Seeds that showed a mistake in the engine, by what it was; each is also a few steps in
+# tests/engine/test_found_by_simulation.py, and a mutant in tests/simulation/mutants.py.
+REGRESSIONS = {
+    "an old entry was taken for news, and the log was trimmed behind it": (30, "bank", "dawn"),
+    "a unique value was taken from its owner in passing": (0, "unique", None),
+    "a batch was refused for one that did not land": (2, "unique", "crowd"),
+    "two trimmers at once saw damage": (15, "set", "dawn"),
+}
+
+
+@pytest.mark.parametrize("first", range(FIRST, FIRST + COUNT, CHUNK))
+def test_seeds(first: int) -> None:
+    for seed in range(first, min(first + CHUNK, FIRST + COUNT)):
+        run_seed(seed)
+
+
+@pytest.mark.parametrize("name", REGRESSIONS)
+def test_a_seed_that_failed_once(name: str) -> None:
+    run_seed(*REGRESSIONS[name])
+
+
+@pytest.mark.parametrize("focus", FOCUSES)
+@pytest.mark.parametrize("workload", sorted(WORKLOADS))
+def test_the_same_seed_gives_the_same_trace(workload: str, focus: str) -> None:
+    one, two = (run_seed(4711, workload, focus) for _ in range(2))
+    assert one.trace == two.trace
+    assert one.digest == two.digest
+    assert one.digest != run_seed(4712, workload, focus).digest
+
+
+def test_the_trace_does_not_depend_on_the_order_of_hashes() -> None:
+    program = (
+        "import logging; logging.disable(); from wormdb.testing.simulation import run_seed;"
+        "print([run_seed(seed).digest for seed in range(5)])"
+    )
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1")
+    }
+    assert printed == {f"{[run_seed(seed).digest for seed in range(5)]}\n"}
+
+
+def test_the_runs_are_worth_something() -> None:
+    """A simulation in which nothing goes wrong proves nothing: the faults must really happen."""
+    reports = [run_seed(seed) for seed in range(40)]
+    assert sum(report.trimmed > 0 for report in reports) >= 10
+    assert sum(report.zombies > 0 for report in reports) >= 2
+    assert {report.workload for report in reports} == set(WORKLOADS)
+    for outcome in ("ok", "refused", "nothing"):
+        assert sum(report.outcomes.get(outcome, 0) > 0 for report in reports) >= 10, outcome
+    text = "\n".join(line.what for report in reports for line in report.trace)
+    for word in ("[late]", "[twice]", "[dropped]", "[answer lost]", "[refused]", "crashes", "stops for", "is set"):
+        assert text.count(word) >= 5, word
+    for told in ("is committed", "is not committed", "is unknown", "OutcomeUnknownError", "ConflictError"):
+        assert told in text, told
+
+
+def test_a_failure_shows_the_seed_and_the_end_of_its_trace(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from wormdb.engine.commit import Committer
+
+    monkeypatch.setattr(Committer, "_place", lambda *given: True)
+    with pytest.raises(SimulationFailed, match=r"seed 3 .*acknowledged") as caught:
+        run_seed(3, "set")
+    assert "--seeds 3:1 --workload set" in str(caught.value)
+    assert str(caught.value.trace[-1]) in str(caught.value)
+    assert main(["--seeds", "3:2", "--workload", "set"]) == 1
+    assert "2 seeds, 2 failed" in capsys.readouterr().out
+
+
+def test_the_command_runs_seeds_and_shows_traces(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seeds", "3:2", "--workload", "bank", "--focus", "crowd"]) == 0
+    assert capsys.readouterr().out == "2 seeds, 0 failed\n"
+    assert main(["--seeds", "3:1", "--trace"]) == 0
+    assert "put block0" in capsys.readouterr().out
