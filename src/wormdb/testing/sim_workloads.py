@@ -142,12 +142,24 @@ class Workload(Protocol):
         """One thing that a client does."""
         ...
 
+    def end(self, client: Client) -> None:
+        """One write that must succeed, in calm weather."""
+        ...
+
     def check(self, world: World, replay: Replay) -> None:
         """Raise Violation if an invariant does not hold."""
         ...
 
 
-class Register:
+class _Ending:
+    """How most workloads end."""
+
+    def end(self, client: Client) -> None:
+        """Save a document that nobody else has touched."""
+        client.save({"_id": "the-end"})
+
+
+class Register(_Ending):
     """Few documents, each a register: what clients saw of it must be linearizable."""
 
     names = ("a", "b")
@@ -179,7 +191,7 @@ class Register:
             audit_register(world.history, name)
 
 
-class InsertSet:
+class InsertSet(_Ending):
     """Documents that are only inserted: what was acknowledged stays, once, and what was refused is not there."""
 
     def begin(self, client: Client) -> None:
@@ -217,7 +229,7 @@ class InsertSet:
                 raise Violation(f"{call.label}: it is gone")
 
 
-class Bank:
+class Bank(_Ending):
     """Accounts, and transfers between two of them in one batch: the sum never changes."""
 
     accounts = tuple(f"account{number}" for number in range(4))
@@ -262,7 +274,7 @@ def _money(bodies: dict[str, str]) -> int:
     return sum(json.loads(body)["balance"] for name, body in bodies.items() if name.startswith("account"))
 
 
-class UniqueRace:
+class UniqueRace(_Ending):
     """People who want the same few addresses: at most one has each, and the others are told who."""
 
     addresses = tuple(f"{name}@example.com" for name in ("ada", "bob", "cleo"))
@@ -339,6 +351,10 @@ class Definitions:
                 client.delete(world.pick("a", "b", "c"))
             case _:
                 client.scan()
+
+    def end(self, client: Client) -> None:
+        """Let everybody write again."""
+        client.define(_model("readwrite"))
 
     def check(self, world: World, replay: Replay) -> None:
         """Every change was allowed by the definition before it, or by one in the same entry."""

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING
 
 from wormdb.clock import SeededChance
 from wormdb.engine.resolve import Fate as CommitFate
-from wormdb.errors import OutcomeUnknownError, SnapshotTooOldError, UnavailableError
-from wormdb.feed import changes_of
+from wormdb.errors import OutcomeUnknownError, UnavailableError
 from wormdb.limits import LOG_RETENTION_MS_MIN
 from wormdb.storage.conditions import forget_conditions
 from wormdb.testing.scheduler import Crashed, Scheduler, cooperative_locks
@@ -28,8 +27,8 @@ from wormdb.testing.sim_history import Replay, Violation, audit
 from wormdb.testing.sim_nodes import World
 from wormdb.testing.sim_plan import FOCUSES, HOUR_MS, Plan
 from wormdb.testing.sim_store import CALM, LATE_MS_MAX, Bucket, TraceLine
+from wormdb.testing.sim_watcher import Watcher
 from wormdb.testing.sim_workloads import WORKLOADS, Client
-from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -101,7 +100,7 @@ class _Run:
         scheduler = Scheduler(SeededChance(seed + 1))
         bucket = Bucket(scheduler, SeededChance(seed + 2), CALM)
         self.world = World(seed, scheduler, bucket, chance, self._plan.settings)
-        self._watchers: list[_Watcher] = []
+        self._watchers: list[Watcher] = []
 
     def play(self) -> None:
         forget_conditions()
@@ -183,7 +182,7 @@ class _Run:
             clerk = world.node(f"clerk{number}")
             self._every(clerk.name, least / 8, most / 4, partial(self._resolve_sleepily, clerk))
         for number in range(2):
-            watcher = _Watcher(world, some(), is_feed=number == 0)
+            watcher = Watcher(world, some(), is_feed=number == 0)
             self._watchers.append(watcher)
             self._every(f"watcher{number}", least / 8, most / 3, partial(self._guarded, watcher.node, watcher.look))
         self._every("nemesis", max(least / 2, 10_000), max(most, 120_000), lambda: self._hurt(some()))
@@ -314,6 +313,7 @@ class _Run:
             for call in [call for call in world.history.calls if call.outcome == "unknown" and call.commit_id]:
                 self._resolve(fresh, call, settle=True)
         self._see_the_same([*nodes, fresh])
+        self._all_write([*nodes, fresh])
         with world.scheduler.inside(fresh.process):
             fresh.ledger.checkpoint()
         self._see_the_same([world.node("reopened"), *nodes])
@@ -335,68 +335,21 @@ class _Run:
             if call.outcome != "ok" or call.result[0] != self.world.bucket.highest:
                 raise Violation(f"{node.name} does not see the end of the log: {call.label}")
 
+    def _all_write(self, nodes: list[Node]) -> None:
+        """Now that nothing is wrong any more, nobody is kept from writing."""
+        for node in nodes:
+            client = Client(self.world, node)
+            self._guarded(node, client.scan)
+            self._guarded(node, partial(self._workload.end, client))
+            call = self.world.history.calls[-1]
+            if call.outcome != "ok":
+                raise Violation(f"{node.name} cannot write in calm weather: {call.label}")
+
     def _check_definition(self, node: Node, replay: Replay) -> None:
         with self.world.scheduler.inside(node.process):
             body = node.ledger.view().definition.body
         if body != replay.states[-1].definition:
             raise Violation(f"the definition is {body!r}, the log says {replay.states[-1].definition!r}")
-
-
-class _Watcher:
-    """Follows the change feed, over crashes, and must see every change once and in order."""
-
-    def __init__(self, world: World, node: Node, *, is_feed: bool) -> None:
-        self.node = node
-        self._world = world
-        self._is_feed = is_feed
-        self._process = node.process
-        self._feed = node.ledger.feed(LogNumber(0))
-        self._resume = "0"
-        self._begin = 0
-        self._segments: list[tuple[int, int, list[tuple[int, str, int]]]] = []
-        self._seen: list[tuple[int, str, int]] = []
-
-    def look(self) -> None:
-        """Take what is new; begin anew behind the end if the log was trimmed beyond us."""
-        try:
-            if self._is_feed:
-                self._poll()
-            else:
-                for change in self.node.collection.watch(after=self._resume):
-                    self._seen.append((change.number, str(change.id), change.seq))
-                    self._resume = change.resume
-        except UnavailableError:
-            return
-        except SnapshotTooOldError:
-            place = int(self._resume.partition(".")[0])
-            if self._world.bucket.trimmed <= place:
-                raise Violation(f"a watcher at {place} was told that the log is trimmed beyond it") from None
-            self._restart()
-
-    def _poll(self) -> None:
-        if self._process is not self.node.process:
-            self._process = self.node.process
-            self._feed = self.node.ledger.feed(LogNumber(int(self._resume.partition(".")[0])))
-        for record in self._feed.poll():
-            self._seen += [(change.number, str(change.id), change.seq) for change in changes_of(record)]
-            self._resume = str(record.number)
-
-    def _restart(self) -> None:
-        place = int(self._resume.partition(".")[0])
-        self._segments.append((self._begin, place, self._seen))
-        self._seen = []
-        self._begin = self._world.bucket.highest
-        self._resume = str(self._begin)
-        self._feed = self.node.ledger.feed(LogNumber(self._begin))
-
-    def check(self, replay: Replay) -> None:
-        """What was seen is exactly what was written, from each beginning to its end."""
-        changes = [(number, identity, seq) for number, identity, seq, _, _ in replay.changes()]
-        self._segments.append((self._begin, replay.last, self._seen))
-        for begin, end, seen in self._segments:
-            expected = [change for change in changes if begin < change[0] <= end]
-            if seen != expected and not (end != replay.last and seen == expected[: len(seen)]):
-                raise Violation(f"a watcher saw {seen} from {begin} to {end}, the log has {expected}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

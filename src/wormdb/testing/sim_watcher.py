@@ -1,0 +1,95 @@
+"""Clients that follow the change feed of a simulated run."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from wormdb.errors import SnapshotTooOldError, UnavailableError
+from wormdb.feed import changes_of
+from wormdb.testing.sim_history import Violation
+from wormdb.types import LogNumber
+
+if TYPE_CHECKING:
+    from wormdb.feed import Change
+    from wormdb.testing.sim_history import Replay
+    from wormdb.testing.sim_nodes import Node, World
+
+__all__ = ["Watcher"]
+
+Seen = tuple[int, str, int, dict[str, Any] | None, dict[str, Any] | None]
+
+
+class Watcher:
+    """Follows the change feed, over crashes, and must see every change once and in order."""
+
+    def __init__(self, world: World, node: Node, *, is_feed: bool) -> None:
+        """At the beginning of the log. With `is_feed` one feed is held on to, otherwise each look resumes."""
+        self.node = node
+        self._world = world
+        self._is_feed = is_feed
+        self._process = node.process
+        self._feed = node.ledger.feed(LogNumber(0))
+        self._resume = "0"
+        self._begin = 0
+        self._segments: list[tuple[int, int, list[Seen]]] = []
+        self._seen: list[Seen] = []
+
+    def look(self) -> None:
+        """Take what is new; begin anew behind the end if the log was trimmed beyond us."""
+        try:
+            if self._is_feed:
+                self._poll()
+            else:
+                for change in self.node.collection.watch(after=self._resume):
+                    self._seen.append(_seen(change))
+                    self._resume = change.resume
+        except UnavailableError:
+            return
+        except SnapshotTooOldError:
+            place = int(self._resume.partition(".")[0])
+            if self._world.bucket.trimmed <= place:
+                raise Violation(f"a watcher at {place} was told that the log is trimmed beyond it") from None
+            self._restart()
+
+    def _poll(self) -> None:
+        if self._process is not self.node.process:
+            self._process = self.node.process
+            self._feed = self.node.ledger.feed(LogNumber(int(self._resume.partition(".")[0])))
+        for record in self._feed.poll():
+            self._seen += [_seen(change) for change in changes_of(record)]
+            self._resume = str(record.number)
+
+    def _restart(self) -> None:
+        place = int(self._resume.partition(".")[0])
+        self._segments.append((self._begin, place, self._seen))
+        self._seen = []
+        self._begin = self._world.bucket.highest
+        self._resume = str(self._begin)
+        self._feed = self.node.ledger.feed(LogNumber(self._begin))
+
+    def check(self, replay: Replay) -> None:
+        """What was seen is exactly what was written, from each beginning to its end."""
+        changes = [
+            (number, identity, seq, _parsed(before), _parsed(after))
+            for number, identity, seq, before, after in replay.changes()
+        ]
+        self._segments.append((self._begin, replay.last, self._seen))
+        for begin, end, seen in self._segments:
+            expected = [change for change in changes if begin < change[0] <= end]
+            if seen != expected and not (end != replay.last and seen == expected[: len(seen)]):
+                raise Violation(f"a watcher saw {seen} from {begin} to {end}, the log has {expected}")
+
+
+def _seen(change: Change) -> Seen:
+    return change.number, str(change.id), change.seq, _stored(change.before), _stored(change.after)
+
+
+def _stored(document: dict[str, Any] | None) -> dict[str, Any] | None:
+    if document is None:
+        return None
+    return {("_id" if name == "id" else name): value for name, value in document.items()}
+
+
+def _parsed(body: str | None) -> dict[str, Any] | None:
+    return None if body is None else json.loads(body)
