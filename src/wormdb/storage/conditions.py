@@ -29,7 +29,7 @@ __all__ = ["ensure_conditions", "forget_conditions"]
 
 PLAIN_TEXT = "text/plain"
 
-ATTEMPTS_MAX = 5
+ATTEMPTS_MAX = 8
 """Tries, when a request seems to have been sent twice or an answer got lost."""
 
 # Without a lock: to add and to look up are one step each, and a forked child could find a lock taken for ever.
