@@ -134,7 +134,8 @@ def command_page() -> str:
         "Errors are one line on standard error; `WORM_DEBUG=1` in the environment shows where they came from.",
         "",
     ]
-    context = click.Context(worm, info_name="worm", terminal_width=100)
+    # The settings of the command are given, as click does when it runs it: it keeps the first help option it made.
+    context = click.Context(worm, info_name="worm", terminal_width=100, **worm.context_settings)
     lines += ["```text", worm.get_help(context), "```", "", *verbs(worm, context)]
     return "\n".join(lines).rstrip() + "\n"
 
