@@ -29,12 +29,13 @@ from wormdb.format.event import (
     Nothing,
     SchemaChanged,
     ShardsChanged,
+    SnapshotTaken,
 )
 from wormdb.format.filter_run import FilterRun
 from wormdb.format.json import encode_document
 from wormdb.format.key import encode_key
 from wormdb.format.node import Child, Inner, Leaf
-from wormdb.format.root import Condemned, HistoryRun, IndexRoot, JobOutcome, ObjectRef, Retired, Root
+from wormdb.format.root import Condemned, IndexRoot, JobOutcome, ObjectRef, Retired, Root
 from wormdb.types import WriteId
 
 COLLECTION = "c0" * 16
@@ -65,6 +66,7 @@ EVENTS: tuple[Event, ...] = (
     JobOpened(job=write_id(31), kind="import", base=5),
     JobAborted(job=write_id(32), reason="stopped by the user"),
     JobExpired(job=write_id(33)),
+    SnapshotTaken(id=b'"a"', seq=1),
     BlobCondemned(sha256=digest(9), suffix=2),
     Nothing(write_id=write_id(34)),
 )
@@ -107,7 +109,10 @@ def block_entry(number: int) -> BlockEntry:
 def entry() -> Entry:
     changes = (
         Change(id=b'"a"', seq=1, after=b'{"_id":"a","n":1}'),
-        Change(id=b'"b"', seq=4, before=b'{"_id":"b","n":1}', after=b'{"_id":"b","n":2}'),
+        Change(id=b'"b"', seq=4, before=b'{"_id":"b","n":1}', after=b'{"_id":"b","n":2}', snapshot=True),
+        Change(id=b'"d"', seq=2, before=b'{"_id":"d"}', trash=b'{"_id":"d","document":{"_id":"d"}}'),
+        Change(id=b'"e"', seq=3, after=b'{"_id":"e"}', op="restore"),
+        Change(id=b'"f"', seq=3, op="purge"),
         Change(id=b'{"$oid":"0123456789abcdef01234567"}', seq=2, before=b'{"_id":"c"}'),
     )
     return Entry(
@@ -160,8 +165,14 @@ def root() -> Root:
                 name="0006-00000002",
                 sha256=digest(6),
                 length=900,
+                run=7,
+                level=1,
                 blocks=3,
                 rows=30,
+                size=9000,
+                rev_first=1,
+                rev_last=7,
+                trashed=0,
                 key_first=encode_key(0),
                 key_last=encode_key(3),
             ),
@@ -178,19 +189,14 @@ def root() -> Root:
                 membership=node,
                 statistics=b"\x01",
             ),
-            IndexRoot(name="phone", definition=b'{"fields":["phone"]}', state="failed", reason="duplicate key"),
-        ),
-        history=(
-            HistoryRun(
-                name="0006-00000008.parquet",
-                first=1,
-                last=7,
-                rows=9,
-                length=800,
-                sha256=digest(8),
-                sidecar=sidecar_ref(8),
+            IndexRoot(
+                name="phone", definition=b'{"fields":["phone"]}', state="failed", reason="duplicate key", cursor=b"\x01"
             ),
         ),
+        history=(block_entry(8),),
+        history_from=2,
+        sequence=12,
+        retired_older=node,
         jobs=(JobOutcome(job=write_id(31), state="open", number=7),),
         retired=(
             Retired(name="data/0006-00000000.parquet", revision=16),
@@ -271,4 +277,5 @@ def rows() -> list[Row]:
         for place, document in enumerate(documents())
     ]
     stored.append(Row("c", 300, 5, None))
+    stored.append(Row("d", 301, 6, None, b'{"_id":"d","deletedAt":"2026-02-24T12:00:00.000Z","document":{"_id":"d"}}'))
     return sorted(stored, key=lambda row: encode_key(row.id))

@@ -50,8 +50,8 @@ class BlockWriter:
         waiting: list[Row] = []
         size = 0
         for _, held in rows:
-            waiting.append(Row(json.decode(held.id, name="document id"), held.rev, held.seq, held.document))
-            size += ROW_BYTES + len(held.document or b"")
+            waiting.append(Row(json.decode(held.id, name="document id"), held.rev, held.seq, held.document, held.trash))
+            size += ROW_BYTES + len(held.document or held.trash or b"")
             if size >= self.bytes_target:
                 written.append(self._put(waiting, columns, run, level))
                 waiting, size = [], 0

@@ -62,7 +62,7 @@ def runs_of(blocks: Sequence[BlockEntry]) -> tuple[Run, ...]:
 
 def held_of(row: Row) -> tuple[bytes, Held]:
     """A row of a block as the engine holds it, with its key."""
-    return encode_key(row.id), Held(json.encode(row.id), row.rev, row.seq, row.document)
+    return encode_key(row.id), Held(json.encode(row.id), row.rev, row.seq, row.document, row.trash)
 
 
 def merge_runs(runs: Sequence[Iterator[tuple[bytes, Held]]]) -> Iterator[tuple[bytes, Held]]:

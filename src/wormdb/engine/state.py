@@ -29,12 +29,16 @@ def id_key(identity: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What is under one id: the document's JSON, or None after a delete; `seq` lives on."""
+    """What is under one id: the document's JSON, or None after a delete; `seq` lives on.
+
+    `trash` is the tombstone with the document, as JSON, while it can be restored.
+    """
 
     id: bytes
     rev: int
     seq: int
     document: bytes | None
+    trash: bytes | None = None
 
 
 class Base(Protocol):
@@ -78,7 +82,7 @@ class Overlay:
         for batch in entry.batches:
             for change in batch.changes:
                 key = id_key(change.id)
-                held = Held(change.id, entry.number, change.seq, change.after)
+                held = Held(change.id, entry.number, change.seq, change.after, change.trash)
                 self._versions.setdefault(key, []).append(held)
                 left.append((key, held))
         return left

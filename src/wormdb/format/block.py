@@ -2,8 +2,9 @@
 
 Columns, in this order: `_id`, `_rev`, `_seq`, `_deleted`, the typed columns (`wormdb.format.columns`),
 and `_doc`, the whole document as JSON in pages of about 64 KB. A deletion is a row whose `_doc` holds
-the id only. Anything that reads Parquet reads a block; we also read single pages and single columns
-of it, each checked by the sidecar before it is believed.
+the id only, or the id, the tombstone and the document while that is in the trash. Anything that reads
+Parquet reads a block; we also read single pages and single columns of it, each checked by the sidecar
+before it is believed.
 """
 
 from __future__ import annotations
@@ -50,12 +51,21 @@ _ZSTD_LEVEL: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One document in one version, as stored JSON; None says that it was deleted."""
+    """One document in one version, as stored JSON; None says that it was deleted.
+
+    `trash` is what the trash has of it then: a tombstone with the document, as JSON, the id first as `_id`.
+    """
 
     id: Any
     rev: int
     seq: int
     document: bytes | None
+    trash: bytes | None = None
+
+    @property
+    def cell(self) -> bytes:
+        """What `_doc` holds."""
+        return self.document or self.trash or encode({"_id": self.id})
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +78,7 @@ class EncodedBlock:
     sha256: bytes
     rows: int
     deleted: int
+    trashed: int
     keys: tuple[bytes, bytes]
     revs: tuple[int, int]
     columns: tuple[ColumnStats, ...]
@@ -85,6 +96,7 @@ class EncodedBlock:
             key_last=self.keys[1],
             rows=self.rows,
             deleted=self.deleted,
+            trashed=self.trashed,
             rev_first=self.revs[0],
             rev_last=self.revs[1],
             length=len(self.parquet),
@@ -110,13 +122,14 @@ def write_block(rows: Sequence[Row], columns: Sequence[ColumnSpec] = ()) -> Enco
     keys = [encode_key(value) for value in ids]
     assert is_ascending(keys), "rows come in ascending order of their ids"
     typed = _typed_columns(rows, ids, columns)
-    cells = [encode({"_id": row.id}) if row.document is None else row.document for row in rows]
+    cells = [row.document or row.cell for row in rows]
     deleted = [row.document is None for row in rows]
+    fates = [0 if row.document is not None else 1 if row.trash is None else 2 for row in rows]
     revs, seqs = [row.rev for row in rows], [row.seq for row in rows]
 
     parquet = _write_parquet(_table(typed, (revs, seqs, deleted), cells), cells)
     digest = sha256(parquet).digest()
-    page_map = map_file(parquet, digest, keys, Versions.of(revs, seqs, deleted), first_cell=cells[0])
+    page_map = map_file(parquet, digest, keys, Versions.of(revs, seqs, fates), first_cell=cells[0])
     sidecar, map_bytes = encode_sidecar(page_map, MembershipFilter.build(keys), identity=digest.hex())
     return EncodedBlock(
         parquet=parquet,
@@ -125,6 +138,7 @@ def write_block(rows: Sequence[Row], columns: Sequence[ColumnSpec] = ()) -> Enco
         sha256=digest,
         rows=len(rows),
         deleted=sum(deleted),
+        trashed=fates.count(2),
         keys=(keys[0], keys[-1]),
         revs=(min(revs), max(revs)),
         columns=tuple(column.stats for column in typed),

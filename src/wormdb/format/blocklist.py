@@ -58,11 +58,16 @@ class BlockEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: Literal["base", "delta"] = msgspec.field(name="k")
     level: Count = msgspec.field(name="l", default=0)
     run: Count = msgspec.field(name="g", default=0)
-    """The run it belongs to: through which log number that was written. A newer run hides older ones."""
+    """The run it belongs to: through which log number that was written. A newer run hides older ones.
+
+    A row of revision 0 was written by a job before its number was known: its revision is this.
+    """
     key_first: bytes = msgspec.field(name="f")
     key_last: bytes = msgspec.field(name="t")
     rows: Count = msgspec.field(name="r")
     deleted: Count = msgspec.field(name="d", default=0)
+    trashed: Count = msgspec.field(name="x", default=0)
+    """How many of the deleted can be restored from the trash."""
     rev_first: Count = msgspec.field(name="u")
     rev_last: Count = msgspec.field(name="v")
     length: Count = msgspec.field(name="b")
@@ -72,19 +77,26 @@ class BlockEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class BlockPageRef(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of block entries, named by the root: enough to know whether it must be read."""
+    """A page of block entries of one run, named by the root: enough to know whether it must be read."""
 
     name: Name = msgspec.field(name="n")
     sha256: Digest = msgspec.field(name="h")
     length: Count = msgspec.field(name="b")
+    run: Count = msgspec.field(name="g")
+    level: Count = msgspec.field(name="l")
     blocks: Count = msgspec.field(name="c")
     rows: Count = msgspec.field(name="r")
+    size: Count = msgspec.field(name="z")
+    """Bytes of its blocks, as stored."""
+    rev_first: Count = msgspec.field(name="u")
+    rev_last: Count = msgspec.field(name="v")
+    trashed: Count = msgspec.field(name="x")
     key_first: bytes = msgspec.field(name="f")
     key_last: bytes = msgspec.field(name="t")
 
 
 class BlockPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some of the blocks of a collection, in the order of their first keys."""
+    """Some of the blocks of one run, in the order of their first keys."""
 
     blocks: tuple[BlockEntry, ...] = msgspec.field(name="b")
 

@@ -10,6 +10,7 @@ from wormdb.errors import InvalidRequestError, UnsupportedFormatError
 from wormdb.format.block import FORMAT_VERSION, RESERVED, Row
 from wormdb.format.columns import ELSEWHERE, KIND_PREFIX, decode_column
 from wormdb.format.damage import corrupt
+from wormdb.format.json import encode
 from wormdb.format.key import encode_key
 from wormdb.format.page import page_cells
 from wormdb.format.project import read_id
@@ -146,7 +147,7 @@ def read_documents(block: Block, *, groups: Sequence[int] | None = None) -> Iter
         versions = zip(*(table.column(name).to_pylist() for name in ("_rev", "_seq", "_deleted")), strict=True)
         for identity, cell, (rev, seq, deleted) in zip(ids, cells, versions, strict=True):
             known = read_id(cell, name=block.name) if identity is ELSEWHERE else identity
-            yield Row(known, rev, seq, None if deleted else cell)
+            yield _with_fate(known, (rev, seq, _fate(known, cell) if deleted else 0), cell)
 
 
 def read_page(page: bytes, ref: PageRef, key: bytes) -> Row | None:
@@ -190,8 +191,17 @@ def _checked_cells(page: bytes, ref: PageRef) -> list[memoryview]:
 
 
 def _row(page_map: PageMap, row: int, identity: Any, cell: memoryview) -> Row:
-    rev, seq, deleted = page_map.versions.at(row)
-    return Row(identity, rev, seq, None if deleted else bytes(cell))
+    return _with_fate(identity, page_map.versions.at(row), bytes(cell))
+
+
+def _fate(identity: Any, cell: bytes) -> int:
+    """Of a deleted row: whether its cell holds more than the id."""
+    return 1 if cell == encode({"_id": identity}) else 2
+
+
+def _with_fate(identity: Any, version: tuple[int, int, int], cell: bytes) -> Row:
+    rev, seq, fate = version
+    return Row(identity, rev, seq, None if fate else cell, cell if fate == 2 else None)
 
 
 def _read_table(block: Block, names: Sequence[str], groups: Sequence[int] | None) -> pa.Table:

@@ -8,7 +8,7 @@ the hash of the entry before it, so that no entry can be moved, edited or left o
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -26,7 +26,11 @@ _VERSION: Final = 1
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One document before and after: no `before` is an insert, no `after` a delete."""
+    """One document before and after: no `before` is an insert, no `after` a delete.
+
+    `op` is set where the images do not tell what was done: a restore (of the trash, a snapshot or an older version),
+    and a purge, which takes a document from the trash for good and has neither image.
+    """
 
     id: bytes = msgspec.field(name="i")
     """The document's id as extended JSON."""
@@ -34,6 +38,11 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Counts the changes of this document, gapless, over delete and re-create."""
     before: bytes | None = msgspec.field(name="b", default=None)
     after: bytes | None = msgspec.field(name="a", default=None)
+    op: Literal["restore", "purge"] | None = msgspec.field(name="o", default=None)
+    trash: bytes | None = msgspec.field(name="t", default=None)
+    """After a soft delete: the tombstone with the document, as extended JSON."""
+    snapshot: bool = msgspec.field(name="p", default=False)
+    """Whether this version is kept as a snapshot."""
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -78,7 +87,7 @@ def encode_entry(entry: Entry, *, collection: str) -> bytes:
     """
     assert entry.number > 0, entry.number
     assert entry.batches or entry.events, "an entry that settles a slot holds the event Nothing"
-    assert all(change.before is not None or change.after is not None for change in _changes(entry)), "an empty change"
+    assert all(_is_sound(change) for change in _changes(entry)), "an empty change"
     payload = encode_message(entry, what=f"log entry {entry.number}", bytes_max=ENTRY_BYTES_MAX, fix="split the batch")
     return encode_frame(
         FrameKind.ENTRY, version=_VERSION, identity=_identity(collection, entry.number), payload=payload
@@ -107,7 +116,7 @@ def decode_entry(data: bytes, *, name: str, number: int, collection: str) -> Ent
         corrupt(name, f"it should be slot {number} and says {entry.number}")
     if not entry.batches and not entry.events:
         corrupt(name, "it holds neither a batch nor an event")
-    if not all(change.before is not None or change.after is not None for change in _changes(entry)):
+    if not all(_is_sound(change) for change in _changes(entry)):
         corrupt(name, "a change has neither a before nor an after")
     return entry
 
@@ -119,6 +128,10 @@ def entry_hash(data: bytes) -> bytes:
 
 def _changes(entry: Entry) -> list[Change]:
     return [change for batch in entry.batches for change in batch.changes]
+
+
+def _is_sound(change: Change) -> bool:
+    return change.before is not None or change.after is not None or change.op == "purge"
 
 
 def _identity(collection: str, number: int) -> str:

@@ -31,6 +31,7 @@ __all__ = [
     "Nothing",
     "SchemaChanged",
     "ShardsChanged",
+    "SnapshotTaken",
 ]
 
 
@@ -131,6 +132,14 @@ class JobExpired(_Event, frozen=True, tag="job.expire"):
     job: Id = msgspec.field(name="j")
 
 
+class SnapshotTaken(_Event, frozen=True, tag="snapshot"):
+    """Version `seq` of a document, its newest then, is kept as a snapshot."""
+
+    id: bytes = msgspec.field(name="i")
+    """The document's id as extended JSON."""
+    seq: Count = msgspec.field(name="s")
+
+
 class BlobCondemned(_Event, frozen=True, tag="blob.condemn"):
     """The blob's key is never written again: the same content gets suffix `suffix` + 1 next time."""
 
@@ -159,6 +168,7 @@ Event = (
     | JobAttached
     | JobAborted
     | JobExpired
+    | SnapshotTaken
     | BlobCondemned
     | Nothing
 )

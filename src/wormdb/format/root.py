@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from wormdb.format.blocklist import BlockEntry, BlockPageRef, SidecarRef
+from wormdb.format.blocklist import BlockEntry, BlockPageRef
 from wormdb.format.damage import corrupt
 from wormdb.format.event import Closed
 from wormdb.format.frame import FrameKind, decode_frame, encode_frame
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Condemned",
-    "HistoryRun",
     "IndexRoot",
     "IndexState",
     "JobOutcome",
@@ -49,7 +48,7 @@ class ObjectRef(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IndexRoot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One index: its definition, its life, and the top of its tree."""
+    """One index: its definition, its life, and the top of its tree. `applied` is when its life began."""
 
     name: Name = msgspec.field(name="n")
     definition: bytes = msgspec.field(name="d")
@@ -61,18 +60,8 @@ class IndexRoot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     membership: ObjectRef | None = msgspec.field(name="f", default=None)
     statistics: bytes | None = msgspec.field(name="q", default=None)
     reason: str | None = msgspec.field(name="w", default=None)
-
-
-class HistoryRun(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes from log number `first` to `last`, in one immutable object."""
-
-    name: Name = msgspec.field(name="n")
-    first: Count = msgspec.field(name="f")
-    last: Count = msgspec.field(name="t")
-    rows: Count = msgspec.field(name="r")
-    length: Count = msgspec.field(name="b")
-    sha256: Digest = msgspec.field(name="h")
-    sidecar: SidecarRef = msgspec.field(name="s")
+    cursor: bytes | None = msgspec.field(name="c", default=None)
+    """While it is built: the tree has the documents whose id's key is not above this."""
 
 
 class JobOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,9 +115,17 @@ class Root(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     blocks: tuple[BlockEntry, ...] = msgspec.field(name="b", default=())
     block_pages: tuple[BlockPageRef, ...] = msgspec.field(name="bp", default=())
     indexes: tuple[IndexRoot, ...] = msgspec.field(name="i", default=())
-    history: tuple[HistoryRun, ...] = msgspec.field(name="h", default=())
+    history: tuple[BlockEntry, ...] = msgspec.field(name="h", default=())
+    """Every change, in blocks as documents are: sorted by id, then by change."""
+    history_pages: tuple[BlockPageRef, ...] = msgspec.field(name="hp", default=())
+    history_from: Count = msgspec.field(name="hf", default=0)
+    """History has every change after this log number."""
     jobs: tuple[JobOutcome, ...] = msgspec.field(name="j", default=())
     retired: tuple[Retired, ...] = msgspec.field(name="x", default=())
+    retired_older: ObjectRef | None = msgspec.field(name="xo", default=None)
+    """A list of more of them, which may name another list."""
+    sequence: Count = msgspec.field(name="sq", default=0)
+    """The greatest id made of digits."""
     condemned: tuple[Condemned, ...] = msgspec.field(name="k", default=())
     sample: bytes | None = msgspec.field(name="s", default=None)
     statistics: bytes | None = msgspec.field(name="q", default=None)

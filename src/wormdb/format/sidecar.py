@@ -112,20 +112,23 @@ _DECODER: Final = msgspec.msgpack.Decoder(_MapMessage)
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """`_rev`, `_seq` and deletion of every row of a block, row by row without unpacking all."""
+    """`_rev`, `_seq` and fate of every row of a block, row by row without unpacking all.
+
+    Fates are 0 for a document, 1 for a deletion, 2 for one whose document is in the trash.
+    """
 
     revs: _Planes
     seqs: _Planes
     deleted: bytes
 
     @classmethod
-    def of(cls, revs: Sequence[int], seqs: Sequence[int], deleted: Sequence[bool]) -> Versions:
+    def of(cls, revs: Sequence[int], seqs: Sequence[int], fates: Sequence[int]) -> Versions:
         """Pack the three columns."""
-        return cls(_pack(revs), _pack(seqs), bytes(deleted) if any(deleted) else b"")
+        return cls(_pack(revs), _pack(seqs), bytes(fates) if any(fates) else b"")
 
-    def at(self, row: int) -> tuple[int, int, bool]:
-        """Revision, change number, and whether the row is a deletion."""
-        return _pick(self.revs, row), _pick(self.seqs, row), bool(self.deleted) and self.deleted[row] == 1
+    def at(self, row: int) -> tuple[int, int, int]:
+        """Revision, change number and fate of a row."""
+        return _pick(self.revs, row), _pick(self.seqs, row), self.deleted[row] if self.deleted else 0
 
 
 @dataclass(frozen=True, slots=True)
