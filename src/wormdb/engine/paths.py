@@ -53,6 +53,24 @@ class EnginePaths:
         """The sidecar of block `name`."""
         return f"{self.folder}data/{name}.map"
 
+    @property
+    def data(self) -> str:
+        """The folder of blocks, their sidecars and the pages of their list."""
+        return f"{self.folder}data/"
+
+    @property
+    def history(self) -> str:
+        """The folder of the blocks of history, with the same names in it as in `data`."""
+        return f"{self.folder}history/"
+
+    def index(self, name: str) -> str:
+        """The folder of an index's nodes."""
+        return f"{self.folder}indexes/{name}/"
+
+    def retired(self, name: str) -> str:
+        """A list of objects that no root names any more."""
+        return f"{self.folder}data/{name}.retired"
+
 
 def is_immutable(key: str) -> bool:
     """Whether an object never changes once written, so that a cache may keep it.

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from wormdb.engine.definition import Definition
+    from wormdb.engine.place import Place
     from wormdb.format.entry import Entry
     from wormdb.types import LogNumber
 
@@ -48,8 +49,13 @@ class Base(Protocol):
         """What is under an id's key; None if nothing ever was."""
         ...
 
-    def scan(self) -> Iterator[tuple[bytes, Held]]:
-        """Everything, deleted ids too, in order of key."""
+    def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:
+        """Everything with a key from `low` up to but not including `high`, deleted ids too, in order of key."""
+        ...
+
+    @property
+    def place(self) -> Place | None:
+        """The root and where its objects are; None if there is no root."""
         ...
 
 
@@ -60,9 +66,14 @@ class EmptyBase:
         """Nothing."""
         return None
 
-    def scan(self) -> Iterator[tuple[bytes, Held]]:
+    def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:  # noqa: ARG002 - nothing is there
         """Nothing."""
         return iter(())
+
+    @property
+    def place(self) -> None:
+        """There is no root."""
+        return
 
 
 class Overlay:

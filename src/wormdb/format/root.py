@@ -64,12 +64,16 @@ class IndexRoot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """While it is built: the tree has the documents whose id's key is not above this."""
 
 
-class JobOutcome(msgspec.Struct, frozen=True, kw_only=True):
+class JobOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What became of a bulk job, and by which entry."""
 
     job: Id = msgspec.field(name="j")
     state: Literal["open", "attached", "aborted", "expired"] = msgspec.field(name="s")
     number: Count = msgspec.field(name="n")
+    misc: Count = msgspec.field(name="t", default=0)
+    """Of that entry: when."""
+    actor: str | None = msgspec.field(name="a", default=None)
+    meta: bytes | None = msgspec.field(name="m", default=None)
 
 
 class Retired(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -118,6 +122,9 @@ class Root(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     history: tuple[BlockEntry, ...] = msgspec.field(name="h", default=())
     """Every change, in blocks as documents are: sorted by id, then by change."""
     history_pages: tuple[BlockPageRef, ...] = msgspec.field(name="hp", default=())
+    attached: tuple[BlockEntry, ...] = msgspec.field(name="ha", default=())
+    """Blocks that jobs attached, as they were: they are the history of the documents in them. `run` is the entry."""
+    attached_pages: tuple[BlockPageRef, ...] = msgspec.field(name="hq", default=())
     history_from: Count = msgspec.field(name="hf", default=0)
     """History has every change after this log number."""
     jobs: tuple[JobOutcome, ...] = msgspec.field(name="j", default=())
