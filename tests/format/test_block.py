@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.golden import samples
 from wormdb.errors import CorruptionError, InvalidRequestError, UnsupportedFormatError
 from wormdb.format import block as block_module
+from wormdb.format import pagemap
 from wormdb.format.block import RESERVED, EncodedBlock, Row, write_block
 from wormdb.format.blockread import (
     Block,
@@ -22,6 +23,7 @@ from wormdb.format.blockread import (
     parts_for,
     read_columns,
     read_documents,
+    read_group,
     read_page,
     read_page_rows,
 )
@@ -30,7 +32,7 @@ from wormdb.format.json import decode_document, encode_document
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING, equal
 from wormdb.format.path import get_direct, parse_path
-from wormdb.format.sidecar import PageRef, Sidecar, decode_sidecar, locate
+from wormdb.format.sidecar import GroupRef, PageRef, Sidecar, decode_sidecar, locate
 from wormdb.testing.strategies import documents, ids
 
 if TYPE_CHECKING:
@@ -68,15 +70,18 @@ def stored_rows(draw: st.DrawFn) -> list[Row]:
     rows = []
     for _, (identity, document) in sorted(unique.items()):
         rev, seq = draw(st.integers(0, 2**62)), draw(st.integers(1, 2**40))
-        alive = draw(st.booleans())
-        rows.append(Row(identity, rev, seq, encode_document({**document, "_id": identity}) if alive else None))
+        image = encode_document({**document, "_id": identity})
+        tombstone = encode_document({"_id": identity, "deletedBy": None, "document": {**document, "_id": identity}})
+        fates = ((image, None), (None, None), (None, tombstone))
+        rows.append(Row(identity, rev, seq, *draw(st.sampled_from(fates))))
     return rows
 
 
 def same_rows(expected: list[Row], actual: list[Row]) -> bool:
     pairs = zip(expected, actual, strict=True)
     return all(
-        equal(one.id, other.id) and (one.rev, one.seq, one.document) == (other.rev, other.seq, other.document)
+        equal(one.id, other.id)
+        and (one.rev, one.seq, one.document, one.trash) == (other.rev, other.seq, other.document, other.trash)
         for one, other in pairs
     )
 
@@ -103,7 +108,7 @@ def test_every_type_and_everything_that_does_not_fit() -> None:
     block = write_block(samples.rows(), samples.COLUMNS)
     columns = read_columns(opened(block), ["_id", "_rev", *(spec.path for spec in samples.COLUMNS)])
     assert columns["_id"][:4] == [1, 2, 3, 4]
-    assert columns["_id"][4:] == [ELSEWHERE] * 4
+    assert columns["_id"][4:] == [ELSEWHERE] * 5
     assert columns["_rev"] == [row.rev for row in samples.rows()]
     assert columns["age"][:5] == [30, MISSING, None, ELSEWHERE, 41]
     assert columns["score"][:4] == [1.5, MISSING, None, 7]
@@ -118,14 +123,72 @@ def test_every_type_and_everything_that_does_not_fit() -> None:
 def test_what_the_root_learns() -> None:
     block = write_block(samples.rows(), samples.COLUMNS)
     entry = block.entry("data/x.parquet", "data/x.sidecar", kind="delta", level=3)
-    assert (entry.rows, entry.deleted, entry.level, entry.kind) == (8, 1, 3, "delta")
+    assert (entry.rows, entry.deleted, entry.trashed, entry.level, entry.kind) == (9, 2, 1, 3, "delta")
     assert (entry.key_first, entry.key_last) == (encode_key(1), encode_key(ObjectId("0123456789abcdef01234567")))
-    assert (entry.rev_first, entry.rev_last) == (100, 300)
+    assert (entry.rev_first, entry.rev_last) == (100, 301)
     assert entry.length == len(block.parquet)
     assert entry.sidecar.length == len(block.sidecar)
     age = next(stats for stats in entry.columns if stats.path == "age")
-    assert (age.values, age.nulls, age.missing, age.others) == (4, 1, 2, 1)
+    assert (age.values, age.nulls, age.missing, age.others) == (4, 1, 3, 1)
     assert (age.low, age.high) == (encode_key(30), encode_key(2**62))
+
+
+def tombstone(identity: Any) -> bytes:
+    return encode_document({"_id": identity, "deletedBy": "ada", "document": {"_id": identity, "n": 1}})
+
+
+def test_the_trash_is_read_however_a_row_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        Row("a", 1, 1, encode_document({"_id": "a", "n": 1})),
+        Row("b", 2, 2, None, tombstone("b")),
+        Row("c", 3, 2, None),
+        Row(ObjectId("0123456789abcdef01234567"), 4, 3, None, tombstone(ObjectId("0123456789abcdef01234567"))),
+    ]
+    block = write_block(rows, [ColumnSpec("n")])
+    assert list(read_documents(opened(block))) == rows
+    assert [fetch(block, sidecar_of(block), row.id) for row in rows] == rows
+    assert read_columns(opened(block), ["n", "_deleted"]) == {
+        "n": [1, *[MISSING] * 3],
+        "_deleted": [False, *[True] * 3],
+    }
+    entry = block.entry("b", "b", kind="delta")
+    assert (entry.rows, entry.deleted, entry.trashed) == (4, 3, 2)
+
+    def unmapped(*_: object) -> None:
+        return None
+
+    monkeypatch.setattr(pagemap, "_pages", unmapped)
+    block = write_block(rows)
+    for row in rows:
+        ref = locate(sidecar_of(block), encode_key(row.id))
+        assert isinstance(ref, GroupRef)
+        assert read_group(opened(block), ref, encode_key(row.id)) == row
+
+
+def test_a_deletion_without_trash_is_none_whatever_its_id() -> None:
+    identities = [{"d": 1, "s": 2}, {"d": 1, "s": 3}, {"document": {"_id": 5}}]
+    rows = [Row(identity, 1, 1, None) for identity in sorted(identities, key=encode_key)]
+    block = write_block(rows)
+    assert (block.deleted, block.trashed) == (3, 0)
+    assert list(read_documents(opened(block))) == rows
+    assert [fetch(block, sidecar_of(block), row.id) for row in rows] == rows
+
+
+def test_the_filter_may_be_over_other_keys_than_the_ids() -> None:
+    rows = [
+        Row(
+            {"d": number // 10, "s": number % 10}, 1, 1, encode_document({"_id": {"d": number // 10, "s": number % 10}})
+        )
+        for number in range(500)
+    ]
+    members = [encode_key(row.id["d"]) for row in rows]
+    sidecar = sidecar_of(write_block(rows, members=members))
+    assert all(map(sidecar.membership.might_contain, members))
+    assert sum(sidecar.membership.might_contain(encode_key(number)) for number in range(50, 1050)) < 30
+    assert len(sidecar.membership) <= 50
+    assert sidecar.map == sidecar_of(write_block(rows)).map
+    with pytest.raises(AssertionError):
+        write_block(rows, members=members[1:])
 
 
 def test_ids_that_are_not_there_are_not_found() -> None:
@@ -294,7 +357,7 @@ def test_strange_columns_open_in_other_tools(tmp_path: Path) -> None:
 
     path = tmp_path / "block.parquet"
     path.write_bytes(write_block(samples.rows(), samples.COLUMNS).parquet)
-    assert asked(path, "select sum(balance), count(*) from block") == [(Decimal("12.5"), 8)]
+    assert asked(path, "select sum(balance), count(*) from block") == [(Decimal("12.5"), 9)]
     frame = pl.read_parquet(path)
     assert frame["tags"].to_list()[0] == ["x", "y", None]
     assert set(RESERVED) < set(frame.columns)

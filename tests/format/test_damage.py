@@ -152,12 +152,12 @@ def test_noise_is_never_a_page(noise: bytes) -> None:
 def test_a_flipped_page_without_its_checksum_is_a_typed_error_or_the_same_rows() -> None:
     """The parser behind the checksum: damage may reach it only if the sidecar is wrong as well."""
     page = BLOCK.parquet[PAGE_REF.offset : PAGE_REF.offset + PAGE_REF.length]
-    good = [bytes(cell) for cell in page_cells(page, name=NAME, rows=8, bytes_max=1 << 20)]
+    good = [bytes(cell) for cell in page_cells(page, name=NAME, rows=len(samples.rows()), bytes_max=1 << 20)]
     for place in range(len(page)):
         damaged = bytearray(page)
         damaged[place] ^= 0x10
         try:
-            cells = page_cells(bytes(damaged), name=NAME, rows=8, bytes_max=1 << 20)
+            cells = page_cells(bytes(damaged), name=NAME, rows=len(samples.rows()), bytes_max=1 << 20)
         except CorruptionError:
             continue
         assert [bytes(cell) for cell in cells] == good

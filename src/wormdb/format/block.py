@@ -111,12 +111,17 @@ class EncodedBlock:
         )
 
 
-def write_block(rows: Sequence[Row], columns: Sequence[ColumnSpec] = ()) -> EncodedBlock:
+def write_block(
+    rows: Sequence[Row], columns: Sequence[ColumnSpec] = (), *, members: Sequence[bytes] | None = None
+) -> EncodedBlock:
     """The block of `rows`, which come in ascending order of their encoded ids. No requests.
 
-    Raises InvalidRequestError for a column of a reserved name and for documents that are not UTF-8.
+    The membership filter is over the encoded ids, or over `members`, one for each row, where rows are
+    looked for by something else; they may repeat. Raises InvalidRequestError for a column of a
+    reserved name and for documents that are not UTF-8.
     """
     assert rows, "a block has rows"
+    assert members is None or len(members) == len(rows), "one member a row"
     _check_specs(columns)
     ids = [row.id for row in rows]
     keys = [encode_key(value) for value in ids]
@@ -130,7 +135,8 @@ def write_block(rows: Sequence[Row], columns: Sequence[ColumnSpec] = ()) -> Enco
     parquet = _write_parquet(_table(typed, (revs, seqs, deleted), cells), cells)
     digest = sha256(parquet).digest()
     page_map = map_file(parquet, digest, keys, Versions.of(revs, seqs, fates), first_cell=cells[0])
-    sidecar, map_bytes = encode_sidecar(page_map, MembershipFilter.build(keys), identity=digest.hex())
+    membership = MembershipFilter.build(keys if members is None else members)
+    sidecar, map_bytes = encode_sidecar(page_map, membership, identity=digest.hex())
     return EncodedBlock(
         parquet=parquet,
         sidecar=sidecar,
