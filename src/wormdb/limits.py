@@ -86,6 +86,13 @@ GROUP_BATCHES_MAX: Final = 1_000
 MARKS_MAX: Final = 64
 """Times that a root remembers of when entries were applied."""
 
+RETIRED_INLINE_MAX: Final = 256
+"""Retired objects that a root lists itself; more are moved to a list of their own."""
+JOBS_REMEMBERED: Final = 1_000
+"""Ended bulk jobs whose outcome a root remembers."""
+FORWARD_INTERVAL_MS: Final = 1_000
+"""A process swaps a root at most once in this time."""
+
 # --- blocks ---
 BLOCK_BYTES_TARGET: Final = 64 * MIB
 """Bytes of documents at which a block is closed, before compression."""

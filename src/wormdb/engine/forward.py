@@ -1,8 +1,9 @@
-"""Bring the tail of the log into blocks, and name them in the root: the only visible step.
+"""Bring the tail of the log into the projections, and name them in the root: the only visible step.
 
-Forwarding writes what changed since the root, as one new run of blocks, and merges runs by the rule of
-`tiers`; so its cost follows what was written, not what is stored. New objects have new names; a crash
-anywhere leaves the old root or the new one, and perhaps objects that nobody names.
+Forwarding writes what changed since the root (documents, index nodes, history), so its cost follows what was written,
+not what is stored. New objects have new names; a crash anywhere leaves the old root or the new one, and perhaps objects
+that nobody names. It goes by stages, because the blocks of an attached job lie between what came before and
+after it; but all stages share one swap.
 """
 
 from __future__ import annotations
@@ -14,40 +15,36 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from wormdb.clock import new_write_id
-from wormdb.engine.blockwrite import BlockWriter
-from wormdb.engine.runs import RunBase, merge_runs, runs_of
-from wormdb.engine.tiers import plan_cascade
+from wormdb.engine.data import project_data
+from wormdb.engine.history import project_history
+from wormdb.engine.indexing import project_indexes
+from wormdb.engine.objects import NewObject, ObjectWriter
+from wormdb.engine.place import Place
+from wormdb.engine.projection import DEFAULT_SIZES, Net, Sizes, Step
+from wormdb.engine.state import id_key
 from wormdb.engine.trim import with_mark
 from wormdb.errors import ConflictError
-from wormdb.format.root import Retired, Root
-from wormdb.limits import BLOCK_BYTES_TARGET, RUN_BYTES_SMALLEST
+from wormdb.format.event import JobAttached
+from wormdb.format.retired import RetiredList, encode_retired
+from wormdb.format.root import ObjectRef, Retired, Root
+from wormdb.limits import RETIRED_INLINE_MAX
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from wormdb.clock import Chance
     from wormdb.engine.misc_clock import MiscClock
+    from wormdb.engine.projection import Outcome, Stage
     from wormdb.engine.register import Register, RootState
     from wormdb.engine.state import View
-    from wormdb.format.blocklist import BlockEntry
+    from wormdb.format.entry import Entry
+    from wormdb.storage.pool import Pool
 
-__all__ = ["DEFAULT_SIZES", "Forwarder", "Sizes"]
+__all__ = ["DEFAULT_SIZES", "Forwarder", "Sizes", "net_of"]
 
 log = logging.getLogger(__name__)
 
-STORED_SHARE = 0.35
-"""About what compression leaves of a document: enough to guess a run's tier before it is written."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """How large blocks and runs are meant to be, in bytes."""
-
-    block_target: int = BLOCK_BYTES_TARGET
-    """Of documents in a block, before compression."""
-    run_smallest: int = RUN_BYTES_SMALLEST
-    """Of a stored run up to which it counts for the lowest tier."""
-
-
-DEFAULT_SIZES = Sizes()
+_PROJECTIONS: tuple[Callable[[Step], Outcome], ...] = (project_data, project_indexes, project_history)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +52,7 @@ class Forwarder:
     """Forwards one collection."""
 
     register: Register
+    pool: Pool
     misc: MiscClock
     chance: Chance
     sizes: Sizes = DEFAULT_SIZES
@@ -64,72 +62,116 @@ class Forwarder:
         """Its folder."""
         return self.register.collection
 
-    def run(self, view: View, digest: bytes) -> RootState:
-        """Bring the root to the state of `view`, whose last entry has hash `digest`.
+    @property
+    def writer(self) -> ObjectWriter:
+        """Writes what the next root names."""
+        return ObjectWriter(self.register.store, self.pool, self.misc, self.chance)
 
-        Returns the root as it then is, which is another's if that is as new. 1 GET, 2 PUTs a block and 1 for
-        the root; a merge adds 1 GET for each block it reads, a lost race 1.
+    def run(self, current: RootState, stages: Sequence[Stage]) -> RootState:
+        """Bring the root that was read to the last of the stages, which follow it.
+
+        Returns the root as it then is, which is another's if that came first. 1 PUT for the root after those of the
+        objects it names, and the GETs of what is merged; a lost race costs 1 GET.
         """
-        current = self.register.read()
-        if current.root is not None and current.root.applied >= view.number:
-            return current
-        blocks = self._blocks(current.root, view)
+        root = current.root or self._first()
+        retired: list[str] = []
+        for stage in stages:
+            root, more = self._project(root, stage)
+            retired += more
+        number = stages[-1].view.number
         try:
-            state = self.register.swap(current, self._following(current, view, digest, blocks))
+            state = self.register.swap(current, self._following(current, root, retired))
         except ConflictError:
-            log.info("%s: another root came before entry %d was forwarded", self.collection, view.number)
+            log.info("%s: another root came before entry %d was forwarded", self.collection, number)
             return self.register.read()
-        log.info("%s: forwarded through entry %d, %d blocks", self.collection, view.number, len(blocks))
+        log.info("%s: forwarded through entry %d, %d objects retired", self.collection, number, len(retired))
         return state
 
-    def _blocks(self, root: Root | None, view: View) -> tuple[BlockEntry, ...]:
-        """The root's next blocks: the tail as a new run, together with the runs that it completes a tier with."""
-        applied = 0 if root is None else root.applied
-        changed = [(key, held) for key, held in view.overlay.scan(view.number) if held.rev > applied]
-        runs = runs_of(() if root is None else root.blocks)
-        if not changed:
-            return tuple(block for run in runs for block in run.blocks)
-        size = int(STORED_SHARE * sum(len(held.document or b"") for _, held in changed))
-        joined = runs[: plan_cascade(size, [run.size for run in runs], self.sizes.run_smallest)]
-        base = RunBase(self.register.store, self.register.paths, [block for run in joined for block in run.blocks])
-        rows = merge_runs([iter(changed), *(base.scan_run(run) for run in joined)])
-        writer = BlockWriter(self.register.store, self.register.paths, self.misc, self.chance, self.sizes.block_target)
-        level = max((block.level + 1 for run in joined for block in run.blocks), default=0)
-        written = writer.write(rows, view.definition.columns, run=view.number, level=level)
-        return (*written, *(block for run in runs[len(joined) :] for block in run.blocks))
-
-    def _following(self, current: RootState, view: View, digest: bytes, blocks: tuple[BlockEntry, ...]) -> Root:
-        root = current.root or self._first(digest)
-        kept, paths = {block.name for block in blocks}, self.register.paths
-        retired = tuple(
-            Retired(name=key.removeprefix(paths.folder), revision=root.revision + 1)
-            for block in root.blocks
-            if block.name not in kept
-            for key in (paths.block(block.name), paths.sidecar(block.sidecar.name))
+    def _project(self, root: Root, stage: Stage) -> tuple[Root, tuple[str, ...]]:
+        """The root after one stage, and the keys of what it no longer names."""
+        view = stage.view
+        attached = next((event for entry in stage.entries for event in entry.events if _attaches(event)), None)
+        step = Step(
+            place=Place(self.register.store, self.pool, self.register.paths, root),
+            view=view,
+            entries=stage.entries,
+            net=net_of(stage.entries, view),
+            writer=self.writer,
+            sizes=self.sizes,
+            attached=attached if isinstance(attached, JobAttached) else None,
         )
+        fields: dict[str, object] = {}
+        retired: tuple[str, ...] = ()
+        for project in _PROJECTIONS:
+            outcome = project(step)
+            fields |= outcome.fields
+            retired += outcome.retired
+        changed = msgspec.structs.replace(
+            root,
+            applied=view.number,
+            hash_applied=stage.digest,
+            definition=view.definition.body,
+            closed=view.definition.closed,
+            jobs=stage.jobs.outcomes(),
+            **fields,
+        )
+        return changed, retired
+
+    def _following(self, current: RootState, root: Root, retired: Sequence[str]) -> Root:
+        revision = root.revision + 1
+        folder = self.register.paths.folder
+        listed = root.retired + tuple(Retired(name=key.removeprefix(folder), revision=revision) for key in retired)
+        older = root.retired_older
+        if len(listed) > RETIRED_INLINE_MAX:
+            older, listed = self._spill(RetiredList(retired=listed, older=older)), ()
         return msgspec.structs.replace(
             root,
-            revision=root.revision + 1,
+            revision=revision,
             write_id=new_write_id(self.chance),
             misc=self.misc.next(),
-            applied=view.number,
-            hash_applied=digest,
             marks=with_mark(current.root, current.time),
-            definition=view.definition.body,
-            rows=view.count,
-            blocks=blocks,
-            retired=root.retired + retired,
-            closed=view.definition.closed,
+            retired=listed,
+            retired_older=older,
         )
 
-    def _first(self, digest: bytes) -> Root:
+    def _spill(self, retired: RetiredList) -> ObjectRef:
+        writer = self.writer
+        name = writer.new_name()
+        key = self.register.paths.retired(name)
+        body = encode_retired(retired, identity=name)
+        writer.put(NewObject(key, body))
+        return ObjectRef.of(name, body)
+
+    def _first(self) -> Root:
         return Root(
             path=self.collection,
             collection=new_write_id(self.chance),
             revision=0,
             write_id=new_write_id(self.chance),
             misc=0,
-            hash_applied=digest,
+            hash_applied=bytes(32),
             hash_trimmed=bytes(32),
             definition=b"",
         )
+
+
+def net_of(entries: Sequence[Entry], view: View) -> tuple[Net, ...]:
+    """What some entries changed, in order of key: each document before the first and after the last of them.
+
+    `view` is the state after them. No requests.
+    """
+    before: dict[bytes, bytes | None] = {}
+    for entry in entries:
+        for batch in entry.batches:
+            for change in batch.changes:
+                before.setdefault(id_key(change.id), change.before)
+    net = []
+    for key, document in sorted(before.items()):
+        held = view.overlay.get(key, view.number)
+        assert held is not None, "the overlay has what its entries changed"
+        net.append(Net(key, document, held))
+    return tuple(net)
+
+
+def _attaches(event: object) -> bool:
+    return isinstance(event, JobAttached)

@@ -13,25 +13,27 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
 
 from wormdb.engine.definition import Definition
-from wormdb.engine.state import EmptyBase, Overlay, View
+from wormdb.engine.jobs import Jobs
+from wormdb.engine.projection import Stage
+from wormdb.engine.state import EmptyBase, Overlay, View, sequence_of
 from wormdb.engine.unique import UniqueKeys
 from wormdb.errors import CorruptionError
+from wormdb.format.event import JobAttached
 from wormdb.limits import KNOWLEDGE_MS_MAX
 from wormdb.types import LogNumber, Misc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from wormdb.engine.log import Log, Record
     from wormdb.engine.misc_clock import MiscClock
     from wormdb.engine.register import Register, RootState
     from wormdb.engine.state import Base
     from wormdb.types import StoreTime
 
-__all__ = ["BEFORE_FIRST", "Head", "is_recent", "sequence_of"]
+__all__ = ["BEFORE_FIRST", "Head", "Loader", "Point", "is_recent"]
 
 BEFORE_FIRST = bytes(32)
 """What the first entry carries as the hash of the one before it."""
@@ -39,7 +41,18 @@ BEFORE_FIRST = bytes(32)
 log = logging.getLogger(__name__)
 
 REOPENS_MAX = 8
-SEQUENCE_DIGITS_MAX = 18
+
+
+class Loader(Protocol):
+    """Makes bases from what a root or an entry names, without requests until they are used."""
+
+    def root(self, state: RootState) -> Base:
+        """The documents of a root."""
+        ...
+
+    def attached(self, event: JobAttached, number: LogNumber) -> Base:
+        """The documents of blocks that entry `number` attaches."""
+        ...
 
 
 def is_recent(before: StoreTime | None, now: StoreTime | None) -> bool:
@@ -47,17 +60,28 @@ def is_recent(before: StoreTime | None, now: StoreTime | None) -> bool:
     return before is not None and now is not None and now - before <= KNOWLEDGE_MS_MAX
 
 
-def sequence_of(identity: bytes) -> int:
-    """The number in an id of digits, given as extended JSON; 0 for any other id."""
-    digits = identity[1:-1]
-    return int(digits) if identity[:1] == b'"' and digits.isdigit() and len(digits) <= SEQUENCE_DIGITS_MAX else 0
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What is known of one number of the log, beside its documents."""
+
+    number: LogNumber
+    hash: bytes
+    """Of its entry."""
+    definition: Definition
+    count: int
+    """How many documents there are."""
+    sequence: int
+    """The greatest id made of digits, deleted or not."""
+    jobs: Jobs
+    bytes: int = 0
+    """Of its entry; 0 at the root, which has no entry to be read."""
 
 
 class Head:
     """The newest known state. Thread-safe; whoever needs two facts to fit together holds `lock`."""
 
-    def __init__(self, log: Log, register: Register, misc: MiscClock, load: Callable[[RootState], Base]) -> None:
-        """Knows nothing yet; `load` makes the base of a root, without requests until it is used."""
+    def __init__(self, log: Log, register: Register, misc: MiscClock, load: Loader) -> None:
+        """Knows nothing yet; `load` makes bases, without requests until they are used."""
         self.lock = threading.RLock()
         self._log = log
         self._register = register
@@ -71,50 +95,81 @@ class Head:
         with self.lock:
             self.opened = False
             self.caught_up = False
-            self.number = LogNumber(0)
-            self.hash = BEFORE_FIRST
             self.time: StoreTime | None = None
             """When no root had yet applied an entry after `number`: all of them stay for an hour from then."""
             self.applied = LogNumber(0)
             self._openings += 1
-            self._hashes: dict[int, bytes] = {0: BEFORE_FIRST}
-            self._sizes: dict[int, int] = {}
+            start = Point(LogNumber(0), BEFORE_FIRST, Definition.none(), 0, 0, Jobs())
+            self._points: dict[LogNumber, Point] = {start.number: start}
+            self._last = start
             self._base: Base = EmptyBase()
             self._overlay = Overlay()
-            self._count = 0
-            self._definition = Definition.none()
             self._unique: dict[str, UniqueKeys] = {}
-            self._sequence: int | None = None
+
+    @property
+    def number(self) -> LogNumber:
+        """The newest log number that is known."""
+        return self._last.number
+
+    @property
+    def hash(self) -> bytes:
+        """Of the entry there."""
+        return self._last.hash
 
     def view(self) -> View:
         """The state known now, as a value that does not move. No requests."""
         with self.lock:
-            return View(self.number, self._definition, self._base, self.applied, self._overlay, self._count)
-
-    def digest_at(self, number: LogNumber) -> bytes:
-        """The hash of the entry at a number that is not below the known root. No requests."""
-        with self.lock:
-            return self._hashes[number]
+            return self._view(self._last)
 
     @property
     def tail_bytes(self) -> int:
         """Bytes of the entries that the known root has not applied."""
         with self.lock:
-            return sum(self._sizes.values())
+            return sum(point.bytes for point in self._points.values())
+
+    @property
+    def has_attached(self) -> bool:
+        """Whether the tail attaches blocks that no known root has."""
+        with self.lock:
+            return bool(self._overlay.attached(self.number))
+
+    def stages(self, applied: LogNumber) -> list[Stage] | None:
+        """The way from a root that has applied so much to here; None if that is not in reach. No requests.
+
+        What a job attached is a stage of its own: its blocks hide what came before them, and are hidden by what
+        came after.
+        """
+        with self.lock:
+            if not self.applied <= applied <= self.number:
+                return None
+            attached = [one.number for one in reversed(self._overlay.attached(self.number)) if one.number > applied]
+            cuts = sorted({self.number, *attached, *(LogNumber(number - 1) for number in attached)})
+            entries = self._overlay.entries(self.number)
+            stages, reached = [], applied
+            for number in cuts:
+                if number > reached:
+                    point = self._points[number]
+                    own = tuple(entry for entry in entries if reached < entry.number <= number)
+                    stages.append(Stage(self._view(point), point.hash, point.jobs, own))
+                    reached = number
+            return stages
 
     def unique(self, name: str) -> UniqueKeys:
         """Who owns which value of a unique index, at the head; built on first use by one scan. Needs `lock`."""
         keys = self._unique.get(name)
         if keys is None:
-            index = next(index for index in self._definition.unique if index.name == name)
+            index = next(index for index in self._last.definition.unique if index.name == name)
             keys = self._unique[name] = UniqueKeys.build(index, (held for _, held in self.view().scan()))
         return keys
 
     def sequence(self) -> int:
-        """The greatest id made of digits, deleted or not; found by one scan on first use. Needs `lock`."""
-        if self._sequence is None:
-            self._sequence = max((sequence_of(held.id) for _, held in self.view().scan()), default=0)
-        return self._sequence
+        """The greatest id made of digits, deleted or not. No requests."""
+        return self._last.sequence
+
+    @property
+    def jobs(self) -> Jobs:
+        """What became of bulk jobs. No requests."""
+        return self._last.jobs
 
     def refresh(self) -> None:
         """Learn every entry there is now. 1 GET if nothing is new and knowledge is recent.
@@ -154,7 +209,8 @@ class Head:
             if not self.opened or record.number > self.number + 1:
                 return
             if record.number <= self.number:
-                if self._hashes.get(record.number, record.hash) != record.hash:
+                known = self._points.get(record.number)
+                if known is not None and known.hash != record.hash:
                     self._contradiction(record, "another entry was found there before")
                 return
             if record.entry.previous != self.hash:
@@ -173,28 +229,36 @@ class Head:
             if root is None or not self.applied < root.applied <= self.number:
                 return
             self.applied = LogNumber(root.applied)
-            self._base = self._load(state)
+            self._base = self._load.root(state)
             self._overlay = self._overlay.since(self.applied)
-            self._hashes = {number: digest for number, digest in self._hashes.items() if number >= root.applied}
-            self._sizes = {number: size for number, size in self._sizes.items() if number > root.applied}
+            kept = {number: point for number, point in self._points.items() if number >= root.applied}
+            kept[self.applied] = replace(kept[self.applied], bytes=0)
+            self._points, self._last = kept, kept[self.number]
+
+    def _view(self, point: Point) -> View:
+        return View(point.number, point.definition, self._base, self.applied, self._overlay, point.count)
 
     def _extend(self, record: Record) -> None:
-        entry = record.entry
-        definition = self._definition.after(entry.events, record.number)
-        if definition is not self._definition:
-            self._definition, self._unique = definition, {}
+        entry, last = record.entry, self._last
+        definition = last.definition.after(entry.events, record.number, is_empty=last.count == 0)
+        if definition.unique != last.definition.unique:
+            self._unique = {}
         for keys in self._unique.values():
             keys.apply(entry)
-        self._overlay.apply(entry)
+        count, sequence, attached = last.count, last.sequence, None
         for batch in entry.batches:
             for change in batch.changes:
-                self._count += (change.after is not None) - (change.before is not None)
-                if self._sequence is not None:
-                    self._sequence = max(self._sequence, sequence_of(change.id))
+                count += (change.after is not None) - (change.before is not None)
+                sequence = max(sequence, sequence_of(change.id))
+        for event in entry.events:
+            if isinstance(event, JobAttached):
+                count, sequence = count + event.added, max(sequence, event.sequence)
+                attached = self._load.attached(event, record.number)
+        self._overlay.apply(entry, attached)
         self._misc.observe(Misc(entry.misc))
-        self.number, self.hash = record.number, record.hash
-        self._hashes[record.number] = record.hash
-        self._sizes[record.number] = record.bytes
+        jobs = last.jobs.after(entry)
+        self._last = Point(record.number, record.hash, definition, count, sequence, jobs, record.bytes)
+        self._points[record.number] = self._last
 
     def _follow(self, number: LogNumber, known: StoreTime | None) -> LogNumber | None:
         """Read the tail after `number`, known at `known`; how far it goes, or None if the view was too old."""
@@ -225,8 +289,8 @@ class Head:
         if state.root is None:
             return True
         with self.lock:
-            ours = self._hashes.get(state.root.applied)
-        if state.root.trimmed >= slot or (ours is not None and ours != state.root.hash_applied):
+            ours = self._points.get(LogNumber(state.root.applied))
+        if state.root.trimmed >= slot or (ours is not None and ours.hash != state.root.hash_applied):
             return False
         self.rebase(state)
         return True
@@ -238,12 +302,17 @@ class Head:
         root = state.root
         if root is None:
             return
-        self.number = self.applied = LogNumber(root.applied)
-        self.hash = root.hash_applied
-        self._hashes = {root.applied: root.hash_applied}
-        self._base = self._load(state)
-        self._count = root.rows
-        self._definition = Definition.decode(root.definition, LogNumber(root.applied))
+        self.applied = LogNumber(root.applied)
+        self._base = self._load.root(state)
+        self._last = Point(
+            self.applied,
+            root.hash_applied,
+            Definition.of_root(root),
+            root.rows,
+            root.sequence,
+            Jobs.of(root.jobs),
+        )
+        self._points = {self.applied: self._last}
         self._misc.observe(Misc(root.misc))
 
     def _contradiction(self, record: Record, reason: str) -> None:

@@ -9,9 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from wormdb.limits import BLOCK_BYTES_TARGET, RUN_BYTES_SMALLEST
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from wormdb.engine.jobs import Jobs
     from wormdb.engine.objects import ObjectWriter
     from wormdb.engine.place import Place
     from wormdb.engine.state import Held, View
@@ -19,9 +22,7 @@ if TYPE_CHECKING:
     from wormdb.format.event import JobAttached
     from wormdb.format.root import Root
 
-__all__ = ["DEFAULT_SIZES", "Net", "Outcome", "Sizes", "Step"]
-
-from wormdb.limits import BLOCK_BYTES_TARGET, RUN_BYTES_SMALLEST
+__all__ = ["DEFAULT_SIZES", "Net", "Outcome", "Sizes", "Stage", "Step"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,18 @@ class Net:
     """The document as JSON; None if there was none."""
     held: Held
     """What is there now: `held.document` is None after a delete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A state on the way: what a root says that has come so far."""
+
+    view: View
+    digest: bytes
+    """The hash of the entry at its number."""
+    jobs: Jobs
+    entries: tuple[Entry, ...]
+    """Those since the stage before it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,26 +6,35 @@ references and a number, costs nothing to make, and never changes under its read
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from wormdb.format import json
 from wormdb.format.key import encode_key
+from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from wormdb.engine.definition import Definition
     from wormdb.engine.place import Place
     from wormdb.format.entry import Entry
-    from wormdb.types import LogNumber
 
-__all__ = ["Base", "EmptyBase", "Held", "Overlay", "View", "id_key"]
+__all__ = ["Attached", "Base", "EmptyBase", "Held", "Overlay", "View", "id_key", "merge_newest", "sequence_of"]
+
+SEQUENCE_DIGITS_MAX = 18
 
 
 def id_key(identity: bytes) -> bytes:
     """The order-preserving key of an id given as extended JSON: equal ids have equal keys."""
     return encode_key(json.decode(identity, name="document id"))
+
+
+def sequence_of(identity: bytes) -> int:
+    """The number in an id of digits, given as extended JSON; 0 for any other id."""
+    digits = identity[1:-1]
+    return int(digits) if identity[:1] == b'"' and digits.isdigit() and len(digits) <= SEQUENCE_DIGITS_MAX else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,27 +85,36 @@ class EmptyBase:
         return
 
 
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """Blocks that a job attached by entry `number`, which no root has yet."""
+
+    number: LogNumber
+    base: Base
+
+
 class Overlay:
     """Every version since the base. Entries are applied whole, in order, by one thread at a time."""
 
     def __init__(self) -> None:
         """Empty: nothing came after the base."""
         self._versions: dict[bytes, list[Held]] = {}
+        self._entries: list[Entry] = []
+        self._attached: list[Attached] = []
 
     def hold(self, changed: Mapping[bytes, Held]) -> None:
         """Have one version of each of these keys, whatever was there."""
         self._versions.update((key, [held]) for key, held in changed.items())
 
-    def apply(self, entry: Entry) -> list[tuple[bytes, Held]]:
-        """Add one entry; returns what it left under each key, in order."""
-        left = []
+    def apply(self, entry: Entry, attached: Base | None = None) -> None:
+        """Add one entry; `attached` are the documents of the blocks that it attaches."""
         for batch in entry.batches:
             for change in batch.changes:
-                key = id_key(change.id)
                 held = Held(change.id, entry.number, change.seq, change.after, change.trash)
-                self._versions.setdefault(key, []).append(held)
-                left.append((key, held))
-        return left
+                self._versions.setdefault(id_key(change.id), []).append(held)
+        if attached is not None:
+            self._attached.append(Attached(LogNumber(entry.number), attached))
+        self._entries.append(entry)
 
     def since(self, number: LogNumber) -> Overlay:
         """A new overlay with only what came after `number`."""
@@ -105,18 +123,29 @@ class Overlay:
             kept = [held for held in versions if held.rev > number]
             if kept:
                 newer._versions[key] = kept
+        newer._entries = [entry for entry in self._entries if entry.number > number]
+        newer._attached = [attached for attached in self._attached if attached.number > number]
         return newer
 
+    def entries(self, number: LogNumber) -> list[Entry]:
+        """The entries since the base up to `number`, in order."""
+        return [entry for entry in self._entries if entry.number <= number]
+
+    def attached(self, number: LogNumber) -> list[Attached]:
+        """What was attached up to `number`, newest first."""
+        return [attached for attached in reversed(self._attached) if attached.number <= number]
+
     def get(self, key: bytes, number: LogNumber) -> Held | None:
-        """The newest version at or before `number`; None if the overlay has none."""
+        """The newest version at or before `number` that an entry holds itself; None if there is none."""
         for held in reversed(self._versions.get(key, ())):
             if held.rev <= number:
                 return held
         return None
 
-    def scan(self, number: LogNumber) -> list[tuple[bytes, Held]]:
-        """The newest version of every key touched up to `number`, in order of key."""
-        found = ((key, self.get(key, number)) for key in list(self._versions))
+    def scan(self, number: LogNumber, low: bytes = b"", high: bytes | None = None) -> list[tuple[bytes, Held]]:
+        """The newest version of every key in a range that entries up to `number` hold, in order of key."""
+        keys = [key for key in list(self._versions) if low <= key and (high is None or key < high)]
+        found = ((key, self.get(key, number)) for key in keys)
         return sorted((key, held) for key, held in found if held is not None)
 
 
@@ -133,23 +162,35 @@ class View:
     count: int
     """How many documents there are."""
 
+    @property
+    def place(self) -> Place | None:
+        """The root below and where its objects are; None if there is none yet."""
+        return self.base.place
+
     def get(self, key: bytes) -> Held | None:
         """What is under an id's key, deleted or not; None if nothing ever was."""
-        return self.overlay.get(key, self.number) or self.base.get(key)
+        newest = self.overlay.get(key, self.number)
+        for attached in self.overlay.attached(self.number):
+            if newest is not None and newest.rev > attached.number:
+                return newest
+            found = attached.base.get(key)
+            if found is not None:
+                return found
+        return newest or self.base.get(key)
 
-    def scan(self) -> Iterator[tuple[bytes, Held]]:
-        """Every id ever used, in order of key: base and overlay merged."""
-        above = iter(self.overlay.scan(self.number))
-        newer = next(above, None)
-        for key, held in self.base.scan():
-            while newer is not None and newer[0] < key:
-                yield newer
-                newer = next(above, None)
-            if newer is not None and newer[0] == key:
-                yield newer
-                newer = next(above, None)
-            else:
-                yield key, held
-        if newer is not None:
-            yield newer
-            yield from above
+    def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:
+        """Every id ever used whose key is in a range, in order of key: base and overlay merged."""
+        above = self.overlay.scan(self.number, low, high)
+        layers = [attached.base.scan(low, high) for attached in self.overlay.attached(self.number)]
+        if not above and not layers:
+            return self.base.scan(low, high)
+        return merge_newest([iter(above), *layers, self.base.scan(low, high)])
+
+
+def merge_newest(layers: Sequence[Iterator[tuple[bytes, Held]]]) -> Iterator[tuple[bytes, Held]]:
+    """Several layers in order of key as one: of equal keys the one of the greatest revision is kept."""
+    last: bytes | None = None
+    for key, held in heapq.merge(*layers, key=lambda item: (item[0], -item[1].rev)):
+        if key != last:
+            yield key, held
+        last = key

@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn, Protocol, assert_never
 
-from wormdb.engine.head import sequence_of
 from wormdb.engine.operations import Insert, InsertNext, Remove, Save
-from wormdb.engine.state import Held, Overlay, id_key
+from wormdb.engine.state import Held, Overlay, id_key, sequence_of
 from wormdb.engine.unique import UniqueKeys, keys_of
 from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError, UniqueViolationError
 from wormdb.format import json

@@ -116,6 +116,10 @@ class JobAttached(_Event, frozen=True, tag="job.attach"):
 
     job: Id = msgspec.field(name="j")
     blocks: tuple[BlockEntry, ...] = msgspec.field(name="b", default=())
+    added: Count = msgspec.field(name="a", default=0)
+    """How many documents more there are."""
+    sequence: Count = msgspec.field(name="s", default=0)
+    """The greatest id made of digits among them."""
     result: bytes | None = msgspec.field(name="r", default=None)
 
 

@@ -47,6 +47,7 @@ class FrameKind(enum.IntEnum):
     PAGE_MAP = 5
     FILTER = 6
     FILTER_RUN = 7
+    RETIRED = 8
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ A root is a value. A new state is a new root built with `msgspec.structs.replace
 
 from __future__ import annotations
 
+from hashlib import sha256
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -45,6 +46,11 @@ class ObjectRef(msgspec.Struct, frozen=True, kw_only=True):
     name: Name = msgspec.field(name="n")
     sha256: Digest = msgspec.field(name="h")
     length: Count = msgspec.field(name="b")
+
+    @classmethod
+    def of(cls, name: str, body: bytes) -> ObjectRef:
+        """The reference to an object of these bytes."""
+        return cls(name=name, sha256=sha256(body).digest(), length=len(body))
 
 
 class IndexRoot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

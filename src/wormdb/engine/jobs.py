@@ -1,0 +1,80 @@
+"""The life of bulk jobs, as the log tells it: opened once, then attached, aborted or expired."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError
+from wormdb.format.event import JobAborted, JobAttached, JobExpired, JobOpened
+from wormdb.format.root import JobOutcome
+from wormdb.limits import JOBS_REMEMBERED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from wormdb.format.entry import Entry
+
+__all__ = ["Jobs"]
+
+JobState = Literal["open", "attached", "aborted", "expired"]
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """What became of each job that is remembered, by its id, oldest first."""
+
+    known: Mapping[str, JobOutcome] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, outcomes: Iterable[JobOutcome]) -> Jobs:
+        """As a root has them."""
+        return cls({outcome.job: outcome for outcome in outcomes})
+
+    def after(self, entry: Entry) -> Jobs:
+        """With what an entry tells: the same object if it tells nothing."""
+        told = [(event.job, state) for event in entry.events if (state := _state(event)) is not None]
+        if not told:
+            return self
+        first = entry.batches[0] if entry.batches else None
+        actor, meta = (None, None) if first is None else (first.actor, first.meta)
+        known = dict(self.known)
+        for job, state in told:
+            known.pop(job, None)
+            known[job] = JobOutcome(job=job, state=state, number=entry.number, misc=entry.misc, actor=actor, meta=meta)
+        return Jobs(known)
+
+    def outcomes(self) -> tuple[JobOutcome, ...]:
+        """What a root keeps: every open job, and those that ended last."""
+        ended = [outcome for outcome in self.known.values() if outcome.state != "open"]
+        forgotten = {outcome.job for outcome in ended[:-JOBS_REMEMBERED]}
+        return tuple(outcome for outcome in self.known.values() if outcome.job not in forgotten)
+
+    def check_new(self, job: str) -> None:
+        """Raise AlreadyExistsError if a job of this id was opened before."""
+        if job in self.known:
+            raise AlreadyExistsError(
+                f"job {job}", reason=f"it is {self.known[job].state} already", fix="choose another job id"
+            )
+
+    def check_open(self, job: str) -> None:
+        """Raise NotFoundError or ConflictError unless the job is open."""
+        outcome = self.known.get(job)
+        if outcome is None:
+            raise NotFoundError(f"job {job}", reason="it was never opened, or so long ago that it is forgotten")
+        if outcome.state != "open":
+            raise ConflictError(f"job {job}", reason=f"it was {outcome.state} by entry {outcome.number}")
+
+
+def _state(event: object) -> JobState | None:
+    match event:
+        case JobOpened():
+            return "open"
+        case JobAttached():
+            return "attached"
+        case JobAborted():
+            return "aborted"
+        case JobExpired():
+            return "expired"
+        case _:
+            return None
