@@ -15,6 +15,7 @@ from wormdb.format.entry import encode_entry
 from wormdb.format.filter_run import encode_filter_run
 from wormdb.format.frame import FrameKind, encode_frame
 from wormdb.format.node import encode_node
+from wormdb.format.past import HISTORY_COLUMNS
 from wormdb.format.root import encode_root
 
 FOLDER = Path(__file__).parent / "v1"
@@ -29,6 +30,7 @@ def golden_files() -> dict[str, bytes]:
         "entry.bin": encode_entry(samples.entry(), collection=samples.COLLECTION),
         "entry_small.bin": encode_entry(samples.small_entry(), collection=samples.COLLECTION),
         "filter_run.bin": encode_filter_run(samples.filter_run(), identity=samples.NODE_IDENTITY),
+        "history.parquet": write_block(samples.past_rows(), HISTORY_COLUMNS).parquet,
         "frame.bin": encode_frame(FrameKind.NODE, version=1, identity="golden", payload=b"payload" * 60),
         "inner.bin": encode_node(samples.inner(), identity=samples.NODE_IDENTITY),
         "leaf.bin": encode_node(samples.leaf(), identity=samples.NODE_IDENTITY),

@@ -32,9 +32,10 @@ from wormdb.format.event import (
     SnapshotTaken,
 )
 from wormdb.format.filter_run import FilterRun
-from wormdb.format.json import encode_document
+from wormdb.format.json import decode, encode_document
 from wormdb.format.key import encode_key
 from wormdb.format.node import Child, Inner, Leaf
+from wormdb.format.past import Taken, Version, encode_past
 from wormdb.format.root import Condemned, IndexRoot, JobOutcome, ObjectRef, Retired, Root
 from wormdb.types import WriteId
 
@@ -279,3 +280,28 @@ def rows() -> list[Row]:
     stored.append(Row("c", 300, 5, None))
     stored.append(Row("d", 301, 6, None, b'{"_id":"d","deletedAt":"2026-02-24T12:00:00.000Z","document":{"_id":"d"}}'))
     return sorted(stored, key=lambda row: encode_key(row.id))
+
+
+def past() -> list[Version | Taken]:
+    """Every kind of row of history, in order."""
+    misc = 1_771_934_400_000_000 << 8
+    oid = b'{"$oid":"0123456789abcdef01234567"}'
+    return [
+        Version(b"7", 2, 5, "purge", misc + 5),
+        Version(b'"a"', 1, 1, "create", misc + 1, "ada", b'{"why":"test"}', document=b'{"_id":"a","n":1}'),
+        Version(b'"a"', 2, 2, "update", misc + 2, snapshot=True, document=b'{"_id":"a","n":2}'),
+        Taken(b'"a"', 2, 6, misc + 6, "bob"),
+        Version(b'"a"', 3, 7, "delete", misc + 7, "bob"),
+        Version(b'"a"', 4, 8, "restore", misc + 8, document=b'{"_id":"a","n":2}'),
+        Version(oid, 1, 3, "create", misc + 3, document=b'{"_id":%b}' % oid),
+    ]
+
+
+def past_rows() -> list[Row]:
+    stored = []
+    for row in past():
+        identity = {"d": decode(row.id, name="id"), "s": row.seq}
+        if isinstance(row, Taken):
+            identity["t"] = row.rev
+        stored.append(Row(identity, row.rev, row.seq, encode_past(row)))
+    return stored

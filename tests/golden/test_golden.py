@@ -20,6 +20,7 @@ from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING, equal
 from wormdb.format.node import decode_node
 from wormdb.format.pagemap import map_file
+from wormdb.format.past import HISTORY_COLUMNS, decode_past
 from wormdb.format.path import TRAVERSED, get_direct, parse_path
 from wormdb.format.root import decode_root
 from wormdb.format.sidecar import PageRef, decode_sidecar, locate
@@ -97,6 +98,15 @@ def test_the_old_block_and_its_sidecar_are_read() -> None:
     for spec in samples.COLUMNS:
         for row, found in zip(expected, columns[spec.path], strict=True):
             assert_exact(row.document, spec.path, found)
+
+
+def test_old_history_is_read() -> None:
+    parquet = stored("history.parquet")
+    block = open_block(parquet, name="history.parquet", sha256=samples_digest(parquet))
+    assert list(read_documents(block)) == samples.past_rows()
+    cells = read_columns(block, ["_doc"])["_doc"]
+    assert [decode_past(cell.encode(), name="history.parquet") for cell in cells] == samples.past()
+    assert set(read_columns(block, [spec.path for spec in HISTORY_COLUMNS])["op"]) >= {"create", "snapshot"}
 
 
 def assert_exact(document: bytes | None, path: str, found: Any) -> None:

@@ -1,0 +1,206 @@
+"""A row of history: one version of one document, or the mark of a snapshot taken by hand.
+
+History is kept in blocks (`wormdb.format.block`). A row's id is the embedded document
+`{"d": <id>, "s": <seq>}`, so rows sort by document and then by version; a mark has
+`{"d": <id>, "s": <seq>, "t": <rev>}` and sorts behind its version. A row holds the whole document as the change
+left it, so that no version needs another one to be read. Rows are joined from bytes and cut into bytes:
+documents are never decoded on their way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from wormdb.format import json
+from wormdb.format.columns import ColumnSpec
+from wormdb.format.damage import corrupt
+from wormdb.format.key import encode_key, prefix_end
+from wormdb.format.kinds import Kind
+from wormdb.format.message import Count
+from wormdb.format.wrappers import moment
+
+if TYPE_CHECKING:
+    from wormdb.format.entry import Change
+
+__all__ = [
+    "HISTORY_COLUMNS",
+    "Operation",
+    "Taken",
+    "Version",
+    "decode_past",
+    "encode_past",
+    "misc_ms",
+    "misc_of",
+    "operation_of",
+    "past_from",
+    "past_key",
+    "past_range",
+]
+
+Operation = Literal["create", "update", "delete", "restore", "purge"]
+
+HISTORY_COLUMNS: Final = (
+    ColumnSpec("op", "string"),
+    ColumnSpec("ts", "date"),
+    ColumnSpec("actor", "string"),
+    ColumnSpec("snapshot", "bool"),
+)
+"""What blocks of history show to whoever reads Parquet, beside `_id`, `_rev`, `_seq` and the row in `_doc`."""
+
+_SNAPSHOT: Final = "snapshot"
+_DOCUMENT_TAG: Final = bytes((Kind.DOCUMENT,))
+_FIELD: Final = b"d\0"
+_ABSENT: Final = msgspec.Raw()
+_US_PER_MS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What one change left of a document, and who made it when. Bytes are extended JSON."""
+
+    id: bytes
+    seq: int
+    rev: int
+    """The log number."""
+    op: Operation
+    misc: int
+    actor: str | None = None
+    meta: bytes | None = None
+    snapshot: bool = False
+    """Whether it is kept as a snapshot since it was written."""
+    document: bytes | None = None
+    """The whole document; None after a delete or a purge."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Version `seq` was made a snapshot by hand, by log entry `rev`."""
+
+    id: bytes
+    seq: int
+    rev: int
+    misc: int
+    actor: str | None = None
+
+
+# --- keys ---
+
+
+def past_from(key: bytes) -> bytes:
+    """Where the rows of the document with an id's key `key` begin, or would; ascending as keys are.
+
+    Any bytes may be asked for that bound a range of ids; none at all are where all rows begin.
+    """
+    return _DOCUMENT_TAG + key[:1] + _FIELD + key if key else _DOCUMENT_TAG
+
+
+def past_range(key: bytes) -> tuple[bytes, bytes | None]:
+    """The range of keys, without its end, of all rows of the document with an id's key `key`."""
+    first = past_from(key)
+    return first, prefix_end(first)
+
+
+def past_key(key: bytes, seq: int) -> bytes:
+    """The key of the row of version `seq` of the document with an id's key `key`."""
+    # An embedded document of one field is its tag, the field and the end; the second field goes before that end.
+    return past_from(key) + encode_key({"s": seq})[1:]
+
+
+# --- rows ---
+
+
+def encode_past(row: Version | Taken) -> bytes:
+    """The row as it is stored in `_doc`. No requests."""
+    op, mark = (row.op, b"") if isinstance(row, Version) else (_SNAPSHOT, b',"t":%d' % row.rev)
+    when = json.encode(moment(misc_ms(row.misc)))
+    parts = [
+        b'{"_id":{"d":%b,"s":%d%b}' % (row.id, row.seq, mark),
+        b'"op":"%b","rev":%d,"ts":%b,"misc":%d' % (op.encode(), row.rev, when, row.misc),
+    ]
+    if row.actor is not None:
+        parts.append(b'"actor":' + json.encode(row.actor))
+    if isinstance(row, Version):
+        if row.meta is not None:
+            parts.append(b'"meta":' + row.meta)
+        if row.snapshot:
+            parts.append(b'"snapshot":true')
+        if row.document is not None:
+            parts.append(b'"doc":' + row.document)
+    return b",".join(parts) + b"}"
+
+
+class _Identity(msgspec.Struct, frozen=True):
+    document: msgspec.Raw = msgspec.field(name="d")
+    seq: Count = msgspec.field(name="s")
+    taken: Count | None = msgspec.field(name="t", default=None)
+
+
+class _Head(msgspec.Struct, frozen=True):
+    misc: Count
+
+
+class _Row(msgspec.Struct, frozen=True):
+    id: _Identity = msgspec.field(name="_id")
+    op: Literal["create", "update", "delete", "restore", "purge", "snapshot"]
+    rev: Count
+    misc: Count
+    actor: str | None = None
+    meta: msgspec.Raw = _ABSENT
+    snapshot: bool = False
+    document: msgspec.Raw = msgspec.field(name="doc", default=_ABSENT)
+
+
+_ROW: Final = msgspec.json.Decoder(_Row)
+_HEAD: Final = msgspec.json.Decoder(_Head)
+
+
+def decode_past(data: bytes, *, name: str) -> Version | Taken:
+    """The row in `data`, its documents left as bytes. No requests; CorruptionError naming object `name`."""
+    try:
+        row = _ROW.decode(data)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        corrupt(name, f"a row of history cannot be read: {error}")
+    identity = bytes(row.id.document)
+    if row.op == _SNAPSHOT:
+        if row.id.taken != row.rev:
+            corrupt(name, "the mark of a snapshot does not say which entry took it")
+        return Taken(identity, row.id.seq, row.rev, row.misc, row.actor)
+    if row.id.taken is not None:
+        corrupt(name, f"a version by {row.op} has the id of a snapshot")
+    document = bytes(row.document) or None
+    if (document is None) != (row.op in ("delete", "purge")):
+        corrupt(name, f"a version by {row.op} {'lacks' if document is None else 'has'} a document")
+    return Version(
+        identity,
+        row.id.seq,
+        row.rev,
+        row.op,
+        row.misc,
+        row.actor,
+        bytes(row.meta) or None,
+        snapshot=row.snapshot,
+        document=document,
+    )
+
+
+def misc_of(data: bytes, *, name: str) -> int:
+    """When a row was written, and nothing else of it. No requests; CorruptionError naming object `name`."""
+    try:
+        return _HEAD.decode(data).misc
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        corrupt(name, f"a row of history cannot be read: {error}")
+
+
+def misc_ms(misc: int) -> int:
+    """The milliseconds since 1970 in a MISC, rounded down."""
+    return (misc >> 8) // _US_PER_MS
+
+
+def operation_of(change: Change) -> Operation:
+    """What a change of the log did."""
+    if change.op is not None:
+        return change.op
+    return "delete" if change.after is None else "create" if change.before is None else "update"
