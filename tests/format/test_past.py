@@ -26,6 +26,7 @@ from wormdb.format.past import (
     misc_of,
     operation_of,
     past_from,
+    past_id,
     past_key,
     past_range,
 )
@@ -80,7 +81,8 @@ def test_rows_sort_by_document_then_version_then_marks(one: Any, seq: int, two: 
     first, second = encode_key(one), encode_key(two)
     expected = (first, seq) < (second, other)
     assert (past_key(first, seq) < past_key(second, other)) == expected
-    mark = encode_key({"d": one, "s": seq, "t": rev})
+    mark = past_key(first, seq, taken=rev)
+    assert mark == encode_key({"d": one, "s": seq, "t": rev})
     assert past_key(first, seq) < mark < past_key(first, seq + 1)
     low, high = past_range(first)
     assert low < past_key(first, seq) < mark
@@ -105,9 +107,7 @@ def test_the_deepest_document_has_a_history() -> None:
 
 
 def row_of(version: Version | Taken) -> Row:
-    identity = json.decode_document(encode_past(version), name="x")["_id"] if isinstance(version, Taken) else None
-    key = identity or {"d": json.decode(version.id, name="x"), "s": version.seq}
-    return Row(key, version.rev, version.seq, encode_past(version))
+    return Row(json.decode(past_id(version), name="x"), version.rev, version.seq, encode_past(version))
 
 
 def test_other_readers_see_columns_and_a_filter_over_documents() -> None:

@@ -35,7 +35,7 @@ from wormdb.format.filter_run import FilterRun
 from wormdb.format.json import decode, encode_document
 from wormdb.format.key import encode_key
 from wormdb.format.node import Child, Inner, Leaf
-from wormdb.format.past import Taken, Version, encode_past
+from wormdb.format.past import Taken, Version, encode_past, past_id
 from wormdb.format.root import Condemned, IndexRoot, JobOutcome, ObjectRef, Retired, Root
 from wormdb.types import WriteId
 
@@ -298,10 +298,4 @@ def past() -> list[Version | Taken]:
 
 
 def past_rows() -> list[Row]:
-    stored = []
-    for row in past():
-        identity = {"d": decode(row.id, name="id"), "s": row.seq}
-        if isinstance(row, Taken):
-            identity["t"] = row.rev
-        stored.append(Row(identity, row.rev, row.seq, encode_past(row)))
-    return stored
+    return [Row(decode(past_id(row), name="id"), row.rev, row.seq, encode_past(row)) for row in past()]

@@ -36,6 +36,7 @@ __all__ = [
     "misc_of",
     "operation_of",
     "past_from",
+    "past_id",
     "past_key",
     "past_range",
 ]
@@ -103,21 +104,28 @@ def past_range(key: bytes) -> tuple[bytes, bytes | None]:
     return first, prefix_end(first)
 
 
-def past_key(key: bytes, seq: int) -> bytes:
-    """The key of the row of version `seq` of the document with an id's key `key`."""
-    # An embedded document of one field is its tag, the field and the end; the second field goes before that end.
-    return past_from(key) + encode_key({"s": seq})[1:]
+def past_key(key: bytes, seq: int, taken: int | None = None) -> bytes:
+    """The key of the row of version `seq` of the document with an id's key `key`, or of the mark by entry `taken`."""
+    # The key of an embedded document is its tag, its fields one after another, and an end.
+    rest = {"s": seq} if taken is None else {"s": seq, "t": taken}
+    return past_from(key) + encode_key(rest)[1:]
 
 
 # --- rows ---
 
 
+def past_id(row: Version | Taken) -> bytes:
+    """The row's id as extended JSON."""
+    mark = b"" if isinstance(row, Version) else b',"t":%d' % row.rev
+    return b'{"d":%b,"s":%d%b}' % (row.id, row.seq, mark)
+
+
 def encode_past(row: Version | Taken) -> bytes:
     """The row as it is stored in `_doc`. No requests."""
-    op, mark = (row.op, b"") if isinstance(row, Version) else (_SNAPSHOT, b',"t":%d' % row.rev)
+    op = row.op if isinstance(row, Version) else _SNAPSHOT
     when = json.encode(moment(misc_ms(row.misc)))
     parts = [
-        b'{"_id":{"d":%b,"s":%d%b}' % (row.id, row.seq, mark),
+        b'{"_id":' + past_id(row),
         b'"op":"%b","rev":%d,"ts":%b,"misc":%d' % (op.encode(), row.rev, when, row.misc),
     ]
     if row.actor is not None:
