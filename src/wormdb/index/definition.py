@@ -16,9 +16,12 @@ make up for what keys cannot say:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
+
+import msgspec
 
 from wormdb.errors import InvalidRequestError
+from wormdb.format.damage import corrupt
 from wormdb.format.key import check_index_key, encode_key
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED, get_direct, parse_path
@@ -32,7 +35,18 @@ if TYPE_CHECKING:
     from wormdb.index.rows import Row
     from wormdb.schema.model import IndexDefinition
 
-__all__ = ["Index", "Keyed", "array_fields", "claims_of", "keys_of", "lookup_keys"]
+__all__ = ["Index", "Keyed", "array_fields", "claims_of", "decode_index", "encode_index", "keys_of", "lookup_keys"]
+
+
+class _Message(msgspec.Struct, frozen=True, omit_defaults=True):
+    fields: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    unique: bool = False
+    sparse: bool = True
+    multi_valued: bool = msgspec.field(name="multiValue", default=False)
+    covered: tuple[str, ...] = ()
+
+
+_DECODER: Final = msgspec.json.Decoder(_Message)
 
 
 class Keyed(Protocol):
@@ -98,6 +112,23 @@ class Index:
     def label(self) -> str:
         """Its fields, for messages."""
         return ", ".join(self.fields)
+
+
+def encode_index(index: Index) -> bytes:
+    """The definition of an index without its name, as JSON: equal definitions have equal bytes."""
+    message = _Message(index.fields, index.unique, index.sparse, index.multi_valued, index.covered)
+    return msgspec.json.encode(message)
+
+
+def decode_index(name: str, data: bytes, *, source: str) -> Index:
+    """The index of that name that `encode_index` wrote into object `source`; raises CorruptionError."""
+    try:
+        message = _DECODER.decode(data)
+        return Index(
+            name, message.fields, message.unique, message.sparse, message.multi_valued, covered=message.covered
+        )
+    except (msgspec.MsgspecError, UnicodeError, InvalidRequestError) as error:
+        corrupt(source, f"the definition of index {name} cannot be read: {error}")
 
 
 def keys_of(index: Keyed, document: Document | None) -> list[bytes]:
