@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from wormdb.clock import SystemChance, SystemClock
 from wormdb.collection import Collection, Context
+from wormdb.engine.background import Background
 from wormdb.engine.define import change_definition
-from wormdb.engine.ledger import Ledger, Surroundings, TailLimits
+from wormdb.engine.keeper import TailLimits
+from wormdb.engine.ledger import Ledger, Surroundings
 from wormdb.engine.misc_clock import MiscClock
 from wormdb.engine.paths import EnginePaths, is_immutable
+from wormdb.engine.projection import Sizes
 from wormdb.errors import (
     InvalidRequestError,
     LimitExceededError,
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
 
     from wormdb.clock import Chance, Clock
     from wormdb.document import Document
+    from wormdb.engine.keeper import ForwardMode
     from wormdb.schema.model import Model
     from wormdb.storage.meter import Request, Usage
     from wormdb.storage.pool import Pool
@@ -120,6 +124,7 @@ class Database:
         self._misc = MiscClock(clock)
         self._ledgers: dict[str, Ledger] = {}
         self._definitions: dict[type[Any], Model] = {}
+        self._background = Background()
         self._lifetime = Lifetime(metered.name)
         self._lock = threading.Lock()
 
@@ -221,6 +226,7 @@ class Database:
     def close(self) -> None:
         """Give back threads and connections. May be called twice."""
         if self._lifetime.close():  # in a forked child the threads are not there, and their lock may be taken
+            self._background.close()
             self._pool.close()
         self._store.close()
 
@@ -291,10 +297,20 @@ class Database:
             limits=TailLimits(
                 entries_max=settings.tail_entries_max,
                 bytes_max=settings.tail_bytes_max,
-                checkpoint_entries=settings.checkpoint_entries,
-                checkpoint_bytes=settings.tail_bytes_max // 4,
+                forward_entries=settings.forward_entries,
+                forward_bytes=settings.tail_bytes_max // 4,
+                interval_ms=settings.forward_interval_ms,
+                mode=self._forward_mode(),
             ),
+            sizes=Sizes(block_target=settings.block_bytes),
+            background=self._background,
         )
+
+    def _forward_mode(self) -> ForwardMode:
+        """Who forwards: a process that is alone does it where it costs nobody a wait."""
+        if self._settings.forward != "auto":
+            return self._settings.forward
+        return "inline" if self.url.startswith(("memory:", "file:")) else "background"
 
     def _publish(self) -> None:
         if self._schema is not None:

@@ -90,6 +90,8 @@ RETIRED_INLINE_MAX: Final = 256
 """Retired objects that a root lists itself; more are moved to a list of their own."""
 JOBS_REMEMBERED: Final = 1_000
 """Ended bulk jobs whose outcome a root remembers."""
+STAGE_BYTES: Final = 16 * MIB
+"""Bytes of a batch from which on it is staged as blocks instead of going through the log."""
 FORWARD_INTERVAL_MS: Final = 1_000
 """A process swaps a root at most once in this time."""
 
@@ -98,3 +100,11 @@ BLOCK_BYTES_TARGET: Final = 64 * MIB
 """Bytes of documents at which a block is closed, before compression."""
 RUN_BYTES_SMALLEST: Final = 1 * MIB
 """A stored run up to this size counts for the lowest tier of merging."""
+LIST_INLINE_BYTES_MAX: Final = 32 * KIB
+"""Entries of the blocks of one run that a root holds itself; a longer list is moved to pages."""
+LIST_PAGE_BLOCKS: Final = 512
+"""Blocks that one page of the block list names."""
+LIST_PAGE_BYTES: Final = 1 * MIB
+"""Bytes of entries at which such a page is closed before."""
+SHELF_BYTES_MAX: Final = 32 * MIB
+"""What one folder of blocks may keep unpacked of each: pages of the list, page maps, filters."""

@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
+from typing import Literal, get_args
 
 from wormdb.errors import InvalidRequestError
-from wormdb.limits import COMMIT_SECONDS, LOG_RETENTION_MS_MIN, MIB, POOL_THREADS, TAIL_BYTES_MAX, TAIL_ENTRIES_MAX
+from wormdb.limits import (
+    BLOCK_BYTES_TARGET,
+    COMMIT_SECONDS,
+    FORWARD_INTERVAL_MS,
+    LOG_RETENTION_MS_MIN,
+    MIB,
+    POOL_THREADS,
+    STAGE_BYTES,
+    TAIL_BYTES_MAX,
+    TAIL_ENTRIES_MAX,
+)
 
-__all__ = ["Settings"]
+__all__ = ["ForwardChoice", "Settings"]
+
+ForwardChoice = Literal["auto", "inline", "background", "manual"]
 
 DAY_MS = 86_400_000
 
@@ -27,8 +40,17 @@ class Settings:
     """Requests in flight at once."""
     cache_bytes: int = 256 * MIB
     """Bound of the cache of immutable objects; 0 switches it off."""
-    checkpoint_entries: int = TAIL_ENTRIES_MAX // 10
-    """Log entries after which the tail is brought into a checkpoint."""
+    forward: ForwardChoice = "auto"
+    """Who brings the log forward: `inline` the caller of a commit, `background` a thread, `manual` only who calls
+    `forward()`. `auto` is background for a cloud store and inline for a folder or memory."""
+    forward_entries: int = TAIL_ENTRIES_MAX // 10
+    """Log entries after which the tail is brought forward."""
+    forward_interval_ms: float = FORWARD_INTERVAL_MS
+    """A process swaps a collection's root at most once in this time."""
+    block_bytes: int = BLOCK_BYTES_TARGET
+    """Bytes of documents at which a block is closed, before compression."""
+    stage_bytes: int = STAGE_BYTES
+    """Bytes of a batch from which on it is staged as blocks and attached, instead of going through the log."""
     tail_entries_max: int = TAIL_ENTRIES_MAX
     """Log entries not yet brought forward at which commits wait."""
     tail_bytes_max: int = TAIL_BYTES_MAX
@@ -39,12 +61,20 @@ class Settings:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
+            if field.name == "forward":
+                continue
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
                 raise InvalidRequestError(f"setting {field.name}={value!r}", reason="it must be a number, 0 or more")
+        if self.forward not in get_args(ForwardChoice):
+            raise InvalidRequestError(
+                f"setting forward={self.forward!r}", reason=f"it is one of {', '.join(get_args(ForwardChoice))}"
+            )
         if self.log_retention_ms < LOG_RETENTION_MS_MIN:
             raise InvalidRequestError(
                 f"setting log_retention_ms={self.log_retention_ms}",
                 reason=f"entries must stay at least {LOG_RETENTION_MS_MIN} ms: a slow writer may still need them",
             )
-        if self.pool_threads < 1 or self.tail_entries_max < 1 or self.checkpoint_entries < 1:
-            raise InvalidRequestError("settings", reason="pool_threads and the entry counts must be at least 1")
+        if min(self.pool_threads, self.tail_entries_max, self.forward_entries, self.block_bytes) < 1:
+            raise InvalidRequestError(
+                "settings", reason="pool_threads, block_bytes and the entry counts must be at least 1"
+            )

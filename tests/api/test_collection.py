@@ -137,7 +137,7 @@ def test_iterating_sees_one_state_however_long_it_takes(things: Collection[Docum
         things.insert({"id": f"new{document.id}"})
         if document.id == 2:
             things.delete(3)
-            things.checkpoint()
+            things.forward()
     assert seen == [{"id": number, "n": 0} for number in range(5)]
 
 
@@ -285,7 +285,7 @@ def test_a_document_that_somebody_else_deleted_is_a_conflict_too(things: Collect
     assert things.insert(document).seq == 3
 
 
-def test_a_conflict_is_noticed_behind_a_checkpoint_too(
+def test_a_conflict_is_noticed_behind_a_forwarding_too(
     things: Collection[Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The document is read from one state while another thread moves on and brings the log into a block."""
@@ -296,7 +296,7 @@ def test_a_conflict_is_noticed_behind_a_checkpoint_too(
         view = look(**options)
         monkeypatch.undo()
         things.save({"id": "a", "n": 2})
-        things.checkpoint()
+        things.forward()
         return view
 
     monkeypatch.setattr(things._ledger, "view", look_and_move_on)
@@ -367,9 +367,9 @@ def test_a_document_that_comes_back_goes_on_counting_its_changes(things: Collect
     things.insert({"id": "a"})
     things.delete("a")
     assert things.insert({"id": "a"}).seq == 3
-    things.checkpoint()
+    things.forward()
     things.delete("a")
-    things.checkpoint()
+    things.forward()
     assert things.insert({"id": "a"}).seq == 5
 
 

@@ -274,7 +274,7 @@ def test_a_closed_database_says_so(url: str) -> None:
         lambda: things.insert_many([{}]),
         lambda: things.batch().insert({}).flush(),
         lambda: list(things.watch()),
-        things.checkpoint,
+        things.forward,
     ]
     for use in uses:
         with pytest.raises(ClosedError):
@@ -296,11 +296,11 @@ def test_what_was_written_is_there_for_whoever_opens_it_next(url: str) -> None:
             assert things.count() == number
             things.insert({"id": number})
             if number % 2:
-                things.checkpoint()
+                things.forward()
 
 
 def test_the_tail_is_brought_forward_as_the_settings_say(url: str) -> None:
-    with wormdb.connect(url, settings=Settings(checkpoint_entries=3)) as database:
+    with wormdb.connect(url, settings=Settings(forward_entries=3)) as database:
         for number in range(7):
             database["things"].insert({"id": number})
     with wormdb.connect(url) as database:

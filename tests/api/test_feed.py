@@ -113,7 +113,7 @@ def test_a_feed_behind_a_trimmed_log_says_so() -> None:
         things.insert({"id": "a"})
         first = next(iter(things.watch()))
         things.insert({"id": "b"})
-        things.checkpoint()
+        things.forward()
         things._ledger.trim(0)
         clock.advance(7_200)
         assert things._ledger.trim(0) == 2

@@ -21,7 +21,7 @@ def test_documents_live_in_a_bucket(s3_url: str) -> None:
         with customers.batch() as batch:
             batch.insert({"name": "Eve", "email": "eve@x"})
             batch.save(ada | {"status": "active"})
-        customers.checkpoint()
+        customers.forward()
         with pytest.raises(UniqueViolationError):
             customers.insert({"name": "Bob", "email": "eve@x"})
     with wormdb.connect(s3_url) as database:
@@ -63,7 +63,7 @@ def test_two_handles_race_and_nothing_is_lost(s3_url: str) -> None:
 
 
 def test_the_log_is_brought_forward_and_opened_from_there(s3_url: str) -> None:
-    with wormdb.connect(s3_url, settings=Settings(checkpoint_entries=4)) as database:
+    with wormdb.connect(s3_url, settings=Settings(forward_entries=4)) as database:
         for number in range(10):
             database["things"].save({"id": number % 3, "n": number})
     with wormdb.connect(s3_url) as database:

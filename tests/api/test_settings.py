@@ -20,7 +20,7 @@ def test_every_setting_is_a_number_from_0_on(name: str, value: Any) -> None:
         Settings(**{name: value})
 
 
-@pytest.mark.parametrize("name", ["pool_threads", "tail_entries_max", "checkpoint_entries"])
+@pytest.mark.parametrize("name", ["pool_threads", "tail_entries_max", "forward_entries"])
 def test_some_must_be_at_least_1(name: str) -> None:
     with pytest.raises(InvalidRequestError, match="at least 1"):
         Settings(**{name: 0})

@@ -179,12 +179,12 @@ def test_two_documents_trade_values_in_one_batch(customers: Collection[Document]
     assert sorted((document["name"], document["email"]) for document in customers) == [("Ada", "2"), ("Eve", "1")]
 
 
-def test_a_value_is_free_again_after_a_delete_and_behind_a_checkpoint(customers: Collection[Document]) -> None:
+def test_a_value_is_free_again_after_a_delete_and_behind_a_forwarding(customers: Collection[Document]) -> None:
     ada = customers.insert({"name": "Ada", "email": "x"})
-    customers.checkpoint()
+    customers.forward()
     customers.delete(ada)
     eve = customers.insert({"name": "Eve", "email": "x"})
-    customers.checkpoint()
+    customers.forward()
     with pytest.raises(UniqueViolationError) as caught:
         customers.insert({"name": "Bob", "email": "x"})
     assert caught.value.owner == eve.id

@@ -201,7 +201,7 @@ def _two(database: Database) -> None:
 
 def _two_in_a_block(database: Database) -> None:
     _two(database)
-    database["things"].checkpoint()
+    database["things"].forward()
 
 
 def _block_and_tail(database: Database) -> None:
@@ -316,7 +316,7 @@ SCENARIOS = (
     ),
     Scenario("unique", "Person", _one_person, lambda c: c.insert({"id": "q", "email": "q@x"}), _person_model),
     Scenario("numbered", "Note", _nothing, lambda c: c.insert({"n": 1})["id"], note_model(1), "0000000001"),
-    Scenario("checkpoint", "things", _block_and_tail, lambda c: c.checkpoint(), unchanged, result=3),
+    Scenario("forward", "things", _block_and_tail, lambda c: c.forward(), unchanged, result=3),
     Scenario("trim", "things", _ready_to_trim, lambda c: c._ledger.trim(0), unchanged, is_trimmed=True),
     Scenario("settle", "things", _two, _settle, unchanged, result=Fate.NOT_COMMITTED),
 )

@@ -16,8 +16,8 @@ OPERATIONS = st.lists(st.tuples(st.integers(0, 6), st.none() | st.integers(0, 9)
 
 
 @given(OPERATIONS, st.sets(st.integers(0, 25), max_size=4))
-def test_a_collection_opened_from_a_checkpoint_is_the_same(
-    operations: list[tuple[int, int | None]], checkpoints: set[int]
+def test_a_collection_opened_from_a_forwarding_is_the_same(
+    operations: list[tuple[int, int | None]], forwardings: set[int]
 ) -> None:
     rig = Rig()
     ledger = rig.ledger()
@@ -27,8 +27,8 @@ def test_a_collection_opened_from_a_checkpoint_is_the_same(
         if ledger.commit(rig.batch(operation)).changes:
             seq = expected[identity][1] + 1 if identity in expected else 1
             expected[identity] = (ledger.known().number, seq, None if value is None else {"v": value})
-        if place in checkpoints:
-            ledger.checkpoint()
+        if place in forwardings:
+            ledger.forward()
     alive = sum(values is not None for _, _, values in expected.values())
     for process in (ledger, rig.ledger()):
         view = process.view()
@@ -41,19 +41,19 @@ def test_opening_reads_the_root_and_the_tail_behind_it_only() -> None:
     ledger = rig.ledger()
     for number in range(20):
         ledger.commit(rig.batch(save("a", n=number)))
-    assert ledger.checkpoint() == 20
+    assert ledger.forward() == 20
     store = rig.counted()
     rig.ledger(store).view()
     assert [trace.key for trace in store.trace] == [PATHS.root, PATHS.entry(LogNumber(21))]
 
 
-def test_what_a_checkpoint_costs() -> None:
+def test_what_a_forwarding_costs() -> None:
     rig = Rig()
     store = rig.counted()
     ledger = rig.ledger(store)
     ledger.commit(rig.batch(insert("a")))
     before = store.requests
-    ledger.checkpoint()
+    ledger.forward()
     assert [trace.verb for trace in store.trace[before:]] == ["probe", "probe", "put", "put", "put"]
     assert store.trace[-1].key == PATHS.root
 
@@ -62,7 +62,7 @@ def test_the_definition_is_kept() -> None:
     rig = Rig()
     ledger = rig.ledger()
     ledger.commit(rig.batch(insert("a", email="x"), events=(SchemaChanged(definition=EMAIL),)))
-    ledger.checkpoint()
+    ledger.forward()
     opened = rig.ledger()
     assert opened.view().definition.body == EMAIL
     with pytest.raises(UniqueViolationError):
@@ -74,7 +74,7 @@ def test_a_collection_in_which_everything_was_deleted_keeps_its_counts() -> None
     ledger = rig.ledger()
     ledger.commit(rig.batch(insert("a")))
     ledger.commit(rig.batch(remove("a")))
-    ledger.checkpoint()
+    ledger.forward()
     opened = rig.ledger()
     assert (opened.view().count, contents(opened.view())) == (0, {"a": (2, 2, None)})
     opened.commit(rig.batch(insert("a")))
@@ -83,7 +83,7 @@ def test_a_collection_in_which_everything_was_deleted_keeps_its_counts() -> None
 
 def test_an_empty_collection_can_be_checkpointed() -> None:
     rig = Rig()
-    assert rig.ledger().checkpoint() == 0
+    assert rig.ledger().forward() == 0
     ledger = rig.ledger()
     ledger.commit(rig.batch(insert("a")))
     assert contents(rig.ledger().view()) == {"a": (1, 1, {})}
@@ -94,7 +94,7 @@ def test_a_crash_before_the_swap_leaves_the_old_root(number: int) -> None:
     rig = Rig()
     ledger = rig.ledger()
     ledger.commit(rig.batch(save("a", n=1)))
-    ledger.checkpoint()
+    ledger.forward()
     ledger.commit(rig.batch(save("a", n=2)))
     before = rig.register.read()
     opening = rig.counted()
@@ -103,11 +103,11 @@ def test_a_crash_before_the_swap_leaves_the_old_root(number: int) -> None:
     crashed = rig.ledger(crashing)
     crashed.view()
     with pytest.raises(SimulatedCrash):
-        crashed.checkpoint()
+        crashed.forward()
     assert crashing.trace[-1].verb == "put"
     assert rig.register.read().root == before.root
     assert contents(rig.ledger().view()) == {"a": (2, 2, {"n": 2})}
-    assert rig.ledger().checkpoint() == 2
+    assert rig.ledger().forward() == 2
 
 
 def test_a_lost_answer_about_the_block_means_that_nothing_changed() -> None:
@@ -115,7 +115,7 @@ def test_a_lost_answer_about_the_block_means_that_nothing_changed() -> None:
     rig.ledger().commit(rig.batch(insert("a")))
     store = FaultStore(rig.store, {6: Fault.ANSWER_LOST})
     with pytest.raises(UnavailableError, match="the state is as before"):
-        rig.ledger(store).checkpoint()
+        rig.ledger(store).forward()
     assert [trace.verb for trace in store.trace] == ["probe"] * 5 + ["put"]
     assert rig.register.read().root is None
 
@@ -125,14 +125,14 @@ def test_two_checkpoints_of_one_state_make_one_root() -> None:
     first, second = rig.ledger(), rig.ledger()
     first.commit(rig.batch(insert("a")))
     second.view()
-    first.checkpoint()
+    first.forward()
     root = rig.register.read().root
-    assert second.checkpoint() == 1
+    assert second.forward() == 1
     assert rig.register.read().root == root
     assert second._head.applied == 1, "it stands on the other's root"
 
 
-def test_a_checkpoint_that_lost_stands_on_the_winners_root() -> None:
+def test_a_forwarding_that_lost_stands_on_the_winners_root() -> None:
     rig = Rig()
     store = HookStore(rig.store)
     loser, winner = rig.ledger(store), rig.ledger()
@@ -141,10 +141,10 @@ def test_a_checkpoint_that_lost_stands_on_the_winners_root() -> None:
     def rival(verb: str, key: str) -> None:
         if verb == "put" and key == PATHS.root:
             store.before = None
-            winner.checkpoint()
+            winner.forward()
 
     store.before = rival
-    assert loser.checkpoint() == 1
+    assert loser.forward() == 1
     root = rig.register.read().root
     assert root is not None
     assert root.revision == 1
@@ -157,7 +157,7 @@ def test_the_blocks_of_the_root_before_are_noted_as_retired() -> None:
     ledger = rig.ledger()
     for number in range(FANOUT):
         ledger.commit(rig.batch(save("a", n=number)))
-        ledger.checkpoint()
+        ledger.forward()
     root = rig.register.read().root
     assert root is not None
     (block,) = root.blocks
@@ -171,7 +171,7 @@ def test_a_block_that_is_gone_tells_a_reader_to_start_again() -> None:
     rig = Rig()
     ledger = rig.ledger()
     ledger.commit(rig.batch(insert("a")))
-    ledger.checkpoint()
+    ledger.forward()
     view = rig.ledger().view()
     root = rig.register.read().root
     assert root is not None

@@ -396,7 +396,7 @@ def test_a_write_into_a_slot_that_was_trimmed_meanwhile_is_not_acknowledged() ->
     def meanwhile() -> None:
         worker.commit(rig.batch(insert("a", by="worker")))
         worker.commit(rig.batch(insert("b", by="worker")))
-        worker.checkpoint()
+        worker.forward()
         worker.trim(0)
         rig.clock.advance(7_200)
         assert worker.trim(0) == 2
@@ -423,7 +423,7 @@ def test_a_loss_in_a_slot_that_was_trimmed_meanwhile_is_unknown_too() -> None:
 
     def meanwhile() -> None:
         worker.commit(rig.batch(insert("a", by="worker")))
-        worker.checkpoint()
+        worker.forward()
         worker.trim(0)
         rig.clock.advance(7_200)
         assert worker.trim(0) == 1
@@ -451,7 +451,7 @@ def test_a_late_loser_does_not_write_into_a_slot_that_is_trimmed_right_then() ->
         if len(puts) == 1:
             for number in range(4):
                 worker.commit(rig.batch(save("a", n=number)))
-            worker.checkpoint()
+            worker.forward()
             worker.trim(0)
             rig.clock.advance(7_200)
         elif len(puts) == 2:

@@ -78,13 +78,13 @@ def test_of_two_changes_of_one_definition_the_second_conflicts() -> None:
         second.commit(change_definition("1" * 32, OTHER, seen=seen))
 
 
-def test_a_checkpoint_between_is_no_conflict() -> None:
+def test_a_forwarding_between_is_no_conflict() -> None:
     rig = Rig()
     ledger = rig.ledger()
     ledger.commit(change_definition("0" * 32, MODEL, seen=ledger.view().definition))
     ledger.commit(rig.batch(save("a", n=1)))
     seen = ledger.view().definition
-    ledger.checkpoint()
+    ledger.forward()
     opened = rig.ledger()
     opened.commit(change_definition("1" * 32, OTHER, seen=seen))
     assert ledger.view().definition.body == OTHER.canonical()

@@ -20,7 +20,7 @@ def trimmed(rig: Rig, count: int) -> None:
     worker = rig.ledger()
     for number in range(count):
         worker.commit(rig.batch(save("x", n=number)))
-    worker.checkpoint()
+    worker.forward()
     worker.trim(0)
     rig.clock.advance(7_200)
     assert worker.trim(0) == count
@@ -108,7 +108,7 @@ def test_a_slow_consumer_is_told_too() -> None:
         worker.commit(rig.batch(save("x", n=number)))
     poll = rig.ledger().feed(LogNumber(0)).poll()
     assert next(poll).number == 1
-    worker.checkpoint()
+    worker.forward()
     worker.trim(0)
     rig.clock.advance(7_200)
     worker.trim(0)
@@ -123,7 +123,7 @@ def test_a_feed_that_is_overtaken_by_a_trim_is_told_and_never_just_ends(slot: in
     worker = rig.ledger()
     for number in range(6):
         worker.commit(rig.batch(save("x", n=number)))
-    worker.checkpoint()
+    worker.forward()
     worker.trim(0)
     rig.clock.advance(7_200)
     store = HookStore(rig.store)

@@ -39,7 +39,7 @@ def test_every_state_comes_back_whatever_is_merged(rounds: list[list[tuple[int, 
             if ledger.commit(rig.batch(operation)).changes:
                 seq = expected[identity][1] + 1 if identity in expected else 1
                 expected[identity] = (ledger.known().number, seq, None if value is None else {"v": value})
-        ledger.checkpoint()
+        ledger.forward()
         fresh = rig.ledger(sizes=SMALL).view()
         assert contents(fresh) == expected
         for identity, (rev, seq, _) in expected.items():
@@ -53,7 +53,7 @@ def test_blocks_are_cut_at_the_target_and_do_not_overlap() -> None:
     rig = Rig()
     ledger = rig.ledger(sizes=SMALL)
     ledger.commit(rig.batch(*(save(f"k{number:03d}", pad="x" * 50) for number in range(40))))
-    ledger.checkpoint()
+    ledger.forward()
     (run,) = runs_of(root_of(rig).blocks)
     assert len(run.blocks) > 5
     assert all(one.key_last < two.key_first for one, two in zip(run.blocks, run.blocks[1:], strict=False))
@@ -66,12 +66,12 @@ def test_runs_stay_few_and_a_small_change_writes_little() -> None:
     store = MeteredStore(rig.store, hook=lambda request: written.append(request.bytes_up * (".parquet" in request.key)))
     ledger = rig.ledger(store, sizes=Sizes(block_target=10_000, run_smallest=2_000))
     ledger.commit(rig.batch(*(save(f"k{number:04d}", pad=f"{number:08d}" * 20) for number in range(2_000))))
-    ledger.checkpoint()
+    ledger.forward()
     total = sum(run.size for run in runs_of(root_of(rig).blocks))
     written.clear()
     for number in range(3 * FANOUT):
         ledger.commit(rig.batch(save(f"k{number:04d}", pad="changed")))
-        ledger.checkpoint()
+        ledger.forward()
         runs = runs_of(root_of(rig).blocks)
         assert len(runs) <= runs_max(total + sum(run.size for run in runs), 2_000)
     assert 0 < sum(written) < total / 2, "the large run is not written again for a few small changes"
@@ -81,7 +81,7 @@ def test_a_look_up_costs_one_page_and_at_first_one_sidecar() -> None:
     rig = Rig()
     ledger = rig.ledger(sizes=SMALL)
     ledger.commit(rig.batch(*(save(f"k{number:03d}", pad="x" * 50) for number in range(40))))
-    ledger.checkpoint()
+    ledger.forward()
     store = MeteredStore(rig.store)
     base = RunBase(store, PATHS, root_of(rig).blocks)
     key = id_key(ident("k007"))
@@ -100,7 +100,7 @@ def test_damage_is_noticed_and_named(suffix: str) -> None:
     rig = Rig()
     ledger = rig.ledger()
     ledger.commit(rig.batch(save("a", n=1)))
-    ledger.checkpoint()
+    ledger.forward()
     (block,) = root_of(rig).blocks
     key = f"{COLLECTION}.worm.db/data/{block.name}{suffix}"
     body = bytearray(rig.store.get(key).body)

@@ -58,9 +58,9 @@ def test_a_block_that_was_sent_twice_is_no_error_of_the_caller(ending: str) -> N
     worker = rig.ledger(store)
     worker.commit(rig.batch(save("x")))
     with pytest.raises(UnavailableError):
-        worker.checkpoint()
+        worker.forward()
     store.after = None
-    assert worker.checkpoint() == 1
+    assert worker.forward() == 1
 
 
 def test_two_trimmers_at_once_find_no_damage() -> None:
@@ -69,7 +69,7 @@ def test_two_trimmers_at_once_find_no_damage() -> None:
     for part in range(2):
         for number in range(3):
             worker.commit(rig.batch(save("x", n=3 * part + number)))
-        worker.checkpoint()
+        worker.forward()
         rig.clock.advance(HOUR / 2 + 1)
         worker.trim(0)
     rig.clock.advance(HOUR / 2)
@@ -94,7 +94,7 @@ def sleeper(rig: Rig, store: HookStore) -> Ledger:
     worker = rig.ledger()
     for number in range(2, 7):
         worker.commit(rig.batch(save("x", n=number)))
-    worker.checkpoint()
+    worker.forward()
     worker.trim(0)
     rig.clock.advance(HOUR)
     return slept
@@ -163,7 +163,7 @@ def test_an_answer_that_came_late_says_nothing_about_the_slot_after_it() -> None
             worker = rig.ledger()
             for number in range(3, 7):
                 worker.commit(rig.batch(save("x", n=number)))
-            worker.checkpoint()
+            worker.forward()
             worker.trim(0)
             rig.clock.advance(HOUR - 1)
             raise OutcomeUnknownError("put", reason="the answer was lost")

@@ -154,7 +154,7 @@ def test_a_sleeper_does_not_take_a_trimmed_slot_for_the_end_of_the_log() -> None
     assert contents(sleeper.view())["a"][0] == 1
     for number in range(2, 5):
         worker.commit(rig.batch(save("a", n=number)))
-    worker.checkpoint()
+    worker.forward()
     worker.trim(0)
     rig.clock.advance(7_200)
     assert worker.trim(0) == 4
@@ -171,7 +171,7 @@ def test_a_sleeper_does_not_believe_what_lies_in_a_trimmed_slot() -> None:
     first = rig.store.get(PATHS.entry(LogNumber(1))).body
     for number in range(2, 5):
         worker.commit(rig.batch(save("a", n=number)))
-    worker.checkpoint()
+    worker.forward()
     worker.trim(0)
     rig.clock.advance(7_200)
     worker.trim(0)
@@ -187,7 +187,7 @@ def test_a_sleeper_whose_slot_was_not_trimmed_goes_on_from_what_it_knows() -> No
     for number in range(1, 4):
         worker.commit(rig.batch(save("a", n=number)))
     sleeper.view()
-    worker.checkpoint()
+    worker.forward()
     worker.trim(0)
     rig.clock.advance(7_200)
     assert worker.trim(0) == 3
@@ -203,7 +203,7 @@ def trimmed_before(rig: Rig, store: HookStore, slot: int) -> None:
     worker = rig.ledger()
     for number in range(2, 7):
         worker.commit(rig.batch(save("a", n=number)))
-    worker.checkpoint()
+    worker.forward()
     worker.trim(0)
     rig.clock.advance(7_200)
 
@@ -237,7 +237,7 @@ def test_a_root_of_another_history_drops_the_view() -> None:
     other = rig.ledger()
     other.commit(rig.batch(insert("b", n=1)))
     other.commit(rig.batch(insert("c", n=1)))
-    other.checkpoint()
+    other.forward()
     rig.clock.advance(MINUTE + 1)
     fresh = rig.ledger()
     reopened = Head(rig.log, rig.register, MiscClock(rig.clock), fresh._load)
@@ -304,7 +304,7 @@ def test_a_tail_that_never_fits_its_root_is_damage_and_no_endless_loop() -> None
     rig = Rig()
     ledger = rig.ledger()
     ledger.commit(rig.batch(insert("a")))
-    ledger.checkpoint()
+    ledger.forward()
     store = HookStore(rig.store)
     head = Head(
         Log(store, PATHS, COLLECTION, SerialPool()),
@@ -316,7 +316,7 @@ def test_a_tail_that_never_fits_its_root_is_damage_and_no_endless_loop() -> None
     def move(verb: str, key: str) -> None:
         if key != PATHS.root:
             ledger.commit(rig.batch(save("a", n=rig.clock.now_ms())))
-            ledger.checkpoint()
+            ledger.forward()
             ledger.trim(0)
             rig.clock.advance(7_200)
             ledger.trim(0)
@@ -336,7 +336,7 @@ def test_a_newer_root_changes_the_base_but_no_view() -> None:
         ledger.commit(rig.batch(save(f"k{number % 2}", n=number)))
     before = ledger.view()
     expected = contents(before)
-    ledger.checkpoint()
+    ledger.forward()
     after = ledger.view()
     assert (before.base_number, after.base_number) == (0, 5)
     assert contents(before) == contents(after) == expected
@@ -350,13 +350,13 @@ def test_an_older_or_a_too_new_root_is_not_taken() -> None:
     rig = Rig()
     ledger, other = rig.ledger(), rig.ledger()
     ledger.commit(rig.batch(insert("a")))
-    ledger.checkpoint()
+    ledger.forward()
     old = rig.register.read()
     head = ledger._head
     head.rebase(old)
     assert head.applied == 1
     other.commit(rig.batch(insert("b")))
-    other.checkpoint()
+    other.forward()
     head.rebase(rig.register.read())
     assert (head.applied, head.number) == (1, 1)
 

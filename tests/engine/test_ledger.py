@@ -99,7 +99,7 @@ def test_known_opens_a_collection_once() -> None:
 
 def test_the_tail_is_brought_forward_when_it_is_due() -> None:
     rig = Rig()
-    ledger = rig.ledger(limits=TailLimits(checkpoint_entries=4))
+    ledger = rig.ledger(limits=TailLimits(forward_entries=4))
     for number in range(1, 10):
         ledger.commit(rig.batch(save("a", n=number)))
         root = rig.register.read().root
@@ -109,7 +109,7 @@ def test_the_tail_is_brought_forward_when_it_is_due() -> None:
 
 def test_the_tail_is_brought_forward_by_bytes_too() -> None:
     rig = Rig()
-    ledger = rig.ledger(limits=TailLimits(checkpoint_bytes=1))
+    ledger = rig.ledger(limits=TailLimits(forward_bytes=1))
     ledger.commit(rig.batch(insert("a")))
     root = rig.register.read().root
     assert root is not None
@@ -117,10 +117,10 @@ def test_the_tail_is_brought_forward_by_bytes_too() -> None:
 
 
 @pytest.mark.parametrize("error", [UnavailableError("put"), OutcomeUnknownError("put"), PermissionDeniedError("put")])
-def test_a_checkpoint_that_fails_behind_a_commit_is_not_the_commits_failure(error: Exception) -> None:
+def test_a_forwarding_that_fails_behind_a_commit_is_not_the_commits_failure(error: Exception) -> None:
     rig = Rig()
     store = HookStore(rig.store)
-    ledger = rig.ledger(store, TailLimits(checkpoint_entries=1))
+    ledger = rig.ledger(store, TailLimits(forward_entries=1))
 
     def fail(verb: str, key: str) -> None:
         if verb == "put" and "committed" not in key:
@@ -138,7 +138,7 @@ def test_a_checkpoint_that_fails_behind_a_commit_is_not_the_commits_failure(erro
 
 def test_at_the_limit_a_commit_first_makes_room() -> None:
     rig = Rig()
-    ledger = rig.ledger(limits=TailLimits(entries_max=3, checkpoint_entries=100))
+    ledger = rig.ledger(limits=TailLimits(entries_max=3, forward_entries=100))
     for number in range(5):
         ledger.commit(rig.batch(save("a", n=number)))
     root = rig.register.read().root
@@ -150,7 +150,7 @@ def test_at_the_limit_a_commit_first_makes_room() -> None:
 def test_at_the_limit_a_commit_waits_and_then_says_why_it_cannot_go_on() -> None:
     rig = Rig()
     store = HookStore(rig.store)
-    ledger = rig.ledger(store, TailLimits(entries_max=2, checkpoint_entries=100))
+    ledger = rig.ledger(store, TailLimits(entries_max=2, forward_entries=100))
     for number in range(2):
         ledger.commit(rig.batch(save("a", n=number)))
 
@@ -167,10 +167,10 @@ def test_at_the_limit_a_commit_waits_and_then_says_why_it_cannot_go_on() -> None
 
 def test_at_the_limit_a_root_that_another_process_made_is_as_good() -> None:
     rig = Rig()
-    ledger, other = rig.ledger(limits=TailLimits(entries_max=2, checkpoint_entries=100)), rig.ledger()
+    ledger, other = rig.ledger(limits=TailLimits(entries_max=2, forward_entries=100)), rig.ledger()
     for number in range(2):
         ledger.commit(rig.batch(save("a", n=number)))
-    other.checkpoint()
+    other.forward()
     before = rig.register.read().root
     assert ledger.commit(rig.batch(save("a", n=9)), seconds=5).number == 3
     assert rig.register.read().root == before
@@ -180,7 +180,7 @@ def test_at_the_limit_a_root_that_another_process_made_is_as_good() -> None:
 def test_one_thread_at_a_time_brings_the_tail_forward() -> None:
     rig = Rig()
     store = HookStore(rig.store)
-    ledger = rig.ledger(store, TailLimits(checkpoint_entries=1))
+    ledger = rig.ledger(store, TailLimits(forward_entries=1))
     blocks: list[str] = []
     others: list[threading.Thread] = []
 
@@ -213,7 +213,7 @@ def test_the_store_is_asked_before_every_kind_of_write_and_never_before_a_read()
     ledger.resolve(f"1-{'a' * 32}-{'b' * 32}")
     assert asked == []
     ledger.commit(rig.batch(insert("a")))
-    ledger.checkpoint()
+    ledger.forward()
     ledger.trim(0)
     ledger.resolve(f"2-{'a' * 32}-{'b' * 32}", settle=True)
     assert len(asked) == 4

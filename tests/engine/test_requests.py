@@ -126,7 +126,7 @@ def test_a_refusal_in_a_warm_process_is_one_get(clock: ManualClock) -> None:
 def test_opening_costs_nothing_and_the_first_read_two_gets(clock: ManualClock) -> None:
     with connect(clock) as database:
         database["things"].insert({"id": "a"})
-        database["things"].checkpoint()
+        database["things"].forward()
     with connect(clock) as database:
         things = database["things"]
         assert database.cost().requests == 0
@@ -145,7 +145,7 @@ def test_a_strong_read_in_a_warm_process_is_one_get(clock: ManualClock) -> None:
     with connect(clock) as database:
         things = database["things"]
         things.insert({"id": "a"})
-        things.checkpoint()
+        things.forward()
         things.find_by_id("a")
         list(things)
         for read in (lambda: things.find_by_id("a"), lambda: things.exists("x"), things.count, lambda: list(things)):
@@ -204,7 +204,7 @@ def test_a_cold_save_with_u_unique_fields(clock: ManualClock, unique: int, is_in
     with connect(clock, schema=schema) as database:
         database.model("Thing").insert(dict.fromkeys(fields, 1))
         if is_in_block:
-            database.model("Thing").checkpoint()
+            database.model("Thing").forward()
     with connect(clock, schema=schema) as database:
         with spending(database) as spent:
             database.model("Thing").save(dict.fromkeys(fields, 2))

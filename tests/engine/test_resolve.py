@@ -26,7 +26,7 @@ def applied_and_trimmed(rig: Rig, count: int) -> None:
     worker = rig.ledger()
     for number in range(count):
         worker.commit(rig.batch(save("x", n=number)))
-    worker.checkpoint()
+    worker.forward()
     worker.trim(0)
     rig.clock.advance(7_200)
     assert worker.trim(0) == count
@@ -119,7 +119,7 @@ def test_settling_behind_what_the_root_applied_but_did_not_trim() -> None:
     ledger = rig.ledger()
     for number in range(3):
         ledger.commit(rig.batch(save("x", n=number)))
-    ledger.checkpoint()
+    ledger.forward()
     assert rig.ledger().resolve(commit_id(4), settle=True) is Fate.NOT_COMMITTED
     assert rig.ledger().view().number == 4
 

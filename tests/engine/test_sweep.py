@@ -348,7 +348,7 @@ RIVALS = {
         Rival("changes the same", lambda c: c.save({"id": "a", "n": 5}), put_model("a", {"n": 5})),
         Rival("deletes", lambda c: c.delete("b"), put_model("b", None)),
         Rival("inserts the same", lambda c: c.save({"id": "x", "n": 5}), put_model("x", {"n": 5})),
-        Rival("checkpoints", lambda c: c.checkpoint(), unchanged),
+        Rival("forwardings", lambda c: c.forward(), unchanged),
     ),
     "Person": (
         Rival("writes another", lambda c: c.insert({"id": "r", "email": "r@x"}), insert_model(("r", {"email": "r@x"}))),

@@ -30,7 +30,7 @@ def root(rig: Rig) -> Root:
 def test_the_root_is_swapped_before_anything_is_deleted() -> None:
     rig = Rig()
     log_of(rig, 3)
-    rig.ledger().checkpoint()
+    rig.ledger().forward()
     rig.ledger().trim(0)
     rig.clock.advance(HOUR)
     store = rig.counted()
@@ -68,7 +68,7 @@ def test_entries_stay_for_the_retention_but_never_under_an_hour(
 ) -> None:
     rig = Rig()
     log_of(rig, 3)
-    rig.ledger().checkpoint()
+    rig.ledger().forward()
     rig.clock.advance(10 * HOUR)
     assert rig.ledger().trim(retention_ms) == 0, "nobody has noted yet when they were applied"
     rig.clock.advance(seconds)
@@ -79,7 +79,7 @@ def test_entries_stay_for_the_retention_but_never_under_an_hour(
 def test_only_what_was_applied_goes() -> None:
     rig = Rig()
     log_of(rig, 3)
-    rig.ledger().checkpoint()
+    rig.ledger().forward()
     log_of(rig, 2, start=3)
     rig.ledger().trim(0)
     rig.clock.advance(HOUR)
@@ -91,11 +91,11 @@ def test_only_what_was_applied_goes() -> None:
 def test_what_was_applied_lately_stays_while_the_older_part_goes() -> None:
     rig = Rig()
     log_of(rig, 3)
-    rig.ledger().checkpoint()
+    rig.ledger().forward()
     rig.ledger().trim(0)
     rig.clock.advance(HOUR)
     log_of(rig, 2, start=3)
-    rig.ledger().checkpoint()
+    rig.ledger().forward()
     assert rig.ledger().trim(0) == 3
     assert rig.slots() == [4, 5]
     record, _ = rig.log.read(LogNumber(4))
@@ -109,7 +109,7 @@ def test_what_was_applied_lately_stays_while_the_older_part_goes() -> None:
 def test_the_local_clock_does_not_matter() -> None:
     rig = Rig()
     log_of(rig, 1)
-    rig.ledger().checkpoint()
+    rig.ledger().forward()
     now = [1_000_000]
     ledger = rig.ledger(TimedStore(rig.store, lambda: now[0]))
     ledger.trim(0)
@@ -122,7 +122,7 @@ def test_the_local_clock_does_not_matter() -> None:
 def test_a_store_that_shows_no_time_is_never_trimmed() -> None:
     rig = Rig()
     log_of(rig, 1)
-    rig.ledger().checkpoint()
+    rig.ledger().forward()
     ledger = rig.ledger(TimedStore(rig.store, lambda: None))
     for _ in range(3):
         assert ledger.trim(0) == 0
@@ -132,7 +132,7 @@ def test_a_store_that_shows_no_time_is_never_trimmed() -> None:
 def test_what_an_earlier_run_left_behind_goes_with_the_next() -> None:
     rig = Rig()
     log_of(rig, 5)
-    rig.ledger().checkpoint()
+    rig.ledger().forward()
     rig.ledger().trim(0)
     rig.clock.advance(HOUR)
     crashing = FaultStore(rig.store, {4: Fault.CRASH_BEFORE})
@@ -146,7 +146,7 @@ def test_what_an_earlier_run_left_behind_goes_with_the_next() -> None:
 def test_more_than_a_page_goes_page_by_page() -> None:
     rig = Rig()
     log_of(rig, 7)
-    rig.ledger().checkpoint()
+    rig.ledger().forward()
     rig.ledger().trim(0)
     rig.clock.advance(HOUR)
     store = FaultStore(rig.store, page_keys=2)
@@ -158,7 +158,7 @@ def test_more_than_a_page_goes_page_by_page() -> None:
 def test_a_lost_swap_deletes_nothing() -> None:
     rig = Rig()
     log_of(rig, 3)
-    rig.ledger().checkpoint()
+    rig.ledger().forward()
     rig.ledger().trim(0)
     rig.clock.advance(HOUR)
     store = HookStore(rig.store)
@@ -167,7 +167,7 @@ def test_a_lost_swap_deletes_nothing() -> None:
         if verb == "put":
             store.before = None
             log_of(rig, 1, start=3)
-            rig.ledger().checkpoint()
+            rig.ledger().forward()
 
     store.before = rival
     assert rig.ledger(store).trim(0) == 0
@@ -178,7 +178,7 @@ def test_a_lost_swap_deletes_nothing() -> None:
 def test_a_swap_that_did_not_happen_deletes_nothing() -> None:
     rig = Rig()
     log_of(rig, 3)
-    rig.ledger().checkpoint()
+    rig.ledger().forward()
     rig.ledger().trim(0)
     rig.clock.advance(HOUR)
     with pytest.raises(UnavailableError):
@@ -189,11 +189,11 @@ def test_a_swap_that_did_not_happen_deletes_nothing() -> None:
 def test_a_hole_in_what_was_applied_is_damage_and_stops_the_trim() -> None:
     rig = Rig()
     log_of(rig, 3)
-    rig.ledger().checkpoint()
+    rig.ledger().forward()
     rig.ledger().trim(0)
     rig.clock.advance(HOUR)
     log_of(rig, 1, start=3)
-    rig.ledger().checkpoint()
+    rig.ledger().forward()
     rig.store.delete(PATHS.entry(LogNumber(3)))
     with pytest.raises(CorruptionError) as caught:
         rig.ledger().trim(0)
@@ -204,7 +204,7 @@ def test_a_hole_in_what_was_applied_is_damage_and_stops_the_trim() -> None:
 def test_marks_are_noted_once_for_each_number_and_thinned_out() -> None:
     rig = Rig()
     log_of(rig, 1)
-    rig.ledger().checkpoint()
+    rig.ledger().forward()
     first = root(rig)
     assert with_mark(None, StoreTime(5)) == ()
     assert with_mark(first, None) == ()
@@ -226,7 +226,7 @@ def test_a_conflict_is_no_error_of_the_caller() -> None:
     """Somebody else swapped the root: they, or the next run, will trim."""
     rig = Rig()
     log_of(rig, 1)
-    rig.ledger().checkpoint()
+    rig.ledger().forward()
     store = HookStore(rig.store)
 
     def refuse(verb: str, key: str) -> None:

@@ -159,7 +159,7 @@ def test_a_loaded_document_is_not_read_again() -> None:
 
 
 def test_a_loaded_document_older_than_the_base_is_compared_with_it() -> None:
-    """Whoever read it at 4 cannot know what the checkpoint at 5 took in."""
+    """Whoever read it at 4 cannot know what the forwarding at 5 took in."""
     state = State(a={"n": 1})
     assert add(state.group(), loaded_save(state, "a", number=4, n=2))
     state.base.held[id_key(ident("b"))] = Held(ident("b"), 5, 2, doc("b"))

@@ -81,7 +81,7 @@ def check_every_verb(db: wormdb.Database, things: wormdb.Collection[wormdb.Docum
         batch.flush,
         lambda: list(things.watch()),
         lambda: things.resolve(f"1-{'0' * 32}-{'0' * 32}", settle=True),
-        things.checkpoint,
+        things.forward,
     ]
     for number, verb in enumerate(verbs):
         with pytest.raises(ClosedError, match=r"opened before a fork.*start processes with the spawn method"):

@@ -25,8 +25,8 @@ COUNTERS = 3
 PARTS = 3
 THREADS = 2
 VERBS = ("insert", "insert", "bump", "bump", "batch", "edit", "delete")
-# Few, so that checkpoints, root swaps and full tails happen in a short run too.
-CHECKPOINT_ENTRIES, TAIL_ENTRIES_MAX = 30, 45
+# Few, so that forwardings, root swaps and full tails happen in a short run too.
+FORWARD_ENTRIES, TAIL_ENTRIES_MAX = 30, 45
 PAUSE_SECONDS = 0.01
 
 
@@ -132,7 +132,7 @@ def wait_for_end(ended: threading.Event) -> None:
 
 def main(url: str, name: str, folder: Path, seconds: float) -> int:
     settings = wormdb.Settings(
-        commit_seconds=seconds, checkpoint_entries=CHECKPOINT_ENTRIES, tail_entries_max=TAIL_ENTRIES_MAX
+        commit_seconds=seconds, forward_entries=FORWARD_ENTRIES, tail_entries_max=TAIL_ENTRIES_MAX
     )
     ended = threading.Event()
     failures: list[BaseException] = []

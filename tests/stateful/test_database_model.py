@@ -253,8 +253,8 @@ class DatabaseMachine(RuleBasedStateMachine):
         self.databases[process] = self.connect()
 
     @rule(process=PROCESSES)
-    def checkpoint(self, process: int) -> None:
-        assert self.things(process).checkpoint() == self.model.number
+    def forward(self, process: int) -> None:
+        assert self.things(process).forward() == self.model.number
 
     @rule(process=PROCESSES)
     def trim(self, process: int) -> None:

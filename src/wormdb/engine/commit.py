@@ -25,7 +25,7 @@ from wormdb.storage.store import IfAbsent
 from wormdb.types import LogNumber, Misc, WriteId
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from wormdb.clock import Chance, Clock
     from wormdb.engine.head import Head
@@ -125,6 +125,8 @@ class Committer:
         self._misc = misc
         self._clock = clock
         self._chance = chance
+        self.settle_attached: Callable[[], object] = lambda: None
+        """Brings into the root what a job attached."""
         self._pace = Pace(clock, chance)
         self._in_flight: _Try | None = None
 
@@ -157,12 +159,10 @@ class Committer:
         """Fill in the outcome of every batch that waits; raises what kept those without one from being tried."""
         fresh, losses = False, 0
         while waiting:
-            if not self._head.caught_up:
-                self._head.refresh()
-                fresh = True
+            fresh |= self._catch_up()
             with self._head.lock:
-                if not self._head.caught_up:
-                    continue  # another thread opens it again
+                if not self._is_settled():
+                    continue  # another thread opens it again, or more was attached
                 accepted, refused = self._check(waiting)
                 attempt = self._try(waiting, accepted)
             if refused and not fresh:
@@ -200,6 +200,19 @@ class Committer:
                 self._pace.pause_after_loss(losses)
                 self._head.refresh()
                 fresh = True
+
+    def _catch_up(self) -> bool:
+        """Know a state that batches can be checked against; whether the store was asked for it."""
+        asked = not self._head.caught_up
+        if asked:
+            self._head.refresh()
+        if self._head.has_attached:
+            # Which unique values the attached documents have is told by the trees of a root, not by the entry.
+            self.settle_attached()
+        return asked
+
+    def _is_settled(self) -> bool:
+        return self._head.caught_up and not self._head.has_attached
 
     def _check(self, waiting: Sequence[Pending]) -> tuple[list[Batch], dict[str, Outcome]]:
         """The batches that can be written now, and the outcomes of those that will not be.

@@ -107,6 +107,11 @@ class Head:
             self._unique: dict[str, UniqueKeys] = {}
 
     @property
+    def collection(self) -> str:
+        """Its folder, for messages."""
+        return self._log.collection
+
+    @property
     def number(self) -> LogNumber:
         """The newest log number that is known."""
         return self._last.number

@@ -6,7 +6,6 @@ their own clocks and stores, in one process.
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,40 +14,34 @@ from wormdb.engine.feed import Feed
 from wormdb.engine.forward import DEFAULT_SIZES, Forwarder, Sizes
 from wormdb.engine.group import GroupCommit
 from wormdb.engine.head import Head
+from wormdb.engine.keeper import DEFAULT_LIMITS, Keeper, TailLimits
 from wormdb.engine.log import Log
 from wormdb.engine.paths import EnginePaths
+from wormdb.engine.place import Place
 from wormdb.engine.register import Register
 from wormdb.engine.resolve import Resolver
-from wormdb.engine.runs import RunBase
+from wormdb.engine.runs import AttachedBase, RunBase
 from wormdb.engine.state import EmptyBase
 from wormdb.engine.trim import Trimmer
-from wormdb.errors import UnavailableError, WormError
-from wormdb.limits import COMMIT_SECONDS, TAIL_BYTES_MAX, TAIL_ENTRIES_MAX
+from wormdb.errors import WormError
+from wormdb.limits import COMMIT_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wormdb.clock import Chance, Clock
+    from wormdb.engine.background import Background
     from wormdb.engine.misc_clock import MiscClock
     from wormdb.engine.operations import Pending
     from wormdb.engine.register import RootState
     from wormdb.engine.resolve import Fate
     from wormdb.engine.state import Base, View
+    from wormdb.format.event import JobAttached
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
     from wormdb.types import LogNumber
 
 __all__ = ["Ledger", "Surroundings", "TailLimits"]
-
-
-@dataclass(frozen=True, slots=True)
-class TailLimits:
-    """When the tail is brought into a checkpoint, and when commits wait for that."""
-
-    entries_max: int = TAIL_ENTRIES_MAX
-    bytes_max: int = TAIL_BYTES_MAX
-    checkpoint_entries: int = TAIL_ENTRIES_MAX // 4
-    checkpoint_bytes: int = TAIL_BYTES_MAX // 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +57,9 @@ class Surroundings:
     """Asked before this process's first write: raises UnsupportedStoreError."""
     check: Callable[[], None] = lambda: None
     """Asked before a lock is taken: raises ClosedError where its holder may be gone, as in a forked child."""
-    limits: TailLimits = TailLimits()
+    limits: TailLimits = DEFAULT_LIMITS
     sizes: Sizes = DEFAULT_SIZES
+    background: Background | None = None
 
 
 class Ledger:
@@ -78,7 +72,17 @@ class Ledger:
         paths = EnginePaths.of_collection(collection)
         self._log = Log(around.store, paths, collection, around.pool)
         self._register = Register(around.store, paths, collection)
-        self._head = Head(self._log, self._register, around.misc, self._load)
+        self._head = Head(self._log, self._register, around.misc, _Loader(around, paths))
+        self._forwarder = Forwarder(self._register, around.pool, around.misc, around.chance, around.sizes)
+        self._keeper = Keeper(
+            self._head,
+            self._register,
+            self._forwarder,
+            limits=around.limits,
+            clock=around.clock,
+            chance=around.chance,
+        )
+        self._keeper.background = around.background
         self._committer = Committer(
             self._log,
             head=self._head,
@@ -87,11 +91,10 @@ class Ledger:
             clock=around.clock,
             chance=around.chance,
         )
+        self._committer.settle_attached = self._keeper.advance
         self._group = GroupCommit(self._committer.commit, around.clock, self._committer.commit_id_of)
-        self._forwarder = Forwarder(self._register, around.misc, around.chance, around.sizes)
         self._trimmer = Trimmer(self._log, self._register, around.misc, around.chance)
         self._resolver = Resolver(self._log, self._register, around.misc, around.chance)
-        self._forwarding = threading.Lock()
         self._refreshed: float | None = None
 
     def view(self, *, staleness_ms: float = 0) -> View:
@@ -123,11 +126,11 @@ class Ledger:
         self._around.check()
         self._around.before_first_write()
         deadline = self._around.clock.monotonic() + seconds
-        self._make_room(deadline)
+        self._keeper.make_room(deadline)
         outcome = self._group.submit(pending, deadline)
         if isinstance(outcome, WormError):
             raise outcome
-        self._checkpoint_if_due()
+        self._keeper.after_commit()
         return outcome
 
     def resolve(self, commit_id: str, *, settle: bool = False) -> Fate:
@@ -151,57 +154,27 @@ class Ledger:
         self._around.before_first_write()
         return self._trimmer.run(retention_ms)
 
-    def checkpoint(self) -> LogNumber:
-        """Bring the whole log into one block and name it in the root; through which number. About 4 requests."""
+    def forward(self) -> LogNumber:
+        """Bring the whole log into blocks, indexes and history, and build the indexes that wait; through which number.
+
+        See `Keeper.forward` for what it costs.
+        """
         self._around.check()
         self._around.before_first_write()
-        self.view()
-        with self._head.lock:
-            view = self._head.view()
-            digest = self._head.digest_at(view.number)
-        self._head.rebase(self._forwarder.run(view, digest))
-        return view.number
+        return self._keeper.forward()
 
-    def _checkpoint_if_due(self) -> None:
-        limits = self._around.limits
-        if self._is_over(limits.checkpoint_entries, limits.checkpoint_bytes):
-            # A failure here is not the commit's: that is in the log, and the caller must hear so. The next
-            # one tries again, and at the tail's limit `_make_room` says why it cannot go on.
-            self._bring_forward()
 
-    def _make_room(self, deadline: float) -> None:
-        """Wait until the tail is within its limits: somebody must bring it forward first."""
-        limits = self._around.limits
-        while self._head.opened and self._is_over(limits.entries_max, limits.bytes_max):
-            failure = self._bring_forward()
-            if not self._is_over(limits.entries_max, limits.bytes_max):
-                return
-            if self._around.clock.monotonic() >= deadline:
-                waiting = self._head.number - self._head.applied
-                raise UnavailableError(
-                    f"commit to {self.collection}",
-                    reason=f"{waiting} log entries wait to be brought forward" + (f": {failure}" if failure else ""),
-                    fix="retry later",
-                ) from failure
-            self._around.clock.sleep(self._around.chance.fraction())
+@dataclass(frozen=True, slots=True)
+class _Loader:
+    """Makes the bases of a ledger's views."""
 
-    def _is_over(self, entries: int, size: int) -> bool:
-        with self._head.lock:
-            return self._head.number - self._head.applied >= entries or self._head.tail_bytes >= size
+    around: Surroundings
+    paths: EnginePaths
 
-    def _bring_forward(self) -> WormError | None:
-        """Checkpoint, unless another thread does; what went wrong, if anything did."""
-        if not self._forwarding.acquire(blocking=False):
-            return None
-        try:
-            self.checkpoint()
-        except WormError as error:
-            return error
-        finally:
-            self._forwarding.release()
-        return None
-
-    def _load(self, state: RootState) -> Base:
-        if state.root is None or not state.root.blocks:
+    def root(self, state: RootState) -> Base:
+        if state.root is None:
             return EmptyBase()
-        return RunBase(self._around.store, EnginePaths.of_collection(self.collection), state.root.blocks)
+        return RunBase(Place(self.around.store, self.around.pool, self.paths, state.root))
+
+    def attached(self, event: JobAttached, number: LogNumber) -> Base:
+        return AttachedBase(self.around.store, self.around.pool, self.paths, event.blocks, number)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from wormdb.format.event import Event
     from wormdb.types import LogNumber
 
-__all__ = ["Insert", "InsertNext", "Loaded", "Operation", "Pending", "Remove", "Save"]
+__all__ = ["Insert", "InsertNext", "Loaded", "Operation", "Pending", "Purge", "Remove", "Restore", "Save"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,31 @@ class Save:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """A document that goes. With `loaded` it must be unchanged since it was read; without, it may be gone already."""
+    """A document that goes. With `loaded` it must be unchanged since it was read; without, it may be gone already.
+
+    With a `tombstone` it goes to the trash: the members of a JSON object that say when, by whom and for how long.
+    """
 
     id: bytes
     loaded: Loaded | None = None
     rev: int | None = None
     must_exist: bool = False
+    tombstone: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """A document that comes back: from the trash, or with `document` as it once was, over what is there now."""
+
+    id: bytes
+    document: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Purge:
+    """A document that leaves the trash for good."""
+
+    id: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +80,7 @@ class InsertNext:
     document: bytes
 
 
-Operation = Insert | InsertNext | Save | Remove
+Operation = Insert | InsertNext | Save | Remove | Restore | Purge
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,5 +102,7 @@ class Pending:
     def bytes_about(self) -> int:
         """About how many bytes it adds to an entry: each document may need its before image too."""
         return 200 + sum(
-            200 + 2 * len(operation.document) for operation in self.operations if not isinstance(operation, Remove)
+            200 + 2 * len(operation.document or b"")
+            for operation in self.operations
+            if not isinstance(operation, Remove | Purge)
         )

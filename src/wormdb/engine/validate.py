@@ -7,9 +7,11 @@ one leaves nothing. Unique values are checked at the end of a batch, so two docu
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NoReturn, Protocol, assert_never
+from typing import TYPE_CHECKING, Literal, NoReturn, Protocol, assert_never
 
-from wormdb.engine.operations import Insert, InsertNext, Remove, Save
+import msgspec
+
+from wormdb.engine.operations import Insert, InsertNext, Purge, Remove, Restore, Save
 from wormdb.engine.state import Held, Overlay, id_key, sequence_of
 from wormdb.engine.unique import UniqueKeys, keys_of
 from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError, UniqueViolationError
@@ -23,9 +25,9 @@ if TYPE_CHECKING:
     from wormdb.engine.state import View
     from wormdb.index.definition import Index
 
-__all__ = ["Group", "Head", "show"]
+__all__ = ["Group", "Head", "document_of", "show"]
 
-_Identified = Insert | Save | Remove
+_Identified = Insert | Save | Remove | Restore | Purge
 
 
 class Head(Protocol):
@@ -47,6 +49,23 @@ class Head(Protocol):
 def show(identity: bytes) -> str:
     """An id for a message: as a Python literal, the way it was given."""
     return repr(json.decode(identity, name="document id"))
+
+
+class _Trash(msgspec.Struct):
+    document: msgspec.Raw
+
+
+_TRASH = msgspec.json.Decoder(_Trash)
+
+
+def document_of(trash: bytes) -> bytes:
+    """The document, as JSON, in what the trash has of it."""
+    return bytes(_TRASH.decode(trash).document)
+
+
+def _trashed(identity: bytes, tombstone: bytes, document: bytes) -> bytes:
+    """What the trash has of a document: the id, the tombstone, and last the document as it was."""
+    return b'{"_id":' + identity + b"," + tombstone + b',"document":' + document + b"}"
 
 
 class Group:
@@ -125,6 +144,12 @@ class Group:
             self._brought[index] = UniqueKeys.build(index, (held for _, held in self._seen().scan()))
         return self._brought[index].owner(key)
 
+    def takes_snapshot(self, seq: int) -> bool:
+        """Whether the version that is a document's change number `seq` is kept as a snapshot, by the model."""
+        model = self._definition.model
+        every = None if model is None or not model.snapshots.enabled else model.snapshots.every
+        return every is not None and seq % every == 0
+
     def numbered(self) -> int:
         """The greatest id made of digits after the batches accepted so far."""
         return max(self._numbered, self._head.sequence())
@@ -153,34 +178,55 @@ class _BatchCheck:
         operation = self._number(wanted) if isinstance(wanted, InsertNext) else wanted
         key = id_key(operation.id)
         before = self._before(operation, key)
+        change = self._change(operation, before)
+        if change is None:
+            return []
+        self._first.setdefault(key, change.before)
+        self.numbered = max(self.numbered, sequence_of(operation.id))
+        self.changed[key] = Held(operation.id, self._group.number, change.seq, change.after, change.trash)
+        return [change]
+
+    def _change(self, operation: _Identified, before: Held | None) -> Change | None:
+        """What an operation does to what is there; None if nothing."""
+        image = None if before is None else before.document
+        op: Literal["restore", "purge"] | None = None
+        trash: bytes | None = None
+        after: bytes | None = None
         match operation:
             case Insert():
-                if before is not None and before.document is not None:
-                    raise AlreadyExistsError(
-                        f"document {show(operation.id)} in {self._group.collection}",
-                        reason="it exists already",
-                        fix="save it instead of inserting it, or choose another id",
-                        key=operation.id.decode(),
-                    )
-                after: bytes | None = operation.document
+                if image is not None:
+                    self._exists(operation, "save it instead of inserting it, or choose another id")
+                after = operation.document
             case Save():
-                if operation.must_exist and (before is None or before.document is None):
+                if operation.must_exist and image is None:
                     self._missing(operation)
                 after = operation.document
             case Remove():
-                if before is None or before.document is None:
+                if image is None:
                     if operation.must_exist:
                         self._missing(operation)
-                    return []
-                after = None
+                    return None
+                trash = None if operation.tombstone is None else _trashed(operation.id, operation.tombstone, image)
+            case Restore():
+                op, after = "restore", operation.document or self._from_trash(operation, before)
+            case Purge():
+                op = "purge"
+                self._from_trash(operation, before)
             case _:
                 assert_never(operation)
         seq = 1 if before is None else before.seq + 1
-        image = None if before is None else before.document
-        self._first.setdefault(key, image)
-        self.numbered = max(self.numbered, sequence_of(operation.id))
-        self.changed[key] = Held(operation.id, self._group.number, seq, after)
-        return [Change(id=operation.id, seq=seq, before=image, after=after)]
+        snapshot = after is not None and self._group.takes_snapshot(seq)
+        return Change(id=operation.id, seq=seq, before=image, after=after, op=op, trash=trash, snapshot=snapshot)
+
+    def _from_trash(self, operation: Restore | Purge, before: Held | None) -> bytes:
+        """The document in the trash; raises AlreadyExistsError, NotFoundError."""
+        if before is not None and before.document is not None:
+            if isinstance(operation, Restore):
+                self._exists(operation, "delete or rename the one that is there first")
+            self._missing(operation, "it is not in the trash: it is alive")
+        if before is None or before.trash is None:
+            self._missing(operation, "it is not in the trash")
+        return document_of(before.trash)
 
     def _number(self, operation: InsertNext) -> Insert:
         identity = json.encode(format_sequence(max(self.numbered, self._group.numbered()) + 1))
@@ -192,7 +238,7 @@ class _BatchCheck:
             return self.changed[key]
         if isinstance(operation, Insert) and operation.fresh:
             return None
-        if isinstance(operation, Insert):
+        if isinstance(operation, Insert | Restore | Purge):
             return self._group.held(key)
         loaded = operation.loaded
         if loaded is not None:
@@ -204,10 +250,16 @@ class _BatchCheck:
             self._conflict(operation, operation.rev)
         return held
 
-    def _missing(self, operation: _Identified) -> NoReturn:
+    def _missing(self, operation: _Identified, reason: str = "it does not exist") -> NoReturn:
         raise NotFoundError(
+            f"document {show(operation.id)} in {self._group.collection}", reason=reason, key=operation.id.decode()
+        )
+
+    def _exists(self, operation: _Identified, fix: str) -> NoReturn:
+        raise AlreadyExistsError(
             f"document {show(operation.id)} in {self._group.collection}",
-            reason="it does not exist",
+            reason="it exists already",
+            fix=fix,
             key=operation.id.decode(),
         )
 

@@ -46,7 +46,7 @@ class Plan:
     has_keeper: bool
     """Whether the housekeeping has a node of its own, so that the clients' nodes know nothing new while they rest."""
     commit_seconds: float
-    checkpoint_entries: int
+    forward_entries: int
     tail_entries_max: int
     dawn: float
     """How often a rest ends at the moment when many others do."""
@@ -75,7 +75,7 @@ class Plan:
             resolves=chance.fraction() < 0.7,
             has_keeper=chance.fraction() < 0.5,
             commit_seconds=one_of(0.1, 2, 30),
-            checkpoint_entries=int(one_of(5, 15, 1000)),
+            forward_entries=int(one_of(5, 15, 1000)),
             tail_entries_max=int(one_of(20, 1000)),
             dawn=0.3,
             dawn_of_trimmers=one_of(0.1, 0.9),
@@ -83,7 +83,7 @@ class Plan:
         drawn = chance.fraction()
         focus = focus or ("late" if drawn < 0.1 else "dawn" if drawn < 0.25 else "crowd" if drawn < 0.35 else None)
         if focus == "late":
-            plan = replace(plan, weather=Weather(late=0.2, twice=0.1), has_keeper=True, checkpoint_entries=5)
+            plan = replace(plan, weather=Weather(late=0.2, twice=0.1), has_keeper=True, forward_entries=5)
             plan = replace(
                 plan,
                 nodes=2,
@@ -109,7 +109,9 @@ class Plan:
         """Of all nodes: small enough that every limit is met."""
         return Settings(
             commit_seconds=self.commit_seconds,
-            checkpoint_entries=self.checkpoint_entries,
+            forward="inline",
+            forward_interval_ms=0,
+            forward_entries=self.forward_entries,
             tail_entries_max=self.tail_entries_max,
             log_retention_ms=LOG_RETENTION_MS_MIN,
             cache_bytes=MIB,

@@ -1,7 +1,7 @@
 """Run several nodes of the real code in one process, in virtual time, from a seed.
 
 `python -m wormdb.testing.simulation --seeds 0:5000` runs seeds; the same seed gives the same run, to the byte. A run
-sends clients, a checkpointer, trimmers, watchers and a resolver against one collection, through a network that drops,
+sends clients, a forwarder, trimmers, watchers and a resolver against one collection, through a network that drops,
 repeats and delays, on nodes that stop for hours, crash and have wrong clocks. Afterwards every answer that
 anybody was given is held against the log that was really written.
 """
@@ -170,9 +170,7 @@ class _Run:
         def trim(node: Node) -> None:
             node.ledger.trim(RETENTION_MS)
 
-        self._every(
-            "checkpointer", least, most, lambda: self._keep(some(keepers), lambda node: node.ledger.checkpoint())
-        )
+        self._every("forwarder", least, most, lambda: self._keep(some(keepers), lambda node: node.ledger.forward()))
         for number in range(2):
             act = partial(self._keep, some(keepers), trim)
             self._every(f"trimmer{number}", least, most, act, dawn=plan.dawn_of_trimmers)
@@ -315,7 +313,7 @@ class _Run:
         self._see_the_same([*nodes, fresh])
         self._all_write([*nodes, fresh])
         with world.scheduler.inside(fresh.process):
-            fresh.ledger.checkpoint()
+            fresh.ledger.forward()
         self._see_the_same([world.node("reopened"), *nodes])
         replay = Replay(world.bucket)
         if world.bucket.broken:

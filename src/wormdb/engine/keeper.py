@@ -1,0 +1,190 @@
+"""When a collection is brought forward, and by whom: the caller, a thread in the background, or nobody here.
+
+Whoever commits looks whether the tail is long enough. Authority is for efficiency only: any number of processes may
+do this at once, and the root's compare-and-set lets one of them win.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from wormdb.errors import UnavailableError, WormError
+from wormdb.limits import FORWARD_INTERVAL_MS, TAIL_BYTES_MAX, TAIL_ENTRIES_MAX
+from wormdb.types import LogNumber
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wormdb.clock import Chance, Clock
+    from wormdb.engine.background import Background
+    from wormdb.engine.forward import Forwarder
+    from wormdb.engine.head import Head
+    from wormdb.engine.register import Register
+
+__all__ = ["DEFAULT_LIMITS", "ForwardMode", "Keeper", "TailLimits"]
+
+ForwardMode = Literal["inline", "background", "manual"]
+
+ATTEMPTS_MAX = 16
+"""How often forwarding starts again because another's root came first."""
+
+
+@dataclass(frozen=True, slots=True)
+class TailLimits:
+    """When the tail is brought forward, and when commits wait for that."""
+
+    entries_max: int = TAIL_ENTRIES_MAX
+    bytes_max: int = TAIL_BYTES_MAX
+    forward_entries: int = TAIL_ENTRIES_MAX // 10
+    forward_bytes: int = TAIL_BYTES_MAX // 4
+    interval_ms: float = FORWARD_INTERVAL_MS
+    """A process swaps the root at most once in this time."""
+    mode: ForwardMode = "inline"
+
+
+DEFAULT_LIMITS = TailLimits()
+
+
+class Keeper:
+    """Keeps the tail of one collection short. Thread-safe."""
+
+    def __init__(
+        self,
+        head: Head,
+        register: Register,
+        forwarder: Forwarder,
+        *,
+        limits: TailLimits,
+        clock: Clock,
+        chance: Chance,
+    ) -> None:
+        """Nothing is read or written yet. `build` and `background` are set by whoever has them."""
+        self._head = head
+        self._register = register
+        self._forwarder = forwarder
+        self._limits = limits
+        self._clock = clock
+        self._chance = chance
+        self._turn = threading.Lock()
+        self._swapped: float | None = None
+        self._building = threading.Lock()
+        self.build: Callable[[], object] = lambda: None
+        """Goes on with the indexes that are not ready yet; may commit."""
+        self.background: Background | None = None
+
+    def forward(self) -> LogNumber:
+        """Bring the whole log into the projections, then build the indexes that wait; through which number.
+
+        2 GETs if nothing is new. Otherwise 1 PUT for the root, 2 for each new block (documents and history), 1 for
+        each changed node of an index, and the GETs of what is merged. Waits until a second after the last swap.
+        """
+        number = self.advance()
+        if self._wants_build and self._building.acquire(blocking=False):
+            # Not under `_turn`: a build commits, and who commits may have to wait for its turn.
+            try:
+                self.build()
+            finally:
+                self._building.release()
+        return number
+
+    def advance(self) -> LogNumber:
+        """As `forward`, but indexes that wait go on waiting."""
+        with self._turn:
+            for _ in range(ATTEMPTS_MAX):
+                self._head.refresh()
+                current = self._register.read()
+                with self._head.lock:
+                    number, stages = self._head.number, self._head.stages(LogNumber(current.applied))
+                if stages is None:
+                    # Either entries came between the two answers, or the root is older than one that was
+                    # seen before: somebody threw it away. Both are seen by looking again.
+                    self._look_again(current.applied)
+                    continue
+                if not stages:
+                    self._head.rebase(current)
+                    return number
+                self._await_interval()
+                state = self._forwarder.run(current, stages)
+                self._swapped = self._clock.monotonic()
+                self._head.rebase(state)
+                if state.applied >= number:
+                    return number
+        raise UnavailableError(
+            f"forwarding of {self._head.collection}", reason="others were faster every time", fix="retry later"
+        )
+
+    def after_commit(self) -> None:
+        """Bring the tail forward if it is long enough, as the mode says."""
+        limits = self._limits
+        if limits.mode == "manual" or not self._is_due():
+            return
+        if limits.mode == "background" and self.background is not None:
+            self.background.submit(self._head.collection, self._forward_when_due)
+        else:
+            # A failure here is not the commit's: that is in the log, and the caller must hear so. The next
+            # one tries again, and at the tail's limit `make_room` says why it cannot go on.
+            self._try_forward()
+
+    def make_room(self, deadline: float) -> None:
+        """Wait until the tail is within its limits: somebody must bring it forward first.
+
+        Raises UnavailableError at the deadline, on the monotonic clock.
+        """
+        limits = self._limits
+        while self._head.opened and self._is_over(limits.entries_max, limits.bytes_max):
+            failure = self._try_forward()
+            if not self._is_over(limits.entries_max, limits.bytes_max):
+                return
+            if self._clock.monotonic() >= deadline:
+                waiting = self._head.number - self._head.applied
+                raise UnavailableError(
+                    f"commit to {self._head.collection}",
+                    reason=f"{waiting} log entries wait to be brought forward" + (f": {failure}" if failure else ""),
+                    fix="retry later",
+                ) from failure
+            self._clock.sleep(self._chance.fraction())
+
+    @property
+    def _wants_build(self) -> bool:
+        return bool(self._head.view().definition.unbuilt)
+
+    def _is_due(self) -> bool:
+        if self._head.has_attached or self._wants_build:
+            return True
+        limits = self._limits
+        if self._swapped is not None and (self._clock.monotonic() - self._swapped) * 1000 < limits.interval_ms:
+            return False
+        return self._is_over(limits.forward_entries, limits.forward_bytes)
+
+    def _is_over(self, entries: int, size: int) -> bool:
+        with self._head.lock:
+            return self._head.number - self._head.applied >= entries or self._head.tail_bytes >= size
+
+    def _forward_when_due(self) -> None:
+        if self._is_due():
+            self.forward()
+
+    def _try_forward(self) -> WormError | None:
+        """Forward, unless another thread does; what went wrong, if anything did."""
+        if self._turn.locked():
+            return None
+        try:
+            self.forward()
+        except WormError as error:
+            return error
+        return None
+
+    def _look_again(self, applied: int) -> None:
+        with self._head.lock:
+            if applied < self._head.applied:
+                self._head.forget()
+
+    def _await_interval(self) -> None:
+        if self._swapped is None:
+            return
+        waited = self._clock.monotonic() - self._swapped
+        rest = self._limits.interval_ms / 1000 - waited
+        if rest > 0:
+            self._clock.sleep(rest)
