@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from wormdb.engine.operations import Pending
     from wormdb.engine.register import Register
     from wormdb.format.entry import Change
+    from wormdb.format.event import Event
     from wormdb.types import StoreTime
 
 __all__ = ["CommitId", "Committed", "Committer", "Outcome"]
@@ -163,8 +164,8 @@ class Committer:
             with self._head.lock:
                 if not self._is_settled():
                     continue  # another thread opens it again, or more was attached
-                accepted, refused = self._check(waiting)
-                attempt = self._try(waiting, accepted)
+                accepted, events, refused = self._check(waiting)
+                attempt = self._try(accepted, events)
             if refused and not fresh:
                 # A refusal must come from a state that is not older than the call: somebody
                 # may have made room meanwhile.
@@ -214,8 +215,8 @@ class Committer:
     def _is_settled(self) -> bool:
         return self._head.caught_up and not self._head.has_attached
 
-    def _check(self, waiting: Sequence[Pending]) -> tuple[list[Batch], dict[str, Outcome]]:
-        """The batches that can be written now, and the outcomes of those that will not be.
+    def _check(self, waiting: Sequence[Pending]) -> tuple[list[Batch], list[Event], dict[str, Outcome]]:
+        """The batches that can be written now with their events, and the outcomes of those that will not be.
 
         A batch that fails only because of those before it in the group is neither: they may not land, and
         then it would have been refused for nothing. It waits until their fate is known.
@@ -232,7 +233,7 @@ class Committer:
                 outcome = self._judge(Group(self._head, self._collection), pending)
             if not isinstance(outcome, Batch):
                 refused[pending.id] = outcome
-        return accepted, refused
+        return accepted, [event for events in group.events.values() for event in events], refused
 
     def _judge(self, group: Group, pending: Pending) -> Batch | Outcome:
         """The batch if it can be written behind those of the group, else its outcome."""
@@ -245,10 +246,9 @@ class Committer:
             return Committed(self._head.number, Misc(0), ())
         return Batch(id=WriteId(pending.id), actor=pending.actor, meta=pending.meta, changes=changes)
 
-    def _try(self, waiting: Sequence[Pending], batches: Sequence[Batch]) -> _Try | None:
+    def _try(self, batches: Sequence[Batch], events: Sequence[Event]) -> _Try | None:
         if not batches:
             return None
-        written = {batch.id for batch in batches}
         entry = Entry(
             number=self._head.number + 1,
             write_id=new_write_id(self._chance),
@@ -256,7 +256,7 @@ class Committer:
             node=self._misc.node,
             previous=self._head.hash,
             batches=tuple(batches),
-            events=tuple(event for pending in waiting if pending.id in written for event in pending.events),
+            events=tuple(events),
         )
         return _Try(entry, encode_entry(entry, collection=self._collection), self._head.time)
 

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from wormdb.engine.index_state import IndexStates
 from wormdb.format.columns import ColumnSpec
-from wormdb.format.event import Closed, SchemaChanged
-from wormdb.index.definition import Index
+from wormdb.format.event import (
+    Closed,
+    IndexBuilding,
+    IndexCreated,
+    IndexDropped,
+    IndexFailed,
+    IndexReady,
+    SchemaChanged,
+)
 from wormdb.schema.load import load_model
 from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from wormdb.engine.index_state import IndexStatus
     from wormdb.format.event import Event
+    from wormdb.format.root import Root
+    from wormdb.index.definition import Index
     from wormdb.schema.model import Model
 
-__all__ = ["Definition"]
+__all__ = ["Definition", "settled"]
+
+NO_INDEXES = IndexStates()
 
 
 COLUMN_TYPES_OF = {
@@ -39,20 +52,30 @@ COLUMN_TYPES_OF = {
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A collection's model since log number `number`; without a model anything may be stored."""
+    """A collection's model since log number `number`, and its indexes; without a model anything may be stored."""
 
     number: LogNumber
     body: bytes
     model: Model | None
-    unique: tuple[Index, ...] = ()
+    indexes: IndexStates = NO_INDEXES
     closed: Closed | None = None
 
     @property
     def columns(self) -> tuple[ColumnSpec, ...]:
         """The typed columns of this collection's blocks: declared, in the manifest, or indexed."""
-        if self.model is None:
-            return ()
-        return tuple(_column(self.model, path) for path in self.model.columns)
+        declared = () if self.model is None else self.model.columns
+        indexed = [name for index in self.indexes.ready for name in index.fields if name not in {"_id", "id"}]
+        return tuple(_column(self.model, path) for path in dict.fromkeys([*declared, *indexed]))
+
+    @property
+    def unique(self) -> tuple[Index, ...]:
+        """The indexes that refuse duplicates."""
+        return self.indexes.unique
+
+    @property
+    def unbuilt(self) -> tuple[IndexStatus, ...]:
+        """The indexes that a build has to go on with."""
+        return self.indexes.unbuilt
 
     @classmethod
     def none(cls) -> Definition:
@@ -60,28 +83,48 @@ class Definition:
         return cls(LogNumber(0), b"", None)
 
     @classmethod
-    def decode(cls, body: bytes, number: LogNumber) -> Definition:
-        """From the JSON in a root or an entry; raises SchemaError."""
-        model = _model(body) if body else None
-        return cls(number, body, model, () if model is None else _unique(model))
+    def of_root(cls, root: Root) -> Definition:
+        """What a root says; raises SchemaError, CorruptionError."""
+        model = _model(root.definition) if root.definition else None
+        indexes = IndexStates.from_roots(root.indexes, model, source=f"the root of {root.path}")
+        return cls(LogNumber(root.applied), root.definition, model, indexes, root.closed)
 
     def after(self, events: Iterable[Event], number: LogNumber) -> Definition:
-        """What is in force after the events of entry `number`: the same object if nothing changed."""
+        """What is in force after the events of entry `number`: the same object if nothing changed.
+
+        Raises SchemaError, and CorruptionError for an event that cannot come now.
+        """
         definition = self
         for event in events:
             match event:
                 case SchemaChanged(definition=body) if body != definition.body:
-                    definition = Definition.decode(body, number)
+                    model = _model(body)
+                    indexes = definition.indexes.after_model(model, number, is_empty=event.empty)
+                    definition = replace(definition, number=number, body=body, model=model, indexes=indexes)
+                case IndexCreated():
+                    indexes = definition.indexes.after(event, number, is_empty=event.empty)
+                    definition = replace(definition, number=number, indexes=indexes)
+                case IndexBuilding() | IndexReady() | IndexFailed() | IndexDropped():
+                    indexes = definition.indexes.after(event, number, is_empty=False)
+                    definition = replace(definition, number=number, indexes=indexes)
                 case Closed():
-                    definition = Definition(number, definition.body, definition.model, definition.unique, event)
+                    definition = replace(definition, number=number, closed=event)
                 case _:
                     pass
         return definition
 
 
-def _column(model: Model, path: str) -> ColumnSpec:
-    field = model.field_at(path)
-    if path in {"createdAt", "updatedAt"} and field is None:
+def settled(events: Iterable[Event], *, is_empty: bool) -> tuple[Event, ...]:
+    """The events as they are written: those that bring indexes say whether there were documents before them."""
+    return tuple(
+        msgspec.structs.replace(event, empty=is_empty) if isinstance(event, SchemaChanged | IndexCreated) else event
+        for event in events
+    )
+
+
+def _column(model: Model | None, path: str) -> ColumnSpec:
+    field = None if model is None else model.field_at(path)
+    if model is not None and path in {"createdAt", "updatedAt"} and field is None:
         return ColumnSpec(path, "date")
     if field is None or field.type not in COLUMN_TYPES_OF:
         return ColumnSpec(path)
@@ -92,7 +135,3 @@ def _column(model: Model, path: str) -> ColumnSpec:
 def _model(body: bytes) -> Model:
     ((name, source),) = msgspec.json.decode(body).items()
     return load_model(name, source)
-
-
-def _unique(model: Model) -> tuple[Index, ...]:
-    return tuple(Index.of(name, index) for name, index in model.indexes.items() if index.unique)

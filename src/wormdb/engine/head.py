@@ -20,17 +20,19 @@ from wormdb.engine.definition import Definition
 from wormdb.engine.jobs import Jobs
 from wormdb.engine.projection import Stage
 from wormdb.engine.state import EmptyBase, Overlay, View, sequence_of
-from wormdb.engine.unique import UniqueKeys
+from wormdb.engine.unique import UniqueOwners
 from wormdb.errors import CorruptionError
 from wormdb.format.event import JobAttached
 from wormdb.limits import KNOWLEDGE_MS_MAX
 from wormdb.types import LogNumber, Misc
 
 if TYPE_CHECKING:
+    from wormdb.engine.index_shelf import IndexShelf
     from wormdb.engine.log import Log, Record
     from wormdb.engine.misc_clock import MiscClock
     from wormdb.engine.register import Register, RootState
     from wormdb.engine.state import Base
+    from wormdb.index.definition import Index
     from wormdb.types import StoreTime
 
 __all__ = ["BEFORE_FIRST", "Head", "Loader", "Point", "is_recent"]
@@ -45,6 +47,11 @@ REOPENS_MAX = 8
 
 class Loader(Protocol):
     """Makes bases from what a root or an entry names, without requests until they are used."""
+
+    @property
+    def trees(self) -> IndexShelf:
+        """The trees of the collection's indexes."""
+        ...
 
     def root(self, state: RootState) -> Base:
         """The documents of a root."""
@@ -104,7 +111,7 @@ class Head:
             self._last = start
             self._base: Base = EmptyBase()
             self._overlay = Overlay()
-            self._unique: dict[str, UniqueKeys] = {}
+            self._unique: dict[str, UniqueOwners] = {}
 
     @property
     def collection(self) -> str:
@@ -159,13 +166,15 @@ class Head:
                     reached = number
             return stages
 
-    def unique(self, name: str) -> UniqueKeys:
-        """Who owns which value of a unique index, at the head; built on first use by one scan. Needs `lock`."""
-        keys = self._unique.get(name)
-        if keys is None:
-            index = next(index for index in self._last.definition.unique if index.name == name)
-            keys = self._unique[name] = UniqueKeys.build(index, (held for _, held in self.view().scan()))
-        return keys
+    def unique(self, index: Index) -> UniqueOwners:
+        """Who owns which value of a unique index, at the head. Needs `lock`.
+
+        No requests if the root has a tree of it; otherwise one scan on first use.
+        """
+        owners = self._unique.get(index.name)
+        if owners is None:
+            owners = self._unique[index.name] = UniqueOwners.of(index, self.view(), self._load.trees)
+        return owners
 
     def sequence(self) -> int:
         """The greatest id made of digits, deleted or not. No requests."""
@@ -238,6 +247,7 @@ class Head:
             self._overlay = self._overlay.since(self.applied)
             kept = {number: point for number, point in self._points.items() if number >= root.applied}
             kept[self.applied] = replace(kept[self.applied], bytes=0)
+            self._unique = {}
             self._points, self._last = kept, kept[self.number]
 
     def _view(self, point: Point) -> View:
@@ -245,7 +255,7 @@ class Head:
 
     def _extend(self, record: Record) -> None:
         entry, last = record.entry, self._last
-        definition = last.definition.after(entry.events, record.number, is_empty=last.count == 0)
+        definition = last.definition.after(entry.events, record.number)
         if definition.unique != last.definition.unique:
             self._unique = {}
         for keys in self._unique.values():
@@ -259,6 +269,7 @@ class Head:
             if isinstance(event, JobAttached):
                 count, sequence = count + event.added, max(sequence, event.sequence)
                 attached = self._load.attached(event, record.number)
+                self._unique = {}
         self._overlay.apply(entry, attached)
         self._misc.observe(Misc(entry.misc))
         jobs = last.jobs.after(entry)

@@ -14,6 +14,7 @@ from wormdb.engine.feed import Feed
 from wormdb.engine.forward import DEFAULT_SIZES, Forwarder, Sizes
 from wormdb.engine.group import GroupCommit
 from wormdb.engine.head import Head
+from wormdb.engine.index_shelf import IndexShelf
 from wormdb.engine.keeper import DEFAULT_LIMITS, Keeper, TailLimits
 from wormdb.engine.log import Log
 from wormdb.engine.paths import EnginePaths
@@ -72,7 +73,8 @@ class Ledger:
         paths = EnginePaths.of_collection(collection)
         self._log = Log(around.store, paths, collection, around.pool)
         self._register = Register(around.store, paths, collection)
-        self._head = Head(self._log, self._register, around.misc, _Loader(around, paths))
+        self._trees = IndexShelf(around.store, paths, around.pool)
+        self._head = Head(self._log, self._register, around.misc, _Loader(around, paths, self._trees))
         self._forwarder = Forwarder(self._register, around.pool, around.misc, around.chance, around.sizes)
         self._keeper = Keeper(
             self._head,
@@ -170,6 +172,7 @@ class _Loader:
 
     around: Surroundings
     paths: EnginePaths
+    trees: IndexShelf
 
     def root(self, state: RootState) -> Base:
         if state.root is None:

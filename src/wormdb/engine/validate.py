@@ -7,22 +7,29 @@ one leaves nothing. Unique values are checked at the end of a batch, so two docu
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, NoReturn, Protocol, assert_never
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, assert_never
 
 import msgspec
 
+from wormdb.engine.definition import settled
 from wormdb.engine.operations import Insert, InsertNext, Purge, Remove, Restore, Save
 from wormdb.engine.state import Held, Overlay, id_key, sequence_of
-from wormdb.engine.unique import UniqueKeys, keys_of
+from wormdb.engine.unique import UniqueOwners
 from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError, UniqueViolationError
 from wormdb.format import json
 from wormdb.format.entry import Change
+from wormdb.index.definition import claims_of
 from wormdb.schema.identity import format_sequence
 from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from wormdb.engine.index_state import IndexStates
     from wormdb.engine.operations import Loaded, Operation, Pending
     from wormdb.engine.state import View
+    from wormdb.format.event import Event
+    from wormdb.format.kinds import Document
     from wormdb.index.definition import Index
 
 __all__ = ["Group", "Head", "document_of", "show"]
@@ -37,7 +44,7 @@ class Head(Protocol):
         """The state the batch is checked against."""
         ...
 
-    def unique(self, name: str) -> UniqueKeys:
+    def unique(self, index: Index) -> UniqueOwners:
         """The owners in a unique index at that state."""
         ...
 
@@ -82,8 +89,10 @@ class Group:
         self._changed: dict[bytes, Held] = {}
         self._overlay = Overlay()
         self._claims: dict[tuple[Index, bytes], bytes | None] = {}
-        self._brought: dict[Index, UniqueKeys] = {}
+        self._brought: dict[Index, UniqueOwners] = {}
         self._numbered = 0
+        self.events: dict[str, tuple[Event, ...]] = {}
+        """Of each accepted batch, by its id, as they are written."""
 
     def add(self, pending: Pending) -> tuple[Change, ...]:
         """The changes of a batch, which later batches of the group then see; or raise why it is refused."""
@@ -94,9 +103,11 @@ class Group:
         if not changes and (pending.operations or not pending.events):
             return ()
         # A definition counts for the batch that brings it: the first batch of a collection does.
-        definition = self._definition.after(pending.events, LogNumber(self.number))
-        claims = batch.claims(definition.unique, changes)
+        events = settled(pending.events, is_empty=self._count == 0)
+        definition = self._definition.after(events, LogNumber(self.number))
+        claims = batch.claims(definition.indexes)
         self._definition = definition
+        self.events[pending.id] = events
         self._accepted = True
         self._count += sum((change.after is not None) - (change.before is not None) for change in changes)
         self._changed.update(batch.changed)
@@ -134,15 +145,17 @@ class Group:
         held = self._view.base.get(key)
         return held is not None and held.rev == loaded.held.rev
 
-    def owner(self, index: Index, key: bytes) -> bytes | None:
-        """Who has a unique value after the batches accepted so far."""
-        if (index, key) in self._claims:
-            return self._claims[index, key]
+    def owners(self, index: Index, keys: Iterable[bytes]) -> dict[bytes, bytes | None]:
+        """Who has each of some unique values after the batches accepted so far, by id as JSON."""
+        found = {key: self._claims[index, key] for key in keys if (index, key) in self._claims}
+        return self._stored(index).owners(key for key in keys if key not in found) | found
+
+    def _stored(self, index: Index) -> UniqueOwners:
         if index in self._view.definition.unique:
-            return self._head.unique(index.name).owner(key)
+            return self._head.unique(index)
         if index not in self._brought:
-            self._brought[index] = UniqueKeys.build(index, (held for _, held in self._seen().scan()))
-        return self._brought[index].owner(key)
+            self._brought[index] = UniqueOwners.build(index, (held for _, held in self._seen().scan()))
+        return self._brought[index]
 
     def takes_snapshot(self, seq: int) -> bool:
         """Whether the version that is a document's change number `seq` is kept as a snapshot, by the model."""
@@ -271,29 +284,48 @@ class _BatchCheck:
             key=operation.id.decode(),
         )
 
-    def claims(
-        self, indexes: tuple[Index, ...], changes: tuple[Change, ...]
-    ) -> dict[tuple[Index, bytes], bytes | None]:
-        """What this batch gives up and takes in the unique indexes; raises UniqueViolationError."""
-        if not changes:
+    def claims(self, indexes: IndexStates) -> dict[tuple[Index, bytes], bytes | None]:
+        """What this batch gives up and takes in the unique indexes.
+
+        Raises UniqueViolationError, and what `claims_of` does for a document that an index cannot take.
+        """
+        if not self.changed or not indexes.ready:
             return {}
+        before = {key: _decoded(document) for key, document in self._first.items()}
+        after = {key: _decoded(held.document) for key, held in self.changed.items()}
         claims: dict[tuple[Index, bytes], bytes | None] = {}
-        for index in indexes:
-            for key, first in self._first.items():
-                for value in keys_of(index, first):
-                    owner = self._group.owner(index, value)
-                    if owner is not None and id_key(owner) == key:
-                        claims[index, value] = None
-            for key, held in self.changed.items():
-                for value, shown in keys_of(index, held.document).items():
-                    taken = claims.get((index, value))
-                    owner = taken if (index, value) in claims else self._group.owner(index, value)
-                    if owner is not None and id_key(owner) != key:
-                        raise UniqueViolationError(
-                            index=index.name,
-                            field=index.label,
-                            value=shown,
-                            owner=json.decode(owner, name="document id"),
-                        )
-                    claims[index, value] = held.id
+        for index in indexes.ready:
+            wanted = {key: claims_of(index, document) for key, document in after.items()}
+            if index.unique:
+                given_up = {key: claims_of(index, document) for key, document in before.items()}
+                claims |= self._claimed(index, given_up, wanted)
         return claims
+
+    def _claimed(
+        self, index: Index, given_up: Mapping[bytes, Iterable[bytes]], wanted: Mapping[bytes, Mapping[bytes, Any]]
+    ) -> dict[tuple[Index, bytes], bytes | None]:
+        """What changes hands in one index: first everything given up, then everything claimed."""
+        values = dict.fromkeys(value for found in (*given_up.values(), *wanted.values()) for value in found)
+        owners = self._group.owners(index, values)
+        claims: dict[bytes, bytes | None] = {}
+        for key, gone in given_up.items():
+            for value in gone:
+                owner = owners[value]
+                if owner is not None and id_key(owner) == key:
+                    claims[value] = None
+        for key, taken in wanted.items():
+            for value, shown in taken.items():
+                owner = claims[value] if value in claims else owners[value]
+                if owner is not None and id_key(owner) != key:
+                    raise UniqueViolationError(
+                        index=index.name,
+                        field=index.label,
+                        value=shown,
+                        owner=json.decode(owner, name="document id"),
+                    )
+                claims[value] = self.changed[key].id
+        return {(index, value): owner for value, owner in claims.items()}
+
+
+def _decoded(document: bytes | None) -> Document | None:
+    return None if document is None else json.decode_document(document, name="document")

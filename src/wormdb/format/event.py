@@ -43,6 +43,8 @@ class SchemaChanged(_Event, frozen=True, tag="schema"):
     """The model, in whole, as JSON."""
 
     definition: bytes = msgspec.field(name="d")
+    empty: bool = msgspec.field(name="e", default=False)
+    """Whether there were no documents, and those of the same batch were checked: new indexes are ready at once."""
 
 
 class ModeChanged(_Event, frozen=True, tag="mode"):
@@ -56,6 +58,8 @@ class IndexCreated(_Event, frozen=True, tag="index.create"):
 
     name: Name = msgspec.field(name="n")
     definition: bytes = msgspec.field(name="d")
+    empty: bool = msgspec.field(name="e", default=False)
+    """As for a model: the index is ready at once."""
 
 
 class IndexBuilding(_Event, frozen=True, tag="index.build"):
