@@ -3,72 +3,76 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from wormdb.errors import AlreadyExistsError, OutcomeUnknownError, UnavailableError
-from wormdb.format import json
-from wormdb.format.block import Row, write_block
-from wormdb.storage.store import IfAbsent
+from wormdb.engine.objects import PARQUET, NewObject
+from wormdb.format.block import write_block
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from wormdb.clock import Chance
-    from wormdb.engine.misc_clock import MiscClock
-    from wormdb.engine.paths import EnginePaths
-    from wormdb.engine.state import Held
+    from wormdb.engine.objects import ObjectWriter
+    from wormdb.engine.shelf import Shelf
+    from wormdb.format.block import Row
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.columns import ColumnSpec
-    from wormdb.storage.store import Store
 
-__all__ = ["BlockWriter"]
+__all__ = ["BlockWriter", "weight"]
 
-PARQUET = "application/vnd.apache.parquet"
-ZSTD = "application/zstd"
 ROW_BYTES = 64
 """What a row weighs beside its document."""
 
 
+def weight(row: Row) -> int:
+    """What a row counts for when blocks are cut: about its bytes before compression."""
+    return ROW_BYTES + len(row.document or row.trash or b"")
+
+
 @dataclass(frozen=True, slots=True)
 class BlockWriter:
-    """Writes the blocks of one collection."""
+    """Writes blocks into one folder. A job uses it as forwarding does, with `run` 0 and rows of revision 0."""
 
-    store: Store
-    paths: EnginePaths
-    misc: MiscClock
-    chance: Chance
+    shelf: Shelf
+    writer: ObjectWriter
     bytes_target: int
+    columns: Sequence[ColumnSpec] = ()
+    members: Callable[[Row], bytes] | None = None
+    """What the filter of a block knows a row by; None: by the key of its id."""
 
     def write(
-        self, rows: Iterator[tuple[bytes, Held]], columns: Sequence[ColumnSpec], *, run: int, level: int
+        self,
+        rows: Iterable[tuple[bytes, Row]],
+        *,
+        run: int = 0,
+        level: int = 0,
+        kind: Literal["base", "delta"] = "delta",
     ) -> list[BlockEntry]:
-        """The entries of the blocks that hold `rows`, which come in order of key. 2 PUTs a block.
+        """The entries of the blocks that hold `rows`, which come in order of key. 2 PUTs a block, side by side.
 
-        Raises UnavailableError if a block could not be written for sure: nobody names it then.
+        One block is in memory at a time. Raises UnavailableError if one could not be written for sure: nobody
+        names it then.
         """
         written: list[BlockEntry] = []
         waiting: list[Row] = []
         size = 0
-        for _, held in rows:
-            waiting.append(Row(json.decode(held.id, name="document id"), held.rev, held.seq, held.document, held.trash))
-            size += ROW_BYTES + len(held.document or held.trash or b"")
+        for _, row in rows:
+            waiting.append(row)
+            size += weight(row)
             if size >= self.bytes_target:
-                written.append(self._put(waiting, columns, run, level))
+                written.append(self._put(waiting, run, level, kind))
                 waiting, size = [], 0
         if waiting:
-            written.append(self._put(waiting, columns, run, level))
+            written.append(self._put(waiting, run, level, kind))
         return written
 
-    def _put(self, rows: list[Row], columns: Sequence[ColumnSpec], run: int, level: int) -> BlockEntry:
-        block = write_block(rows, columns)
-        name = f"{self.misc.next():016x}-{self.chance.token(4).hex()}"
-        # The name is new, so an unclear answer needs no reading back: the block is simply not named. That it
-        # is there already says that the request was sent twice on its way.
-        try:
-            self.store.put(self.paths.block(name), block.parquet, IfAbsent(), content_type=PARQUET)
-            self.store.put(self.paths.sidecar(name), block.sidecar, IfAbsent(), content_type=ZSTD)
-        except (AlreadyExistsError, OutcomeUnknownError) as error:
-            raise UnavailableError(
-                f"block {name}", reason=error.reason, fix="retry: the state is as before", key=error.key
-            ) from error
-        return block.entry(name, name, kind="delta", level=level, run=run)
+    def _put(self, rows: list[Row], run: int, level: int, kind: Literal["base", "delta"]) -> BlockEntry:
+        members = None if self.members is None else [self.members(row) for row in rows]
+        block = write_block(rows, self.columns, members=members)
+        name = self.writer.new_name()
+        self.writer.put_all(
+            [
+                NewObject(self.shelf.block_key(name), block.parquet, PARQUET),
+                NewObject(self.shelf.sidecar_key(name), block.sidecar),
+            ]
+        )
+        return block.entry(name, name, kind=kind, level=level, run=run)

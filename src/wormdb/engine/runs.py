@@ -1,150 +1,234 @@
-"""The base of a view, read from the root's blocks as it is needed.
+"""A block list as runs, newest first: look-ups, scans, and the base of a view over a root.
 
-Blocks form runs. A run is what one forwarding (or a merge of several) wrote: blocks that do not
-overlap, sorted by id. A newer run hides the older ones, id by id. A point look-up asks the newest run first: the
-block by its key range, its filter, and then one page; a scan merges all runs.
+    shelf = Shelf(store, pool, paths.data)
+    runs = Runs(shelf, root.blocks, root.block_pages)
+    runs.get(key); runs.get_many(keys); runs.scan(low, high)
+
+A newer run hides the older ones, key by key. A look-up finds the blocks by their ranges of keys, asks the filters of
+all but the oldest, and then reads one page; a scan merges the runs, one row group of each at a time.
+
+History has its filters over the ids of documents, not over its rows' keys: `Runs(…, keyed=False)`, and the id's key is
+given as `member`: `runs.scan(low, high, member=id_key)`.
 """
 
 from __future__ import annotations
 
 import heapq
-import threading
-from bisect import bisect_left
-from dataclasses import dataclass
-from itertools import groupby
-from typing import TYPE_CHECKING, assert_never
+from collections import Counter
+from typing import TYPE_CHECKING
 
+from wormdb.engine.blockfetch import rows_between, rows_by_key
+from wormdb.engine.listing import find_part, runs_of
+from wormdb.engine.shelf import Shelf
 from wormdb.engine.state import Held
-from wormdb.errors import NotFoundError, SnapshotTooOldError
 from wormdb.format import json
-from wormdb.format.block import RESERVED
-from wormdb.format.blockread import assemble_block, open_block, parts_for, read_documents, read_group, read_page
-from wormdb.format.key import encode_key
-from wormdb.format.sidecar import GroupRef, PageRef, Sidecar, decode_sidecar, locate
-from wormdb.storage.store import ByteRange
+from wormdb.format.block import Row
+from wormdb.format.blocklist import BlockEntry, BlockPageRef
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from wormdb.engine.paths import EnginePaths
-    from wormdb.format.block import Row
-    from wormdb.format.blocklist import BlockEntry
-    from wormdb.storage.store import Store
+    from wormdb.engine.place import Place
+    from wormdb.format.membership import MembershipFilter
+    from wormdb.format.sidecar import PageMap
 
-__all__ = ["Run", "RunBase", "held_of", "merge_runs", "runs_of"]
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Blocks in order of their keys. `through` is the log number up to which the run was written; it names the run."""
-
-    through: int
-    blocks: tuple[BlockEntry, ...]
-
-    @property
-    def size(self) -> int:
-        """Bytes of all blocks together, as stored."""
-        return sum(block.length for block in self.blocks)
-
-    def block_for(self, key: bytes) -> BlockEntry | None:
-        """The one block whose range holds `key`."""
-        place = bisect_left(self.blocks, key, key=lambda block: block.key_last)
-        if place == len(self.blocks) or self.blocks[place].key_first > key:
-            return None
-        return self.blocks[place]
+__all__ = ["RunBase", "Runs", "held_of", "merge_rows", "row_of"]
 
 
-def runs_of(blocks: Sequence[BlockEntry]) -> tuple[Run, ...]:
-    """The runs that a root's blocks form, newest first."""
-    ordered = sorted(blocks, key=lambda block: (-block.run, block.key_first))
-    return tuple(Run(through, tuple(group)) for through, group in groupby(ordered, key=lambda block: block.run))
+class Runs:
+    """The rows of a block list. A value: it does not move; what it reads is kept by the shelf. Thread-safe.
+
+    Everything raises SnapshotTooOldError, naming the object, if one is gone, and CorruptionError if one is damaged.
+    Rows that a job wrote have the number of the entry that attached them as their revision.
+    """
+
+    def __init__(
+        self, shelf: Shelf, entries: Iterable[BlockEntry], pages: Iterable[BlockPageRef] = (), *, keyed: bool = True
+    ) -> None:
+        """`keyed` says whether the filters of the blocks are over the keys of their rows. No requests."""
+        self.shelf = shelf
+        self.keyed = keyed
+        self.runs = runs_of(entries, pages)
+        """Newest first."""
+
+    def get(self, key: bytes, *, member: bytes | None = None) -> Row | None:
+        """The newest row with a key; `member` is what it is known by to the filters, if not by its key.
+
+        1 GET for one page. At first also 1 for the page map of the block, and 1 for the filter of each newer block
+        whose range has the key, side by side. If runs are long, before that 1 for a page of each one's list.
+        """
+        return self.get_many([key], member=member).get(key)
+
+    def get_many(self, keys: Iterable[bytes], *, member: bytes | None = None) -> dict[bytes, Row]:
+        """The newest rows with these keys, by key, of those that are there. Costs as `get`, and no page is read twice.
+
+        Where several keys lie in one block its filter is read too, so that keys that are not there cost no page. Each
+        kind of object is one round trip.
+        """
+        waiting = {key: blocks for key, blocks in self._candidates(sorted(set(keys))).items() if blocks}
+        found: dict[bytes, Row] = {}
+        while waiting:
+            maps, filters = self.shelf.learn(*self._wanted(waiting, member))
+            for key, blocks in list(waiting.items()):
+                waiting[key] = [block for block in blocks if self._may_have(block, filters, member or key, member)]
+                if not waiting[key]:
+                    del waiting[key]
+            maps |= self.shelf.learn([blocks[0] for blocks in waiting.values() if blocks[0].name not in maps])[0]
+            found |= self._look_up(waiting, maps)
+            waiting = {key: blocks[1:] for key, blocks in waiting.items() if key not in found and blocks[1:]}
+        return found
+
+    def scan(
+        self, low: bytes = b"", high: bytes | None = None, *, member: bytes | None = None
+    ) -> Iterator[tuple[bytes, Row]]:
+        """The newest row of each key from `low` up to but not including `high`, in order of key.
+
+        With `member`, blocks whose filter denies it are left out: 1 GET for each filter not kept, side by side. Blocks
+        are read when they are reached: 1 GET for one that lies inside the range, else its page map and 1 GET for each
+        row group that has pages in the range.
+        """
+        if high is not None and high <= low:
+            return iter(())
+        blocks: list[Iterable[BlockEntry]] = [run.blocks(self.shelf, low, high) for run in self.runs]
+        if member is not None:
+            blocks = self._with_member(blocks, member)
+        return merge_rows([self._scan_run(run, low, high) for run in blocks])
+
+    def blocks(self, low: bytes = b"", high: bytes | None = None) -> Iterator[BlockEntry]:
+        """The blocks that may have keys in a range, run by run, newest first. 1 GET a page of the list, if not kept."""
+        for run in self.runs:
+            yield from run.blocks(self.shelf, low, high)
+
+    def names(self, block: BlockEntry) -> bool:
+        """Whether this list has a block. 1 GET for a page of the list, if its run is long and it is not kept."""
+        run = next((run for run in self.runs if run.through == block.run), None)
+        if run is None:
+            return False
+        near = run.blocks(self.shelf, block.key_first, block.key_first + b"\0")
+        return any(entry.name == block.name for entry in near)
+
+    def scan_newest(self, count: int) -> Iterator[tuple[bytes, Row]]:
+        """The rows of the newest `count` runs, merged. 1 GET a block, when it is reached."""
+        return merge_rows([self._scan_run(run.blocks(self.shelf), b"", None) for run in self.runs[:count]])
+
+    # --- look-ups ---
+
+    def _candidates(self, keys: Sequence[bytes]) -> dict[bytes, list[BlockEntry]]:
+        """For each key the blocks whose ranges have it, newest first."""
+        parts = {key: [part for run in self.runs if (part := run.part_for(key)) is not None] for key in keys}
+        listed = self.shelf.listed(part for own in parts.values() for part in own if isinstance(part, BlockPageRef))
+        found: dict[bytes, list[BlockEntry]] = {}
+        for key, own in parts.items():
+            near = [find_part(listed[part.name], key) if isinstance(part, BlockPageRef) else part for part in own]
+            found[key] = [block for block in near if isinstance(block, BlockEntry)]
+        return found
+
+    def _wanted(
+        self, waiting: dict[bytes, list[BlockEntry]], member: bytes | None
+    ) -> tuple[list[BlockEntry], list[BlockEntry]]:
+        """Of which blocks to read the page map, and of which the filter.
+
+        A document is most likely in the oldest run, which is the largest; so that one's map is read along with the
+        filters above it. Its own filter is worth reading only if it may save several pages.
+        """
+        oldest = {key: blocks[-1] for key, blocks in waiting.items()}
+        if not self.keyed and member is None:
+            return list(oldest.values()), []
+        times = Counter(block.name for block in oldest.values())
+        filters = [block for blocks in waiting.values() for block in blocks[:-1]]
+        filters += [block for block in oldest.values() if times[block.name] > 1 or self.shelf.was_vain(block)]
+        return list(oldest.values()), filters
+
+    def _may_have(
+        self, block: BlockEntry, filters: dict[str, MembershipFilter], sought: bytes, member: bytes | None
+    ) -> bool:
+        if not self.keyed and member is None:
+            return True
+        membership = filters.get(block.name) or self.shelf.known_filter(block)
+        return membership is None or membership.might_contain(sought)
+
+    def _look_up(self, waiting: dict[bytes, list[BlockEntry]], maps: dict[str, PageMap]) -> dict[bytes, Row]:
+        """The rows that the newest candidates have."""
+        sought: dict[str, tuple[BlockEntry, list[bytes]]] = {}
+        for key, (block, *_) in waiting.items():
+            sought.setdefault(block.name, (block, []))[1].append(key)
+
+        def look(one: tuple[BlockEntry, list[bytes]]) -> dict[bytes, Row]:
+            block, keys = one
+            rows = rows_by_key(self.shelf, block, maps[block.name], keys)
+            if len(rows) < len(keys):
+                self.shelf.note_vain(block)
+            return rows
+
+        found: dict[bytes, Row] = {}
+        for rows in self.shelf.side_by_side(look, list(sought.values())):
+            found |= rows
+        return found
+
+    # --- scans ---
+
+    def _scan_run(self, blocks: Iterable[BlockEntry], low: bytes, high: bytes | None) -> Iterator[tuple[bytes, Row]]:
+        for block in blocks:
+            yield from rows_between(self.shelf, block, low, high)
+
+    def _with_member(self, runs: Sequence[Iterable[BlockEntry]], member: bytes) -> list[Iterable[BlockEntry]]:
+        chosen = [list(run) for run in runs]
+        _, filters = self.shelf.learn((), [block for run in chosen for block in run])
+        return [[block for block in run if filters[block.name].might_contain(member)] for run in chosen]
 
 
-def held_of(row: Row) -> tuple[bytes, Held]:
-    """A row of a block as the engine holds it, with its key."""
-    return encode_key(row.id), Held(json.encode(row.id), row.rev, row.seq, row.document, row.trash)
-
-
-def merge_runs(runs: Sequence[Iterator[tuple[bytes, Held]]]) -> Iterator[tuple[bytes, Held]]:
+def merge_rows(runs: Sequence[Iterator[tuple[bytes, Row]]]) -> Iterator[tuple[bytes, Row]]:
     """Several runs in order of key as one, newest first: of equal keys the newest run's is kept."""
-    numbered = [((key, age, held) for key, held in run) for age, run in enumerate(runs)]
+    if len(runs) == 1:
+        yield from runs[0]
+        return
     last: bytes | None = None
-    for key, _, held in heapq.merge(*numbered, key=lambda item: item[:2]):
+    for key, _, row in heapq.merge(*(_aged(run, age) for age, run in enumerate(runs)), key=lambda item: item[:2]):
         if key != last:
-            yield key, held
+            yield key, row
         last = key
 
 
-class RunBase:
-    """The documents of a root's blocks; sidecars are kept, pages and blocks are the store's cache's. Thread-safe."""
+def _aged(run: Iterator[tuple[bytes, Row]], age: int) -> Iterator[tuple[bytes, int, Row]]:
+    return ((key, age, row) for key, row in run)
 
-    def __init__(self, store: Store, paths: EnginePaths, blocks: Sequence[BlockEntry]) -> None:
-        """No requests."""
-        self._store = store
-        self._paths = paths
-        self.runs = runs_of(blocks)
-        self._sidecars: dict[str, Sidecar] = {}
-        self._lock = threading.Lock()
+
+def held_of(row: Row) -> Held:
+    """A row of a block as the engine holds it."""
+    return Held(json.encode(row.id), row.rev, row.seq, row.document, row.trash)
+
+
+def row_of(held: Held) -> Row:
+    """What the engine holds as a row of a block."""
+    return Row(json.decode(held.id, name="document id"), held.rev, held.seq, held.document, held.trash)
+
+
+class RunBase:
+    """The documents of a root's blocks, as the base of a view. Thread-safe. Raises what `Runs` does."""
+
+    def __init__(self, place: Place, shelf: Shelf | None = None) -> None:
+        """`shelf` is of `place.paths.data`; one that is given on from root to root keeps what it knows. No requests."""
+        self._place = place
+        self.shelf = shelf or Shelf(place.store, place.pool, place.paths.data)
+        self.runs = Runs(self.shelf, place.root.blocks, place.root.block_pages)
+
+    @property
+    def place(self) -> Place:
+        """The root and where its objects are."""
+        return self._place
 
     def get(self, key: bytes) -> Held | None:
-        """What is under an id's key. 1 GET for each run that holds it or may, and 1 the first time a block is asked.
+        """What is under an id's key. Costs as `Runs.get`: 1 GET, and 1 more the first time a block is asked."""
+        row = self.runs.get(key)
+        return None if row is None else held_of(row)
 
-        Raises CorruptionError, and SnapshotTooOldError if the root's objects are gone.
+    def get_many(self, keys: Iterable[bytes]) -> dict[bytes, Held]:
+        """What is under several ids' keys, by key, where there is something. Costs as `Runs.get_many`."""
+        return {key: held_of(row) for key, row in self.runs.get_many(keys).items()}
+
+    def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:
+        """Everything with a key from `low` up to but not including `high`, in order of key: the newest of each.
+
+        1 GET a block, when it is reached; at the ends of a range as `Runs.scan` says.
         """
-        for run in self.runs:
-            block = run.block_for(key)
-            if block is None:
-                continue
-            row = self._look_up(block, key)
-            if row is not None:
-                return held_of(row)[1]
-        return None
-
-    def scan(self) -> Iterator[tuple[bytes, Held]]:
-        """Everything, in order of key: the newest version of each. 1 GET a block, when it is reached."""
-        return merge_runs([self.scan_run(run) for run in self.runs])
-
-    def scan_run(self, run: Run) -> Iterator[tuple[bytes, Held]]:
-        """One run in order of key. 1 GET a block, when it is reached."""
-        for block in run.blocks:
-            key = self._paths.block(block.name)
-            body = self._get(key)
-            for row in read_documents(open_block(body, name=key, sha256=block.sha256)):
-                yield held_of(row)
-
-    def _look_up(self, block: BlockEntry, key: bytes) -> Row | None:
-        sidecar = self._sidecar(block)
-        ref = locate(sidecar, key)
-        name = self._paths.block(block.name)
-        match ref:
-            case None:
-                return None
-            case PageRef():
-                page = self._store.get_range(name, ByteRange(ref.offset, ref.length))
-                return read_page(page, ref, key)
-            case GroupRef():
-                parts = parts_for(ref.map, RESERVED, groups=[ref.group])
-                bodies = self._store.get_ranges(name, [ByteRange(part.offset, part.length) for part in parts])
-                return read_group(assemble_block(ref.map, zip(parts, bodies, strict=True)), ref, key)
-            case _:
-                assert_never(ref)
-
-    def _sidecar(self, block: BlockEntry) -> Sidecar:
-        with self._lock:
-            found = self._sidecars.get(block.name)
-        if found is None:
-            key = self._paths.sidecar(block.sidecar.name)
-            found = decode_sidecar(
-                self._get(key), name=key, identity=block.sha256.hex(), block=self._paths.block(block.name)
-            )
-            with self._lock:
-                self._sidecars[block.name] = found
-        return found
-
-    def _get(self, key: str) -> bytes:
-        try:
-            return self._store.get(key).body
-        except NotFoundError as error:
-            raise SnapshotTooOldError(
-                f"object {key}", reason="its root has been replaced, and it was removed"
-            ) from error
+        return ((key, held_of(row)) for key, row in self.runs.scan(low, high))

@@ -43,6 +43,7 @@ __all__ = [
     "Sidecar",
     "Versions",
     "checksum",
+    "decode_filter",
     "decode_page_map",
     "decode_sidecar",
     "encode_sidecar",
@@ -223,15 +224,18 @@ def decode_sidecar(data: bytes, *, name: str, identity: str, block: str) -> Side
     """
     cut = frame_length(data, name=name)
     page_map = decode_page_map(data[:cut], name=name, identity=identity, block=block)
+    return Sidecar(page_map, decode_filter(data[cut:], name=name, identity=identity))
+
+
+def decode_filter(data: bytes, *, name: str, identity: str) -> MembershipFilter:
+    """The second frame of a sidecar alone: enough to know that an id is not there. No requests.
+
+    Raises CorruptionError, UnsupportedFormatError.
+    """
     frame = decode_frame(
-        data[cut:],
-        FrameKind.FILTER,
-        name=name,
-        identity=identity,
-        version_max=_VERSION,
-        bytes_max=SIDECAR_BYTES_MAX,
+        data, FrameKind.FILTER, name=name, identity=identity, version_max=_VERSION, bytes_max=SIDECAR_BYTES_MAX
     )
-    return Sidecar(page_map, MembershipFilter.from_bytes(frame.payload, name=name))
+    return MembershipFilter.from_bytes(frame.payload, name=name)
 
 
 def decode_page_map(data: bytes, *, name: str, identity: str, block: str) -> PageMap:
