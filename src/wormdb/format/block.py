@@ -10,6 +10,7 @@ before it is believed.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import accumulate
@@ -112,27 +113,32 @@ class EncodedBlock:
 
 
 def write_block(
-    rows: Sequence[Row], columns: Sequence[ColumnSpec] = (), *, members: Sequence[bytes] | None = None
+    rows: Sequence[Row],
+    columns: Sequence[ColumnSpec] = (),
+    *,
+    keys: Sequence[bytes] | None = None,
+    members: Sequence[bytes] | None = None,
 ) -> EncodedBlock:
     """The block of `rows`, which come in ascending order of their encoded ids. No requests.
 
-    The membership filter is over the encoded ids, or over `members`, one for each row, where rows are
-    looked for by something else; they may repeat. Raises InvalidRequestError for a column of a
-    reserved name and for documents that are not UTF-8.
+    `keys` are these encoded ids, if the caller has them. The membership filter is over them, or over
+    `members`, one for each row, where rows are looked for by something else; those may repeat. Raises
+    InvalidRequestError for a column of a reserved name and for documents that are not UTF-8.
     """
     assert rows, "a block has rows"
-    assert members is None or len(members) == len(rows), "one member a row"
     _check_specs(columns)
     ids = [row.id for row in rows]
-    keys = [encode_key(value) for value in ids]
+    keys = [encode_key(value) for value in ids] if keys is None else keys
     assert is_ascending(keys), "rows come in ascending order of their ids"
+    assert len(keys) == len(rows) == len(keys if members is None else members), "one key and one member a row"
     typed = _typed_columns(rows, ids, columns)
     cells = [row.document or row.cell for row in rows]
     deleted = [row.document is None for row in rows]
     fates = [0 if row.document is not None else 1 if row.trash is None else 2 for row in rows]
     revs, seqs = [row.rev for row in rows], [row.seq for row in rows]
 
-    parquet = _write_parquet(_table(typed, (revs, seqs, deleted), cells), cells)
+    ends = array("q", accumulate(map(len, cells), initial=0))
+    parquet = _write_parquet(_table(typed, (revs, seqs, deleted), _texts(cells, ends)), cells, ends)
     digest = sha256(parquet).digest()
     page_map = map_file(parquet, digest, keys, Versions.of(revs, seqs, fates), first_cell=cells[0])
     membership = MembershipFilter.build(keys if members is None else members)
@@ -178,7 +184,7 @@ def _ids_agree(rows: Sequence[Row], found: Sequence[Any]) -> bool:
 
 
 def _table(
-    typed: Sequence[EncodedColumn], versions: tuple[list[int], list[int], list[bool]], cells: list[bytes]
+    typed: Sequence[EncodedColumn], versions: tuple[list[int], list[int], list[bool]], texts: pa.Array
 ) -> pa.Table:
     import pyarrow as pa
 
@@ -189,7 +195,7 @@ def _table(
         (pa.field("_seq", pa.int64(), nullable=False), pa.array(seqs, pa.int64())),
         (pa.field("_deleted", pa.bool_(), nullable=False), pa.array(deleted, pa.bool_())),
     ]
-    document = (pa.field("_doc", pa.large_string(), nullable=False), _texts(cells))
+    document = (pa.field("_doc", pa.large_string(), nullable=False), texts)
     parts = [*first, *system, *(part for pair in others for part in pair), document]
     metadata = {
         b"wormdb.format": b"%d" % FORMAT_VERSION,
@@ -208,12 +214,11 @@ def _with_companion(column: EncodedColumn) -> list[tuple[pa.Field, pa.Array]]:
     return pair
 
 
-def _texts(cells: list[bytes]) -> pa.Array:
+def _texts(cells: list[bytes], ends: array[int]) -> pa.Array:
     """One buffer from one join: faster than handing over each document."""
     import pyarrow as pa
 
-    offsets = array("q", accumulate(map(len, cells), initial=0))
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(cells))]
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(cells))]
     texts = pa.Array.from_buffers(pa.large_string(), len(cells), buffers)
     try:
         texts.validate(full=True)
@@ -224,7 +229,7 @@ def _texts(cells: list[bytes]) -> pa.Array:
     return texts
 
 
-def _write_parquet(table: pa.Table, cells: Sequence[bytes]) -> bytes:
+def _write_parquet(table: pa.Table, cells: Sequence[bytes], ends: Sequence[int]) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -239,27 +244,27 @@ def _write_parquet(table: pa.Table, cells: Sequence[bytes]) -> bytes:
         write_statistics=plain,
         use_dictionary=[field.name for field in table.schema if field.type == pa.string() and field.name != "_id"],
         data_page_size=PAGE_BYTES,
-        write_batch_size=_batch_rows(cells),
+        write_batch_size=_batch_rows(cells, ends[-1]),
         write_page_checksum=True,
     ) as writer:
-        for start, stop in _groups(cells):
+        for start, stop in _groups(ends):
             writer.write_table(table.slice(start, stop - start), row_group_size=stop - start)
     return bytes(sink.getvalue())
 
 
-def _batch_rows(cells: Sequence[bytes]) -> int:
+def _batch_rows(cells: Sequence[bytes], size: int) -> int:
     """Rows written between two looks at the page's size: few enough to cut near PAGE_BYTES."""
-    largest = max(map(len, cells), default=1) or 1
-    average = sum(map(len, cells)) // len(cells) or 1
+    average, largest = size // len(cells), max(map(len, cells))
     rows = min(PAGE_BYTES // (_BATCHES_PER_PAGE * average), PAGE_BYTES_MAX // 2 // largest)
     return max(1, min(rows, _BATCH_ROWS_MAX))
 
 
-def _groups(cells: Sequence[bytes]) -> list[tuple[int, int]]:
-    cuts, start, size = [], 0, 0
-    for row, cell in enumerate(cells):
-        if row > start and (row - start >= _GROUP_ROWS or size + len(cell) > _GROUP_BYTES):
-            cuts.append((start, row))
-            start, size = row, 0
-        size += len(cell)
-    return [*cuts, (start, len(cells))]
+def _groups(ends: Sequence[int]) -> list[tuple[int, int]]:
+    """First and last row of each row group; `ends` says where each document ends, after a zero."""
+    cuts, start, rows = [], 0, len(ends) - 1
+    while start < rows:
+        full = bisect_right(ends, ends[start] + _GROUP_BYTES) - 1
+        stop = min(max(full, start + 1), start + _GROUP_ROWS, rows)
+        cuts.append((start, stop))
+        start = stop
+    return cuts

@@ -120,19 +120,20 @@ def encode_column(spec: ColumnSpec, values: Sequence[Any]) -> EncodedColumn:
     """The column of `values`, one a row: a value, MISSING, or TRAVERSED. No requests."""
     import pyarrow as pa
 
-    counts = Counter(map(type, values))
-    kind = _most_frequent(values, counts) if spec.type == "auto" else spec.type
+    types = set(map(type, values))
+    kind = _kind(values, types) if spec.type == "auto" else spec.type
     scale = _decimal_scale(values) if kind in ("decimal", "list<decimal>") else 0
-    codes = _codes(values, kind, counts, scale)
+    codes = None if _is_plain(values, kind, types) else _codes(values, kind, scale)
     cells = values
     if codes is not None:
         cells = [value if code in _PRESENT else None for value, code in zip(values, codes, strict=True)]
         if _INTEGER in codes:
             cells = [None if cell is None else float(cell) for cell in cells]
-    elif counts[Missing]:
+    elif Missing in types:
         cells = [None if value is MISSING else value for value in values]
-    tally = Counter(codes) if codes is not None else {_HERE: len(values) - counts[Missing], _MISSING: counts[Missing]}
-    low, high = _bounds(cells) if kind in _PYTHON else (None, None)
+    array = _arrow_array(cells, kind, scale)
+    tally = Counter(codes) if codes is not None else {_HERE: len(array) - array.null_count, _MISSING: array.null_count}
+    low, high = _bounds(cells, array, kind) if kind in _PYTHON else (None, None)
     stats = ColumnStats(
         path=spec.path,
         type=kind,
@@ -144,17 +145,21 @@ def encode_column(spec: ColumnSpec, values: Sequence[Any]) -> EncodedColumn:
         high=high,
     )
     kinds = None if codes is None else pa.array(codes, pa.uint8())
-    return EncodedColumn(spec.path, kind, _arrow_array(cells, kind, scale), kinds, stats)
+    return EncodedColumn(spec.path, kind, array, kinds, stats)
 
 
-def _codes(values: Sequence[Any], kind: str, counts: Counter[type], scale: int) -> bytes | None:
-    """What each row holds, or None if all rows hold the value or nothing."""
+def _is_plain(values: Sequence[Any], kind: str, types: set[type]) -> bool:
+    """Whether all rows hold a value of the type or nothing, seen by the Python types alone."""
     python = _PYTHON.get(_element(kind))
-    if python not in (None, Decimal128):
-        plain = counts.keys() <= {python, Missing}
-        arrays = kind not in _PYTHON and counts.keys() <= {list, Missing} and _element_types(values) <= {python}
-        if arrays or (plain and kind in _PYTHON):
-            return None
+    if python in (None, Decimal128):
+        return False
+    if kind in _PYTHON:
+        return types <= {python, Missing}
+    return types <= {list, Missing} and _element_types(values) <= {python}
+
+
+def _codes(values: Sequence[Any], kind: str, scale: int) -> bytes | None:
+    """What each row holds, or None if all rows hold the value or nothing."""
     fits = _fitting(kind, scale)
     codes = bytes([_code(value, fits, integers=kind == "double") for value in values])
     return None if codes.translate(None, bytes((_HERE, _MISSING))) == b"" else codes
@@ -194,8 +199,15 @@ def _fitting(kind: str, scale: int) -> Callable[[Any], bool]:
     return lambda value: type(value) is python
 
 
-def _most_frequent(values: Sequence[Any], counts: Counter[type]) -> str:
+def _kind(values: Sequence[Any], types: set[type]) -> str:
     """The type that holds most of the values; json where no other type does."""
+    names = [_NAMES.get(kind) for kind in types - {Missing}]
+    if len(names) == 1 and names[0] is not None:
+        return names[0]
+    return _most_frequent(values, Counter(map(type, values)))
+
+
+def _most_frequent(values: Sequence[Any], counts: Counter[type]) -> str:
     held = Counter({name: counts[python] for python, name in _NAMES.items()})
     if counts[float]:
         held["double"] += sum(float(value) == value for value in values if type(value) is int)
@@ -242,21 +254,26 @@ def _fits_scale(value: Decimal128, scale: int) -> bool:
     return _scale(value) == scale
 
 
-def _bounds(cells: Sequence[Any]) -> tuple[bytes | None, bytes | None]:
-    present = [cell for cell in cells if cell is not None]
-    if not present:
+def _bounds(cells: Sequence[Any], array: pa.Array, kind: str) -> tuple[bytes | None, bytes | None]:
+    import pyarrow.compute as pc
+
+    if array.null_count == len(array):
         return None, None
-    kind = type(present[0])
-    if kind is Decimal128:
-        keys = [encode_key(value) for value in present]
-    elif kind in (float, int):
-        # NaN compares with nothing, so it is put aside; it has a key of its own.
-        numbers = [value for value in present if value == value]  # noqa: PLR0124 - only NaN differs from itself
-        extremes = [min(numbers), max(numbers)] if numbers else []
-        keys = [encode_key(value) for value in [*extremes, *([nan] if len(numbers) < len(present) else [])]]
-    else:
-        keys = [encode_key(min(present)), encode_key(max(present))]
+    if kind in ("objectid", "decimal"):
+        keys = [encode_key(cell) for cell in cells if cell is not None]
+        return _low(min(keys)), _high(max(keys))
+    # NaN compares with nothing, so it is put aside; it has a key of its own.
+    whole = kind != "double" or not pc.any(pc.is_nan(array)).as_py()
+    numbers = array if whole else array.filter(pc.invert(pc.is_nan(array)))
+    extremes = [] if whole else [nan]
+    if len(numbers) > numbers.null_count:
+        extremes += [_scalar(value, kind) for value in pc.min_max(numbers).values()]
+    keys = [encode_key(value) for value in extremes]
     return _low(min(keys)), _high(max(keys))
+
+
+def _scalar(value: pa.Scalar, kind: str) -> Any:
+    return moment(value.value) if kind == "date" else value.as_py()
 
 
 def _low(key: bytes) -> bytes:

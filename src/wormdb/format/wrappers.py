@@ -27,6 +27,7 @@ __all__ = [
     "milliseconds",
     "moment",
     "regex_options",
+    "stored_date",
     "write_double",
 ]
 
@@ -38,6 +39,7 @@ _NOT_FINITE: Final = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity"
 _DATE: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[-+][0-9]{2}:?[0-9]{2})", re.ASCII
 )
+_NO_MOMENT: Final = "its value is no moment of the years 1 to 9999"
 _OBJECTID: Final = re.compile(r"[0-9a-fA-F]{24}", re.ASCII)
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII)
 _SUBTYPE: Final = re.compile(r"[0-9a-fA-F]{1,2}", re.ASCII)
@@ -68,6 +70,19 @@ def milliseconds(date: datetime) -> int:
 def moment(count: int) -> datetime:
     """The date `count` milliseconds after 1970; raises OverflowError outside the years 1 to 9999."""
     return _EPOCH + timedelta(milliseconds=count)
+
+
+def stored_date(date: datetime) -> datetime:
+    """A date as it was read, in UTC and cut to milliseconds; MalformedError if it has no zone or leaves the years."""
+    if date.tzinfo is not UTC:
+        if date.tzinfo is None:
+            raise MalformedError(_NO_MOMENT)
+        try:
+            date = date.astimezone(UTC)
+        except OverflowError as error:
+            raise MalformedError(_NO_MOMENT) from error
+    excess = date.microsecond % 1000
+    return date.replace(microsecond=date.microsecond - excess) if excess else date
 
 
 def regex_options(expression: Regex[Any]) -> str:
@@ -157,13 +172,9 @@ def _read_date(payload: Any) -> datetime:
     try:
         if isinstance(payload, dict) and payload.keys() == {"$numberLong"}:
             return moment(_read_int(payload["$numberLong"], 64))
-        date = datetime.fromisoformat(_text(payload, _DATE))
-        if date.tzinfo is not UTC:
-            date = date.astimezone(UTC)
+        return stored_date(datetime.fromisoformat(_text(payload, _DATE)))
     except (ValueError, OverflowError) as error:
-        raise MalformedError("its value is no moment of the years 1 to 9999") from error
-    excess = date.microsecond % 1000
-    return date.replace(microsecond=date.microsecond - excess) if excess else date
+        raise MalformedError(_NO_MOMENT) from error
 
 
 def _read_binary(payload: Any) -> bytes | Binary:
