@@ -22,6 +22,7 @@ from wormdb.format.past import (
     Version,
     decode_past,
     encode_past,
+    first_ms,
     misc_ms,
     misc_of,
     operation_of,
@@ -127,6 +128,8 @@ def test_other_readers_see_columns_and_a_filter_over_documents() -> None:
         "_rev": [3, 9, 5],
         "_seq": [1, 1, 2],
     }
+    assert first_ms(block.entry("x", "x", kind="delta")) == 1_700_000_000_123
+    assert first_ms(write_block([row_of(rows[0])]).entry("x", "x", kind="delta")) is None
     sidecar = decode_sidecar(block.sidecar, name="x", identity=block.sha256.hex(), block="x")
     assert len(sidecar.membership) == len(MembershipFilter.build(members)) == 1
     assert sidecar.membership.might_contain(encode_key("a"))

@@ -23,6 +23,7 @@ from wormdb.format.message import Count
 from wormdb.format.wrappers import moment
 
 if TYPE_CHECKING:
+    from wormdb.format.blocklist import BlockEntry
     from wormdb.format.entry import Change
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Version",
     "decode_past",
     "encode_past",
+    "first_ms",
     "misc_ms",
     "misc_of",
     "operation_of",
@@ -212,3 +214,12 @@ def operation_of(change: Change) -> Operation:
     if change.op is not None:
         return change.op
     return "delete" if change.after is None else "create" if change.before is None else "update"
+
+
+def first_ms(block: BlockEntry) -> int | None:
+    """When the first of a block's rows was written, in milliseconds since 1970; None if the block does not tell."""
+    low = next((column.low for column in block.columns if column.path == "ts"), None)
+    if low is None or low[:1] != bytes((Kind.DATE,)):
+        return None
+    # A key of a date is its milliseconds as eight bytes, moved so that they compare as bytes do.
+    return int.from_bytes(low[1:9], "big") - 2**63

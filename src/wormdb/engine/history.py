@@ -1,0 +1,90 @@
+"""History as a projection of the log: every change of every document, in runs of blocks.
+
+A row is a whole version (`wormdb.format.past`). Forwarding adds rows and merges runs; no row is ever changed or left
+out. What a bulk job attached is not written again: its blocks, kept as they were, are the history of their documents.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wormdb.engine.grow import Growth
+from wormdb.engine.projection import Outcome
+from wormdb.engine.runs import Runs
+from wormdb.engine.shelf import Shelf
+from wormdb.engine.state import id_key
+from wormdb.format import json
+from wormdb.format.block import Row
+from wormdb.format.event import SnapshotTaken
+from wormdb.format.key import encode_key
+from wormdb.format.past import HISTORY_COLUMNS, Taken, Version, encode_past, operation_of, past_id, past_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from wormdb.engine.projection import Step
+    from wormdb.format.entry import Entry
+
+__all__ = ["member_of", "past_of", "project_history"]
+
+
+def project_history(step: Step) -> Outcome:
+    """Every change of the step's entries as a new run of history, merged with others by the rule of `tiers`.
+
+    2 PUTs a block that is written, 1 GET for each block of the runs that are merged; nothing for an attached job.
+    Raises UnavailableError, CorruptionError.
+    """
+    if step.attached is not None:
+        assert not any(batch.changes for entry in step.entries for batch in entry.batches), "a job comes alone"
+        return Outcome()
+    place, root = step.place, step.root
+    runs = Runs(Shelf(place.store, place.pool, place.paths.history), root.history, root.history_pages, keyed=False)
+    # Marks of one version by one entry are one mark.
+    rows = {_place(key, row): row for key, row in past_of(step.entries)}
+    new = [(place, _stored(rows[place])) for place in sorted(rows)]
+    growth = Growth(runs, step.writer, step.sizes, HISTORY_COLUMNS, member_of)
+    grown = growth.grow(new, run=step.view.number)
+    return Outcome({"history": grown.entries, "history_pages": grown.pages}, grown.retired)
+
+
+def member_of(row: Row) -> bytes:
+    """What the filters of history know a row by: the key of its document's id."""
+    return encode_key(row.id["d"])
+
+
+def _place(key: bytes, row: Version | Taken) -> bytes:
+    return past_key(key, row.seq, None if isinstance(row, Version) else row.rev)
+
+
+def _stored(row: Version | Taken) -> Row:
+    return Row(json.decode(past_id(row), name="id of a version"), row.rev, row.seq, encode_past(row))
+
+
+def past_of(entries: Iterable[Entry]) -> Iterator[tuple[bytes, Version | Taken]]:
+    """What entries add to history, each with the key of its document's id, in the order of the log."""
+    for entry in entries:
+        for batch in entry.batches:
+            for change in batch.changes:
+                yield (
+                    id_key(change.id),
+                    Version(
+                        change.id,
+                        change.seq,
+                        entry.number,
+                        operation_of(change),
+                        entry.misc,
+                        batch.actor,
+                        batch.meta,
+                        snapshot=change.snapshot,
+                        document=change.after,
+                    ),
+                )
+        for event in entry.events:
+            if isinstance(event, SnapshotTaken):
+                yield id_key(event.id), Taken(event.id, event.seq, entry.number, entry.misc, _actor_of_events(entry))
+
+
+def _actor_of_events(entry: Entry) -> str | None:
+    """Who sent the events: batches that came for their events alone have no changes. None if that is not one actor."""
+    actors = {batch.actor for batch in entry.batches if not batch.changes}
+    return actors.pop() if len(actors) == 1 else None

@@ -1,0 +1,299 @@
+"""History read over one view: the versions of a document, and the collection as it was.
+
+Everything comes from objects that one root names and from the tail that the view knows, so nothing moves. Rows of
+history are sorted by document and version, and the filters of their blocks are over documents: what a document has
+in a run lies together, and runs that have nothing of it are not read.
+
+A root with `history_from` above 0 has every change after that number, and the newest version until then of each
+document that there was.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, Protocol
+
+from wormdb.engine.history import member_of, past_of
+from wormdb.engine.listing import runs_of
+from wormdb.engine.moments import check_begun, view_at
+from wormdb.engine.runs import Runs, held_of
+from wormdb.engine.shelf import Shelf
+from wormdb.engine.state import Held
+from wormdb.format.blocklist import BlockEntry, BlockPageRef
+from wormdb.format.damage import corrupt
+from wormdb.format.past import Taken, Version, decode_past, first_ms, misc_ms, misc_of, past_from, past_key, past_range
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from wormdb.engine.listing import Part
+    from wormdb.engine.moments import AsOf
+    from wormdb.engine.state import View
+    from wormdb.format.block import Row
+    from wormdb.format.entry import Entry
+    from wormdb.format.past import Operation
+
+__all__ = ["History", "Snapshot"]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A version that is kept as a snapshot: since it was written, or since it was `taken` by hand, the last time."""
+
+    version: Version
+    taken: Taken | None = None
+
+
+class History:
+    """What a view knows of the past. It does not move, as the view does not.
+
+    All reads raise CorruptionError for what is damaged, and SnapshotTooOldError if the view is so old that an
+    object of its root is gone.
+    """
+
+    def __init__(self, view: View, *, past: Shelf | None = None, data: Shelf | None = None) -> None:
+        """`past` is of the folder of history and `data` of that of documents; shared ones keep what they know.
+
+        No requests.
+        """
+        place = view.place
+        self._view = view
+        self._root = None if place is None else place.root
+        self._name = "history" if place is None else place.paths.history
+        if place is not None:
+            past = past or Shelf(place.store, place.pool, place.paths.history)
+            data = data or Shelf(place.store, place.pool, place.paths.data)
+        self._past = past
+        self._data = data
+
+    # --- one document ---
+
+    def versions(self, key: bytes) -> list[Version]:
+        """Every version of the document with an id's key `key`, oldest first; none if there never was one.
+
+        For each run of history and each attached job that holds it (and one in 256 of the others): 1 GET, of the page
+        or the pages that its versions there fill, and 1 of the block's sidecar unless that is kept.
+        Raises CorruptionError naming the collection's history if a version is missing.
+        """
+        return self._read(key)[0]
+
+    def version(self, key: bytes, seq: int) -> Version | None:
+        """Version `seq` of a document, or None. Costs as `versions`."""
+        return next((version for version in self.versions(key) if version.seq == seq), None)
+
+    def snapshots(self, key: bytes) -> list[Snapshot]:
+        """The versions of a document that are snapshots, oldest first. Costs as `versions`."""
+        versions, marks = self._read(key)
+        taken = {mark.seq: mark for mark in marks}
+        return [
+            Snapshot(version, taken.get(version.seq))
+            for version in versions
+            if version.snapshot or version.seq in taken
+        ]
+
+    def at(self, key: bytes, as_of: AsOf) -> Held | None:
+        """What was under an id's key; None if nothing ever had been. Costs as `versions`, or as a read of the view.
+
+        Raises InvalidRequestError for a moment to come, SnapshotTooOldError for one before history.
+        """
+        view = view_at(self._view, as_of)
+        if view is not None:
+            return view.get(key)
+        self._check_begun(as_of)
+        versions, _ = self._read(key, as_of)
+        return _held(versions[-1]) if versions else None
+
+    # --- the whole collection ---
+
+    def scan(self, as_of: AsOf, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:
+        """Every id used until then whose key is from `low` up to but not including `high`, in order of key.
+
+        Costs a scan of that range in the blocks of history that had begun and in what jobs had attached; or a scan
+        of the view, if nothing that its root has applied came later. Raises as `at`, when it is called.
+        """
+        view = view_at(self._view, as_of)
+        if view is not None:
+            return view.scan(low, high)
+        self._check_begun(as_of)
+        return self._scan_past(as_of, low, high)
+
+    def _scan_past(self, as_of: AsOf, low: bytes, high: bytes | None) -> Iterator[tuple[bytes, Held]]:
+        layers = [self._stored_between(as_of, low, high)]
+        layers += [_loaded(load, low, high) for load in self._loads if as_of.has(load.number, load.misc)]
+        rows = heapq.merge(*layers, key=lambda row: (row.key, row.seq))
+        for key, versions in groupby(rows, key=lambda row: row.key):
+            *_, newest = versions
+            yield key, newest.held if isinstance(newest.held, Held) else _held(self._version_in(newest.held))
+
+    def _stored_between(self, as_of: AsOf, low: bytes, high: bytes | None) -> Iterator[_Found]:
+        """The versions that the rows of history hold, still as rows; marks are left out."""
+        key, first = b"", b"\xff"
+        for place, row in self._rows(past_from(low), None if high is None else past_from(high), as_of=as_of):
+            if not place.startswith(first):
+                # No key is the beginning of another one, so what begins alike is of the same document.
+                key = member_of(row)
+                first = past_from(key)
+            misc = misc_of(row.cell, name=self._name) if as_of.is_time else 0
+            if as_of.has(row.rev, misc) and place == past_key(key, row.seq):
+                yield _Found(key, row.seq, row)
+
+    # --- where versions come from ---
+
+    def _read(self, key: bytes, as_of: AsOf | None = None) -> tuple[list[Version], list[Taken]]:
+        """The versions of a document by number and its marks by age; with `as_of` those of then."""
+        low, high = past_range(key)
+        found = [decode_past(row.cell, name=self._name) for _, row in self._rows(low, high, as_of=as_of, member=key)]
+        found += self._tail.get(key, ())
+        found += [load.version(held) for load in self._loads if (held := load.layer.get(key)) is not None]
+        known = [row for row in found if as_of is None or as_of.has(row.rev, row.misc)]
+        versions = sorted((row for row in known if isinstance(row, Version)), key=lambda version: version.seq)
+        self._check_gapless(versions)
+        marks = sorted((row for row in known if isinstance(row, Taken)), key=lambda mark: mark.rev)
+        return _with_operations(versions, {load.number for load in self._loads}), marks
+
+    def _rows(
+        self, low: bytes, high: bytes | None, *, as_of: AsOf | None, member: bytes | None = None
+    ) -> Iterator[tuple[bytes, Row]]:
+        """Rows of history in a range; blocks that were begun later than `as_of` are left out."""
+        if self._root is None or self._past is None:
+            return iter(())
+        blocks, pages = self._root.history, self._root.history_pages
+        if as_of is not None:
+            blocks = tuple(block for block in blocks if as_of.may_have(block))
+            pages = tuple(page for page in pages if as_of.may_have(page))
+        return Runs(self._past, blocks, pages, keyed=False).scan(low, high, member=member)
+
+    @cached_property
+    def _entries(self) -> Sequence[Entry]:
+        return self._view.overlay.entries(self._view.number)
+
+    @cached_property
+    def _tail(self) -> dict[bytes, list[Version | Taken]]:
+        """What entries after the root hold themselves, by the keys of their documents."""
+        found: dict[bytes, list[Version | Taken]] = {}
+        for key, row in past_of(self._entries):
+            found.setdefault(key, []).append(row)
+        return found
+
+    @cached_property
+    def _loads(self) -> list[_Load]:
+        """What jobs attached: by entries that the root has applied, and by those after it."""
+        loads = []
+        if self._root is not None and self._data is not None:
+            jobs = {job.number: job for job in self._root.jobs if job.state == "attached"}
+            for run in runs_of(self._root.attached, self._root.attached_pages):
+                job = jobs.get(run.through)
+                if job is None:
+                    corrupt(self._name, f"the root has forgotten the job that entry {run.through} attached")
+                base = _Documents(Runs(self._data, run.entries, run.pages))
+                loads.append(_Load(job.number, job.misc, job.actor, job.meta, base))
+        entries = {entry.number: entry for entry in self._entries}
+        for attached in self._view.overlay.attached(self._view.number):
+            entry = entries[attached.number]
+            batch = entry.batches[0] if entry.batches else None
+            actor, meta = (None, None) if batch is None else (batch.actor, batch.meta)
+            loads.append(_Load(entry.number, entry.misc, actor, meta, attached.base))
+        return loads
+
+    # --- checks ---
+
+    def _check_begun(self, as_of: AsOf) -> None:
+        """1 GET of a page of the list at most, if the root does not name all blocks itself."""
+        if as_of.is_time:
+            check_begun(as_of, self._begins_ms())
+
+    def _begins_ms(self) -> int | None:
+        """When the first change that history has was made; None if it has none."""
+        known = [misc_ms(load.misc) for load in self._loads] or [misc_ms(entry.misc) for entry in self._entries[:1]]
+        parts: list[Part] = [] if self._root is None else [*self._root.history, *self._root.history_pages]
+        oldest = min(parts, key=lambda part: part.rev_first, default=None)
+        if isinstance(oldest, BlockPageRef) and self._past is not None:
+            oldest = min(self._past.listed([oldest])[oldest.name], key=lambda block: block.rev_first)
+        if isinstance(oldest, BlockEntry) and (ms := first_ms(oldest)) is not None:
+            known.append(ms)
+        return min(known, default=None)
+
+    def _check_gapless(self, versions: Sequence[Version]) -> None:
+        begins = 0 if self._root is None else self._root.history_from
+        wrong = [version for version in versions[:1] if version.seq != 1 and version.rev > begins]
+        wrong += [after for before, after in pairwise(versions) if after.seq != before.seq + 1]
+        if wrong:
+            what = f"version {wrong[0].seq} of document {wrong[0].id.decode()}"
+            corrupt(self._name, f"{what} does not follow the one before it")
+
+    def _version_in(self, row: Row) -> Version:
+        version = decode_past(row.cell, name=self._name)
+        if not isinstance(version, Version):
+            corrupt(self._name, "a row with the id of a version is the mark of a snapshot")
+        return version
+
+
+class _Layer(Protocol):
+    """The documents that a job attached: part of what a base is."""
+
+    def get(self, key: bytes) -> Held | None:
+        """What is under an id's key."""
+        ...
+
+    def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:
+        """What is under the keys of a range."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Documents:
+    """A layer of blocks that a root names."""
+
+    runs: Runs
+
+    def get(self, key: bytes) -> Held | None:
+        row = self.runs.get(key)
+        return None if row is None else held_of(row)
+
+    def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:
+        return ((key, held_of(row)) for key, row in self.runs.scan(low, high))
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """Documents that a bulk job attached: one version each, all by one entry."""
+
+    number: int
+    misc: int
+    actor: str | None
+    meta: bytes | None
+    layer: _Layer
+
+    def version(self, held: Held) -> Version:
+        """A document of it; whether it was there before is for the version before it to tell."""
+        op: Operation = "delete" if held.document is None else "create"
+        return Version(held.id, held.seq, self.number, op, self.misc, self.actor, self.meta, document=held.document)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A version in a scan: the row of history that holds it, or the document itself if a job attached it."""
+
+    key: bytes
+    seq: int
+    held: Row | Held
+
+
+def _loaded(load: _Load, low: bytes, high: bytes | None) -> Iterator[_Found]:
+    return (_Found(key, held.seq, held) for key, held in load.layer.scan(low, high))
+
+
+def _held(version: Version) -> Held:
+    return Held(version.id, version.rev, version.seq, version.document)
+
+
+def _with_operations(versions: Sequence[Version], loaded: set[int]) -> list[Version]:
+    """Versions that jobs attached are updates if there was a document."""
+    told = list(versions[:1])
+    for before, version in pairwise(versions):
+        is_update = version.rev in loaded and version.op == "create" and before.document is not None
+        told.append(replace(version, op="update") if is_update else version)
+    return told
