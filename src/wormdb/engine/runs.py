@@ -17,6 +17,8 @@ import heapq
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from wormdb.engine.blockfetch import rows_between, rows_by_key
 from wormdb.engine.listing import find_part, runs_of
 from wormdb.engine.shelf import Shelf
@@ -28,11 +30,15 @@ from wormdb.format.blocklist import BlockEntry, BlockPageRef
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from wormdb.engine.paths import EnginePaths
     from wormdb.engine.place import Place
     from wormdb.format.membership import MembershipFilter
     from wormdb.format.sidecar import PageMap
+    from wormdb.storage.pool import Pool
+    from wormdb.storage.store import Store
+    from wormdb.types import LogNumber
 
-__all__ = ["RunBase", "Runs", "held_of", "merge_rows", "row_of"]
+__all__ = ["AttachedBase", "RunBase", "Runs", "held_of", "merge_rows", "row_of"]
 
 
 class Runs:
@@ -203,19 +209,11 @@ def row_of(held: Held) -> Row:
     return Row(json.decode(held.id, name="document id"), held.rev, held.seq, held.document, held.trash)
 
 
-class RunBase:
-    """The documents of a root's blocks, as the base of a view. Thread-safe. Raises what `Runs` does."""
+class _HeldRows:
+    """The rows of runs as views want them."""
 
-    def __init__(self, place: Place, shelf: Shelf | None = None) -> None:
-        """`shelf` is of `place.paths.data`; one that is given on from root to root keeps what it knows. No requests."""
-        self._place = place
-        self.shelf = shelf or Shelf(place.store, place.pool, place.paths.data)
-        self.runs = Runs(self.shelf, place.root.blocks, place.root.block_pages)
-
-    @property
-    def place(self) -> Place:
-        """The root and where its objects are."""
-        return self._place
+    def __init__(self, runs: Runs) -> None:
+        self.runs = runs
 
     def get(self, key: bytes) -> Held | None:
         """What is under an id's key. Costs as `Runs.get`: 1 GET, and 1 more the first time a block is asked."""
@@ -232,3 +230,34 @@ class RunBase:
         1 GET a block, when it is reached; at the ends of a range as `Runs.scan` says.
         """
         return ((key, held_of(row)) for key, row in self.runs.scan(low, high))
+
+
+class RunBase(_HeldRows):
+    """The documents of a root's blocks, as the base of a view. Thread-safe. Raises what `Runs` does."""
+
+    def __init__(self, place: Place, shelf: Shelf | None = None) -> None:
+        """`shelf` is of `place.paths.data`; one that is given on from root to root keeps what it knows. No requests."""
+        shelf = shelf or Shelf(place.store, place.pool, place.paths.data)
+        super().__init__(Runs(shelf, place.root.blocks, place.root.block_pages))
+        self._place = place
+
+    @property
+    def place(self) -> Place:
+        """The root and where its objects are."""
+        return self._place
+
+
+class AttachedBase(_HeldRows):
+    """The documents of the blocks that a job attached by entry `number`, which no root has yet. As `RunBase`."""
+
+    def __init__(
+        self, store: Store, pool: Pool, paths: EnginePaths, blocks: Iterable[BlockEntry], number: LogNumber
+    ) -> None:
+        """No requests."""
+        run = [msgspec.structs.replace(block, run=number) for block in blocks]
+        super().__init__(Runs(Shelf(store, pool, paths.data), run))
+
+    @property
+    def place(self) -> None:
+        """It is of no root."""
+        return
