@@ -303,6 +303,7 @@ class Database:
                 mode=self._forward_mode(),
             ),
             sizes=Sizes(block_target=settings.block_bytes),
+            stage_bytes=settings.stage_bytes,
             background=self._background,
         )
 

@@ -202,6 +202,10 @@ class Committer:
                 self._head.refresh()
                 fresh = True
 
+    def settle(self) -> None:
+        """Know a state that batches can be checked against: with everything attached in a root."""
+        self._catch_up()
+
     def _catch_up(self) -> bool:
         """Know a state that batches can be checked against; whether the store was asked for it."""
         asked = not self._head.caught_up

@@ -251,7 +251,7 @@ class Head:
             self._points, self._last = kept, kept[self.number]
 
     def _view(self, point: Point) -> View:
-        return View(point.number, point.definition, self._base, self.applied, self._overlay, point.count)
+        return View(point.number, point.definition, self._base, self.applied, self._overlay, point.count, point.jobs)
 
     def _extend(self, record: Record) -> None:
         entry, last = record.entry, self._last

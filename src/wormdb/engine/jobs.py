@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from wormdb.format.entry import Entry
+    from wormdb.format.event import Event
 
-__all__ = ["Jobs"]
+__all__ = ["NO_JOBS", "Jobs"]
 
 JobState = Literal["open", "attached", "aborted", "expired"]
 
@@ -50,6 +51,17 @@ class Jobs:
         forgotten = {outcome.job for outcome in ended[:-JOBS_REMEMBERED]}
         return tuple(outcome for outcome in self.known.values() if outcome.job not in forgotten)
 
+    def check(self, events: Iterable[Event]) -> None:
+        """Raise if an event cannot come now: AlreadyExistsError, NotFoundError, ConflictError."""
+        for event in events:
+            match event:
+                case JobOpened(job=job):
+                    self.check_new(job)
+                case JobAttached(job=job) | JobAborted(job=job) | JobExpired(job=job):
+                    self.check_open(job)
+                case _:
+                    pass
+
     def check_new(self, job: str) -> None:
         """Raise AlreadyExistsError if a job of this id was opened before."""
         if job in self.known:
@@ -64,6 +76,9 @@ class Jobs:
             raise NotFoundError(f"job {job}", reason="it was never opened, or so long ago that it is forgotten")
         if outcome.state != "open":
             raise ConflictError(f"job {job}", reason=f"it was {outcome.state} by entry {outcome.number}")
+
+
+NO_JOBS = Jobs()
 
 
 def _state(event: object) -> JobState | None:

@@ -22,10 +22,12 @@ from wormdb.engine.place import Place
 from wormdb.engine.register import Register
 from wormdb.engine.resolve import Resolver
 from wormdb.engine.runs import AttachedBase, RunBase
+from wormdb.engine.shelf import Shelf
+from wormdb.engine.stage import Stager
 from wormdb.engine.state import EmptyBase
 from wormdb.engine.trim import Trimmer
 from wormdb.errors import WormError
-from wormdb.limits import COMMIT_SECONDS
+from wormdb.limits import COMMIT_SECONDS, STAGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,6 +62,8 @@ class Surroundings:
     """Asked before a lock is taken: raises ClosedError where its holder may be gone, as in a forked child."""
     limits: TailLimits = DEFAULT_LIMITS
     sizes: Sizes = DEFAULT_SIZES
+    stage_bytes: int = STAGE_BYTES
+    """From how many bytes on a batch is staged as blocks."""
     background: Background | None = None
 
 
@@ -127,6 +131,8 @@ class Ledger:
         """
         self._around.check()
         self._around.before_first_write()
+        if pending.operations and pending.bytes_about >= 2 * self._around.stage_bytes:
+            return self._stager(seconds).run(pending)
         deadline = self._around.clock.monotonic() + seconds
         self._keeper.make_room(deadline)
         outcome = self._group.submit(pending, deadline)
@@ -134,6 +140,25 @@ class Ledger:
             raise outcome
         self._keeper.after_commit()
         return outcome
+
+    def _stager(self, seconds: float) -> Stager:
+        around = self._around
+        return Stager(
+            self.collection,
+            Shelf(around.store, around.pool, EnginePaths.of_collection(self.collection).data),
+            self._forwarder.writer,
+            self._trees,
+            around.chance,
+            known=self._known_sequence,
+            commit=lambda pending: self.commit(pending, seconds=seconds),
+            block_target=around.sizes.block_target,
+        )
+
+    def _known_sequence(self) -> tuple[View, int]:
+        self.view()
+        self._committer.settle()
+        with self._head.lock:
+            return self._head.view(), self._head.sequence()
 
     def resolve(self, commit_id: str, *, settle: bool = False) -> Fate:
         """What became of a commit whose outcome was unknown. 2 GETs; see `wormdb.engine.resolve`."""

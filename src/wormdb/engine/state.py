@@ -10,6 +10,7 @@ import heapq
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from wormdb.engine.jobs import NO_JOBS
 from wormdb.format import json
 from wormdb.format.key import encode_key
 from wormdb.types import LogNumber
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from wormdb.engine.definition import Definition
+    from wormdb.engine.jobs import Jobs
     from wormdb.engine.place import Place
     from wormdb.format.entry import Entry
 
@@ -58,6 +60,10 @@ class Base(Protocol):
         """What is under an id's key; None if nothing ever was."""
         ...
 
+    def get_many(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
+        """What is under each of some keys, side by side; without those under which nothing ever was."""
+        ...
+
     def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:
         """Everything with a key from `low` up to but not including `high`, deleted ids too, in order of key."""
         ...
@@ -74,6 +80,10 @@ class EmptyBase:
     def get(self, key: bytes) -> Held | None:  # noqa: ARG002 - nothing is there
         """Nothing."""
         return None
+
+    def get_many(self, keys: Sequence[bytes]) -> dict[bytes, Held]:  # noqa: ARG002 - nothing is there
+        """Nothing."""
+        return {}
 
     def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:  # noqa: ARG002 - nothing is there
         """Nothing."""
@@ -161,6 +171,8 @@ class View:
     overlay: Overlay
     count: int
     """How many documents there are."""
+    jobs: Jobs = NO_JOBS
+    """What became of bulk jobs."""
 
     @property
     def place(self) -> Place | None:
@@ -177,6 +189,14 @@ class View:
             if found is not None:
                 return found
         return newest or self.base.get(key)
+
+    def get_many(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
+        """What is under each of some keys, read side by side; without those under which nothing ever was."""
+        if self.overlay.attached(self.number):
+            return {key: held for key in keys if (held := self.get(key)) is not None}
+        found = {key: held for key in keys if (held := self.overlay.get(key, self.number)) is not None}
+        rest = [key for key in keys if key not in found]
+        return {**found, **self.base.get_many(rest)} if rest else found
 
     def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:
         """Every id ever used whose key is in a range, in order of key: base and overlay merged."""

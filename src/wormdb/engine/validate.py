@@ -18,12 +18,13 @@ from wormdb.engine.unique import UniqueOwners
 from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError, UniqueViolationError
 from wormdb.format import json
 from wormdb.format.entry import Change
+from wormdb.format.event import JobAttached
 from wormdb.index.definition import claims_of
 from wormdb.schema.identity import format_sequence
 from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from wormdb.engine.index_state import IndexStates
     from wormdb.engine.operations import Loaded, Operation, Pending
@@ -84,22 +85,33 @@ class Group:
         self._view = head.view()
         self._definition = self._view.definition
         self._collection = collection
-        self._accepted = False
+        self._accepted = self._is_alone = False
         self._count = self._view.count
         self._changed: dict[bytes, Held] = {}
         self._overlay = Overlay()
-        self._claims: dict[tuple[Index, bytes], bytes | None] = {}
+        self.claims: dict[tuple[Index, bytes], bytes | None] = {}
+        """What the accepted batches took in unique indexes: who has it now, None where it was given up."""
         self._brought: dict[Index, UniqueOwners] = {}
         self._numbered = 0
+        self._fetched: dict[bytes, Held | None] = {}
         self.events: dict[str, tuple[Event, ...]] = {}
         """Of each accepted batch, by its id, as they are written."""
 
     def add(self, pending: Pending) -> tuple[Change, ...]:
         """The changes of a batch, which later batches of the group then see; or raise why it is refused."""
+        if self._is_alone or (self._accepted and _attaches(pending)):
+            # What a job attaches is a stage of its own between what came before and after it.
+            raise ConflictError(f"entry {self.number} of {self._collection}", reason="another batch has it for itself")
         if pending.guard is not None:
             pending.guard(self._seen())
+        self._view.jobs.check(pending.events)
         batch = _BatchCheck(self)
-        changes = tuple(change for operation in pending.operations for change in batch.apply(operation))
+        keyed = [
+            (operation, None if isinstance(operation, InsertNext) else id_key(operation.id))
+            for operation in pending.operations
+        ]
+        self._fetch([key for operation, key in keyed if key is not None and _looks_up(operation)])
+        changes = tuple(change for operation, key in keyed for change in batch.apply(operation, key))
         if not changes and (pending.operations or not pending.events):
             return ()
         # A definition counts for the batch that brings it: the first batch of a collection does.
@@ -108,11 +120,11 @@ class Group:
         claims = batch.claims(definition.indexes)
         self._definition = definition
         self.events[pending.id] = events
-        self._accepted = True
+        self._accepted, self._is_alone = True, _attaches(pending)
         self._count += sum((change.after is not None) - (change.before is not None) for change in changes)
         self._changed.update(batch.changed)
         self._overlay.hold(batch.changed)
-        self._claims.update(claims)
+        self.claims.update(claims)
         self._numbered = max(self._numbered, batch.numbered)
         return changes
 
@@ -132,7 +144,15 @@ class Group:
 
     def held(self, key: bytes) -> Held | None:
         """What is under a key after the batches accepted so far."""
-        return self._changed.get(key) or self._view.get(key)
+        if key in self._changed:
+            return self._changed[key]
+        return self._fetched[key] if key in self._fetched else self._view.get(key)
+
+    def _fetch(self, keys: Sequence[bytes]) -> None:
+        """Read what a batch will look up, side by side instead of one after the other."""
+        wanted = [key for key in keys if key not in self._changed and key not in self._fetched]
+        if len(wanted) > 1:
+            self._fetched |= dict.fromkeys(wanted) | self._view.get_many(wanted)
 
     def unchanged(self, key: bytes, loaded: Loaded) -> bool:
         """Whether the document is still as it was loaded; asks the base only if that is older than it."""
@@ -147,7 +167,7 @@ class Group:
 
     def owners(self, index: Index, keys: Iterable[bytes]) -> dict[bytes, bytes | None]:
         """Who has each of some unique values after the batches accepted so far, by id as JSON."""
-        found = {key: self._claims[index, key] for key in keys if (index, key) in self._claims}
+        found = {key: self.claims[index, key] for key in keys if (index, key) in self.claims}
         return self._stored(index).owners(key for key in keys if key not in found) | found
 
     def _stored(self, index: Index) -> UniqueOwners:
@@ -187,9 +207,10 @@ class _BatchCheck:
         self._first: dict[bytes, bytes | None] = {}
         self.numbered = 0
 
-    def apply(self, wanted: Operation) -> list[Change]:
+    def apply(self, wanted: Operation, known: bytes | None) -> list[Change]:
+        """What an operation changes, one change or none; `known` is the key of its id, if it has one."""
         operation = self._number(wanted) if isinstance(wanted, InsertNext) else wanted
-        key = id_key(operation.id)
+        key = known or id_key(operation.id)
         before = self._before(operation, key)
         change = self._change(operation, before)
         if change is None:
@@ -325,6 +346,21 @@ class _BatchCheck:
                     )
                 claims[value] = self.changed[key].id
         return {(index, value): owner for value, owner in claims.items()}
+
+
+def _attaches(pending: Pending) -> bool:
+    return any(isinstance(event, JobAttached) for event in pending.events)
+
+
+def _looks_up(operation: Operation) -> bool:
+    """Whether what is there now must be read to check an operation."""
+    match operation:
+        case Insert():
+            return not operation.fresh
+        case Save() | Remove():
+            return operation.loaded is None
+        case _:
+            return True
 
 
 def _decoded(document: bytes | None) -> Document | None:

@@ -1,0 +1,189 @@
+"""A batch too large for the log: staged as blocks under an open job, and attached by one entry.
+
+The blocks are written before anybody sees them. Then one entry names them all, if nothing that came since the batch
+was checked concerns its documents or its unique values; otherwise the batch is checked again. What a job
+wrote and did not attach is garbage that nobody names.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from wormdb.engine.blockwrite import BlockWriter
+from wormdb.engine.commit import Committed
+from wormdb.engine.operations import Pending
+from wormdb.engine.state import id_key, sequence_of
+from wormdb.engine.unique import UniqueOwners
+from wormdb.engine.validate import Group
+from wormdb.errors import ConflictError, OutcomeUnknownError, WormError
+from wormdb.format import json
+from wormdb.format.block import Row
+from wormdb.format.event import JobAborted, JobAttached, JobOpened
+from wormdb.index.definition import claims_of
+from wormdb.types import WriteId
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wormdb.clock import Chance
+    from wormdb.engine.index_shelf import IndexShelf
+    from wormdb.engine.objects import ObjectWriter
+    from wormdb.engine.shelf import Shelf
+    from wormdb.engine.state import View
+    from wormdb.format.blocklist import BlockEntry
+    from wormdb.format.entry import Change, Entry
+    from wormdb.index.definition import Index
+
+__all__ = ["Stager"]
+
+log = logging.getLogger(__name__)
+
+CHECKS_MAX = 8
+"""How often a batch is checked again because others changed the same collection."""
+
+
+class _OvertakenError(ConflictError):
+    """What was staged must be checked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """A batch as it will be, checked against one view."""
+
+    view: View
+    changes: tuple[Change, ...]
+    rows: dict[bytes, Row]
+    claims: frozenset[tuple[str, bytes]]
+    added: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Pinned:
+    """A head that does not move."""
+
+    pinned: View
+    trees: IndexShelf
+    greatest: int
+
+    def view(self) -> View:
+        return self.pinned
+
+    def unique(self, index: Index) -> UniqueOwners:
+        return UniqueOwners.of(index, self.pinned, self.trees)
+
+    def sequence(self) -> int:
+        return self.greatest
+
+
+@dataclass(frozen=True, slots=True)
+class Stager:
+    """Commits large batches to one collection."""
+
+    collection: str
+    shelf: Shelf
+    writer: ObjectWriter
+    trees: IndexShelf
+    chance: Chance
+    known: Callable[[], tuple[View, int]]
+    """The newest state, and the greatest id made of digits in it."""
+    commit: Callable[[Pending], Committed]
+    block_target: int
+
+    def run(self, pending: Pending) -> Committed:
+        """Commit a batch. 2 PUTs for the job's two entries and 2 a block; memory for the whole batch.
+
+        Raises what a commit raises. After an error other than OutcomeUnknownError nothing was written that counts.
+        """
+        job = WriteId(self.chance.token(16).hex())
+        view, _ = self.known()
+        opened = JobOpened(job=job, kind="batch", base=view.number)
+        self.commit(replace(pending, id=self._new_id(), operations=(), events=(*pending.events, opened)))
+        try:
+            return self._attach(replace(pending, events=()), job)
+        except OutcomeUnknownError:
+            raise
+        except WormError as error:
+            self._abort(job, error)
+            raise
+
+    def _attach(self, pending: Pending, job: WriteId) -> Committed:
+        written: tuple[dict[bytes, Row], list[BlockEntry]] = ({}, [])
+        for _ in range(CHECKS_MAX):
+            checked = self._check(pending)
+            if written[0] != checked.rows:
+                blocks = BlockWriter(self.shelf, self.writer, self.block_target, checked.view.definition.columns)
+                written = checked.rows, blocks.write(sorted(checked.rows.items()))
+            attached = JobAttached(job=job, blocks=tuple(written[1]), added=checked.added, sequence=checked.sequence)
+            events = replace(
+                pending, operations=(), events=(attached,), guard=lambda view, on=checked: _guard(view, on)
+            )
+            try:
+                committed = self.commit(events)
+            except _OvertakenError as error:
+                log.info("%s: a staged batch is checked again: %s", self.collection, error.reason)
+                continue
+            return Committed(committed.number, committed.misc, checked.changes)
+        raise ConflictError(
+            f"batch of {len(pending.operations)} changes to {self.collection}",
+            reason=f"others changed the same documents {CHECKS_MAX} times while it was staged",
+            fix="retry later, or in smaller batches",
+        )
+
+    def _check(self, pending: Pending) -> _Checked:
+        view, greatest = self.known()
+        group = Group(_Pinned(view, self.trees, greatest), self.collection)
+        changes = group.add(pending)
+        rows: dict[bytes, Row] = {}
+        added = 0
+        for change in changes:
+            key = id_key(change.id)
+            earlier = rows.get(key)
+            # One row a document: what a batch does to a document counts as one change of it.
+            seq = change.seq if earlier is None else earlier.seq
+            rows[key] = Row(json.decode(change.id, name="document id"), 0, seq, change.after, change.trash)
+            added += (change.after is not None) - (change.before is not None)
+        claims = frozenset((index.name, value) for (index, value), owner in group.claims.items() if owner is not None)
+        sequence = max((sequence_of(change.id) for change in changes), default=0)
+        return _Checked(view, changes, rows, claims, added, sequence)
+
+    def _abort(self, job: WriteId, cause: WormError) -> None:
+        try:
+            self.commit(Pending(self._new_id(), events=(JobAborted(job=job, reason=cause.reason or str(cause)),)))
+        except WormError as error:
+            # It stays open until it expires; what it wrote is named by nobody.
+            log.warning("%s: job %s could not be aborted: %s", self.collection, job, error)
+
+    def _new_id(self) -> str:
+        return self.chance.token(16).hex()
+
+
+def _guard(view: View, checked: _Checked) -> None:
+    """Raise if what came since a batch was checked may concern it."""
+    if view.definition.number != checked.view.definition.number:
+        _overtaken("the definition changed")
+    if view.base_number > checked.view.number:
+        _overtaken("the log was brought forward over what it was checked against")
+    for entry in view.overlay.entries(view.number):
+        if entry.number > checked.view.number:
+            _check_entry(entry, checked)
+
+
+def _check_entry(entry: Entry, checked: _Checked) -> None:
+    unique = checked.view.definition.unique
+    for batch in entry.batches:
+        for change in batch.changes:
+            if id_key(change.id) in checked.rows:
+                _overtaken(f"entry {entry.number} changed one of its documents")
+            if change.after is None or not unique:
+                continue
+            document = json.decode_document(change.after, name="document")
+            for index in unique:
+                if any((index.name, value) in checked.claims for value in claims_of(index, document)):
+                    _overtaken(f"entry {entry.number} took one of its values")
+
+
+def _overtaken(reason: str) -> None:
+    raise _OvertakenError("a staged batch", reason=reason)
