@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from wormdb.format.entry import Entry
     from wormdb.format.event import Event
+    from wormdb.types import WriteId
 
 __all__ = ["NO_JOBS", "Jobs"]
 
@@ -34,7 +35,7 @@ class Jobs:
 
     def after(self, entry: Entry) -> Jobs:
         """With what an entry tells: the same object if it tells nothing."""
-        told = [(event.job, state) for event in entry.events if (state := _state(event)) is not None]
+        told = [found for event in entry.events if (found := _told(event)) is not None]
         if not told:
             return self
         first = entry.batches[0] if entry.batches else None
@@ -81,15 +82,15 @@ class Jobs:
 NO_JOBS = Jobs()
 
 
-def _state(event: object) -> JobState | None:
+def _told(event: Event) -> tuple[WriteId, JobState] | None:
     match event:
         case JobOpened():
-            return "open"
+            return event.job, "open"
         case JobAttached():
-            return "attached"
+            return event.job, "attached"
         case JobAborted():
-            return "aborted"
+            return event.job, "aborted"
         case JobExpired():
-            return "expired"
+            return event.job, "expired"
         case _:
             return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from wormdb.engine.blockwrite import BlockWriter
@@ -117,9 +118,7 @@ class Stager:
                 blocks = BlockWriter(self.shelf, self.writer, self.block_target, checked.view.definition.columns)
                 written = checked.rows, blocks.write(sorted(checked.rows.items()))
             attached = JobAttached(job=job, blocks=tuple(written[1]), added=checked.added, sequence=checked.sequence)
-            events = replace(
-                pending, operations=(), events=(attached,), guard=lambda view, on=checked: _guard(view, on)
-            )
+            events = replace(pending, operations=(), events=(attached,), guard=partial(_guard, checked))
             try:
                 committed = self.commit(events)
             except _OvertakenError as error:
@@ -160,7 +159,7 @@ class Stager:
         return self.chance.token(16).hex()
 
 
-def _guard(view: View, checked: _Checked) -> None:
+def _guard(checked: _Checked, view: View) -> None:
     """Raise if what came since a batch was checked may concern it."""
     if view.definition.number != checked.view.definition.number:
         _overtaken("the definition changed")
