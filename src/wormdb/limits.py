@@ -26,6 +26,10 @@ ID_BYTES_MAX: Final = 1 * KIB
 """Bytes of a string or binary `_id`."""
 INDEX_KEY_BYTES_MAX: Final = 4 * KIB
 """Encoded bytes of one index key."""
+ACTOR_BYTES_MAX: Final = 1 * KIB
+"""UTF-8 bytes of the name of who makes a change."""
+METADATA_BYTES_MAX: Final = 64 * KIB
+"""Metadata of a change as JSON: it is kept with every document of the batch."""
 
 # --- schemas ---
 SCHEMA_BYTES_MAX: Final = 4 * MIB
@@ -90,6 +94,8 @@ RETIRED_INLINE_MAX: Final = 256
 """Retired objects that a root lists itself; more are moved to a list of their own."""
 JOBS_REMEMBERED: Final = 1_000
 """Ended bulk jobs whose outcome a root remembers."""
+PURGE_MAX: Final = 10_000
+"""Documents that one batch takes from the trash."""
 STAGE_BYTES: Final = 16 * MIB
 """Bytes of a batch from which on it is staged as blocks instead of going through the log."""
 FORWARD_INTERVAL_MS: Final = 1_000
@@ -108,3 +114,11 @@ LIST_PAGE_BYTES: Final = 1 * MIB
 """Bytes of entries at which such a page is closed before."""
 SHELF_BYTES_MAX: Final = 32 * MIB
 """What one folder of blocks may keep unpacked of each: pages of the list, page maps, filters."""
+SAMPLE_ROWS: Final = 100
+"""Documents of the sample in the root; fewer if they are long."""
+SAMPLE_BYTES_MAX: Final = 64 * KIB
+"""Of all of them together, before compression."""
+SAMPLE_DOCUMENT_BYTES_MAX: Final = 4 * KIB
+"""A document that is longer, when its texts are shortened, is not in the sample."""
+SAMPLE_TEXT_CHARS: Final = 64
+"""To which a sample shortens each text in a document."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from wormdb.engine.blockwrite import BlockWriter, weight
-from wormdb.engine.listing import list_run
+from wormdb.engine.listing import is_run, list_run, runs_of
 from wormdb.engine.runs import merge_rows
 from wormdb.engine.tiers import plan_adopt, plan_cascade
 
@@ -57,6 +57,8 @@ class Growth:
     """What filters know a row by; None: by the key of its id."""
     is_kept: Callable[[BlockEntry], bool] = lambda _: False
     """Whether something else names a block, so that it is not retired when it was merged into another."""
+    watch_all: Callable[[Iterator[tuple[bytes, Row]]], Iterator[tuple[bytes, Row]]] | None = None
+    """What the rows go through when all of the list is written again, for whoever wants to see all of them."""
 
     def grow(self, rows: Sequence[tuple[bytes, Row]], *, run: int) -> Grown:
         """The list with new rows, which come in order of key and hide older ones; `run` is their log number.
@@ -77,22 +79,33 @@ class Growth:
 
         1 PUT for each page if they are many. If too many runs stand below it, some of those are merged as `grow` does.
         """
+        standing = self.runs.runs
+        added = self.append(entries, run=run)
+        if not entries:
+            return added
+        size = sum(entry.length for entry in entries)
+        count = plan_adopt(size, [one.size for one in standing], self.sizes.run_smallest)
+        if not count:
+            return added
+        older = self._replace(count, self.runs.scan_newest(count), standing[0].through)
+        newest = runs_of(added.entries, added.pages)[0]
+        return Grown((*newest.entries, *older.entries), (*newest.pages, *older.pages), older.retired)
+
+    def append(self, entries: Sequence[BlockEntry], *, run: int) -> Grown:
+        """The same without ever merging: for a list of blocks that others own. 1 PUT for each page if they are many."""
+        assert is_run(entries), "the blocks of a run do not overlap"
         if not entries:
             return _grown(self.runs.runs)
         adopted = [msgspec.structs.replace(entry, run=run) for entry in entries]
-        newest = list_run(adopted, self.runs.shelf, self.writer)
-        standing = self.runs.runs
-        count = plan_adopt(newest.size, [one.size for one in standing], self.sizes.run_smallest)
-        if not count:
-            return _grown((newest, *standing))
-        older = self._replace(count, self.runs.scan_newest(count), standing[0].through)
-        return Grown((*newest.entries, *older.entries), (*newest.pages, *older.pages), older.retired)
+        return _grown((list_run(adopted, self.runs.shelf, self.writer), *self.runs.runs))
 
     def _replace(self, count: int, rows: Iterator[tuple[bytes, Row]], run: int) -> Grown:
         """The list with one run of `rows` instead of the newest `count` runs."""
         shelf = self.runs.shelf
         joined, kept = self.runs.runs[:count], self.runs.runs[count:]
         blocks = BlockWriter(shelf, self.writer, self.sizes.block_target, self.columns, self.members)
+        if self.watch_all is not None and not kept:
+            rows = self.watch_all(rows)
         level = max((one.level + 1 for one in joined), default=0)
         entries = blocks.write(rows, run=run, level=level, kind="delta" if kept else "base")
         retired = [key for one in joined for key in self._retired(one)]

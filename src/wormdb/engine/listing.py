@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from wormdb.engine.objects import ObjectWriter
     from wormdb.engine.shelf import Shelf
 
-__all__ = ["Part", "Run", "list_run", "overlaps", "runs_of"]
+__all__ = ["Part", "Run", "find_part", "is_run", "list_run", "overlaps", "runs_of"]
 
 Part = BlockEntry | BlockPageRef
 """What a root says of a run: of a block, or of a page of blocks."""
@@ -90,6 +90,11 @@ def runs_of(entries: Iterable[BlockEntry], pages: Iterable[BlockPageRef] = ()) -
     parts: list[Part] = [*entries, *pages]
     ordered = sorted(parts, key=lambda part: (-part.run, part.key_first))
     return tuple(Run(through, tuple(group)) for through, group in groupby(ordered, key=lambda part: part.run))
+
+
+def is_run(entries: Sequence[BlockEntry]) -> bool:
+    """Whether blocks can be one run: in order of key, and none overlaps another."""
+    return all(one.key_last < following.key_first for one, following in pairwise(entries))
 
 
 def list_run(entries: Sequence[BlockEntry], shelf: Shelf, writer: ObjectWriter) -> Run:

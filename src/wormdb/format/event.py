@@ -124,6 +124,8 @@ class JobAttached(_Event, frozen=True, tag="job.attach"):
     """How many documents more there are."""
     sequence: Count = msgspec.field(name="s", default=0)
     """The greatest id made of digits among them."""
+    sample: bytes | None = msgspec.field(name="p", default=None)
+    """A sample of them, as `wormdb.format.sample` has it."""
     result: bytes | None = msgspec.field(name="r", default=None)
 
 
