@@ -17,7 +17,7 @@ from wormdb.index.btree import TreeReader
 from wormdb.index.definition import encode_index
 from wormdb.index.entries import id_of
 from wormdb.index.membership import load_filter
-from wormdb.index.nodes import NodeMaker, StoreNodes, Tree
+from wormdb.index.nodes import NodeLimits, NodeMaker, StoreNodes, Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -26,11 +26,10 @@ if TYPE_CHECKING:
     from wormdb.format.root import IndexRoot, Root
     from wormdb.index.definition import Index
     from wormdb.index.membership import KeyFilter
-    from wormdb.index.nodes import NodeLimits
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
 
-__all__ = ["CURSOR_END", "IndexShelf", "OwnerTree", "tree_of"]
+__all__ = ["CURSOR_END", "IndexShelf", "OwnerTree", "is_whole", "tree_of"]
 
 CURSOR_END: Final = b"\xff"
 """Above the key of every id: a build that came here has all documents, and later ones as well."""
@@ -46,8 +45,9 @@ def tree_of(index: IndexRoot) -> Tree:
 class IndexShelf:
     """The trees of one collection. Thread-safe."""
 
-    def __init__(self, store: Store, paths: EnginePaths, pool: Pool) -> None:
-        """No requests."""
+    def __init__(self, store: Store, paths: EnginePaths, pool: Pool, limits: NodeLimits | None = None) -> None:
+        """`limits` are of new nodes. No requests."""
+        self._limits = limits or NodeLimits()
         self._store = store
         self._paths = paths
         self._pool = pool
@@ -71,9 +71,9 @@ class IndexShelf:
                 self._nodes[scope] = StoreNodes(self._store, self.folder(name), pool=self._pool, scope=scope)
             return self._nodes[scope]
 
-    def maker(self, root: Root, name: str, new_name: Callable[[], str], limits: NodeLimits) -> NodeMaker:
+    def maker(self, root: Root, name: str, new_name: Callable[[], str]) -> NodeMaker:
         """Makes new nodes of an index. No requests."""
-        return NodeMaker(new_name, _scope(root, name), limits)
+        return NodeMaker(new_name, _scope(root, name), self._limits)
 
     def reader(self, root: Root, index: IndexRoot) -> TreeReader:
         """The tree of an index in a root. No requests."""
@@ -105,7 +105,7 @@ class IndexShelf:
     def owner_tree(self, root: Root, index: Index) -> OwnerTree | None:
         """The tree of an index that has all documents of a root; None if the root has none. No requests."""
         found = root.index(index.name)
-        if found is None or found.definition != encode_index(index) or not _is_whole(found):
+        if found is None or found.definition != encode_index(index) or not is_whole(found):
             return None
         return OwnerTree(self, root, found)
 
@@ -134,7 +134,8 @@ class OwnerTree:
         return {key: id_of(entries[0][1]) for key, entries in zip(wanted, found, strict=True) if entries}
 
 
-def _is_whole(index: IndexRoot) -> bool:
+def is_whole(index: IndexRoot) -> bool:
+    """Whether the tree of an index has all documents of its root."""
     return index.state == "ready" or (index.state == "building" and index.cursor == CURSOR_END and index.reason is None)
 
 

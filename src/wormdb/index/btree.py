@@ -133,6 +133,23 @@ class TreeReader:
         """The entries whose keys start with `prefix`; costs as `scan`."""
         return self.scan(Range.prefix(prefix), reverse=reverse, limit=limit)
 
+    def leaf_refs(self) -> Iterator[Child]:
+        """Every leaf in order of key, as its parent names it. 1 GET for each node above the leaves."""
+        return (child for child, level in self.refs() if level == 1)
+
+    def refs(self) -> Iterator[tuple[Child, int]]:
+        """Every node with its level, where leaves are 1, parents first. 1 GET for each node above the leaves."""
+        top = self.tree.top
+        if top is not None:
+            yield from self._refs(top, self.tree.height)
+
+    def _refs(self, child: Child, level: int) -> Iterator[tuple[Child, int]]:
+        yield child, level
+        if level > 1:
+            (inner,) = self.nodes.inners([child])
+            for below in inner.children:
+                yield from self._refs(below, level - 1)
+
     def count(self, span: Range = EVERYTHING) -> int:
         """How many entries a range has, without reading what lies inside: 2 GETs a level at most."""
         return self.count_many([span])[0]

@@ -22,7 +22,17 @@ if TYPE_CHECKING:
     from wormdb.format.kinds import Document
     from wormdb.index.definition import Index
 
-__all__ = ["COVERED_BYTES_MAX", "Change", "Entry", "Range", "changes_of", "covered_values", "id_of", "value_key_of"]
+__all__ = [
+    "COVERED_BYTES_MAX",
+    "Change",
+    "Entry",
+    "Range",
+    "changes_of",
+    "covered_values",
+    "id_of",
+    "packed",
+    "value_key_of",
+]
 
 Entry = tuple[bytes, bytes]
 """A key and its value."""
@@ -124,16 +134,16 @@ def value_key_of(entry: Entry) -> bytes:
 def _packed(index: Index, identity: bytes, document: Document | None) -> bytes:
     if document is None or not index.covered:
         return identity
-    return _LINE.join([identity, *_covered(index, document)])
+    return packed(identity, [get_direct(document, path) for path in index.covered_paths])
 
 
-def _covered(index: Index, document: Document) -> Sequence[bytes]:
-    pieces = []
-    for path in index.covered_paths:
-        value = get_direct(document, path)
+def packed(identity: bytes, covered: Sequence[Any]) -> bytes:
+    """The value of an entry: the id as JSON, and what `get_direct` says of the covered fields. No requests."""
+    pieces = [identity]
+    for value in covered:
         if value is MISSING:
             pieces.append(b"")
             continue
         text = _ASK if value is TRAVERSED else json.encode(value)
         pieces.append(text if len(text) <= COVERED_BYTES_MAX else _ASK)
-    return pieces
+    return _LINE.join(pieces)

@@ -27,7 +27,15 @@ if TYPE_CHECKING:
     from wormdb.format.root import ObjectRef
     from wormdb.index.nodes import NodeMaker, StoreNodes
 
-__all__ = ["FilterChange", "KeyFilter", "build_filter", "extend_filter", "load_filter"]
+__all__ = [
+    "FilterChange",
+    "KeyFilter",
+    "build_filter",
+    "build_filter_of",
+    "extend_filter",
+    "extend_filter_of",
+    "load_filter",
+]
 
 SLOTS_PER_KEY_MIN: Final = 256
 GROWTH: Final = 4
@@ -59,9 +67,18 @@ class KeyFilter:
         return self.runs[-1].ref
 
     @property
+    def refs(self) -> tuple[ObjectRef, ...]:
+        """All runs, oldest first."""
+        return tuple(run.ref for run in self.runs)
+
+    @property
     def is_full(self) -> bool:
         """Whether it must be built again, from the keys in the tree, before it is extended."""
-        return len(self) * SLOTS_PER_KEY_MIN > 1 << self.bits
+        return not self.has_room(0)
+
+    def has_room(self, keys: int) -> bool:
+        """Whether so many more keys leave it good enough; otherwise build it again."""
+        return (len(self) + keys) * SLOTS_PER_KEY_MIN <= 1 << self.bits
 
     def might_contain(self, key: bytes) -> bool:
         """False only if `key` was certainly not put in. No requests."""
@@ -73,9 +90,9 @@ class KeyFilter:
     def _has(self, mark: int) -> bool:
         return any(run.has(mark) for run in self.runs)
 
-    def new_marks(self, keys: Iterable[bytes]) -> list[int]:
-        """The marks of keys that the filter has not, ascending."""
-        marks = {key_hash(key) >> (HASH_BITS - self.bits) for key in keys}
+    def new_marks(self, hashes: Iterable[int]) -> list[int]:
+        """The marks of keys that the filter has not, ascending; the keys are given by `key_hash`."""
+        marks = {number >> (HASH_BITS - self.bits) for number in hashes}
         return sorted(mark for mark in marks if not self._has(mark))
 
 
@@ -90,7 +107,11 @@ class FilterChange:
 
 def build_filter(keys: Iterable[bytes], maker: NodeMaker) -> FilterChange:
     """A filter over `keys`, in any order, with room for four times as many. No requests; writes nothing."""
-    hashes = array("Q", map(key_hash, keys))
+    return build_filter_of(array("Q", map(key_hash, keys)), maker)
+
+
+def build_filter_of(hashes: Sequence[int], maker: NodeMaker) -> FilterChange:
+    """As `build_filter`, from the hashes that `key_hash` gives of the keys."""
     bits = (max(len(hashes), KEYS_MIN) * GROWTH * SLOTS_PER_KEY_MIN - 1).bit_length()
     marks = sorted({number >> (HASH_BITS - bits) for number in hashes})
     runs: tuple[_Run, ...] = ()
@@ -106,7 +127,12 @@ def extend_filter(known: KeyFilter, keys: Iterable[bytes], maker: NodeMaker) -> 
 
     The caller builds a filter that is full anew instead.
     """
-    marks: Sequence[int] = known.new_marks(keys)
+    return extend_filter_of(known, map(key_hash, keys), maker)
+
+
+def extend_filter_of(known: KeyFilter, hashes: Iterable[int], maker: NodeMaker) -> FilterChange:
+    """As `extend_filter`, with the hashes that `key_hash` gives of the keys."""
+    marks: Sequence[int] = known.new_marks(hashes)
     if not marks:
         return FilterChange(known)
     runs = list(known.runs)

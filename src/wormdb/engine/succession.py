@@ -1,0 +1,50 @@
+"""The root after another one: a revision and a write id of its own, and what it no longer names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from wormdb.clock import new_write_id
+from wormdb.engine.objects import NewObject
+from wormdb.engine.trim import with_mark
+from wormdb.format.retired import RetiredList, encode_retired
+from wormdb.format.root import ObjectRef, Retired
+from wormdb.limits import RETIRED_INLINE_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wormdb.engine.objects import ObjectWriter
+    from wormdb.engine.paths import EnginePaths
+    from wormdb.engine.register import RootState
+    from wormdb.format.root import Root
+
+__all__ = ["following_root"]
+
+
+def following_root(
+    current: RootState, root: Root, retired: Sequence[str], writer: ObjectWriter, paths: EnginePaths
+) -> Root:
+    """`root` as what follows the one that was read; `retired` are whole keys. 1 PUT if too many are retired.
+
+    Raises UnavailableError.
+    """
+    revision = root.revision + 1
+    listed = root.retired + tuple(Retired(name=key.removeprefix(paths.folder), revision=revision) for key in retired)
+    older = root.retired_older
+    if len(listed) > RETIRED_INLINE_MAX:
+        name = writer.new_name()
+        body = encode_retired(RetiredList(retired=listed, older=older), identity=name)
+        writer.put(NewObject(paths.retired(name), body))
+        older, listed = ObjectRef.of(name, body), ()
+    return msgspec.structs.replace(
+        root,
+        revision=revision,
+        write_id=new_write_id(writer.chance),
+        misc=writer.misc.next(),
+        marks=with_mark(current.root, current.time),
+        retired=listed,
+        retired_older=older,
+    )
