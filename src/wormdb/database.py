@@ -196,7 +196,7 @@ class Database:
         changes = self.schema_changes()
         for name, model, ledger in self._fixed_ledgers():
             if name in changes:
-                seen = ledger.view().definition
+                seen = ledger.view()
                 ledger.commit(change_definition(self._batch_id(), model, seen=seen, actor=self._actor))
         if self._schema is not None:
             PublishedSchema(self._store).put(self._schema)

@@ -1,64 +1,165 @@
-"""Change a collection's definition: by a log entry, checked against the state it will rule."""
+"""Change a collection's definition: by a log entry, checked against the state it will rule.
+
+What costs a scan is checked before the batch is on its way, against one view: a commit should not wait for it. What
+comes between that view and the commit is found by the build of the index, which fails then.
+"""
 
 from __future__ import annotations
 
+from array import array
+from dataclasses import replace
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
-from wormdb.engine.definition import Definition
+from wormdb.engine.index_check import DUPLICATES_SHOWN, duplicate_problem
+from wormdb.engine.index_state import PRIMARY, check_index_name
 from wormdb.engine.operations import Pending
 from wormdb.engine.unique import keys_of
-from wormdb.errors import ConflictError, InvalidRequestError, Problem
-from wormdb.format import json
-from wormdb.format.event import SchemaChanged
-from wormdb.types import LogNumber
+from wormdb.errors import AlreadyExistsError, ConflictError, InvalidRequestError, NotFoundError
+from wormdb.format.event import IndexCreated, IndexDropped, SchemaChanged
+from wormdb.format.filter_run import key_hash
+from wormdb.index.definition import Index, encode_index
+from wormdb.index.extract import extract
+from wormdb.schema.model import IndexDefinition
+from wormdb.schema.report import Report, did_you_mean
+from wormdb.schema.rules import check_rules
 
 if TYPE_CHECKING:
-    from wormdb.engine.state import View
-    from wormdb.index.definition import Index
+    from collections.abc import Iterator
+
+    from wormdb.engine.index_state import IndexEvent, IndexStatus
+    from wormdb.engine.state import Held, View
+    from wormdb.errors import Problem
     from wormdb.schema.model import Model
 
-__all__ = ["change_definition", "duplicates"]
+__all__ = ["change_definition", "create_index", "drop_index", "duplicates"]
 
-DUPLICATES_SHOWN = 100
+_SLICE_DOCUMENTS = 1_000
 
 
-def change_definition(batch_id: str, model: Model, *, seen: Definition, actor: str | None = None) -> Pending:
-    """The batch that puts `model` in force, where `seen` was before.
+def change_definition(batch_id: str, model: Model, *, seen: View, actor: str | None = None) -> Pending:
+    """The batch that puts `model` in force, where `seen` is the state before. One scan if an index is new and unique.
 
-    Its commit raises ConflictError if another definition came between, and InvalidRequestError listing all
-    values that a new unique index finds more than once; nothing is written then.
+    Raises InvalidRequestError listing all values that such an index finds more than once, and for a document that it
+    cannot take. The commit raises ConflictError if another definition came between. Nothing is written then.
     """
+    before = seen.definition
+    after = before.indexes.after_model(model, before.number, is_empty=seen.count == 0)
+    _check_unique([status.index for status in after if _is_new(status, before.indexes.get(status.index.name))], seen)
 
     def guard(view: View) -> None:
-        if view.definition.body != seen.body:
+        if view.definition.body != before.body:
             raise ConflictError(f"the definition of {model.name}", reason="somebody else changed it meanwhile")
-        wanted = Definition.decode(model.canonical(), LogNumber(view.number + 1))
-        known = set(view.definition.unique)
-        problems = [problem for index in wanted.unique if index not in known for problem in duplicates(index, view)]
-        if problems:
-            raise InvalidRequestError(
-                f"model {model.name}",
-                problems=problems,
-                fix="make the values different first, or drop the unique index",
-            )
 
     return Pending(batch_id, events=(SchemaChanged(definition=model.canonical()),), actor=actor, guard=guard)
 
 
-def duplicates(index: Index, view: View) -> list[Problem]:
-    """Each value that several documents have in an index, with their ids; the first hundred."""
-    owners: dict[bytes, list[bytes]] = {}
-    shown: dict[bytes, object] = {}
-    for _, held in view.scan():
-        for key, value in keys_of(index, held.document).items():
-            owners.setdefault(key, []).append(held.id)
-            shown[key] = value
-    several = [key for key, ids in owners.items() if len(ids) > 1]
-    return [
-        Problem(
-            f"indexes.{index.name}",
-            f"{index.label}={shown[key]!r} is on {len(owners[key])} documents: "
-            + ", ".join(repr(json.decode(identity, name="document id")) for identity in owners[key][:10]),
+def create_index(batch_id: str, index: Index, *, seen: View, actor: str | None = None) -> Pending:
+    """The batch that makes an index beside those of the model, where `seen` is the state before.
+
+    It waits to be built, or is ready at once if there is no document. One that failed may be created again. One scan
+    if it is unique. Raises AlreadyExistsError, and InvalidRequestError for a name or path that cannot be and as
+    `change_definition` does; the commit raises ConflictError if the index came between. Nothing is written then.
+    """
+    check_index_name(index.name)
+    definition = seen.definition
+    held = definition.indexes.get(index.name)
+    if held is not None and held.state not in {"failed", "dropped"}:
+        raise AlreadyExistsError(
+            f"index {index.name}", reason=f"it is there already, and {held.state}", fix="choose another name"
         )
-        for key in several[:DUPLICATES_SHOWN]
+    if held is not None and held.declared and held.definition != encode_index(index):
+        raise InvalidRequestError(
+            f"index {index.name}", reason="the model has it with another definition", fix="change the model"
+        )
+    if definition.model is not None and (held is None or not held.declared):
+        _check_paths(definition.model, index)
+    _check_unique([index], seen)
+    return _pending(batch_id, IndexCreated(name=index.name, definition=encode_index(index)), actor)
+
+
+def drop_index(batch_id: str, name: str, *, seen: View, actor: str | None = None) -> Pending:
+    """The batch that drops an index, where `seen` is the state before. No requests.
+
+    Raises NotFoundError, and InvalidRequestError for the primary index and for one that the model has. The commit
+    raises ConflictError if the index went meanwhile. Nothing is written then.
+    """
+    if name == PRIMARY:
+        raise InvalidRequestError(
+            f"index {name}", reason="the primary index is the documents themselves", fix="drop the collection instead"
+        )
+    indexes = seen.definition.indexes
+    held = indexes.get(name)
+    if held is None or held.state == "dropped":
+        known = [status.index.name for status in indexes if status.state != "dropped"]
+        raise NotFoundError(f"index {name}", reason="there is none of this name", fix=did_you_mean(name, known))
+    if held.declared:
+        raise InvalidRequestError(
+            f"index {name}", reason="the model has it", fix="remove it from the model, and apply the schema"
+        )
+    return _pending(batch_id, IndexDropped(name=name), actor)
+
+
+def duplicates(index: Index, view: View) -> list[Problem]:
+    """Each value that several documents have in an index, with their ids; the first hundred.
+
+    One scan, and a second one if there are any. Raises InvalidRequestError for a document that it cannot take.
+    """
+    hashes = array("Q", (key_hash(key) for _, keys in _keys(index, view) for key in keys))
+    suspects = {one for one, other in pairwise(sorted(hashes)) if one == other}
+    if not suspects:
+        return []
+    owners: dict[bytes, list[Held]] = {}
+    for held, keys in _keys(index, view):
+        for key in keys:
+            if key_hash(key) in suspects:
+                owners.setdefault(key, []).append(held)
+    several = islice(((key, held) for key, held in owners.items() if len(held) > 1), DUPLICATES_SHOWN)
+    return [
+        duplicate_problem(index, keys_of(index, held[0].document)[key], [one.id for one in held])
+        for key, held in several
     ]
+
+
+def _keys(index: Index, view: View) -> Iterator[tuple[Held, list[bytes]]]:
+    documents = (held for _, held in view.scan() if held.document is not None)
+    while some := list(islice(documents, _SLICE_DOCUMENTS)):
+        keys = extract(index, [held.id for held in some], [held.document for held in some]).keys
+        yield from zip(some, map(list, keys), strict=True)
+
+
+def _is_new(status: IndexStatus, before: IndexStatus | None) -> bool:
+    if status.state not in {"waiting", "ready"}:
+        return False
+    return before is None or before.state == "dropped" or before.definition != status.definition
+
+
+def _check_unique(indexes: list[Index], seen: View) -> None:
+    problems = [problem for index in indexes if index.unique for problem in duplicates(index, seen)]
+    if problems:
+        raise InvalidRequestError(
+            f"index {problems[0].path.removeprefix('indexes.')}",
+            problems=problems,
+            fix="make the values different first, or make the index without unique",
+        )
+
+
+def _check_paths(model: Model, index: Index) -> None:
+    """Raise InvalidRequestError if the model, with the index in it, would have mistakes."""
+    wanted = IndexDefinition(
+        index.fields,
+        unique=index.unique,
+        type="multiValue" if index.multi_valued else "compound" if index.compound else "standard",
+        sparse=index.sparse,
+    )
+    report = Report()
+    check_rules(replace(model, indexes={**model.indexes, index.name: wanted}), report)
+    if report.errors:
+        raise InvalidRequestError(f"index {index.name}", problems=report.errors)
+
+
+def _pending(batch_id: str, event: IndexEvent, actor: str | None) -> Pending:
+    def guard(view: View) -> None:
+        view.definition.indexes.check(event)
+
+    return Pending(batch_id, events=(event,), actor=actor, guard=guard)

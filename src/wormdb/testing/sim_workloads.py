@@ -102,8 +102,8 @@ class Client:
 
     def define(self, model: Model) -> None:
         """Change the definition by a log entry."""
-        seen = self.node.ledger.view().definition
-        with self.world.history.call("define", seen=seen.body, wanted=model.canonical()) as call:
+        seen = self.node.ledger.view()
+        with self.world.history.call("define", seen=seen.definition.body, wanted=model.canonical()) as call:
             token = self.world.chance.token(16).hex()
             committed = self.node.ledger.commit(change_definition(token, model, seen=seen))
             self._acknowledge(call, committed.number)
