@@ -291,9 +291,13 @@ def _held(version: Version) -> Held:
 
 
 def _with_operations(versions: Sequence[Version], loaded: set[int]) -> list[Version]:
-    """Versions that jobs attached are updates if there was a document."""
+    """Versions that jobs attached were written without saying what they do: the version before tells."""
     told = list(versions[:1])
     for before, version in pairwise(versions):
-        is_update = version.rev in loaded and version.op == "create" and before.document is not None
-        told.append(replace(version, op="update") if is_update else version)
+        if version.rev in loaded:
+            there, stays = before.document is not None, version.document is not None
+            op: Operation = ("update" if there else "create") if stays else ("delete" if there else "purge")
+            told.append(replace(version, op=op))
+        else:
+            told.append(version)
     return told
