@@ -18,16 +18,14 @@ from wormdb.clock import new_write_id
 from wormdb.engine.data import project_data
 from wormdb.engine.history import project_history
 from wormdb.engine.indexing import project_indexes
-from wormdb.engine.objects import NewObject, ObjectWriter
+from wormdb.engine.objects import ObjectWriter
 from wormdb.engine.place import Place
 from wormdb.engine.projection import DEFAULT_SIZES, Net, Sizes, Step
 from wormdb.engine.state import id_key
-from wormdb.engine.trim import with_mark
+from wormdb.engine.succession import following_root
 from wormdb.errors import ConflictError
 from wormdb.format.event import JobAttached
-from wormdb.format.retired import RetiredList, encode_retired
-from wormdb.format.root import ObjectRef, Retired, Root
-from wormdb.limits import RETIRED_INLINE_MAX
+from wormdb.format.root import Root
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -80,7 +78,8 @@ class Forwarder:
             retired += more
         number = stages[-1].view.number
         try:
-            state = self.register.swap(current, self._following(current, root, retired))
+            following = following_root(current, root, retired, self.writer, self.register.paths)
+            state = self.register.swap(current, following)
         except ConflictError:
             log.info("%s: another root came before entry %d was forwarded", self.collection, number)
             return self.register.read()
@@ -116,31 +115,6 @@ class Forwarder:
             **fields,
         )
         return changed, retired
-
-    def _following(self, current: RootState, root: Root, retired: Sequence[str]) -> Root:
-        revision = root.revision + 1
-        folder = self.register.paths.folder
-        listed = root.retired + tuple(Retired(name=key.removeprefix(folder), revision=revision) for key in retired)
-        older = root.retired_older
-        if len(listed) > RETIRED_INLINE_MAX:
-            older, listed = self._spill(RetiredList(retired=listed, older=older)), ()
-        return msgspec.structs.replace(
-            root,
-            revision=revision,
-            write_id=new_write_id(self.chance),
-            misc=self.misc.next(),
-            marks=with_mark(current.root, current.time),
-            retired=listed,
-            retired_older=older,
-        )
-
-    def _spill(self, retired: RetiredList) -> ObjectRef:
-        writer = self.writer
-        name = writer.new_name()
-        key = self.register.paths.retired(name)
-        body = encode_retired(retired, identity=name)
-        writer.put(NewObject(key, body))
-        return ObjectRef.of(name, body)
 
     def _first(self) -> Root:
         return Root(

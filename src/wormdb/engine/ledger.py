@@ -14,9 +14,11 @@ from wormdb.engine.feed import Feed
 from wormdb.engine.forward import DEFAULT_SIZES, Forwarder, Sizes
 from wormdb.engine.group import GroupCommit
 from wormdb.engine.head import Head
+from wormdb.engine.index_build import Builder
 from wormdb.engine.index_shelf import IndexShelf
 from wormdb.engine.keeper import DEFAULT_LIMITS, Keeper, TailLimits
 from wormdb.engine.log import Log
+from wormdb.engine.operations import Pending
 from wormdb.engine.paths import EnginePaths
 from wormdb.engine.place import Place
 from wormdb.engine.register import Register
@@ -35,11 +37,10 @@ if TYPE_CHECKING:
     from wormdb.clock import Chance, Clock
     from wormdb.engine.background import Background
     from wormdb.engine.misc_clock import MiscClock
-    from wormdb.engine.operations import Pending
     from wormdb.engine.register import RootState
     from wormdb.engine.resolve import Fate
     from wormdb.engine.state import Base, View
-    from wormdb.format.event import JobAttached
+    from wormdb.format.event import Event, JobAttached
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
     from wormdb.types import LogNumber
@@ -78,7 +79,8 @@ class Ledger:
         self._log = Log(around.store, paths, collection, around.pool)
         self._register = Register(around.store, paths, collection)
         self._trees = IndexShelf(around.store, paths, around.pool)
-        self._head = Head(self._log, self._register, around.misc, _Loader(around, paths, self._trees))
+        self._shelf = Shelf(around.store, around.pool, paths.data)
+        self._head = Head(self._log, self._register, around.misc, _Loader(around, paths, self._trees, self._shelf))
         self._forwarder = Forwarder(self._register, around.pool, around.misc, around.chance, around.sizes)
         self._keeper = Keeper(
             self._head,
@@ -99,6 +101,15 @@ class Ledger:
         )
         self._committer.settle_attached = self._keeper.advance
         self._group = GroupCommit(self._committer.commit, around.clock, self._committer.commit_id_of)
+        self._keeper.build = Builder(
+            self._register,
+            self._forwarder.writer,
+            around.pool,
+            commit=self._commit_events,
+            view=self.view,
+            forward=self._keeper.advance,
+            shelf=self._trees,
+        ).run
         self._trimmer = Trimmer(self._log, self._register, around.misc, around.chance)
         self._resolver = Resolver(self._log, self._register, around.misc, around.chance)
         self._refreshed: float | None = None
@@ -145,7 +156,7 @@ class Ledger:
         around = self._around
         return Stager(
             self.collection,
-            Shelf(around.store, around.pool, EnginePaths.of_collection(self.collection).data),
+            self._shelf,
             self._forwarder.writer,
             self._trees,
             around.chance,
@@ -159,6 +170,9 @@ class Ledger:
         self._committer.settle()
         with self._head.lock:
             return self._head.view(), self._head.sequence()
+
+    def _commit_events(self, events: tuple[Event, ...], guard: Callable[[View], None]) -> Committed:
+        return self.commit(Pending(self._around.chance.token(16).hex(), events=events, guard=guard))
 
     def resolve(self, commit_id: str, *, settle: bool = False) -> Fate:
         """What became of a commit whose outcome was unknown. 2 GETs; see `wormdb.engine.resolve`."""
@@ -198,11 +212,12 @@ class _Loader:
     around: Surroundings
     paths: EnginePaths
     trees: IndexShelf
+    shelf: Shelf
 
     def root(self, state: RootState) -> Base:
         if state.root is None:
             return EmptyBase()
-        return RunBase(Place(self.around.store, self.around.pool, self.paths, state.root))
+        return RunBase(Place(self.around.store, self.around.pool, self.paths, state.root), self.shelf)
 
     def attached(self, event: JobAttached, number: LogNumber) -> Base:
         return AttachedBase(self.around.store, self.around.pool, self.paths, event.blocks, number)
