@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.errors import InvalidRequestError
 from wormdb.format.blocklist import BlockEntry, ColumnStats, SidecarRef
+from wormdb.format.bulk import bulk_columns
 from wormdb.format.columns import KIND_PREFIX, ColumnSpec, EncodedColumn, encode_column
 from wormdb.format.json import encode
-from wormdb.format.key import encode_key
+from wormdb.format.key import encode_keys
 from wormdb.format.membership import MembershipFilter
 from wormdb.format.node import is_ascending
 from wormdb.format.pagemap import map_file
@@ -128,7 +129,7 @@ def write_block(
     assert rows, "a block has rows"
     _check_specs(columns)
     ids = [row.id for row in rows]
-    keys = [encode_key(value) for value in ids] if keys is None else keys
+    keys = encode_keys(ids) if keys is None else keys
     assert is_ascending(keys), "rows come in ascending order of their ids"
     assert len(keys) == len(rows) == len(keys if members is None else members), "one key and one member a row"
     typed = _typed_columns(rows, ids, columns)
@@ -169,18 +170,19 @@ def _check_specs(columns: Sequence[ColumnSpec]) -> None:
 
 
 def _typed_columns(rows: Sequence[Row], ids: list[Any], columns: Sequence[ColumnSpec]) -> list[EncodedColumn]:
-    values: list[list[Any]] = []
-    if columns:
-        documents = [row.document for row in rows]
-        found, *values = project(documents, ["_id", *(spec.path for spec in columns)], name="a new block")
+    documents = [row.document for row in rows]
+    done = bulk_columns(documents, ids, columns) if columns else {}
+    left = [spec for spec in columns if spec.path not in done]
+    if left:
+        found, *values = project(documents, ["_id", *(spec.path for spec in left)], name="a new block")
         assert found == ids or _ids_agree(rows, found), "a row's id is its document's"
-    specs = [ColumnSpec("_id"), *columns]
-    return [encode_column(spec, column) for spec, column in zip(specs, [ids, *values], strict=True)]
+        done |= {spec.path: encode_column(spec, column) for spec, column in zip(left, values, strict=True)}
+    return [encode_column(ColumnSpec("_id"), ids), *(done[spec.path] for spec in columns)]
 
 
 def _ids_agree(rows: Sequence[Row], found: Sequence[Any]) -> bool:
-    pairs = zip(rows, found, strict=True)
-    return all(row.document is None or encode_key(row.id) == encode_key(value) for row, value in pairs)
+    pairs = [(row.id, value) for row, value in zip(rows, found, strict=True) if row.document is not None]
+    return encode_keys([one for one, _ in pairs]) == encode_keys([other for _, other in pairs])
 
 
 def _table(

@@ -30,7 +30,7 @@ from wormdb.format.path import TRAVERSED, parse_path
 from wormdb.format.wrappers import moment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -41,8 +41,11 @@ __all__ = [
     "ColumnSpec",
     "Elsewhere",
     "EncodedColumn",
+    "arrow_type",
+    "column_of",
     "decode_column",
     "encode_column",
+    "settle_codes",
 ]
 
 KIND_PREFIX: Final = "$kind."
@@ -50,6 +53,7 @@ KIND_PREFIX: Final = "$kind."
 
 _HERE, _NULL, _MISSING, _ELSEWHERE, _INTEGER = range(5)
 _PRESENT: Final = frozenset({_HERE, _INTEGER})
+_PLAIN_CODES: Final = bytes((_HERE, _MISSING))
 _DECIMAL_DIGITS: Final = 38
 _BOUND_BYTES_MAX: Final = 64
 
@@ -118,8 +122,6 @@ class EncodedColumn:
 
 def encode_column(spec: ColumnSpec, values: Sequence[Any]) -> EncodedColumn:
     """The column of `values`, one a row: a value, MISSING, or TRAVERSED. No requests."""
-    import pyarrow as pa
-
     types = set(map(type, values))
     kind = _kind(values, types) if spec.type == "auto" else spec.type
     scale = _decimal_scale(values) if kind in ("decimal", "list<decimal>") else 0
@@ -131,11 +133,20 @@ def encode_column(spec: ColumnSpec, values: Sequence[Any]) -> EncodedColumn:
             cells = [None if cell is None else float(cell) for cell in cells]
     elif Missing in types:
         cells = [None if value is MISSING else value for value in values]
-    array = _arrow_array(cells, kind, scale)
+    return column_of(spec.path, kind, _arrow_array(cells, kind, scale), codes, cells)
+
+
+def column_of(path: str, kind: str, array: pa.Array, codes: bytes | None, cells: Sequence[Any] = ()) -> EncodedColumn:
+    """The column of cells that are an array already; `codes` say what each row holds, None that nulls are missing.
+
+    `cells` are the values of the array, and are needed for types that Arrow cannot order as we do.
+    """
+    import pyarrow as pa
+
     tally = Counter(codes) if codes is not None else {_HERE: len(array) - array.null_count, _MISSING: array.null_count}
     low, high = _bounds(cells, array, kind) if kind in _PYTHON else (None, None)
     stats = ColumnStats(
-        path=spec.path,
+        path=path,
         type=kind,
         values=tally.get(_HERE, 0) + tally.get(_INTEGER, 0),
         nulls=tally.get(_NULL, 0),
@@ -144,8 +155,27 @@ def encode_column(spec: ColumnSpec, values: Sequence[Any]) -> EncodedColumn:
         low=low,
         high=high,
     )
-    kinds = None if codes is None else pa.array(codes, pa.uint8())
-    return EncodedColumn(spec.path, kind, array, kinds, stats)
+    return EncodedColumn(path, kind, array, None if codes is None else pa.array(codes, pa.uint8()), stats)
+
+
+def settle_codes(array: pa.Array, kind: str, exact: Mapping[int, Any]) -> bytes | None:
+    """What each row of a column holds, given the `exact` values of those rows that the array leaves in doubt.
+
+    Other nulls are missing fields. Empty if no companion is needed; None if the column cannot hold the values.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found = _code_values(list(exact.values()), kind, 0)
+    valid = array.is_valid().take(pa.array(list(exact), pa.int64())).to_pylist()
+    if any((code in _PRESENT) != here or code == _ELSEWHERE for code, here in zip(found, valid, strict=True)):
+        return None
+    if found.translate(None, _PLAIN_CODES) == b"":
+        return b""
+    codes = bytearray(pc.if_else(array.is_valid(), _HERE, _MISSING).to_pylist())
+    for row, code in zip(exact, found, strict=True):
+        codes[row] = code
+    return bytes(codes)
 
 
 def _is_plain(values: Sequence[Any], kind: str, types: set[type]) -> bool:
@@ -160,9 +190,13 @@ def _is_plain(values: Sequence[Any], kind: str, types: set[type]) -> bool:
 
 def _codes(values: Sequence[Any], kind: str, scale: int) -> bytes | None:
     """What each row holds, or None if all rows hold the value or nothing."""
+    codes = _code_values(values, kind, scale)
+    return None if codes.translate(None, _PLAIN_CODES) == b"" else codes
+
+
+def _code_values(values: Sequence[Any], kind: str, scale: int) -> bytes:
     fits = _fitting(kind, scale)
-    codes = bytes([_code(value, fits, integers=kind == "double") for value in values])
-    return None if codes.translate(None, bytes((_HERE, _MISSING))) == b"" else codes
+    return bytes([_code(value, fits, integers=kind == "double") for value in values])
 
 
 def _element(kind: str) -> str:
@@ -284,11 +318,12 @@ def _high(key: bytes) -> bytes | None:
     return key if len(key) <= _BOUND_BYTES_MAX else prefix_end(key[:_BOUND_BYTES_MAX])
 
 
-def _arrow_type(kind: str, scale: int) -> pa.DataType:
+def arrow_type(kind: str, scale: int = 0) -> pa.DataType:
+    """The type of an Arrow column; `scale` is that of decimals."""
     import pyarrow as pa
 
     if kind.startswith("list<"):
-        return pa.list_(_arrow_type(_element(kind), scale))
+        return pa.list_(arrow_type(_element(kind), scale))
     return {
         "int64": pa.int64(),
         "double": pa.float64(),
@@ -309,7 +344,7 @@ def _arrow_array(cells: Sequence[Any], kind: str, scale: int) -> pa.Array:
         cells = [None if cell is None else write(cell) for cell in cells]
     elif (write := _CELL_WRITERS.get(_element(kind))) is not None:
         cells = [None if cell is None else [None if part is None else write(part) for part in cell] for cell in cells]
-    return pa.array(cells, _arrow_type(kind, scale))
+    return pa.array(cells, arrow_type(kind, scale))
 
 
 _CELL_WRITERS: Final[dict[str, Callable[[Any], Any]]] = {

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from wormdb.format.kinds import Document, ObjectId, Regex, Timestamp
 
-__all__ = ["check_index_key", "encode_compound", "encode_key", "prefix_end"]
+__all__ = ["check_index_key", "encode_compound", "encode_key", "encode_keys", "prefix_end"]
 
 _COMPLEMENT: Final = bytes(range(255, -1, -1))
 _END: Final = b"\0"
@@ -57,6 +57,18 @@ def encode_key(value: Any, *, descending: bool = False) -> bytes:
     """
     key = _encode(value)
     return key.translate(_COMPLEMENT) if descending else key
+
+
+def encode_keys(values: Sequence[Any]) -> list[bytes]:
+    """The keys of many values, ascending: faster than one by one where all are text. No requests.
+
+    Raises InvalidRequestError for what is no value.
+    """
+    if set(map(type, values)) == {str}:
+        texts = "".join(values)
+        if "\0" not in texts and "\1" not in texts:
+            return [_STRING_TAG + text.encode() + _END for text in values]
+    return [_encode(value) for value in values]
 
 
 def encode_compound(values: Sequence[Any], descending: Sequence[bool]) -> bytes:

@@ -11,7 +11,8 @@ import sys
 from array import array
 from bisect import bisect_left
 from hashlib import blake2b
-from itertools import accumulate, pairwise
+from itertools import accumulate
+from operator import sub
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -52,9 +53,9 @@ class MembershipFilter:
     @classmethod
     def build(cls, keys: Iterable[bytes]) -> MembershipFilter:
         """A filter over `keys`; duplicates count once. About 1 µs a key; no requests."""
-        hashes = set(_words(b"".join([blake2b(key, digest_size=8).digest() for key in keys])))
+        hashes = sorted(set(_words(b"".join([blake2b(key, digest_size=8).digest() for key in keys]))))
         slots = len(hashes) * SLOTS_PER_KEY
-        return cls(slots, array("Q", sorted({number * slots >> _HASH_BITS for number in hashes})))
+        return cls(slots, array("Q", dict.fromkeys([number * slots >> _HASH_BITS for number in hashes])))
 
     def might_contain(self, key: bytes) -> bool:
         """False only if `key` was certainly not put in."""
@@ -65,7 +66,7 @@ class MembershipFilter:
 
     def to_bytes(self) -> bytes:
         """The filter as bytes, to be compressed by the frame around it."""
-        steps = [self._marks[0], *(after - before for before, after in pairwise(self._marks))] if self._marks else []
+        steps = [*self._marks[:1], *map(sub, self._marks[1:], self._marks)]
         return msgspec.msgpack.encode(_Message(self._slots, split_planes(steps)))
 
     @classmethod
