@@ -46,11 +46,13 @@ def run(bench: Bench, action: tuple[Any, ...]) -> None:
 
 
 @settings(max_examples=60)
-@given(st.lists(actions, min_size=5, max_size=40), st.integers(0, 40))
-def test_history_equals_a_dict_with_history(script: list[tuple[Any, ...]], through: int) -> None:
+@given(st.lists(actions, min_size=5, max_size=40), st.sampled_from([1, 2, 40]), st.integers(0, 40))
+def test_history_equals_a_dict_with_history(script: list[tuple[Any, ...]], every: int, through: int) -> None:
     bench = Bench()
-    for action in script:
+    for place, action in enumerate(script):
         run(bench, action)
+        if place % every == every - 1:
+            bench.forward()
     if through < bench.number and (bench.root is None or through > bench.root.applied):
         bench.forward(through)
     history = bench.history()
