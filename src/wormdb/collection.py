@@ -6,52 +6,50 @@ Thin on purpose: what is true is decided by `wormdb.engine`, what fits a model b
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wormdb.batch import Batch
-from wormdb.engine.operations import Loaded, Pending, Remove
+from wormdb.engine.operations import Loaded
 from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError, OutcomeUnknownError
 from wormdb.feed import Change, changes_of, parse_resume
 from wormdb.format import json
+from wormdb.recall import Recall
+from wormdb.trashcan import Trashcan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
+    from datetime import datetime
 
-    from wormdb.engine.commit import Committed
-    from wormdb.engine.ledger import Ledger
+    from wormdb.access import Access
     from wormdb.engine.resolve import Fate
-    from wormdb.engine.state import View
-    from wormdb.format.entry import Change as EntryChange
-    from wormdb.settings import Settings
+    from wormdb.past import HistoryEntry, Snapshot
+    from wormdb.trash import Trashed
     from wormdb.types import LogNumber
-    from wormdb.writing import Prepared, Writer
+
+    Metadata = Mapping[str, Any] | None
+    Moment = int | datetime | str | None
 
 __all__ = ["Change", "Collection"]
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What a collection needs of its database."""
-
-    settings: Settings
-    sleep: Callable[[float], None]
-    actor: str | None
-    new_batch_id: Callable[[], str]
-    creating: Callable[[], None]
-    """Told before the first entry of a new collection is committed."""
-
-
 class Collection(Generic[T]):
-    """One collection. Reads return documents of type `T`: `Document`, or the class the model was made from."""
+    """One collection. Reads return documents of type `T`: `Document`, or the class the model was made from.
 
-    def __init__(self, ledger: Ledger, writer: Writer[T], context: Context) -> None:
+    Calls that write take an `actor` and `metadata`, a mapping, which are kept with each change; without them those
+    of the database count. Calls with `as_of` read the past: a log number, a datetime with a time zone, or ISO text.
+    They raise InvalidRequestError for a moment to come, and SnapshotTooOldError for one before history.
+    """
+
+    def __init__(self, access: Access[T]) -> None:
         """Made by `Database.model` and `Database[...]`."""
-        self._ledger = ledger
-        self._writer = writer
-        self._context = context
+        self._access = access
+        self._ledger = access.ledger
+        self._writer = access.writer
+        self._context = access.context
+        self._recall = Recall(access)
+        self._trash = Trashcan(access)
 
     @property
     def name(self) -> str:
@@ -73,22 +71,37 @@ class Collection(Generic[T]):
 
     # --- reading ---
 
-    def find_by_id(self, identity: Any) -> T | None:
-        """The document with this id, or None. 1 GET in a warm process."""
+    def find_by_id(self, identity: Any, *, as_of: Moment = None) -> T | None:
+        """The document with this id, or None. 1 GET in a warm process; of the past as `get_history`.
+
+        One of the past is a copy, with the `rev` and `seq` it had: saving it replaces what is there now.
+        """
+        if as_of is not None:
+            past = self._recall.at(identity, as_of)
+            return None if past is None else self._writer.show_past(past)
         key = self._writer.key_of(identity)
-        view = self._view()
+        view = self._access.view()
         held = view.get(key)
         return None if held is None or held.document is None else self._writer.show(held, view.number)
 
-    def exists(self, identity: Any) -> bool:
-        """Whether there is a document with this id. 1 GET in a warm process."""
+    def exists(self, identity: Any, *, as_of: Moment = None) -> bool:
+        """Whether there is a document with this id. 1 GET in a warm process; of the past as `get_history`."""
+        if as_of is not None:
+            return self._recall.at(identity, as_of) is not None
         key = self._writer.key_of(identity)
-        held = self._view().get(key)
+        held = self._access.view().get(key)
         return held is not None and held.document is not None
 
-    def count(self) -> int:
-        """How many documents there are now. 1 GET in a warm process."""
-        return self._view().count
+    def count(self, *, as_of: Moment = None) -> int:
+        """How many documents there are. 1 GET in a warm process; of the past a scan of history."""
+        return self._access.view().count if as_of is None else self._recall.count(as_of)
+
+    def scan(self, start: Any = None, stop: Any = None, *, as_of: Moment = None) -> Iterator[T]:
+        """Documents of one state in order of id, from `start` up to but not including `stop`; all without them.
+
+        Writes meanwhile are not seen. 1 GET for each block in the range; of the past for each block of history.
+        """
+        return self._recall.scan(start, stop, as_of)
 
     def __contains__(self, identity: Any) -> bool:
         """Whether there is a document with this id, as `exists`. 1 GET in a warm process."""
@@ -96,10 +109,7 @@ class Collection(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         """Every document of one state, in order of id; writes meanwhile are not seen."""
-        view = self._view()
-        for _, held in view.scan():
-            if held.document is not None:
-                yield self._writer.show(held, view.number)
+        return self.scan()
 
     # --- writing ---
 
@@ -107,43 +117,59 @@ class Collection(Generic[T]):
         """A new document, not yet saved: defaults applied, id made, validated. No requests; raises ValidationError."""
         return self._writer.create(data, values)
 
-    def insert(self, document: T | Mapping[str, Any]) -> T:
+    def insert(self, document: T | Mapping[str, Any], *, actor: str | None = None, metadata: Metadata = None) -> T:
         """Save a document that must not exist yet. 1 PUT when nobody else writes.
 
         Raises AlreadyExistsError, UniqueViolationError, ValidationError, UnavailableError, OutcomeUnknownError.
         """
-        return self._write("insert", document)
+        return self._access.write("insert", document, self._access.by(actor, metadata))
 
-    def insert_many(self, documents: Iterable[T | Mapping[str, Any]]) -> list[Any]:
+    def insert_many(
+        self, documents: Iterable[T | Mapping[str, Any]], *, actor: str | None = None, metadata: Metadata = None
+    ) -> list[Any]:
         """Insert documents, all or none; their ids. 1 PUT when nobody else writes."""
         if not isinstance(documents, Iterable):
             raise InvalidRequestError(
                 f"insert_many of {type(documents).__name__}", reason="it is no iterable", fix="give a list of documents"
             )
+        by = self._access.by(actor, metadata)
         prepared = [self._writer.prepare("insert", document) for document in documents]
         if not prepared:
             return []
-        committed = self._commit_all(prepared)
+        committed = self._access.commit_all(prepared, by)
         return [json.decode(change.id, name="document id") for change in committed.changes]
 
-    def save(self, document: T | Mapping[str, Any]) -> T:
+    def save(self, document: T | Mapping[str, Any], *, actor: str | None = None, metadata: Metadata = None) -> T:
         """Save a document, new or not. 1 PUT when nobody else writes; none if nothing changed.
 
         A document that was read must be unchanged since (ConflictError); any other replaces what is there.
         """
-        return self._write("save", document)
+        return self._access.write("save", document, self._access.by(actor, metadata))
 
-    def delete(self, document: Any) -> bool:
-        """Remove a document, given itself or its id; whether it was there. 1 PUT when nobody else writes."""
-        return bool(self._commit([self._writer.prepare("delete", document)]).changes)
+    def delete(self, document: Any, *, actor: str | None = None, metadata: Metadata = None) -> bool:
+        """Remove a document, given itself or its id; whether it was there. 1 PUT when nobody else writes.
 
-    def modify(self, identity: Any, change: Callable[[T], T | Mapping[str, Any] | None]) -> T:
+        Of a model with softDelete it goes to the trash. A document that was read must be unchanged since
+        (ConflictError).
+        """
+        by = self._access.by(actor, metadata)
+        return bool(self._access.commit([self._writer.prepare("delete", document).operation], by).changes)
+
+    def modify(
+        self,
+        identity: Any,
+        change: Callable[[T], T | Mapping[str, Any] | None],
+        *,
+        actor: str | None = None,
+        metadata: Metadata = None,
+    ) -> T:
         """Load, change and save a document; again from the start if somebody else was faster.
 
         `change` may edit the document in place or return another; it may run several times.
         Raises NotFoundError, and ConflictError after many losses.
         """
         key = self._writer.key_of(identity)
+        by = self._access.by(actor, metadata)
         if not callable(change):
             raise InvalidRequestError(
                 f"modify of document {identity!r} in {self.name}",
@@ -151,7 +177,7 @@ class Collection(Generic[T]):
                 fix="give a function that takes the document",
             )
         for _ in range(self._context.settings.modify_attempts):
-            view = self._view()
+            view = self._access.view()
             held = view.get(key)
             if held is None or held.document is None:
                 raise NotFoundError(f"document {identity!r} in {self.name}", reason="it does not exist")
@@ -159,7 +185,7 @@ class Collection(Generic[T]):
             changed = change(document)
             loaded = Loaded(held, view.number, self._writer.origin)
             try:
-                return self._write("save", document if changed is None else changed, loaded)
+                return self._access.write("save", document if changed is None else changed, by, loaded)
             except ConflictError:
                 continue
         raise ConflictError(
@@ -167,9 +193,94 @@ class Collection(Generic[T]):
             reason=f"somebody else changed it {self._context.settings.modify_attempts} times in a row",
         )
 
-    def batch(self) -> Batch[T]:
-        """Several changes that happen together or not at all."""
-        return Batch(self._writer.prepare, self._commit_all)
+    def batch(self, *, actor: str | None = None, metadata: Metadata = None) -> Batch[T]:
+        """Several changes that happen together or not at all. No requests until it is flushed."""
+        by = self._access.by(actor, metadata)
+        return Batch(self._writer.prepare, lambda prepared: self._access.commit_all(prepared, by))
+
+    # --- history ---
+
+    def get_history(self, identity: Any) -> list[HistoryEntry]:
+        """Every change of a document, oldest first, also of one that is gone; none if there never was one.
+
+        2 GETs for each run of history that holds it, 1 if the run is known. Every collection has history.
+        """
+        return self._recall.entries(identity)
+
+    def diff(self, identity: Any, a: int, b: int) -> dict[str, tuple[Any, Any]]:
+        """The fields in which changes `a` and `b` left a document different, each with both values.
+
+        None stands for an absent field; after a delete all are. Costs as `get_history`. Raises InvalidRequestError,
+        NotFoundError, and SnapshotTooOldError for a seq before history.
+        """
+        return self._recall.diff(identity, a, b)
+
+    def rollback(self, identity: Any, *, to_seq: int, actor: str | None = None, metadata: Metadata = None) -> T:
+        """Bring a document back to what its change `to_seq` left, also if it is deleted now. That is one more change.
+
+        `rollbackTo` is added to its metadata, and a model's `updatedAt` is now. 1 PUT after what `get_history` costs.
+        Raises InvalidRequestError for a seq that deleted it, NotFoundError, ValidationError if the old version does
+        not fit the model as it is now, UniqueViolationError, and SnapshotTooOldError for a seq before history.
+        """
+        return self._recall.rollback(identity, to_seq, self._access.by(actor, metadata))
+
+    def snapshot(self, identity: Any, *, actor: str | None = None, metadata: Metadata = None) -> Snapshot:
+        """Keep a document as it is now as a snapshot. 1 PUT, after what `get_history` costs; none if it is one already.
+
+        Raises NotFoundError, and InvalidRequestError if the model has no snapshots.
+        """
+        return self._recall.take(identity, self._access.by(actor, metadata))
+
+    def list_snapshots(self, identity: Any) -> list[Snapshot]:
+        """The snapshots of a document, oldest first: those within `maxAge` and `maxCount`, and always the newest.
+
+        A purge takes all of them. Costs as `get_history`, twice. Raises InvalidRequestError if the model has none.
+        """
+        return self._recall.snapshots(identity)
+
+    def restore_snapshot(
+        self, identity: Any, ts: datetime | str, *, actor: str | None = None, metadata: Metadata = None
+    ) -> T:
+        """Bring a document back as the snapshot of that time has it. Otherwise as `rollback`.
+
+        `snapshot` is added to the metadata. Raises NotFoundError if there is none of that time.
+        """
+        return self._recall.restore(identity, ts, self._access.by(actor, metadata))
+
+    # --- the trash ---
+
+    def list_trashed(self) -> list[Trashed[T]]:
+        """What lies in the trash, in order of id. 1 GET for each block that holds some of it.
+
+        Raises InvalidRequestError if the model has no softDelete, as all calls about the trash.
+        """
+        return self._trash.contents()
+
+    def restore(self, identity: Any, *, actor: str | None = None, metadata: Metadata = None) -> T:
+        """Bring a document back from the trash, as it was. 1 PUT when nobody else writes.
+
+        Raises NotFoundError if it is not there, AlreadyExistsError if there is another with its id by now, and
+        UniqueViolationError if another has one of its values.
+        """
+        return self._trash.restore(identity, self._access.by(actor, metadata))
+
+    def purge(self, identity: Any, *, actor: str | None = None, metadata: Metadata = None) -> None:
+        """Take a document out of the trash for good. 1 PUT when nobody else writes; raises NotFoundError.
+
+        Its history stays, so that it can be told what happened; its snapshots are gone.
+        """
+        self._trash.purge(identity, self._access.by(actor, metadata))
+
+    def purge_expired(self, *, actor: str | None = None, metadata: Metadata = None) -> list[Any]:
+        """Purge what has been in the trash for longer than the model's ttl; the ids. 1 PUT after `list_trashed`.
+
+        There is nobody who does it by himself: call it now and then.
+        """
+        return self._trash.purge_expired(self._access.by(actor, metadata))
+
+    def empty_trash(self, *, actor: str | None = None, metadata: Metadata = None) -> list[Any]:
+        """Purge everything in the trash; the ids. 1 PUT for each 10,000 after `list_trashed`."""
+        return self._trash.empty(self._access.by(actor, metadata))
 
     # --- the log ---
 
@@ -210,50 +321,3 @@ class Collection(Generic[T]):
         the root, 2 for each new block and 1 for each changed index node.
         """
         return self._ledger.forward()
-
-    # --- inside ---
-
-    def _view(self) -> View:
-        view = self._ledger.view(staleness_ms=self._context.settings.staleness_ms)
-        self._writer.check_definition(view)
-        return view
-
-    def _write(self, verb: str, document: T | Mapping[str, Any], loaded: Loaded | None = None) -> T:
-        shape = self._writer.shape(verb, document, loaded)
-        if verb == "save" and shape.is_unchanged:
-            return self._writer.as_result(document, shape)
-        prepared = self._writer.prepared(verb, document, shape)
-        committed = self._commit([prepared])
-        (change,) = committed.changes
-        return self._writer.typed(self._writer.after(prepared, change, committed.number))
-
-    def _commit(self, prepared: Sequence[Prepared]) -> Committed:
-        self._writer.check_mode()
-        events = self._writer.first_events(self._ledger.known())
-        operations = tuple(each.operation for each in prepared)
-        pending = Pending(
-            id=self._context.new_batch_id(),
-            operations=operations,
-            events=events,
-            actor=self._context.actor,
-            guard=self._writer.guard(operations, events),
-        )
-        if pending.events:
-            self._context.creating()
-        return self._ledger.commit(pending, seconds=self._context.settings.commit_seconds)
-
-    def _commit_all(self, prepared: Sequence[Prepared]) -> Committed:
-        """Commit several, and bring the documents they came from up to date."""
-        committed = self._commit(prepared)
-        changes = list(committed.changes)
-        for each in prepared:
-            # Every operation makes one change, but for the delete of what is not there.
-            if each.shape is not None:
-                self._writer.after(each, changes.pop(0), committed.number)
-            elif isinstance(each.operation, Remove) and _is_removed(each.operation, changes):
-                changes.pop(0)
-        return committed
-
-
-def _is_removed(operation: Remove, changes: list[EntryChange]) -> bool:
-    return bool(changes) and changes[0].id == operation.id and changes[0].after is None

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from wormdb.access import Access, Context
+from wormdb.actor import By
 from wormdb.clock import SystemChance, SystemClock
-from wormdb.collection import Collection, Context
+from wormdb.codecs import ClassCodec, PlainCodec
+from wormdb.collection import Collection
 from wormdb.engine.background import Background
 from wormdb.engine.define import change_definition
 from wormdb.engine.keeper import TailLimits
@@ -39,7 +44,7 @@ from wormdb.storage.pool import ThreadPool
 from wormdb.storage.retry import RetryingStore
 from wormdb.storage.store import check_key
 from wormdb.types import LogNumber
-from wormdb.writing import ClassCodec, PlainCodec, Writer
+from wormdb.writing import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,13 +52,13 @@ if TYPE_CHECKING:
     from typing import Self
 
     from wormdb.clock import Chance, Clock
+    from wormdb.codecs import Codec
     from wormdb.document import Document
     from wormdb.engine.keeper import ForwardMode
     from wormdb.schema.model import Model
     from wormdb.storage.meter import Request, Usage
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
-    from wormdb.writing import Codec
 
 __all__ = ["PUBLISHED_SCHEMA", "Database", "connect"]
 
@@ -94,6 +99,13 @@ def connect(  # noqa: PLR0913 - one door with keyword-only options
     return database
 
 
+@dataclass(slots=True)
+class _Declared:
+    """The schema as far as it is known, for a database and all that `as_actor` made of it."""
+
+    schema: Schema | None
+
+
 class Database:
     """One bucket or folder. A context manager; thread-safe; not to be used after a fork."""
 
@@ -112,8 +124,8 @@ class Database:
         self._metered = metered
         self._pool = pool
         self._settings = settings
-        self._schema = schema
-        self._actor = _check_actor(actor)
+        self._declared = _Declared(schema)
+        self._by = By.of(actor)
         self._clock = clock
         self._chance = chance
         self._store: Store = RetryingStore(metered, clock=clock, chance=chance)
@@ -127,6 +139,20 @@ class Database:
         self._background = Background()
         self._lifetime = Lifetime(metered.name)
         self._lock = threading.Lock()
+        self._is_owner = True
+
+    def as_actor(self, actor: str, metadata: Mapping[str, Any] | None = None) -> Database:
+        """This database, for changes made by `actor`: both are kept with each change. No requests.
+
+        It shares everything with this one, and closing it closes nothing. Documents may go from one to the other.
+        Raises InvalidRequestError.
+        """
+        if actor is None:
+            raise InvalidRequestError("as_actor(None)", reason="it is no text", fix="give a name")
+        by = By.of(actor, metadata)
+        view = copy.copy(self)
+        view._by, view._is_owner = by, False  # noqa: SLF001 - it is one of us
+        return view
 
     @property
     def url(self) -> str:
@@ -165,9 +191,9 @@ class Database:
     @property
     def schema(self) -> Schema | None:
         """The schema given to `connect`, or the published one (1 GET); None if there is neither."""
-        if self._schema is None:
-            self._schema = PublishedSchema(self._store).read()
-        return self._schema
+        if self._declared.schema is None:
+            self._declared.schema = PublishedSchema(self._store).read()
+        return self._declared.schema
 
     def schema_changes(self) -> dict[str, tuple[Difference, ...]]:
         """How the schema differs from what the database has, by model; empty if it does not. 2 GETs a model.
@@ -197,9 +223,9 @@ class Database:
         for name, model, ledger in self._fixed_ledgers():
             if name in changes:
                 seen = ledger.view()
-                ledger.commit(change_definition(self._batch_id(), model, seen=seen, actor=self._actor))
-        if self._schema is not None:
-            PublishedSchema(self._store).put(self._schema)
+                ledger.commit(change_definition(self._batch_id(), model, seen=seen, actor=self._by.actor))
+        if self._declared.schema is not None:
+            PublishedSchema(self._store).put(self._declared.schema)
         return changes
 
     def _fixed_ledgers(self) -> Iterator[tuple[str, Model, Ledger]]:
@@ -216,7 +242,8 @@ class Database:
         except SchemaError:  # what nobody can read, nobody will miss: applying replaces it
             return {}
         known = {} if published is None else published.models
-        kept = {} if self._schema is None else self._schema.models
+        schema = self._declared.schema
+        kept = {} if schema is None else schema.models
         return {name: model for name, model in known.items() if name not in kept}
 
     def cost(self) -> Usage:
@@ -224,7 +251,9 @@ class Database:
         return self._metered.mark()
 
     def close(self) -> None:
-        """Give back threads and connections. May be called twice."""
+        """Give back threads and connections. May be called twice; does nothing for what `as_actor` gave."""
+        if not self._is_owner:
+            return
         if self._lifetime.close():  # in a forked child the threads are not there, and their lock may be taken
             self._background.close()
             self._pool.close()
@@ -267,11 +296,12 @@ class Database:
         context = Context(
             settings=self._settings,
             sleep=self._clock.sleep,
-            actor=self._actor,
+            now_ms=self._clock.now_ms,
+            by=self._by,
             new_batch_id=self._batch_id,
             creating=self._publish,
         )
-        return Collection(self._ledger(prefix), writer, context)
+        return Collection(Access(self._ledger(prefix), writer, context))
 
     def _ledger(self, prefix: str) -> Ledger:
         self._lifetime.check()
@@ -314,8 +344,8 @@ class Database:
         return "inline" if self.url.startswith(("memory:", "file:")) else "background"
 
     def _publish(self) -> None:
-        if self._schema is not None:
-            PublishedSchema(self._store).add(self._schema)
+        if self._declared.schema is not None:
+            PublishedSchema(self._store).add(self._declared.schema)
 
 
 def _folder(name: str) -> str:
@@ -350,15 +380,6 @@ def _check_options(url: object, settings: object, hook: object) -> None:
         )
     if hook is not None and not callable(hook):
         raise InvalidRequestError(f"hook {hook!r}", reason="it cannot be called", fix="give a function of one argument")
-
-
-def _check_actor(actor: str | None) -> str | None:
-    try:
-        if actor is None or actor.encode():
-            return actor
-    except (AttributeError, UnicodeEncodeError) as error:
-        raise InvalidRequestError(f"actor {actor!r}", reason="it is no text", fix="give a name, or none") from error
-    raise InvalidRequestError("actor ''", reason="it is empty", fix="give a name, or none")
 
 
 def _load(schema: Schema | Mapping[str, Any] | str | Path) -> Schema:

@@ -14,26 +14,30 @@ if TYPE_CHECKING:
     from wormdb.engine.state import Held
     from wormdb.types import LogNumber
 
-__all__ = ["Document", "shown", "stored"]
+__all__ = ["Document", "shown", "shown_past", "shown_values", "stored"]
 
 
 class Document(dict[str, Any]):
     """A document: a dict with `id` first, that remembers the state it was read in.
 
     `rev` is the log number of its last change and `seq` counts its changes; both are 0 before the first save. Saving a
-    document that was read fails with ConflictError if somebody changed it since.
+    document that was read fails with ConflictError if somebody changed it since. One that was read as of the past,
+    or in the trash, is a copy: saving it replaces what is there now, as a document that was never read does.
     """
 
-    __slots__ = ("fresh", "loaded")
+    __slots__ = ("fresh", "loaded", "past")
 
-    def __init__(self, values: Mapping[str, Any], loaded: Loaded | None = None, *, fresh: Any = None) -> None:
-        """`loaded` is None for a document that was not read.
+    def __init__(
+        self, values: Mapping[str, Any], loaded: Loaded | None = None, *, fresh: Any = None, past: Held | None = None
+    ) -> None:
+        """`loaded` is None for a document that was not read, or not as it is now: `past` is what it was read as then.
 
         `fresh` is an id that was made for it and that no commit has seen yet.
         """
         super().__init__(values)
         self.loaded = loaded
         self.fresh = fresh
+        self.past = past
 
     @property
     def id(self) -> Any:
@@ -43,12 +47,18 @@ class Document(dict[str, Any]):
     @property
     def rev(self) -> int:
         """The log number of the last change."""
-        return 0 if self.loaded is None else self.loaded.held.rev
+        held = self._held
+        return 0 if held is None else held.rev
 
     @property
     def seq(self) -> int:
         """How many changes this document has had."""
-        return 0 if self.loaded is None else self.loaded.held.seq
+        held = self._held
+        return 0 if held is None else held.seq
+
+    @property
+    def _held(self) -> Held | None:
+        return self.past if self.loaded is None else self.loaded.held
 
     def __repr__(self) -> str:
         return f"Document({dict.__repr__(self)}, rev={self.rev})"
@@ -57,25 +67,39 @@ class Document(dict[str, Any]):
     # `save(doc | {"x": 1})` notices a conflict just as `doc["x"] = 1; save(doc)` does.
     def copy(self) -> Document:
         """A shallow copy that remembers the same state."""
-        return Document(self, self.loaded)
+        return Document(self, self.loaded, past=self.past)
 
     __copy__ = copy
 
     def __or__(self, other: Mapping[str, Any]) -> Document:  # type: ignore[override] # a document stays one
-        return Document({**self, **other}, self.loaded)
+        return Document({**self, **other}, self.loaded, past=self.past)
 
     # For pickle and deep copies. Of two documents with one id, none can say that nobody has seen it,
     # so `fresh` is never handed on.
     def __reduce__(self) -> tuple[object, ...]:
-        return (Document, (dict(self), self.loaded))
+        return (_rebuilt, (dict(self), self.loaded, self.past))
+
+
+def _rebuilt(values: dict[str, Any], loaded: Loaded | None, past: Held | None) -> Document:
+    return Document(values, loaded, past=past)
 
 
 def shown(held: Held, number: LogNumber, origin: str) -> Document:
     """A document of log `origin` as users see it: `_id` shows as `id`."""
     assert held.document is not None, "deleted documents are not shown"
-    values = json.decode_document(held.document, name=f"document {held.id.decode()}")
-    outer = {("id" if name == "_id" else name): value for name, value in values.items()}
-    return Document(outer, Loaded(held, number, origin))
+    return Document(shown_values(held.document, f"document {held.id.decode()}"), Loaded(held, number, origin))
+
+
+def shown_past(held: Held) -> Document:
+    """A document as it once was: a copy that does not stand for what is there now."""
+    assert held.document is not None, "deleted documents are not shown"
+    return Document(shown_values(held.document, f"document {held.id.decode()}"), past=held)
+
+
+def shown_values(document: bytes, name: str = "document") -> dict[str, Any]:
+    """A stored document with its id called `id`; CorruptionError naming `name`."""
+    values = json.decode_document(document, name=name)
+    return {("id" if field == "_id" else field): value for field, value in values.items()}
 
 
 def stored(values: Mapping[str, Any]) -> dict[str, Any]:

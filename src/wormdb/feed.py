@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
+from wormdb.format.past import operation_of
 from wormdb.types import LogNumber, Misc
 
 if TYPE_CHECKING:
@@ -19,11 +20,14 @@ __all__ = ["Change", "changes_of", "parse_resume"]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change of one document, with the document before and after it."""
+    """One change of one document, with the document before and after it.
+
+    A purge has neither: the document was in the trash.
+    """
 
     number: LogNumber
     """The log entry it is in; changes of one batch share it."""
-    op: Literal["create", "update", "delete"]
+    op: Literal["create", "update", "delete", "restore", "purge"]
     id: Any
     seq: int
     before: dict[str, Any] | None
@@ -45,7 +49,7 @@ def changes_of(record: Record) -> Iterator[Change]:
             place += 1
             yield Change(
                 number=record.number,
-                op=_op(change.before, change.after),
+                op=operation_of(change),
                 id=json.decode(change.id, name=f"log entry {record.number}"),
                 seq=change.seq,
                 before=_shown(change.before, record),
@@ -67,12 +71,6 @@ def parse_resume(text: int | str) -> tuple[LogNumber, int]:
             fix="use 0, or the resume of a change",
         )
     return LogNumber(int(number)), int(skip or 0)
-
-
-def _op(before: bytes | None, after: bytes | None) -> Literal["create", "update", "delete"]:
-    if before is None:
-        return "create"
-    return "delete" if after is None else "update"
 
 
 def _shown(document: bytes | None, record: Record) -> dict[str, Any] | None:

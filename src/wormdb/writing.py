@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, assert_never, cast, is_typeddict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, assert_never
 
-from wormdb.document import Document, shown, stored
-from wormdb.engine.operations import Insert, InsertNext, Loaded, Remove, Save
+from wormdb.document import Document, shown, shown_past, stored
+from wormdb.engine.operations import Insert, InsertNext, Loaded, Purge, Remove, Restore, Save
 from wormdb.engine.state import Held, id_key
 from wormdb.errors import (
     ConflictError,
@@ -21,16 +19,19 @@ from wormdb.format import json
 from wormdb.format.event import SchemaChanged
 from wormdb.format.segment import check_id
 from wormdb.format.values import normalize, normalize_document
-from wormdb.schema.classes import Converter, model_from_class
+from wormdb.format.wrappers import moment
 from wormdb.schema.difference import mismatch
 from wormdb.schema.identity import id_problem, new_id
 from wormdb.schema.path import SINGLETON_ID
 from wormdb.schema.validate import new_document, validate
+from wormdb.trash import tombstone
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
+    from wormdb.actor import By
     from wormdb.clock import Chance, Clock
+    from wormdb.codecs import Codec
     from wormdb.engine.operations import Operation
     from wormdb.engine.state import View
     from wormdb.format.entry import Change
@@ -38,79 +39,11 @@ if TYPE_CHECKING:
     from wormdb.schema.model import Model
     from wormdb.types import LogNumber
 
-__all__ = ["ClassCodec", "Codec", "PlainCodec", "Prepared", "Shape", "Writer"]
+__all__ = ["Prepared", "Shape", "Writer"]
 
 _TIMES = ("createdAt", "updatedAt")
 
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
-
-
-class Codec(Protocol[T_co]):
-    """Between a user's type and plain values."""
-
-    def is_document(self, value: Any) -> bool:
-        """Whether it is a document or a mapping, and no id."""
-        ...
-
-    def to_values(self, document: Any) -> dict[str, Any]:
-        """Plain values of a document or a mapping; raises InvalidRequestError for anything else."""
-        ...
-
-    def from_document(self, document: Document) -> T_co:
-        """The user's type."""
-        ...
-
-
-class PlainCodec:
-    """Documents stay documents."""
-
-    def is_document(self, value: Any) -> bool:
-        """Whether it is a mapping."""
-        return isinstance(value, Mapping)
-
-    def to_values(self, document: Any) -> dict[str, Any]:
-        """The mapping itself; raises InvalidRequestError for anything else."""
-        if not isinstance(document, Mapping):
-            raise InvalidRequestError(
-                f"a document of type {type(document).__name__}", reason="it is no mapping", fix="give a dict"
-            )
-        return dict(document)
-
-    def from_document(self, document: Document) -> Document:
-        """The document."""
-        return document
-
-
-class ClassCodec(Generic[T]):
-    """Documents are instances of a class: dataclass, TypedDict, msgspec.Struct or pydantic model."""
-
-    def __init__(self, cls: type[T]) -> None:
-        """Read the class once; raises SchemaError."""
-        self.model = model_from_class(cls)
-        self._cls = cls
-        self._converter = Converter(cls)
-        self._is_mapping = is_typeddict(cls)
-
-    def is_document(self, value: Any) -> bool:
-        """Whether it is an instance or a mapping."""
-        return isinstance(value, Mapping) or (not self._is_mapping and isinstance(value, self._cls))
-
-    def to_values(self, document: Any) -> dict[str, Any]:
-        """Plain values of an instance, or of a mapping; raises InvalidRequestError for anything else."""
-        if not self.is_document(document):
-            raise InvalidRequestError(
-                f"a document of type {type(document).__name__}",
-                reason=f"it is neither a {self._cls.__name__} nor a mapping",
-                fix=f"give a {self._cls.__name__}",
-            )
-        return dict(document) if isinstance(document, Mapping) else dict(self._converter.to_document(document))
-
-    def from_document(self, document: Document) -> T:
-        """An instance; for a TypedDict the document itself, which is a dict."""
-        if self._is_mapping:
-            return cast("T", document)
-        return self._converter.from_document(stored(document))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +100,10 @@ class Writer(Generic[T]):
         """A stored document in the caller's type."""
         return self._codec.from_document(shown(held, number, self.origin))
 
+    def show_past(self, held: Held) -> T:
+        """A document as it once was, in the caller's type: a copy, which does not stand for what is there now."""
+        return self._codec.from_document(shown_past(held))
+
     # --- in ---
 
     def create(self, data: Any, more: Mapping[str, Any]) -> T:
@@ -189,7 +126,8 @@ class Writer(Generic[T]):
             )
         unchanged = loaded is not None and json.encode_document(values) == loaded.held.document
         if not unchanged:
-            values = self._stamped(values, loaded)
+            is_old = isinstance(document, Document) and document.past is not None
+            values = self._stamped(values, self.model, is_change=loaded is not None or is_old)
         if "_id" not in values:
             return Shape(None, json.encode_document(values), values, None, fresh=True, is_unchanged=False)
         identity = json.encode(self.check_id(values["_id"]))
@@ -238,7 +176,7 @@ class Writer(Generic[T]):
         if document == prepared.given:
             document.clear()
             document.update(values)
-        document.loaded = loaded
+        document.loaded, document.past = loaded, None
         return document
 
     def typed(self, document: Document) -> T:
@@ -251,9 +189,27 @@ class Writer(Generic[T]):
             return self._codec.from_document(document)
         return self._codec.from_document(Document({_outer(n): v for n, v in shape.values.items()}, shape.loaded))
 
+    def brought_back(self, document: bytes, model: Model | None) -> bytes:
+        """An old version, fit for the model now in force and stamped anew; raises ValidationError. No requests."""
+        if model is None:
+            return document
+        values = validate(model, json.decode_document(document, name="document"))
+        return json.encode_document(self._stamped(values, model, is_change=True))
+
+    def final(self, operations: Sequence[Operation], model: Model | None, by: By) -> tuple[Operation, ...]:
+        """Operations as they are committed: deletes go to the trash, if the model in force has one. No requests."""
+        if model is None or not model.soft_delete.enabled:
+            return tuple(operations)
+        mark = tombstone(self._clock.now_ms(), by.actor, model.soft_delete.ttl)
+        return tuple(replace(each, tombstone=mark) if isinstance(each, Remove) else each for each in operations)
+
+    def encoded_id(self, identity: Any) -> bytes:
+        """An id that this collection can have, as it is stored; raises InvalidRequestError. No requests."""
+        return json.encode(self.check_id(identity))
+
     def key_of(self, identity: Any) -> bytes:
         """The key of an id that this collection can have; raises InvalidRequestError. No requests."""
-        return id_key(json.encode(self.check_id(identity)))
+        return id_key(self.encoded_id(identity))
 
     def check_id(self, identity: Any) -> Any:
         """An id that this collection can have; raises InvalidRequestError. A singleton ignores what is given."""
@@ -276,6 +232,10 @@ class Writer(Generic[T]):
             raise SchemaMismatchError(f"model {self.name}", reason="the collection was made without a schema")
         raise mismatch(view.definition.model, self.model)
 
+    def in_force(self, view: View) -> Model | None:
+        """The model that rules a state: the database's, or the one that the first write will bring. No requests."""
+        return view.definition.model or self.model
+
     def first_events(self, view: View) -> tuple[Event, ...]:
         """The definition, if the collection has none and holds nothing yet."""
         if self.model is None or not _is_undefined(view):
@@ -296,7 +256,8 @@ class Writer(Generic[T]):
             self.check_definition(view)
             if self.model is not None and _is_undefined(view) and not events:
                 raise ConflictError(f"collection {self.name}", reason="it was emptied meanwhile, and has no schema yet")
-            model = view.definition.model or self.model
+            model = self.in_force(view)
+            _check_deletes(model, operations, self.name)
             if model is None:
                 return
             if model.mode == "readonly":
@@ -359,17 +320,12 @@ class Writer(Generic[T]):
         before = json.decode_document(loaded.held.document, name="document")
         return values | {name: before[name] for name in missing if name in before}
 
-    def _stamped(self, values: dict[str, Any], loaded: Loaded | None) -> dict[str, Any]:
-        if self.model is None:
+    def _stamped(self, values: dict[str, Any], model: Model | None, *, is_change: bool) -> dict[str, Any]:
+        if model is None:
             return values
-        now = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
-        now = now.replace(microsecond=now.microsecond // 1000 * 1000)
+        now = moment(self._clock.now_ms())
         created = values.get("createdAt") or now
-        return {
-            **values,
-            "createdAt": created,
-            "updatedAt": now if loaded is not None else values.get("updatedAt", now),
-        }
+        return {**values, "createdAt": created, "updatedAt": now if is_change else values.get("updatedAt", now)}
 
 
 def _is_undefined(view: View) -> bool:
@@ -382,7 +338,7 @@ def _changes_existing(view: View, operations: tuple[Operation, ...]) -> bool:
     made: set[bytes] = set()
     for operation in operations:
         match operation:
-            case Remove():
+            case Remove() | Restore() | Purge():
                 return True
             case Insert(id=identity):
                 made.add(id_key(identity))
@@ -398,10 +354,17 @@ def _changes_existing(view: View, operations: tuple[Operation, ...]) -> bool:
     return False
 
 
+def _check_deletes(model: Model | None, operations: tuple[Operation, ...], name: str) -> None:
+    """Refuse deletes that were meant for a model with a trash where there is none now, or the other way round."""
+    has_trash = model is not None and model.soft_delete.enabled
+    if any(isinstance(each, Remove) and (each.tombstone is not None) != has_trash for each in operations):
+        raise ConflictError(f"collection {name}", reason="its model changed meanwhile: soft delete was switched")
+
+
 def _check_fit(model: Model, operations: tuple[Operation, ...]) -> None:
     """Refuse what does not fit a model that the writer did not bring; raises ValidationError."""
     for operation in operations:
-        if isinstance(operation, Remove | InsertNext):
+        if isinstance(operation, Remove | Purge | InsertNext) or operation.document is None:
             continue
         values = json.decode_document(operation.document, name="document")
         if validate(model, values) != values:

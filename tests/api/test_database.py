@@ -150,7 +150,7 @@ def test_the_first_write_publishes_the_schema_for_those_who_bring_none(url: str)
 def test_a_schema_that_cannot_be_published_does_not_stop_the_write() -> None:
     """Somebody may have the right to write into the collection only."""
     database, _ = faulty({})
-    database._schema = load_schema(SHOP)
+    database._declared.schema = load_schema(SHOP)
     real = database._store.put
 
     def deny(key: str, *arguments: Any, **options: Any) -> Any:
@@ -165,11 +165,11 @@ def test_a_schema_that_cannot_be_published_does_not_stop_the_write() -> None:
 @pytest.mark.parametrize("fault", [Fault.UNAVAILABLE_503, Fault.ANSWER_LOST, Fault.LANDS_LATE])
 def test_a_schema_whose_publishing_fails_fails_before_anything_else_is_written(fault: Fault) -> None:
     clean, trace = faulty({})
-    clean._schema = load_schema(SHOP)
+    clean._declared.schema = load_schema(SHOP)
     clean.model("Customer").insert({"name": "Ada"})
     publishing = next(each.number for each in trace.trace if (each.verb, each.key) == ("put", PUBLISHED_SCHEMA))
     database, _ = faulty({publishing: fault})
-    database._schema = load_schema(SHOP)
+    database._declared.schema = load_schema(SHOP)
     customers = database.model("Customer")
     with pytest.raises(wormdb.UnavailableError):
         customers.insert({"name": "Ada"})

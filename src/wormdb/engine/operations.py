@@ -68,9 +68,10 @@ class Restore:
 
 @dataclass(frozen=True, slots=True)
 class Purge:
-    """A document that leaves the trash for good."""
+    """A document that leaves the trash for good. With `loaded` it must lie there as it was read."""
 
     id: bytes
+    loaded: Loaded | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -272,7 +272,7 @@ class _BatchCheck:
             return self.changed[key]
         if isinstance(operation, Insert) and operation.fresh:
             return None
-        if isinstance(operation, Insert | Restore | Purge):
+        if isinstance(operation, Insert | Restore):
             return self._group.held(key)
         loaded = operation.loaded
         if loaded is not None:
@@ -280,6 +280,8 @@ class _BatchCheck:
                 self._conflict(operation, loaded.held.rev)
             return loaded.held
         held = self._group.held(key)
+        if isinstance(operation, Purge):
+            return held
         if operation.rev is not None and (held is None or held.document is None or held.rev != operation.rev):
             self._conflict(operation, operation.rev)
         return held

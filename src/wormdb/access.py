@@ -1,0 +1,137 @@
+"""A collection from inside the API: its states, and commits to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from wormdb.engine.operations import Pending, Remove
+from wormdb.engine.past_reader import History
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from wormdb.actor import By
+    from wormdb.engine.commit import Committed
+    from wormdb.engine.ledger import Ledger
+    from wormdb.engine.operations import Loaded, Operation
+    from wormdb.engine.state import View
+    from wormdb.format.entry import Change
+    from wormdb.format.event import Event
+    from wormdb.settings import Settings
+    from wormdb.writing import Prepared, Writer
+
+__all__ = ["Access", "Context"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a collection needs of its database."""
+
+    settings: Settings
+    sleep: Callable[[float], None]
+    now_ms: Callable[[], int]
+    by: By
+    new_batch_id: Callable[[], str]
+    creating: Callable[[], None]
+    """Told before the first entry of a new collection is committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access(Generic[T]):
+    """One collection: what is in it, and the way to change it."""
+
+    ledger: Ledger
+    writer: Writer[T]
+    context: Context
+
+    @property
+    def name(self) -> str:
+        """The model's name, or the collection's folder."""
+        return self.writer.name
+
+    # --- states ---
+
+    def view(self) -> View:
+        """The state now, or as old as the settings allow. 1 GET; raises SchemaMismatchError."""
+        view = self.ledger.view(staleness_ms=self.context.settings.staleness_ms)
+        self.writer.check_definition(view)
+        return view
+
+    def present(self) -> View:
+        """The state now: who asks for a moment of the past must know all that came before it. 1 GET."""
+        view = self.ledger.view()
+        self.writer.check_definition(view)
+        return view
+
+    def history(self, view: View) -> History:
+        """What a state knows of the past. No requests."""
+        return History(view)
+
+    # --- commits ---
+
+    def by(self, actor: str | None, metadata: Mapping[str, Any] | None) -> By:
+        """Who makes a change: the database's actor, unless the call names another. Raises InvalidRequestError."""
+        return self.context.by.but(actor, metadata)
+
+    def write(self, verb: str, document: T | Mapping[str, Any], by: By, loaded: Loaded | None = None) -> T:
+        """Insert or save one document. 1 PUT when nobody else writes; none if nothing changed."""
+        shape = self.writer.shape(verb, document, loaded)
+        if verb == "save" and shape.is_unchanged:
+            return self.writer.as_result(document, shape)
+        prepared = self.writer.prepared(verb, document, shape)
+        committed = self.commit([prepared.operation], by)
+        (change,) = committed.changes
+        return self.writer.typed(self.writer.after(prepared, change, committed.number))
+
+    def commit_all(self, prepared: Sequence[Prepared], by: By) -> Committed:
+        """Commit several, and bring the documents they came from up to date. 1 PUT when nobody else writes."""
+        committed = self.commit([each.operation for each in prepared], by)
+        changes = list(committed.changes)
+        for each in prepared:
+            # Every operation makes one change, but for the delete of what is not there.
+            if each.shape is not None:
+                self.writer.after(each, changes.pop(0), committed.number)
+            elif isinstance(each.operation, Remove) and _is_removed(each.operation, changes):
+                changes.pop(0)
+        return committed
+
+    def commit(self, operations: Sequence[Operation], by: By) -> Committed:
+        """Commit operations as one batch. 1 PUT when nobody else writes; raises what the batch is refused for."""
+        self.writer.check_mode()
+        known = self.ledger.known()
+        events = self.writer.first_events(known)
+        final = self.writer.final(operations, self.writer.in_force(known), by)
+        return self._commit(final, events, by, self.writer.guard(final, events))
+
+    def commit_event(self, event: Event, by: By, check: Callable[[View], None]) -> Committed:
+        """Commit one event, while `check` accepts the state it will follow. 1 PUT when nobody else writes."""
+        self.writer.check_mode()
+        guard = self.writer.guard((), ())
+
+        def both(view: View) -> None:
+            guard(view)
+            check(view)
+
+        return self._commit((), (event,), by, both)
+
+    def _commit(
+        self, operations: tuple[Operation, ...], events: tuple[Event, ...], by: By, guard: Callable[[View], None]
+    ) -> Committed:
+        pending = Pending(
+            id=self.context.new_batch_id(),
+            operations=operations,
+            events=events,
+            actor=by.actor,
+            meta=by.meta,
+            guard=guard,
+        )
+        if operations and events:
+            self.context.creating()
+        return self.ledger.commit(pending, seconds=self.context.settings.commit_seconds)
+
+
+def _is_removed(operation: Remove, changes: list[Change]) -> bool:
+    return bool(changes) and changes[0].id == operation.id and changes[0].after is None

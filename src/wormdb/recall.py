@@ -1,0 +1,214 @@
+"""The past of one collection: history, states as of a moment, and the ways back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
+
+from wormdb.engine.operations import Restore
+from wormdb.engine.state import Held, id_key
+from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError, SnapshotTooOldError, ValidationError
+from wormdb.format import json
+from wormdb.format.event import SnapshotTaken
+from wormdb.format.values import normalize
+from wormdb.past import Snapshot, chosen, difference, history_of, parse_as_of, taken_at, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
+
+    from wormdb.access import Access
+    from wormdb.actor import By
+    from wormdb.engine.state import View
+    from wormdb.format.past import Version
+    from wormdb.past import HistoryEntry, Visible
+
+__all__ = ["Recall"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Recall(Generic[T]):
+    """What a collection remembers."""
+
+    access: Access[T]
+
+    # --- states of the past ---
+
+    def at(self, identity: Any, as_of: int | datetime | str) -> Held | None:
+        """A document as it was; None if it was not there. Costs as `History.at`."""
+        key = self.access.writer.key_of(identity)
+        moment = parse_as_of(as_of, self.access.context.now_ms())
+        held = self.access.history(self.access.present()).at(key, moment)
+        return None if held is None or held.document is None else held
+
+    def scan(self, start: Any, stop: Any, as_of: int | datetime | str | None) -> Iterator[T]:
+        """Documents of one state in order of id; raises what is wrong before the first one is read."""
+        access = self.access
+        low = b"" if start is None else _bound(start)
+        high = None if stop is None else _bound(stop)
+        if as_of is None:
+            view = access.view()
+            return (access.writer.show(held, view.number) for _, held in view.scan(low, high) if _is_alive(held))
+        moment = parse_as_of(as_of, access.context.now_ms())
+        found = access.history(access.present()).scan(moment, low, high)
+        return (access.writer.show_past(held) for _, held in found if _is_alive(held))
+
+    def count(self, as_of: int | datetime | str) -> int:
+        """How many documents there were. Costs as `History.scan`."""
+        moment = parse_as_of(as_of, self.access.context.now_ms())
+        found = self.access.history(self.access.present()).scan(moment)
+        return sum(1 for _, held in found if _is_alive(held))
+
+    # --- history ---
+
+    def entries(self, identity: Any) -> list[HistoryEntry]:
+        """Every change of a document, oldest first."""
+        view, versions = self._versions(identity)
+        return history_of(versions, stamped=self.access.writer.in_force(view) is not None)
+
+    def diff(self, identity: Any, one: int, two: int) -> dict[str, tuple[Any, Any]]:
+        """In what two versions differ; after a delete every field is absent."""
+        for seq in (one, two):
+            _check_seq(seq, f"diff of {identity!r} in {self.access.name}")
+        view, versions = self._versions(identity)
+        first, second = (self._version(versions, identity, seq) for seq in (one, two))
+        stamped = self.access.writer.in_force(view) is not None
+        return difference(first.document, second.document, stamped=stamped)
+
+    def rollback(self, identity: Any, seq: int, by: By) -> T:
+        """Bring a document back to version `seq`."""
+        _check_seq(seq, f"rollback of {identity!r} in {self.access.name}")
+        view, versions = self._versions(identity)
+        version = self._version(versions, identity, seq)
+        if version.document is None:
+            raise InvalidRequestError(
+                f"Cannot roll back to seq {seq}", reason="entity was deleted", fix="choose a seq before or after it"
+            )
+        return self._bring_back(view, version, f"Cannot roll back to seq {seq}", by.noting(rollbackTo=seq))
+
+    # --- snapshots ---
+
+    def take(self, identity: Any, by: By) -> Snapshot:
+        """Keep the present version of a document as a snapshot; the one that there is, if it is kept already."""
+        access = self.access
+        encoded = access.writer.encoded_id(identity)
+        key = id_key(encoded)
+        for _ in range(access.context.settings.modify_attempts):
+            view = access.present()
+            self._check_enabled(view)
+            held = view.get(key)
+            if held is None or held.document is None:
+                raise NotFoundError(f"document {identity!r} in {access.name}", reason="it does not exist")
+            newest = self._visible(view, key)[-1:]
+            if newest and newest[0].snapshot.seq == held.seq:
+                return newest[0].snapshot
+            try:
+                committed = access.commit_event(SnapshotTaken(id=encoded, seq=held.seq), by, _Unmoved(key, held))
+            except ConflictError:
+                continue
+            return Snapshot(taken_at(committed.misc), held.seq, len(held.document), manual=True)
+        raise ConflictError(
+            f"snapshot of {identity!r} in {access.name}",
+            reason=f"somebody else changed it {access.context.settings.modify_attempts} times in a row",
+        )
+
+    def snapshots(self, identity: Any) -> list[Snapshot]:
+        """The snapshots of a document that are kept, oldest first."""
+        key = self.access.writer.key_of(identity)
+        view = self.access.view()
+        self._check_enabled(view)
+        return [each.snapshot for each in self._visible(view, key)]
+
+    def restore(self, identity: Any, ts: datetime | str, by: By) -> T:
+        """Bring a document back as a snapshot has it."""
+        key = self.access.writer.key_of(identity)
+        what = f"snapshot {ts!s} of {identity!r} in {self.access.name}"
+        view = self.access.present()
+        self._check_enabled(view)
+        found = chosen(self._visible(view, key), ts, what)
+        shown = found.snapshot.ts.isoformat().removesuffix("+00:00") + "Z"
+        return self._bring_back(view, found.version, f"Cannot restore {what}", by.noting(snapshot=shown))
+
+    # --- inside ---
+
+    def _versions(self, identity: Any) -> tuple[View, list[Version]]:
+        key = self.access.writer.key_of(identity)
+        view = self.access.present()
+        return view, self.access.history(view).versions(key)
+
+    def _version(self, versions: Sequence[Version], identity: Any, seq: int) -> Version:
+        """Version `seq`; raises NotFoundError, SnapshotTooOldError."""
+        name = f"{self.access.name} {identity!r}"
+        if not versions:
+            raise NotFoundError(f"No history of {name}", reason="there never was such a document")
+        first, last = versions[0].seq, versions[-1].seq
+        if seq < first:
+            reason = f"history begins at seq {first}"
+            raise SnapshotTooOldError(f"seq {seq} of {name}", reason=reason, fix=f"choose {first} to {last}")
+        if seq > last:
+            raise NotFoundError(f"No oplog entry {seq} for {name}", fix=f"choose {first} to {last}")
+        return versions[seq - first]
+
+    def _bring_back(self, view: View, version: Version, what: str, by: By) -> T:
+        access = self.access
+        assert version.document is not None, "deleted versions are not brought back"
+        try:
+            document = access.writer.brought_back(version.document, access.writer.in_force(view))
+        except ValidationError as error:
+            raise ValidationError(
+                what, problems=error.problems, fix="the model has changed since: save a document that fits it"
+            ) from error
+        committed = access.commit([Restore(version.id, document)], by)
+        (change,) = committed.changes
+        return access.writer.show(Held(change.id, committed.number, change.seq, change.after), committed.number)
+
+    def _visible(self, view: View, key: bytes) -> list[Visible]:
+        history = self.access.history(view)
+        kept = history.snapshots(key)
+        if not kept:
+            return []
+        model = self.access.writer.in_force(view)
+        limits = None if model is None else model.snapshots
+        return visible(kept, history.versions(key), limits, self.access.context.now_ms())
+
+    def _check_enabled(self, view: View) -> None:
+        model = self.access.writer.in_force(view)
+        if model is not None and not model.snapshots.enabled:
+            raise InvalidRequestError(
+                f"Snapshots are not enabled for {self.access.name}",
+                fix='set "snapshots": {"enabled": true} in the model, and apply the schema',
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Unmoved:
+    """Refuses a commit if a document is no longer at the version that was seen."""
+
+    key: bytes
+    seen: Held
+
+    def __call__(self, view: View) -> None:
+        held = view.get(self.key)
+        if held is None or held.document is None or held.seq != self.seen.seq:
+            _moved(self.seen)
+
+
+def _moved(seen: Held) -> NoReturn:
+    raise ConflictError(f"document {seen.id.decode()}", reason="it changed before the snapshot was taken")
+
+
+def _bound(identity: Any) -> bytes:
+    return id_key(json.encode(normalize(identity)))
+
+
+def _is_alive(held: Held) -> bool:
+    return held.document is not None
+
+
+def _check_seq(seq: object, what: str) -> None:
+    if isinstance(seq, bool) or not isinstance(seq, int) or seq < 1:
+        raise InvalidRequestError(
+            what, reason=f"{seq!r} is no seq: they are counted from 1", fix="take one from get_history"
+        )

@@ -1,0 +1,119 @@
+"""The trash of one collection: what lies in it, and the two ways out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from wormdb.engine.operations import Loaded, Purge, Restore
+from wormdb.engine.state import Held
+from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError, UniqueViolationError
+from wormdb.format import json
+from wormdb.format.wrappers import moment
+from wormdb.limits import PURGE_MAX
+from wormdb.trash import Trashed, check_trash, read_tombstone, trashed_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wormdb.access import Access
+    from wormdb.actor import By
+    from wormdb.engine.state import View
+
+__all__ = ["Trashcan"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Trashcan(Generic[T]):
+    """Where deleted documents of a model with softDelete go."""
+
+    access: Access[T]
+
+    def contents(self) -> list[Trashed[T]]:
+        """Everything in it, in order of id."""
+        return [self._shown(held) for held in trashed_in(self._view())]
+
+    def restore(self, identity: Any, by: By) -> T:
+        """Bring a document back as it was when it was deleted."""
+        access = self.access
+        encoded = access.writer.encoded_id(identity)
+        self._check_enabled()
+        what = f"Cannot restore {identity!r}"
+        try:
+            committed = access.commit([Restore(encoded)], by)
+        except UniqueViolationError:
+            raise
+        except AlreadyExistsError as error:
+            raise AlreadyExistsError(
+                what, reason="an entity with this ID already exists", fix="delete that one first", key=error.key
+            ) from error
+        except NotFoundError as error:
+            raise NotFoundError(what, reason=error.reason, fix="see list_trashed", key=error.key) from error
+        (change,) = committed.changes
+        return access.writer.show(Held(change.id, committed.number, change.seq, change.after), committed.number)
+
+    def purge(self, identity: Any, by: By) -> None:
+        """Take a document out for good."""
+        encoded = self.access.writer.encoded_id(identity)
+        self._check_enabled()
+        try:
+            self.access.commit([Purge(encoded)], by)
+        except NotFoundError as error:
+            raise NotFoundError(
+                f"Cannot purge {identity!r}", reason=error.reason, fix="see list_trashed", key=error.key
+            ) from error
+
+    def purge_expired(self, by: By) -> list[Any]:
+        """Take out everything whose time is over; the ids."""
+        now = moment(self.access.context.now_ms())
+
+        def is_over(held: Held) -> bool:
+            expires_at = read_tombstone(held).expires_at
+            return expires_at is not None and expires_at <= now
+
+        return self._purge_all(is_over, by)
+
+    def empty(self, by: By) -> list[Any]:
+        """Take out everything; the ids."""
+        return self._purge_all(lambda _: True, by)
+
+    def _purge_all(self, wanted: Callable[[Held], bool], by: By) -> list[Any]:
+        purged: list[Any] = []
+        for _ in range(self.access.context.settings.modify_attempts):
+            view = self._view()
+            found = [held for held in trashed_in(view) if wanted(held)]
+            try:
+                for start in range(0, len(found), PURGE_MAX):
+                    group = found[start : start + PURGE_MAX]
+                    self.access.commit([Purge(held.id, Loaded(held, view.number)) for held in group], by)
+                    purged += [json.decode(held.id, name="document id") for held in group]
+            except ConflictError:
+                continue  # somebody else took one of them out, or deleted it anew: look again
+            return purged
+        raise ConflictError(f"the trash of {self.access.name}", reason="others took documents out all the time")
+
+    def _shown(self, held: Held) -> Trashed[T]:
+        found = read_tombstone(held)
+        return Trashed(
+            id=json.decode(held.id, name="document id"),
+            deleted_at=found.deleted_at,
+            deleted_by=found.deleted_by,
+            expires_at=found.expires_at,
+            document=self.access.writer.show_past(Held(held.id, held.rev, held.seq, found.document)),
+        )
+
+    def _view(self) -> View:
+        view = self.access.present()
+        self._check(view)
+        return view
+
+    def _check_enabled(self) -> None:
+        """No requests if soft delete is known to be enabled, else 1 GET."""
+        model = self.access.writer.in_force(self.access.ledger.known())
+        if model is None or not model.soft_delete.enabled:
+            self._view()
+
+    def _check(self, view: View) -> None:
+        check_trash(self.access.writer.in_force(view), self.access.name)
