@@ -48,23 +48,27 @@ class Sample:
     limit: int = 1 << HASH_BITS
     """A document belongs to the sample if the hash of its id's key is below this."""
 
-    def after(self, changed: Iterable[tuple[bytes, bytes | None]]) -> Sample:
-        """The sample when documents have changed: keys of ids, each with what is there now, None if nothing."""
+    def after(self, changed: Iterable[tuple[bytes, bytes | None]], *, note_gone: bool = False) -> Sample:
+        """The sample when documents have changed: keys of ids, each with what is there now, None if nothing.
+
+        With `note_gone` it also tells which have no place in it any more: an empty row stands for them.
+        """
         rows, limit = dict(self.rows), self.limit
         for key, document in changed:
             if key_hash(key) >= limit:
                 continue
             rows.pop(key, None)
-            if document is not None and (short := _shortened(document)) is not None:
+            short = b"" if document is None else _shortened(document)
+            if short or note_gone:
                 rows[key] = short
             if len(rows) > 2 * SAMPLE_ROWS:
                 rows, limit = _cut(rows, limit)
         return Sample(*_cut(rows, limit))
 
     def with_newer(self, newer: Sample) -> Sample:
-        """The sample of these documents and newer ones, which replace those of the same ids."""
+        """The sample of these documents and newer ones, which replace those of the same ids or say that they left."""
         limit = min(self.limit, newer.limit)
-        rows = {key: row for key, row in {**self.rows, **newer.rows}.items() if key_hash(key) < limit}
+        rows = {key: row for key, row in {**self.rows, **newer.rows}.items() if row and key_hash(key) < limit}
         return Sample(*_cut(rows, limit))
 
     def is_thin(self, count: int) -> bool:
@@ -74,16 +78,24 @@ class Sample:
 
 
 class Sampler:
-    """Makes the sample of rows that pass by."""
+    """Makes the sample of rows that pass by.
 
-    def __init__(self) -> None:
-        """Nothing passed yet."""
+    A job that attaches blocks samples what it writes, for `JobAttached.sample`:
+
+        sampler = Sampler(note_gone=True)
+        blocks = writer.write(sampler.watch(rows))
+        encode_sample(sampler.sample)
+    """
+
+    def __init__(self, *, note_gone: bool = False) -> None:
+        """`note_gone` for rows that are newer than others: the sample tells which documents are deleted."""
         self.sample = Sample()
+        self._note_gone = note_gone
 
     def watch(self, rows: Iterable[tuple[bytes, Row]]) -> Iterator[tuple[bytes, Row]]:
         """The same rows; when they have passed, `sample` is the sample of their documents."""
         for some in _batched(rows):
-            self.sample = self.sample.after((key, row.document) for key, row in some)
+            self.sample = self.sample.after(((key, row.document) for key, row in some), note_gone=self._note_gone)
             yield from some
 
 
@@ -116,11 +128,11 @@ def _cut(rows: dict[bytes, bytes], limit: int) -> tuple[dict[bytes, bytes], int]
     return kept, limit
 
 
-def _shortened(document: bytes) -> bytes | None:
-    """The document with long texts cut, None if it is too long even so."""
+def _shortened(document: bytes) -> bytes:
+    """The document with long texts cut, nothing if it is too long even so."""
     if len(document) > SAMPLE_TEXT_CHARS:
         document = json.encode(_cut_texts(json.decode_document(document, name="a document of the sample")))
-    return document if len(document) <= SAMPLE_DOCUMENT_BYTES_MAX else None
+    return document if len(document) <= SAMPLE_DOCUMENT_BYTES_MAX else b""
 
 
 def _cut_texts(value: Any) -> Any:
