@@ -39,18 +39,24 @@ if TYPE_CHECKING:
     from wormdb.collection import Change, Collection
     from wormdb.database import Database, connect
     from wormdb.document import Document
+    from wormdb.past import HistoryEntry, Snapshot
     from wormdb.settings import Settings
+    from wormdb.status import CollectionStatus, IndexSummary
     from wormdb.storage.open import open_store
+    from wormdb.trash import Trashed
 
 __all__ = [
     "AlreadyExistsError",
     "Change",
     "ClosedError",
     "Collection",
+    "CollectionStatus",
     "ConflictError",
     "CorruptionError",
     "Database",
     "Document",
+    "HistoryEntry",
+    "IndexSummary",
     "InvalidRequestError",
     "LimitExceededError",
     "MissingExtraError",
@@ -61,7 +67,9 @@ __all__ = [
     "SchemaError",
     "SchemaMismatchError",
     "Settings",
+    "Snapshot",
     "SnapshotTooOldError",
+    "Trashed",
     "UnavailableError",
     "UniqueViolationError",
     "UnsupportedFormatError",
@@ -77,9 +85,14 @@ __all__ = [
 _LATER = {
     "Change": "wormdb.collection",
     "Collection": "wormdb.collection",
+    "CollectionStatus": "wormdb.status",
     "Database": "wormdb.database",
     "Document": "wormdb.document",
+    "HistoryEntry": "wormdb.past",
+    "IndexSummary": "wormdb.status",
     "Settings": "wormdb.settings",
+    "Snapshot": "wormdb.past",
+    "Trashed": "wormdb.trash",
     "connect": "wormdb.database",
     "open_store": "wormdb.storage.open",
 }

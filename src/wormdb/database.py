@@ -35,6 +35,7 @@ from wormdb.schema.load import load_schema
 from wormdb.schema.model import Schema
 from wormdb.schema.report import did_you_mean
 from wormdb.settings import Settings
+from wormdb.status import status_of
 from wormdb.storage.cache import CachedStore
 from wormdb.storage.conditions import ensure_conditions
 from wormdb.storage.lifetime import Lifetime
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from wormdb.document import Document
     from wormdb.engine.keeper import ForwardMode
     from wormdb.schema.model import Model
+    from wormdb.status import CollectionStatus
     from wormdb.storage.meter import Request, Usage
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
@@ -245,6 +247,31 @@ class Database:
         schema = self._declared.schema
         kept = {} if schema is None else schema.models
         return {name: model for name, model in known.items() if name not in kept}
+
+    def forward(self) -> dict[str, int]:
+        """Bring every collection forward that was opened here or is in the schema; by folder, through which number.
+
+        Collections of a model with outer parts count if they were opened. Costs as `Collection.forward` for each, and
+        1 GET if the published schema has to be read.
+        """
+        return {prefix: self._ledger(prefix).forward() for prefix in self._prefixes()}
+
+    def status(self) -> list[CollectionStatus]:
+        """How far each collection is that was opened here or is in the schema, in order of their folders.
+
+        2 GETs for each and 1 for each log entry that was not brought forward, if it is not kept; 1 GET if the published
+        schema has to be read.
+        """
+        # A ledger of its own begins with the newest root, where one in use may stand on an older one.
+        return [status_of(Ledger(prefix, self._surroundings())) for prefix in self._prefixes()]
+
+    def _prefixes(self) -> list[str]:
+        self._lifetime.check()
+        schema = self.schema
+        models = [] if schema is None else schema.models.values()
+        declared = {model.path.collection_prefix({}) for model in models if not model.path.outer}
+        with self._lock:
+            return sorted({*self._ledgers, *declared})
 
     def cost(self) -> Usage:
         """Requests, bytes and US dollars so far, by the store's price list."""

@@ -134,6 +134,11 @@ class Ledger:
             return self.view()
         return self._head.view()
 
+    @property
+    def lag_bytes(self) -> int:
+        """Bytes of the log entries that the known root has not applied. No requests."""
+        return self._head.tail_bytes
+
     def commit(self, pending: Pending, *, seconds: float = COMMIT_SECONDS) -> Committed:
         """Commit one batch, perhaps together with others that wait. 1 PUT when nobody else writes.
 
