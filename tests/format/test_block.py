@@ -21,6 +21,7 @@ from wormdb.format.blockread import (
     assemble_block,
     open_block,
     parts_for,
+    read_arrow,
     read_columns,
     read_documents,
     read_group,
@@ -252,6 +253,26 @@ def test_columns_are_read_and_checked_without_the_rest() -> None:
     assert read_columns(partial, ["age", "address"]) == read_columns(opened(block), ["age", "address"])
     with pytest.raises(CorruptionError, match=r"data/b\.parquet"):
         read_columns(partial, ["score"])
+
+
+def test_columns_come_as_arrow_has_them_with_their_companions() -> None:
+    import pyarrow as pa
+
+    block = opened(write_block(samples.rows(), samples.COLUMNS))
+    table = read_arrow(block, ["_rev", "address", "age", "born"])
+    assert table.column_names == ["_rev", "address", "age", "born", "$kind.address", "$kind.age", "$kind.born"]
+    assert table.schema.field("born").type == pa.timestamp("ms", tz="UTC")
+    assert table.column("age").to_pylist()[:5] == [30, None, None, None, 41]
+    assert table.column("$kind.age").to_pylist()[:5] == [0, 2, 1, 3, 0]
+    assert read_arrow(opened(write_block(numbered(3), [ColumnSpec("n")])), ["n"]).column_names == ["n"]
+    with pytest.raises(InvalidRequestError, match="no column"):
+        read_arrow(block, ["$kind.age"])
+
+
+def test_arrow_columns_of_one_row_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(block_module, "_GROUP_ROWS", 10)
+    block = opened(write_block(numbered(25), [ColumnSpec("n")]))
+    assert read_arrow(block, ["n"], groups=[2, 0]).column("n").to_pylist() == [*range(20, 25), *range(10)]
 
 
 def test_a_part_that_is_not_what_was_written_is_corruption() -> None:

@@ -16,6 +16,8 @@ from hashlib import sha256
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from wormdb.errors import InvalidRequestError
 from wormdb.format.blocklist import BlockEntry, ColumnStats, SidecarRef
 from wormdb.format.bulk import bulk_columns
@@ -51,8 +53,7 @@ _BATCH_ROWS_MAX: Final = 1024
 _ZSTD_LEVEL: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(msgspec.Struct, frozen=True, gc=False):
     """One document in one version, as stored JSON; None says that it was deleted.
 
     `trash` is what the trash has of it then: a tombstone with the document, as JSON, the id first as `_id`.

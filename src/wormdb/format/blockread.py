@@ -28,6 +28,7 @@ __all__ = [
     "assemble_block",
     "open_block",
     "parts_for",
+    "read_arrow",
     "read_columns",
     "read_documents",
     "read_group",
@@ -132,8 +133,30 @@ def read_columns(block: Block, names: Sequence[str], *, groups: Sequence[int] | 
     `names` are paths of typed columns, `_id`, `_rev`, `_seq`, `_deleted` or `_doc` (text). No requests;
     raises CorruptionError, and InvalidRequestError for a column that the block does not have.
     """
-    table = _read_table(block, names, groups)
+    table = read_arrow(block, names, groups=groups)
     return {name: _values(block, table, name) for name in names}
+
+
+def read_arrow(block: Block, names: Sequence[str], *, groups: Sequence[int] | None = None) -> pa.Table:
+    """Columns as they are stored, and the companion `$kind.<path>` of each that has one, in Arrow's own types.
+
+    `names` as for `read_columns`; docs/format/objects.md says what companions mean. No Python object is
+    made for a value. No requests; raises CorruptionError, and InvalidRequestError for a column that the block
+    does not have.
+    """
+    import pyarrow as pa
+
+    known = set(block.file.schema_arrow.names)
+    for name in names:
+        if name not in known or name.startswith(KIND_PREFIX):
+            _refuse_column(block.name, name)
+    wanted = [*names, *(KIND_PREFIX + name for name in names if KIND_PREFIX + name in known)]
+    rows = range(block.groups) if groups is None else groups
+    try:
+        # pyarrow reads `a.b` along with `a`.
+        return block.file.read_row_groups(list(rows), columns=wanted).select(wanted)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        corrupt(block.name, f"its columns cannot be read: {error}")
 
 
 def read_documents(block: Block, *, groups: Sequence[int] | None = None) -> Iterator[Row]:
@@ -142,12 +165,17 @@ def read_documents(block: Block, *, groups: Sequence[int] | None = None) -> Iter
     No requests; raises CorruptionError.
     """
     for group in range(block.groups) if groups is None else groups:
-        table = _read_table(block, RESERVED, [group])
+        table = read_arrow(block, RESERVED, groups=[group])
         ids, cells = _values(block, table, "_id"), _cells(table)
-        versions = zip(*(table.column(name).to_pylist() for name in ("_rev", "_seq", "_deleted")), strict=True)
-        for identity, cell, (rev, seq, deleted) in zip(ids, cells, versions, strict=True):
-            known = read_id(cell, name=block.name) if identity is ELSEWHERE else identity
-            yield _with_fate(known, (rev, seq, _fate(known, cell) if deleted else 0), cell)
+        if ELSEWHERE in ids:
+            known = zip(ids, cells, strict=True)
+            ids = [read_id(cell, name=block.name) if found is ELSEWHERE else found for found, cell in known]
+        revs, seqs, deleted = (table.column(name).to_pylist() for name in ("_rev", "_seq", "_deleted"))
+        if True not in deleted:
+            yield from map(Row, ids, revs, seqs, cells)
+            continue
+        for identity, rev, seq, gone, cell in zip(ids, revs, seqs, deleted, cells, strict=True):
+            yield _with_fate(identity, (rev, seq, _fate(identity, cell) if gone else 0), cell)
 
 
 def read_page(page: bytes, ref: PageRef, key: bytes) -> Row | None:
@@ -202,21 +230,6 @@ def _fate(identity: Any, cell: bytes) -> int:
 def _with_fate(identity: Any, version: tuple[int, int, int], cell: bytes) -> Row:
     rev, seq, fate = version
     return Row(identity, rev, seq, None if fate else cell, cell if fate == 2 else None)
-
-
-def _read_table(block: Block, names: Sequence[str], groups: Sequence[int] | None) -> pa.Table:
-    import pyarrow as pa
-
-    known = set(block.file.schema_arrow.names)
-    for name in names:
-        if name not in known or name.startswith(KIND_PREFIX):
-            _refuse_column(block.name, name)
-    wanted = [*names, *(KIND_PREFIX + name for name in names if KIND_PREFIX + name in known)]
-    rows = range(block.groups) if groups is None else groups
-    try:
-        return block.file.read_row_groups(list(rows), columns=wanted)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        corrupt(block.name, f"its columns cannot be read: {error}")
 
 
 def _values(block: Block, table: pa.Table, name: str) -> list[Any]:
