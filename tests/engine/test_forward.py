@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.engine.rig import COLLECTION, PATHS, Rig, contents, ident, remove, save
+from tests.engine.rig import PATHS, Rig, contents, ident, remove, save
 from wormdb.engine.forward import Sizes
-from wormdb.engine.runs import RunBase, runs_of
+from wormdb.engine.listing import runs_of
 from wormdb.engine.state import id_key
 from wormdb.engine.tiers import FANOUT, runs_max
-from wormdb.errors import CorruptionError
 from wormdb.storage.meter import MeteredStore
+from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
     from wormdb.format.root import Root
@@ -49,65 +48,45 @@ def test_every_state_comes_back_whatever_is_merged(rounds: list[list[tuple[int, 
         assert fresh.get(id_key(ident("never"))) is None
 
 
-def test_blocks_are_cut_at_the_target_and_do_not_overlap() -> None:
-    rig = Rig()
-    ledger = rig.ledger(sizes=SMALL)
-    ledger.commit(rig.batch(*(save(f"k{number:03d}", pad="x" * 50) for number in range(40))))
-    ledger.forward()
-    (run,) = runs_of(root_of(rig).blocks)
-    assert len(run.blocks) > 5
-    assert all(one.key_last < two.key_first for one, two in zip(run.blocks, run.blocks[1:], strict=False))
-    assert sum(block.rows for block in run.blocks) == 40
-
-
 def test_runs_stay_few_and_a_small_change_writes_little() -> None:
     rig = Rig()
     written: list[int] = []
-    store = MeteredStore(rig.store, hook=lambda request: written.append(request.bytes_up * (".parquet" in request.key)))
+    store = MeteredStore(
+        rig.store, hook=lambda request: written.append(request.bytes_up * request.key.startswith(PATHS.data))
+    )
     ledger = rig.ledger(store, sizes=Sizes(block_target=10_000, run_smallest=2_000))
     ledger.commit(rig.batch(*(save(f"k{number:04d}", pad=f"{number:08d}" * 20) for number in range(2_000))))
     ledger.forward()
-    total = sum(run.size for run in runs_of(root_of(rig).blocks))
+    total = sum(run.size for run in runs_of(root_of(rig).blocks, root_of(rig).block_pages))
     written.clear()
     for number in range(3 * FANOUT):
         ledger.commit(rig.batch(save(f"k{number:04d}", pad="changed")))
         ledger.forward()
-        runs = runs_of(root_of(rig).blocks)
-        assert len(runs) <= runs_max(total + sum(run.size for run in runs), 2_000)
+        runs = runs_of(root_of(rig).blocks, root_of(rig).block_pages)
+        assert len(runs) <= runs_max(max(run.size for run in runs), 2_000)
     assert 0 < sum(written) < total / 2, "the large run is not written again for a few small changes"
 
 
-def test_a_look_up_costs_one_page_and_at_first_one_sidecar() -> None:
+def test_a_point_get_is_four_gets_when_cold_and_one_beside_the_tail_when_warm() -> None:
     rig = Rig()
     ledger = rig.ledger(sizes=SMALL)
     ledger.commit(rig.batch(*(save(f"k{number:03d}", pad="x" * 50) for number in range(40))))
     ledger.forward()
-    store = MeteredStore(rig.store)
-    base = RunBase(store, PATHS, root_of(rig).blocks)
+    store = rig.counted()
+    reader = rig.ledger(store)
     key = id_key(ident("k007"))
-    for gets in (2, 1):
-        before = store.mark()
-        held = base.get(key)
-        assert held is not None
-        assert store.since(before).gets == gets
-    before = store.mark()
-    assert base.get(id_key(ident("zzz"))) is None
-    assert store.since(before).requests == 0, "no block reaches that far"
-
-
-@pytest.mark.parametrize("suffix", [".parquet", ".map"])
-def test_damage_is_noticed_and_named(suffix: str) -> None:
-    rig = Rig()
-    ledger = rig.ledger()
-    ledger.commit(rig.batch(save("a", n=1)))
-    ledger.forward()
-    (block,) = root_of(rig).blocks
-    key = f"{COLLECTION}.worm.db/data/{block.name}{suffix}"
-    body = bytearray(rig.store.get(key).body)
-    for place in range(0, len(body), max(1, len(body) // 60)):
-        damaged = bytes(body[:place]) + bytes([body[place] ^ 1]) + bytes(body[place + 1 :])
-        rig.store.put(key, damaged)
-        base = RunBase(rig.store, PATHS, root_of(rig).blocks)
-        with pytest.raises(CorruptionError, match=block.name):
-            # A look-up reads the sidecar and one page; the rest of the block is read, and checked, by a scan.
-            list(base.scan()) if suffix == ".parquet" else base.get(id_key(ident("a")))
+    held = reader.view().get(key)
+    assert held is not None
+    tail = PATHS.entry(LogNumber(2))
+    assert [trace.key.rpartition(".")[2] if PATHS.data in trace.key else trace.key for trace in store.trace] == [
+        PATHS.root,
+        tail,
+        "map",
+        "parquet",
+    ]
+    before = len(store.trace)
+    assert reader.view().get(key) == held
+    assert [trace.key.endswith(".parquet") for trace in store.trace[before:]] == [False, True]
+    before = len(store.trace)
+    assert reader.known().get(id_key(ident("zzz"))) is None
+    assert len(store.trace) == before, "no block reaches that far"
