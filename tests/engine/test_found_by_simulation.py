@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.engine.rig import PATHS, HookStore, Rig, contents, doc, ident, insert, remove, save
-from wormdb.engine.unique import UniqueKeys, keys_of
+from wormdb.engine.unique import UniqueOwners, keys_of
 from wormdb.errors import AlreadyExistsError, OutcomeUnknownError, SnapshotTooOldError, UnavailableError
 from wormdb.format.entry import Batch, Change, Entry
 from wormdb.index.definition import Index
@@ -38,7 +38,7 @@ def entry(number: int, *changes: tuple[str, str | None, str | None]) -> Entry:
 
 def test_a_value_held_in_passing_is_not_taken_from_its_owner() -> None:
     index = Index("email", ("email",), unique=True)
-    keys = UniqueKeys(index)
+    keys = UniqueOwners(index)
     keys.apply(entry(1, ("owner", None, "x")))
     keys.apply(entry(2, ("other", None, "x"), ("other", "x", "y")))
     (x,), (y,) = (keys_of(index, doc("q", email=email)) for email in ("x", "y"))

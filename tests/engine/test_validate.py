@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.engine.rig import Rig, contents, doc, ident, insert, remove, save
-from wormdb.engine.definition import Definition
+from tests.engine.rig import Rig, contents, definition_at, doc, ident, insert, remove, save
 from wormdb.engine.head import sequence_of
 from wormdb.engine.operations import Insert, InsertNext, Loaded, Operation, Pending, Remove, Save
 from wormdb.engine.state import Held, Overlay, View, id_key
-from wormdb.engine.unique import UniqueKeys
+from wormdb.engine.unique import UniqueOwners
 from wormdb.engine.validate import Group
 from wormdb.errors import (
     AlreadyExistsError,
@@ -26,6 +25,11 @@ from wormdb.format.entry import Change
 from wormdb.format.event import SchemaChanged
 from wormdb.schema.load import load_model
 from wormdb.types import LogNumber
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from wormdb.index.definition import Index
 
 
 def definition_of(**indexes: dict[str, Any]) -> bytes:
@@ -46,9 +50,19 @@ class Reads:
         self.count += 1
         return self.held.get(key)
 
-    def scan(self) -> Any:
+    def get_many(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
         self.count += 1
-        return iter(sorted(self.held.items()))
+        return {key: self.held[key] for key in keys if key in self.held}
+
+    def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:
+        self.count += 1
+        inside = [key for key in sorted(self.held) if low <= key and (high is None or key < high)]
+        return iter([(key, self.held[key]) for key in inside])
+
+    @property
+    def place(self) -> None:
+        """There is no root."""
+        return
 
 
 class State:
@@ -57,18 +71,18 @@ class State:
     def __init__(self, definition: bytes = b"", **documents: dict[str, Any]) -> None:
         self.base = Reads()
         self.overlay: dict[bytes, Held] = {}
-        self.definition = Definition.decode(definition, LogNumber(1))
+        self.definition = definition_at(definition)
         for name, values in documents.items():
             self.base.held[id_key(ident(name))] = Held(ident(name), 5, 3, doc(name, **values))
 
     def view(self) -> View:
         overlay = Overlay()
         overlay.hold(self.overlay)
-        return View(LogNumber(9), self.definition, self.base, LogNumber(5), overlay, 0)
+        count = sum(held.document is not None for held in {**self.base.held, **self.overlay}.values())
+        return View(LogNumber(9), self.definition, self.base, LogNumber(5), overlay, count)
 
-    def unique(self, name: str) -> UniqueKeys:
-        index = next(each for each in self.definition.unique if each.name == name)
-        return UniqueKeys.build(index, (held for _, held in self.view().scan()))
+    def unique(self, index: Index) -> UniqueOwners:
+        return UniqueOwners.build(index, (held for _, held in self.view().scan()))
 
     def sequence(self) -> int:
         return max((sequence_of(held.id) for _, held in self.view().scan()), default=0)
@@ -355,11 +369,38 @@ def test_the_batch_that_brings_a_definition_is_bound_by_it() -> None:
     assert violation(State().group(), insert("a", email="x"), insert("b", email="x"), events=events).owner == "a"
 
 
-def test_batches_behind_a_definition_in_one_group_are_bound_by_it_and_see_what_was_before() -> None:
-    group = State(a={"email": "x"}).group()
+def test_batches_behind_a_definition_in_one_group_are_bound_by_it() -> None:
+    group = State().group()
+    add(group, insert("a", email="x"), events=(SchemaChanged(definition=EMAIL),))
     add(group, insert("b", email="y"))
-    add(group, insert("c", email="z"), events=(SchemaChanged(definition=EMAIL),))
-    assert [violation(group, insert("d", email=email)).owner for email in "xyz"] == ["a", "b", "c"]
+    assert [violation(group, insert("c", email=email)).owner for email in "xy"] == ["a", "b"]
+    add(group, save("a", email="z"))
+    add(group, insert("c", email="x"))
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_an_index_that_comes_after_documents_waits_and_refuses_nothing(is_stored: bool) -> None:
+    """Whether it can be is told by its build; that the documents came with the same entry makes no difference."""
+    group = State(a={"email": "x"}).group() if is_stored else State().group()
+    if not is_stored:
+        add(group, insert("a", email="x"))
+    add(group, insert("b", email="x"), events=(SchemaChanged(definition=EMAIL),))
+    (event,) = group.events["0" * 32]
+    assert isinstance(event, SchemaChanged)
+    assert event.empty is False
+    add(group, insert("c", email="x"))
+
+
+def test_an_index_that_comes_when_all_documents_are_gone_is_ready_at_once() -> None:
+    state = State(a={"email": "x"})
+    state.newer("a", 7, 4, None)
+    group = state.group()
+    events = (SchemaChanged(definition=EMAIL),)
+    assert violation(group, insert("b", email="x"), insert("c", email="x"), events=events).owner == "b"
+    add(group, insert("b", email="x"), events=events)
+    (event,) = group.events["0" * 32]
+    assert isinstance(event, SchemaChanged)
+    assert event.empty is True
 
 
 def test_the_guard_behind_a_definition_sees_it() -> None:

@@ -26,7 +26,7 @@ from wormdb.engine.register import Register
 from wormdb.engine.resolve import Resolver
 from wormdb.engine.state import Overlay, id_key
 from wormdb.engine.trim import Trimmer
-from wormdb.engine.unique import UniqueKeys, keys_of
+from wormdb.engine.unique import UniqueOwners, keys_of
 from wormdb.engine.validate import Group, _BatchCheck
 from wormdb.errors import ConflictError, CorruptionError, OutcomeUnknownError
 from wormdb.format.entry import Entry, decode_entry
@@ -282,16 +282,17 @@ def feed_unchecked() -> AbstractContextManager[object]:
 def value_taken_in_passing() -> AbstractContextManager[object]:
     """A document that has another's unique value between two changes of one batch takes it away."""
 
-    def apply(self: UniqueKeys, entry: Entry) -> None:
+    def apply(self: UniqueOwners, entry: Entry) -> None:
         for change in (change for batch in entry.batches for change in batch.changes):
             for key in keys_of(self.index, change.before):
-                owner = self._owners.get(key)
+                owner = self._claims.get(key)
                 if owner is not None and id_key(owner) == id_key(change.id):
-                    del self._owners[key]
+                    del self._claims[key]
+            self._touched.add(id_key(change.id))
             for key in keys_of(self.index, change.after):
-                self._owners[key] = change.id
+                self._claims[key] = change.id
 
-    return mock.patch.object(UniqueKeys, "apply", apply)
+    return mock.patch.object(UniqueOwners, "apply", apply)
 
 
 def refused_for_company() -> AbstractContextManager[object]:

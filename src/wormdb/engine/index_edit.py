@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 __all__ = ["Chunk", "TreeEdit", "chunks"]
 
 CHUNK_ENTRIES_MAX: Final = 250_000
+"""Entries that are changed at once, and documents that are looked at for it."""
 CHUNK_BYTES_MAX: Final = 64 * MIB
-"""Of keys and values that are changed at once."""
+"""Of their keys and values."""
 UNWRITTEN_BYTES_MAX: Final = 128 * MIB
 """Of new nodes, packed, that wait in memory."""
 _SLICE_DOCUMENTS: Final = 2_000
@@ -67,7 +68,7 @@ def chunks(index: Index, net: Iterable[Net], *, entries_max: int = CHUNK_ENTRIES
     gathered = _Gathered(index)
     while some := list(islice(documents, min(_SLICE_DOCUMENTS, entries_max))):
         gathered.add(some)
-        if gathered.entries >= entries_max or gathered.bytes >= CHUNK_BYTES_MAX:
+        if max(gathered.entries, gathered.documents) >= entries_max or gathered.bytes >= CHUNK_BYTES_MAX:
             yield gathered.chunk(is_end=False)
             gathered = _Gathered(index)
     if gathered.last is not None:
@@ -82,6 +83,7 @@ class _Gathered:
         self._changes: list[Change] = []
         self._hashes = array("Q")
         self._arrays = (False,) * len(index.fields)
+        self.documents = 0
         self.bytes = 0
         self.last: bytes | None = None
 
@@ -99,6 +101,7 @@ class _Gathered:
         else:
             self._add_changed(net, extract(self._index, identities, [one.before for one in net]), after)
         self.bytes += sum(len(key) + len(value or b"") for key, value in islice(self._changes, start, None))
+        self.documents += len(net)
         self.last = net[-1].key
 
     def _add_new(self, net: Sequence[Net], after: Extracted) -> None:

@@ -78,7 +78,8 @@ class _Projector:
             return
         nodes = self.shelf.nodes(self.step.root, old.name)
         try:
-            self.retired += [nodes.key(child.name) for child, _ in self.shelf.reader(self.step.root, old).refs()]
+            for child, _ in self.shelf.reader(self.step.root, old).refs():
+                self.retired.append(nodes.key(child.name))
             membership = self.shelf.filter(self.step.root, old)
         except (CorruptionError, SnapshotTooOldError, UnsupportedFormatError):
             return

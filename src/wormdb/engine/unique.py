@@ -117,6 +117,3 @@ class UniqueOwners:
     def _claim(self, identity: bytes, document: bytes | None) -> None:
         for key in keys_of(self.index, document):
             self._claims[key] = identity
-
-
-UniqueKeys = UniqueOwners
