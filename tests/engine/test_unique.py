@@ -180,7 +180,7 @@ def test_keys_that_are_there_are_read_level_by_level() -> None:
     trees.step(many(*range(2_000)))
     height = trees.index("byEmail").height
     assert height == 3
-    for asked in (["user-17"], ["user-17", "user-18"], ["user-17", "user-1900", "new"]):
+    for asked in (["user-1700"], ["user-1700", "user-1701"], ["user-1700", "user-3", "new"]):
         found = UniqueOwners.of(EMAIL, view_of(trees), trees.cold())
         before = trees.store.mark()
         answer = found.owners(map(key_of, asked))
