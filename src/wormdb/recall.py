@@ -142,7 +142,7 @@ class Recall(Generic[T]):
         """Version `seq`; raises NotFoundError, SnapshotTooOldError."""
         name = f"{self.access.name} {identity!r}"
         if not versions:
-            raise NotFoundError(f"No history of {name}", reason="there never was such a document")
+            raise NotFoundError(f"No history of {name}", reason="there never was such a document", fix="check the id")
         first, last = versions[0].seq, versions[-1].seq
         if seq < first:
             reason = f"history begins at seq {first}"

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import wormdb
-from wormdb.clock import SystemChance
+from tests.api.notebook import NOTES, Notebook
+from wormdb.clock import ManualClock, SystemChance
 from wormdb.storage.memory import drop_memory
 
 if TYPE_CHECKING:
@@ -33,3 +34,11 @@ def db(url: str) -> Iterator[Database]:
     """An empty database."""
     with wormdb.connect(url) as database:
         yield database
+
+
+@pytest.fixture(params=[False, True], ids=["tail", "forwarded"])
+def book(request: pytest.FixtureRequest, url: str) -> Iterator[Notebook]:
+    """Notes with history, snapshots and a trash: all in the log, or brought forward at every step."""
+    clock = ManualClock()
+    with wormdb.connect(url, schema=NOTES, clock=clock) as database:
+        yield Notebook(database, clock, url, forwarded=request.param)
