@@ -64,7 +64,7 @@ def encode(value: Any) -> bytes:
     end. No requests.
     """
     try:
-        if not _is_plain(value):
+        if (type(value) is dict and not _JSON_TYPES.issuperset(map(type, value.values()))) or not _is_plain(value):
             value = _wrapped(value)
         return _encoder.encode(value)
     except RecursionError as error:
@@ -113,7 +113,10 @@ def _wrapped(value: Any) -> Any:
 def _wrapped_dict(document: Document) -> Document:
     result = document
     for name, value in document.items():
-        if (wrap := _WRAP.get(type(value))) is not None and (wrapped := wrap(value)) is not value:
+        kind = type(value)
+        if kind in _AS_IS or (kind is float and isfinite(value)) or (wrap := _WRAP.get(kind)) is None:
+            continue
+        if (wrapped := wrap(value)) is not value:
             if result is document:
                 result = document.copy()
             result[name] = wrapped
@@ -121,6 +124,8 @@ def _wrapped_dict(document: Document) -> Document:
 
 
 def _wrapped_list(values: list[Any]) -> list[Any]:
+    if _AS_IS.issuperset(map(type, values)):
+        return values
     result = values
     for position, value in enumerate(values):
         if (wrap := _WRAP.get(type(value))) is not None and (wrapped := wrap(value)) is not value:
@@ -130,6 +135,8 @@ def _wrapped_list(values: list[Any]) -> list[Any]:
     return result
 
 
+_AS_IS: Final = frozenset({str, int, bool, type(None)})
+_JSON_TYPES: Final = _AS_IS | {float, dict, list}
 _WRAP: Final[dict[type, Callable[[Any], Any]]] = {
     dict: _wrapped_dict,
     list: _wrapped_list,
@@ -201,7 +208,7 @@ def _read(data: bytes, passes: Callable[[str], bool]) -> Any:
     if checked and not escaped and not marks:
         return value
     reader = _Reader()
-    value = reader.value(value, 1)
+    value = reader.forms_in(value) if checked else reader.value(value, 1)
     # Each form read stands for one mark at least: with none left over, no other key starts with $.
     if escaped or reader.forms < marks:
         _check_names(value, passes)
@@ -215,6 +222,22 @@ class _Reader:
 
     def __init__(self) -> None:
         self.forms = 0
+
+    def forms_in(self, value: Any) -> Any:
+        """`value` with its forms read, where its limits are checked already."""
+        kind = type(value)
+        if kind is dict:
+            if len(value) == 1:
+                (name,) = value
+                if (read := READERS.get(name)) is not None:
+                    return self._form(read, name, value[name])
+            if not _SCALARS.issuperset(map(type, value.values())):
+                for name, item in value.items():
+                    if type(item) not in _SCALARS:
+                        value[name] = self.forms_in(item)
+        elif kind is list and not _SCALARS.issuperset(map(type, value)):
+            value[:] = [item if type(item) in _SCALARS else self.forms_in(item) for item in value]
+        return value
 
     def value(self, value: Any, level: int) -> Any:
         """`value` with its forms read; `level` is its own level if it is a container."""
@@ -247,6 +270,7 @@ class _Reader:
 
 
 _UNCHANGED: Final = frozenset({str, float, bool, type(None)})
+_SCALARS: Final = _UNCHANGED | {int}
 
 
 def _check_names(value: Any, passes: Callable[[str], bool]) -> None:

@@ -122,9 +122,9 @@ class _Copier:
 
     def mapping(self, mapping: Mapping[Any, Any], level: int, place: _Place) -> Document:
         count = len(mapping)
-        self._enter(count, level, place)
-        if count > DOCUMENT_KEYS_MAX:
-            _exceed(f"{count} fields on one level", f"DOCUMENT_KEYS_MAX is {DOCUMENT_KEYS_MAX}", place, "use an array")
+        self._left -= count
+        if level > DOCUMENT_DEPTH_MAX or self._left < 0 or count > DOCUMENT_KEYS_MAX:
+            self._exceeded(count, level, place)
         try:
             document = dict(zip(map(_known_name, mapping), mapping.values(), strict=True))
         except KeyError:
@@ -136,12 +136,17 @@ class _Copier:
                     continue
             elif kind in _KEPT or (kind is int and INT_MIN <= value <= INT_MAX):
                 continue
+            elif kind is dict:
+                document[name] = self.mapping(value, level + 1, (place, name))
+                continue
             document[name] = self.copy(value, level, (place, name))
         return document
 
     def sequence(self, values: Iterable[Any], level: int, place: _Place) -> list[Any]:
         values = list(values)
-        self._enter(len(values), level, place)
+        self._left -= len(values)
+        if level > DOCUMENT_DEPTH_MAX or self._left < 0:
+            self._exceeded(0, level, place)
         for position, value in enumerate(values):
             kind = type(value)
             if kind is str:
@@ -149,15 +154,18 @@ class _Copier:
                     continue
             elif kind in _KEPT or (kind is int and INT_MIN <= value <= INT_MAX):
                 continue
+            elif kind is dict:
+                values[position] = self.mapping(value, level + 1, (place, position))
+                continue
             values[position] = self.copy(value, level, (place, position))
         return values
 
-    def _enter(self, count: int, level: int, place: _Place) -> None:
+    def _exceeded(self, fields: int, level: int, place: _Place) -> NoReturn:
         if level > DOCUMENT_DEPTH_MAX:
             _exceed("nested too deep", f"DOCUMENT_DEPTH_MAX is {DOCUMENT_DEPTH_MAX} levels", place, "flatten it")
-        self._left -= count
         if self._left < 0:
             _exceed("too many values", f"one document holds at most {_VALUES_MAX}", place, "split the document")
+        _exceed(f"{fields} fields on one level", f"DOCUMENT_KEYS_MAX is {DOCUMENT_KEYS_MAX}", place, "use an array")
 
 
 _KEPT: Final = frozenset({type(None), bool, float, ObjectId, Timestamp, MinKey, MaxKey})
@@ -228,6 +236,8 @@ def _binary(value: Binary, _: _Place) -> Binary | bytes:
 
 
 def _date(value: datetime, place: _Place) -> datetime:
+    if type(value) is datetime and value.tzinfo is UTC and not value.microsecond % 1000 and not value.fold:
+        return value
     try:
         moment = value.replace(tzinfo=UTC) if value.utcoffset() is None else value.astimezone(UTC)
         milliseconds = moment.microsecond // 1000

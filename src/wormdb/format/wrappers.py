@@ -102,7 +102,7 @@ def write_double(value: float) -> dict[str, Any]:
 def _write_date(value: datetime) -> dict[str, Any]:
     if value.year < 1970:
         return {"$date": {"$numberLong": str(milliseconds(value))}}
-    text = value.isoformat(timespec="milliseconds" if value.microsecond else "seconds")
+    text = value.isoformat(timespec="milliseconds") if value.microsecond else value.isoformat()
     return {"$date": text.removesuffix("+00:00") + "Z"}
 
 
