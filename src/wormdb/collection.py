@@ -298,7 +298,7 @@ class Collection(Generic[T]):
         feed = self._ledger.feed(number)
         while True:
             for record in feed.poll():
-                yield from list(changes_of(record))[skip:]
+                yield from changes_of(record, feed.changes(record), skip)
                 skip = 0
             if poll_seconds is None:
                 return

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
+from wormdb.format.event import JobAttached
 from wormdb.format.past import operation_of
 from wormdb.types import LogNumber, Misc
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from wormdb.engine.log import Record
+    from wormdb.format.entry import Batch
+    from wormdb.format.entry import Change as EntryChange
 
 __all__ = ["Change", "changes_of", "parse_resume"]
 
@@ -39,26 +42,27 @@ class Change:
     """Give this to `watch(after=…)` to go on behind this change, even in the middle of a batch."""
 
 
-def changes_of(record: Record) -> Iterator[Change]:
-    """The changes of an entry, in order."""
-    total = sum(len(batch.changes) for batch in record.entry.batches)
-    place = 0
-    for batch in record.entry.batches:
-        metadata = None if batch.meta is None else json.decode(batch.meta, name=f"log entry {record.number}")
-        for change in batch.changes:
-            place += 1
-            yield Change(
-                number=record.number,
-                op=operation_of(change),
-                id=json.decode(change.id, name=f"log entry {record.number}"),
-                seq=change.seq,
-                before=_shown(change.before, record),
-                after=_shown(change.after, record),
-                actor=batch.actor,
-                metadata=metadata,
-                misc=Misc(record.entry.misc),
-                resume=str(record.number) if place == total else f"{record.number - 1}.{place}",
-            )
+def changes_of(record: Record, changes: Iterable[tuple[Batch, EntryChange]], skip: int = 0) -> Iterator[Change]:
+    """The changes of an entry as users see them, in order, without the first `skip`."""
+    total = sum(len(batch.changes) for batch in record.entry.batches) + sum(
+        block.rows for event in record.entry.events if isinstance(event, JobAttached) for block in event.blocks
+    )
+    name = f"log entry {record.number}"
+    for place, (batch, change) in enumerate(changes, 1):
+        if place <= skip:
+            continue
+        yield Change(
+            number=record.number,
+            op=operation_of(change),
+            id=json.decode(change.id, name=name),
+            seq=change.seq,
+            before=_shown(change.before, record),
+            after=_shown(change.after, record),
+            actor=batch.actor,
+            metadata=None if batch.meta is None else json.decode(batch.meta, name=name),
+            misc=Misc(record.entry.misc),
+            resume=str(record.number) if place == total else f"{record.number - 1}.{place}",
+        )
 
 
 def parse_resume(text: int | str) -> tuple[LogNumber, int]:

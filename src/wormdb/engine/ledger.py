@@ -19,6 +19,7 @@ from wormdb.engine.index_shelf import IndexShelf
 from wormdb.engine.keeper import DEFAULT_LIMITS, Keeper, TailLimits
 from wormdb.engine.log import Log
 from wormdb.engine.operations import Pending
+from wormdb.engine.past_reader import History
 from wormdb.engine.paths import EnginePaths
 from wormdb.engine.place import Place
 from wormdb.engine.register import Register
@@ -80,7 +81,8 @@ class Ledger:
         self._register = Register(around.store, paths, collection)
         self._trees = IndexShelf(around.store, paths, around.pool)
         self._shelf = Shelf(around.store, around.pool, paths.data)
-        self._head = Head(self._log, self._register, around.misc, _Loader(around, paths, self._trees, self._shelf))
+        self._load = _Loader(around, paths, self._trees, self._shelf)
+        self._head = Head(self._log, self._register, around.misc, self._load)
         self._forwarder = Forwarder(self._register, around.pool, around.misc, around.chance, around.sizes)
         self._keeper = Keeper(
             self._head,
@@ -189,7 +191,7 @@ class Ledger:
 
     def feed(self, after: LogNumber) -> Feed:
         """The log after a number, entry by entry. No requests yet."""
-        return Feed(self._log, self._register, after)
+        return Feed(self._log, self._register, after, _Past(self._load, self.view))
 
     def trim(self, retention_ms: int) -> int:
         """Delete entries that were applied at least `retention_ms` ago, by the store's time; how many.
@@ -208,6 +210,21 @@ class Ledger:
         self._around.check()
         self._around.before_first_write()
         return self._keeper.forward()
+
+
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """What a feed asks for."""
+
+    load: _Loader
+    view: Callable[[], View]
+
+    def attached(self, event: JobAttached, number: LogNumber) -> Base:
+        return self.load.attached(event, number)
+
+    def version(self, key: bytes, seq: int) -> bytes | None:
+        found = History(self.view()).version(key, seq)
+        return None if found is None else found.document
 
 
 @dataclass(frozen=True, slots=True)

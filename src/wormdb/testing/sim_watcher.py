@@ -57,7 +57,7 @@ class Watcher:
             self._process = self.node.process
             self._feed = self.node.ledger.feed(LogNumber(int(self._resume.partition(".")[0])))
         for record in self._feed.poll():
-            self._seen += [_seen(change) for change in changes_of(record)]
+            self._seen += [_seen(change) for change in changes_of(record, self._feed.changes(record))]
             self._resume = str(record.number)
 
     def _restart(self) -> None:
