@@ -88,6 +88,20 @@ def test_a_look_up_in_one_run_reads_the_page_map_alone_and_then_one_page() -> No
     assert folder.taken() == ["parquet"], "the map is kept"
 
 
+def test_what_comes_before_the_pages_can_be_read_ahead() -> None:
+    folder = Folder(APART)
+    folder.grow(rows(range(0, 300, 3)), run=1)
+    folder.grow(rows([1, 280], 2), run=2)
+    runs = folder.runs()
+    folder.taken()
+    runs.prepare([key_of(30), key_of(1_000)])
+    assert folder.taken() == ["map", "map"]
+    assert runs.get(key_of(30)) == row(30)
+    assert folder.taken() == ["parquet"]
+    runs.prepare([])
+    assert folder.taken() == []
+
+
 @pytest.mark.usefixtures("_large_sidecars")
 def test_who_looked_in_vain_once_asks_the_filter_from_then_on() -> None:
     folder = Folder(APART)

@@ -59,7 +59,13 @@ def rows_between(
     row group in which the range has pages. One row group is unpacked at a time. Raises CorruptionError,
     SnapshotTooOldError.
     """
-    for key, row in _stamped(entry, _rows_near(shelf, entry, low, high)):
+    if low <= entry.key_first and (high is None or entry.key_last < high):
+        return _stamped(entry, read_documents(shelf.whole(entry)))
+    return _between(_stamped(entry, _rows_near(shelf, entry, low, high)), low, high)
+
+
+def _between(rows: Iterable[tuple[bytes, Row]], low: bytes, high: bytes | None) -> Iterator[tuple[bytes, Row]]:
+    for key, row in rows:
         if high is not None and key >= high:
             return
         if key >= low:
@@ -67,8 +73,8 @@ def rows_between(
 
 
 def _rows_near(shelf: Shelf, entry: BlockEntry, low: bytes, high: bytes | None) -> Iterable[Row]:
-    wanted_whole = low <= entry.key_first and (high is None or entry.key_last < high)
-    if wanted_whole or (entry.length <= BLOCK_WHOLE_BYTES and shelf.known_map(entry) is None):
+    """The rows of a part of the block in which the range lies."""
+    if entry.length <= BLOCK_WHOLE_BYTES and shelf.known_map(entry) is None:
         return read_documents(shelf.whole(entry))
     page_map = shelf.learn([entry])[0][entry.name]
     first = max(bisect_right(page_map.keys, low) - 1, 0)
@@ -117,6 +123,7 @@ def _pick(rows: Iterable[tuple[bytes, Row]], keys: Sequence[bytes]) -> dict[byte
 
 def _stamped(entry: BlockEntry, rows: Iterable[Row]) -> Iterator[tuple[bytes, Row]]:
     """Rows with their keys, and with the block's number where they were written before it was known."""
-    for row in rows:
-        known = row if row.rev else Row(row.id, entry.run, row.seq, row.document, row.trash)
-        yield encode_key(row.id), known
+    if entry.rev_first:
+        return ((encode_key(row.id), row) for row in rows)
+    stamped = (row if row.rev else Row(row.id, entry.run, row.seq, row.document, row.trash) for row in rows)
+    return ((encode_key(row.id), row) for row in stamped)

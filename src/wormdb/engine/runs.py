@@ -84,6 +84,14 @@ class Runs:
             waiting = {key: blocks[1:] for key, blocks in waiting.items() if key not in found and blocks[1:]}
         return found
 
+    def prepare(self, keys: Iterable[bytes]) -> None:
+        """Read what look-ups of these keys need before their pages, for whoever has something else to do meanwhile.
+
+        Costs what `get_many` does without the pages; then, if it is not forgotten, that costs the pages alone.
+        """
+        waiting = {key: blocks for key, blocks in self._candidates(sorted(set(keys))).items() if blocks}
+        self.shelf.learn(*self._wanted(waiting, None))
+
     def scan(
         self, low: bytes = b"", high: bytes | None = None, *, member: bytes | None = None
     ) -> Iterator[tuple[bytes, Row]]:
@@ -189,7 +197,8 @@ def merge_rows(runs: Sequence[Iterator[tuple[bytes, Row]]]) -> Iterator[tuple[by
         yield from runs[0]
         return
     last: bytes | None = None
-    for key, _, row in heapq.merge(*(_aged(run, age) for age, run in enumerate(runs)), key=lambda item: item[:2]):
+    # No two items have the same key and age, so rows are never compared.
+    for key, _, row in heapq.merge(*(_aged(run, age) for age, run in enumerate(runs))):
         if key != last:
             yield key, row
         last = key
@@ -219,6 +228,10 @@ class _HeldRows:
         """What is under an id's key. Costs as `Runs.get`: 1 GET, and 1 more the first time a block is asked."""
         row = self.runs.get(key)
         return None if row is None else held_of(row)
+
+    def prepare(self, keys: Iterable[bytes]) -> None:
+        """Read what look-ups of these ids' keys need before their pages. Costs as `Runs.prepare`."""
+        self.runs.prepare(keys)
 
     def get_many(self, keys: Iterable[bytes]) -> dict[bytes, Held]:
         """What is under several ids' keys, by key, where there is something. Costs as `Runs.get_many`."""
@@ -251,11 +264,17 @@ class AttachedBase(_HeldRows):
     """The documents of the blocks that a job attached by entry `number`, which no root has yet. As `RunBase`."""
 
     def __init__(
-        self, store: Store, pool: Pool, paths: EnginePaths, blocks: Iterable[BlockEntry], number: LogNumber
+        self,
+        store: Store,
+        pool: Pool,
+        paths: EnginePaths,
+        blocks: Iterable[BlockEntry],
+        number: LogNumber,
+        shelf: Shelf | None = None,
     ) -> None:
-        """No requests."""
+        """`shelf` as for `RunBase`. No requests."""
         run = [msgspec.structs.replace(block, run=number) for block in blocks]
-        super().__init__(Runs(Shelf(store, pool, paths.data), run))
+        super().__init__(Runs(shelf or Shelf(store, pool, paths.data), run))
 
     @property
     def place(self) -> None:

@@ -22,6 +22,7 @@ from wormdb.errors import ConflictError, OutcomeUnknownError, WormError
 from wormdb.format import json
 from wormdb.format.block import Row
 from wormdb.format.event import JobAborted, JobAttached, JobOpened
+from wormdb.format.sample import Sample, encode_sample
 from wormdb.index.definition import claims_of
 from wormdb.types import WriteId
 
@@ -59,6 +60,11 @@ class _Checked:
     claims: frozenset[tuple[str, bytes]]
     added: int
     sequence: int
+
+    @property
+    def sample(self) -> Sample:
+        """Of its documents, and of those that it deletes."""
+        return Sample().after(((key, row.document) for key, row in self.rows.items()), note_gone=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +123,13 @@ class Stager:
             if written[0] != checked.rows:
                 blocks = BlockWriter(self.shelf, self.writer, self.block_target, checked.view.definition.columns)
                 written = checked.rows, blocks.write(sorted(checked.rows.items()))
-            attached = JobAttached(job=job, blocks=tuple(written[1]), added=checked.added, sequence=checked.sequence)
+            attached = JobAttached(
+                job=job,
+                blocks=tuple(written[1]),
+                added=checked.added,
+                sequence=checked.sequence,
+                sample=encode_sample(checked.sample),
+            )
             events = replace(pending, operations=(), events=(attached,), guard=partial(_guard, checked))
             try:
                 committed = self.commit(events)
