@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from wormdb.clock import ManualClock, SeededChance
+from wormdb.engine.definition import Definition
 from wormdb.engine.forward import DEFAULT_SIZES, Sizes
 from wormdb.engine.ledger import Ledger, Surroundings, TailLimits
 from wormdb.engine.log import Log
@@ -15,6 +16,8 @@ from wormdb.engine.paths import EnginePaths
 from wormdb.engine.register import Register
 from wormdb.format import json
 from wormdb.format.entry import Batch, Change, Entry, encode_entry
+from wormdb.format.event import SchemaChanged
+from wormdb.limits import STAGE_BYTES
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.pool import SerialPool
 from wormdb.storage.store import OCTETS, IfAbsent, Precondition, Probe, PutResult, Store, StoredObject
@@ -25,6 +28,7 @@ from wormdb.types import LogNumber, StoreTime, WriteId
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from wormdb.engine.background import Background
     from wormdb.engine.operations import Operation
     from wormdb.engine.state import View
 
@@ -35,6 +39,7 @@ __all__ = [
     "Rig",
     "TimedStore",
     "contents",
+    "definition_at",
     "doc",
     "entry_at",
     "ident",
@@ -70,6 +75,13 @@ def save(identity: Any, **values: Any) -> Save:
 def remove(identity: Any) -> Remove:
     """A blind delete."""
     return Remove(ident(identity))
+
+
+def definition_at(body: bytes, number: int = 1) -> Definition:
+    """The definition that entry `number` of an empty collection brought; none if there is no body."""
+    if not body:
+        return Definition.none()
+    return Definition.none().after((SchemaChanged(definition=body, empty=True),), LogNumber(number))
 
 
 def contents(view: View) -> dict[Any, tuple[int, int, dict[str, Any] | None]]:
@@ -166,7 +178,13 @@ class Rig:
         self.register = Register(self.store, PATHS, COLLECTION)
 
     def ledger(
-        self, store: Store | None = None, limits: TailLimits | None = None, sizes: Sizes = DEFAULT_SIZES
+        self,
+        store: Store | None = None,
+        limits: TailLimits | None = None,
+        sizes: Sizes = DEFAULT_SIZES,
+        *,
+        stage_bytes: int = STAGE_BYTES,
+        background: Background | None = None,
     ) -> Ledger:
         """A process that knows nothing yet."""
         around = Surroundings(
@@ -178,6 +196,8 @@ class Rig:
             before_first_write=lambda: None,
             limits=limits or TailLimits(),
             sizes=sizes,
+            stage_bytes=stage_bytes,
+            background=background,
         )
         return Ledger(COLLECTION, around)
 

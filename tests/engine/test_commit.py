@@ -482,10 +482,10 @@ def test_text_that_is_no_commit_id_is_refused(text: str) -> None:
         CommitId.parse(text)
 
 
-def test_a_batch_that_is_too_large_is_refused_before_anything_is_sent() -> None:
+def test_a_batch_that_is_too_large_for_the_log_and_not_staged_is_refused_before_anything_is_sent() -> None:
     rig = Rig()
     store = rig.counted()
-    ledger = rig.ledger(store)
+    ledger = rig.ledger(store, stage_bytes=1 << 40)
     ledger.view()
     before = store.requests
     large = [insert(f"k{number}", text="x" * 15_000_000) for number in range(5)]

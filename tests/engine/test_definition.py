@@ -1,14 +1,20 @@
 from __future__ import annotations
 
-from tests.engine.rig import Rig, remove
+import msgspec
+import pytest
+
+from tests.engine.rig import Rig, definition_at, insert, remove
 from tests.engine.test_validate import EMAIL, definition_of
-from wormdb.engine.definition import Definition
-from wormdb.format.event import Closed, FilesSwitched, Nothing, SchemaChanged
+from wormdb.engine.definition import Definition, settled
+from wormdb.engine.keeper import TailLimits
+from wormdb.errors import CorruptionError
+from wormdb.format.columns import ColumnSpec
+from wormdb.format.event import Closed, FilesSwitched, IndexBuilding, IndexCreated, IndexReady, Nothing, SchemaChanged
+from wormdb.index.definition import Index, encode_index
 from wormdb.schema.load import load_model
 from wormdb.types import LogNumber
 
-MODEL = load_model("Thing", {"path": "@things/(id:any)", "indexes": {"byEmail": {"field": "email", "unique": True}}})
-OTHER = load_model("Thing", {"path": "@things/(id:any)", "fields": {"n": {"type": "number"}}})
+BY_N = IndexCreated(name="byN", definition=encode_index(Index("byN", ("n",))))
 
 
 def test_without_events_a_definition_is_the_same_object() -> None:
@@ -25,6 +31,68 @@ def test_a_change_of_schema_replaces_it_from_its_number_on() -> None:
     assert [(index.name, index.label, index.sparse) for index in definition.unique] == [("byEmail", "email", True)]
     plain = definition.after((SchemaChanged(definition=definition_of()),), LogNumber(5))
     assert plain.unique == ()
+
+
+def test_over_documents_an_index_waits_until_its_build_says_that_it_is_ready() -> None:
+    definition = Definition.none().after((SchemaChanged(definition=EMAIL),), LogNumber(4))
+    assert definition.unique == ()
+    assert [status.index.name for status in definition.unbuilt] == ["byEmail"]
+    building = definition.after((IndexBuilding(name="byEmail", through=4),), LogNumber(5))
+    assert (building.number, building.unique, len(building.unbuilt)) == (5, (), 1)
+    ready = building.after((IndexReady(name="byEmail"),), LogNumber(6))
+    assert ([index.name for index in ready.unique], ready.unbuilt) == (["byEmail"], ())
+    assert ready.body == EMAIL
+
+
+def test_an_event_of_an_index_that_cannot_come_now_is_damage() -> None:
+    with pytest.raises(CorruptionError, match="log entry 2: index byEmail is ready and cannot become ready"):
+        definition_at(EMAIL).after((IndexReady(name="byEmail"),), LogNumber(2))
+
+
+def test_the_commit_says_whether_there_were_documents_before_an_index() -> None:
+    events = (SchemaChanged(definition=EMAIL), BY_N, Nothing())
+    for is_empty in (True, False):
+        written = settled(events, is_empty=is_empty)
+        assert [getattr(event, "empty", None) for event in written] == [is_empty, is_empty, None]
+        assert written[2] is events[2]
+    rig = Rig()
+    ledger = rig.ledger(limits=TailLimits(mode="manual"))
+    ledger.commit(rig.batch(insert("a"), events=(SchemaChanged(definition=EMAIL),)))
+    ledger.commit(rig.batch(events=(BY_N,)))
+    states = {status.index.name: status.state for status in rig.ledger().view().definition.indexes}
+    assert states == {"byEmail": "ready", "byN": "waiting"}
+
+
+def test_a_root_tells_the_same_definition_as_the_log() -> None:
+    rig = Rig()
+    ledger = rig.ledger()
+    ledger.commit(rig.batch(insert("a", email="x"), events=(SchemaChanged(definition=EMAIL),)))
+    ledger.commit(rig.batch(events=(Closed(reason="drop"),)))
+    before = ledger.view().definition
+    ledger.forward()
+    root = rig.register.read().root
+    assert root is not None
+    told = Definition.of_root(root)
+    assert (told.body, told.closed, told.unique, told.model) == (EMAIL, before.closed, before.unique, before.model)
+    assert told.number == 2
+
+
+def test_blocks_have_columns_for_what_is_declared_and_for_what_is_indexed() -> None:
+    assert Definition.none().columns == ()
+    model = load_model(
+        "Thing",
+        {
+            "path": "@things/(id:any)",
+            "fields": {"email": {"type": "string"}, "born": {"type": "datetime"}},
+            "indexes": {"byEmail": {"field": "email"}, "byBirth": {"fields": ["born", "email"]}},
+        },
+    )
+    definition = definition_at(model.canonical()).after((msgspec.structs.replace(BY_N, empty=True),), LogNumber(2))
+    columns = {column.path: column for column in definition.columns}
+    assert columns["email"] == ColumnSpec("email", "string")
+    assert columns["born"] == ColumnSpec("born", "date")
+    assert columns["n"] == ColumnSpec("n"), "nobody declared it"
+    assert "_id" not in columns
 
 
 def test_a_closed_log_says_so_and_keeps_its_schema() -> None:

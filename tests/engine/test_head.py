@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.engine.rig import COLLECTION, PATHS, HookStore, Rig, TimedStore, contents, doc, entry_at, ident, insert, save
-from wormdb.engine.head import Head, is_recent, sequence_of
-from wormdb.engine.log import Log, Record
-from wormdb.engine.misc_clock import MiscClock
-from wormdb.engine.register import Register
-from wormdb.engine.state import EmptyBase
+from wormdb.engine.head import Head, is_recent
+from wormdb.engine.log import Record
+from wormdb.engine.state import sequence_of
 from wormdb.errors import CorruptionError
 from wormdb.format.entry import Change, decode_entry, entry_hash
 from wormdb.limits import KNOWLEDGE_MS_MAX
-from wormdb.storage.pool import SerialPool
 from wormdb.types import LogNumber, Misc, StoreTime
 
 if TYPE_CHECKING:
@@ -27,10 +24,8 @@ MINUTE = KNOWLEDGE_MS_MAX / 1000
 
 
 def head_of(rig: Rig, store: Store | None = None) -> Head:
-    """A head without a base: for logs that no root has applied."""
-    store = store or rig.store
-    log = Log(store, PATHS, COLLECTION, SerialPool())
-    return Head(log, Register(store, PATHS, COLLECTION), MiscClock(rig.clock), lambda _: EmptyBase())
+    """The head of a process that knows nothing yet."""
+    return rig.ledger(store)._head
 
 
 def verbs(store: FaultStore) -> list[str]:
@@ -87,10 +82,9 @@ def test_names_made_after_a_refresh_are_above_those_seen() -> None:
     body = entry_at(1, bytes(32))
     rig.store.put(PATHS.entry(LogNumber(1)), body)
     seen = record_of(body, 1).entry.misc
-    misc = MiscClock(rig.clock)
-    head = Head(rig.log, rig.register, misc, lambda _: EmptyBase())
-    head.refresh()
-    assert misc.next() > Misc(seen)
+    ledger = rig.ledger()
+    ledger.view()
+    assert ledger._around.misc.next() > Misc(seen)
 
 
 # --- knowledge expires, by the store's time ---
@@ -239,10 +233,8 @@ def test_a_root_of_another_history_drops_the_view() -> None:
     other.commit(rig.batch(insert("c", n=1)))
     other.forward()
     rig.clock.advance(MINUTE + 1)
-    fresh = rig.ledger()
-    reopened = Head(rig.log, rig.register, MiscClock(rig.clock), fresh._load)
+    reopened = head_of(rig)
     reopened.refresh()
-    head._load = fresh._load
     head.refresh()
     assert contents(head.view()) == contents(reopened.view())
 
@@ -306,12 +298,7 @@ def test_a_tail_that_never_fits_its_root_is_damage_and_no_endless_loop() -> None
     ledger.commit(rig.batch(insert("a")))
     ledger.forward()
     store = HookStore(rig.store)
-    head = Head(
-        Log(store, PATHS, COLLECTION, SerialPool()),
-        Register(store, PATHS, COLLECTION),
-        MiscClock(rig.clock),
-        ledger._load,
-    )
+    head = head_of(rig, store)
 
     def move(verb: str, key: str) -> None:
         if key != PATHS.root:

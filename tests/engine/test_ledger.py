@@ -102,6 +102,7 @@ def test_the_tail_is_brought_forward_when_it_is_due() -> None:
     ledger = rig.ledger(limits=TailLimits(forward_entries=4))
     for number in range(1, 10):
         ledger.commit(rig.batch(save("a", n=number)))
+        rig.clock.advance(1)
         root = rig.register.read().root
         assert (0 if root is None else root.applied) == number // 4 * 4
     assert contents(rig.ledger().view()) == {"a": (9, 9, {"n": 9})}
@@ -185,7 +186,7 @@ def test_one_thread_at_a_time_brings_the_tail_forward() -> None:
     others: list[threading.Thread] = []
 
     def commit_meanwhile(verb: str, key: str) -> None:
-        if verb == "put" and key.endswith(".parquet"):
+        if verb == "put" and key.startswith(PATHS.data) and key.endswith(".parquet"):
             blocks.append(key)
             if not others:
                 thread = threading.Thread(target=lambda: ledger.commit(rig.batch(insert("b"))))

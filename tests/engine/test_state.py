@@ -14,7 +14,7 @@ from wormdb.format.entry import Batch, Change, Entry
 from wormdb.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 Step = list[tuple[int, int | None]]
 """One entry: ids, each with its new value, or None for a delete."""
@@ -33,8 +33,17 @@ class FixedBase:
     def get(self, key: bytes) -> Held | None:
         return self.held.get(key)
 
-    def scan(self) -> Iterator[tuple[bytes, Held]]:
-        return iter(sorted(self.held.items()))
+    def get_many(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
+        return {key: self.held[key] for key in keys if key in self.held}
+
+    def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:
+        inside = [key for key in sorted(self.held) if low <= key and (high is None or key < high)]
+        return iter([(key, self.held[key]) for key in inside])
+
+    @property
+    def place(self) -> None:
+        """It is of no root."""
+        return
 
 
 class Model:
@@ -109,15 +118,17 @@ def test_since_leaves_the_old_overlay_as_it_is() -> None:
     newer.apply(model.entry(3, [(1, 3)]))
     assert contents(view_of(overlay, 9)) == {1: (2, 2, {"v": 2}), 2: (2, 1, {"v": 2})}
     assert contents(view_of(newer, 9))[1] == (3, 3, {"v": 3})
+    assert [entry.number for entry in overlay.entries(LogNumber(9))] == [1, 2]
+    assert [entry.number for entry in newer.entries(LogNumber(9))] == [2, 3]
+    assert [entry.number for entry in newer.entries(LogNumber(2))] == [2]
 
 
-def test_apply_tells_what_it_left() -> None:
+def test_the_last_change_of_a_document_in_an_entry_counts() -> None:
     model, overlay = Model(), Overlay()
-    left = overlay.apply(model.entry(1, [(1, 1), (1, None)]))
-    assert [(key, held.seq, held.document) for key, held in left] == [
-        (id_key(ident(1)), 1, doc(1, v=1)),
-        (id_key(ident(1)), 2, None),
-    ]
+    overlay.apply(model.entry(1, [(1, 1), (1, None)]))
+    held = overlay.get(id_key(ident(1)), LogNumber(1))
+    assert held is not None
+    assert (held.seq, held.document) == (2, None)
 
 
 def test_an_overlay_may_hold_one_version_of_given_keys() -> None:
@@ -136,4 +147,6 @@ def test_equal_ids_have_equal_keys() -> None:
 
 def test_nothing_is_in_the_base_of_a_collection_without_a_root() -> None:
     assert EmptyBase().get(b"x") is None
+    assert EmptyBase().get_many([b"x"]) == {}
+    assert EmptyBase().place is None
     assert list(EmptyBase().scan()) == []

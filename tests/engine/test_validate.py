@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.engine.rig import Rig, contents, definition_at, doc, ident, insert, remove, save
-from wormdb.engine.head import sequence_of
 from wormdb.engine.operations import Insert, InsertNext, Loaded, Operation, Pending, Remove, Save
-from wormdb.engine.state import Held, Overlay, View, id_key
+from wormdb.engine.state import Held, Overlay, View, id_key, sequence_of
 from wormdb.engine.unique import UniqueOwners
 from wormdb.engine.validate import Group
 from wormdb.errors import (

@@ -1,3 +1,5 @@
+"""Forwarding as processes see it: what is opened from a root, and what a crash or a rival leaves."""
+
 from __future__ import annotations
 
 import pytest
@@ -54,8 +56,15 @@ def test_what_a_forwarding_costs() -> None:
     ledger.commit(rig.batch(insert("a")))
     before = store.requests
     ledger.forward()
-    assert [trace.verb for trace in store.trace[before:]] == ["probe", "probe", "put", "put", "put"]
-    assert store.trace[-1].key == PATHS.root
+    traces = store.trace[before:]
+    assert [trace.verb for trace in traces] == ["probe", "probe", "put", "put", "put", "put", "put"]
+    assert [trace.key.removeprefix(PATHS.folder).partition("/")[0] for trace in traces[2:]] == [
+        "data",
+        "data",
+        "history",
+        "history",
+        "block0",
+    ], "the root comes last"
 
 
 def test_the_definition_is_kept() -> None:
@@ -81,7 +90,7 @@ def test_a_collection_in_which_everything_was_deleted_keeps_its_counts() -> None
     assert contents(rig.ledger().view()) == {"a": (3, 3, {})}
 
 
-def test_an_empty_collection_can_be_checkpointed() -> None:
+def test_an_empty_collection_can_be_forwarded() -> None:
     rig = Rig()
     assert rig.ledger().forward() == 0
     ledger = rig.ledger()
@@ -89,7 +98,7 @@ def test_an_empty_collection_can_be_checkpointed() -> None:
     assert contents(rig.ledger().view()) == {"a": (1, 1, {})}
 
 
-@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
 def test_a_crash_before_the_swap_leaves_the_old_root(number: int) -> None:
     rig = Rig()
     ledger = rig.ledger()
@@ -120,7 +129,7 @@ def test_a_lost_answer_about_the_block_means_that_nothing_changed() -> None:
     assert rig.register.read().root is None
 
 
-def test_two_checkpoints_of_one_state_make_one_root() -> None:
+def test_two_forwardings_of_one_state_make_one_root() -> None:
     rig = Rig()
     first, second = rig.ledger(), rig.ledger()
     first.commit(rig.batch(insert("a")))
@@ -162,8 +171,11 @@ def test_the_blocks_of_the_root_before_are_noted_as_retired() -> None:
     assert root is not None
     (block,) = root.blocks
     names = {retired.name for retired in root.retired}
-    assert len(names) == 2 * (FANOUT - 1), "the newest was merged with those before it as it was written"
-    assert not any(block.name in name for name in names)
+    for folder, kept in (("data/", block.name), ("history/", root.history[0].name)):
+        gone = {name for name in names if name.startswith(folder)}
+        assert len(gone) == 2 * (FANOUT - 1), "the newest was merged with those before it as it was written"
+        assert not any(kept in name for name in gone)
+    assert len(names) == 4 * (FANOUT - 1)
     assert all(rig.store.head(PATHS.folder + name) for name in names), "retired is not deleted"
 
 
