@@ -12,6 +12,7 @@ from wormdb.engine.forward import Sizes
 from wormdb.engine.listing import runs_of
 from wormdb.engine.state import id_key
 from wormdb.engine.tiers import FANOUT, runs_max
+from wormdb.format.sample import decode_sample
 from wormdb.storage.meter import MeteredStore
 from wormdb.types import LogNumber
 
@@ -90,3 +91,17 @@ def test_a_point_get_is_four_gets_when_cold_and_one_beside_the_tail_when_warm() 
     before = len(store.trace)
     assert reader.known().get(id_key(ident("zzz"))) is None
     assert len(store.trace) == before, "no block reaches that far"
+
+
+def test_the_sample_follows_batches_that_were_staged() -> None:
+    rig = Rig()
+    ledger = rig.ledger(stage_bytes=200, sizes=SMALL)
+    ledger.commit(rig.batch(save("a", n=1), save("b", n=1)))
+    ledger.forward()
+    ledger.commit(rig.batch(remove("a"), *(save(f"k{number}", n=number) for number in range(30))))
+    ledger.forward()
+    assert len(root_of(rig).attached) > 0, "it was staged"
+    sample = decode_sample(root_of(rig).sample, name="root")
+    alive = {key: held.document for key, held in rig.ledger().view().scan() if held.document is not None}
+    assert dict(sample.rows) == alive
+    assert len(alive) == root_of(rig).rows == 31
