@@ -100,7 +100,8 @@ class Recall(Generic[T]):
             self._check_enabled(view)
             held = view.get(key)
             if held is None or held.document is None:
-                raise NotFoundError(f"document {identity!r} in {access.name}", reason="it does not exist")
+                what = f"document {identity!r} in {access.name}"
+                raise NotFoundError(what, reason="it does not exist", fix="check the id, or restore it first")
             newest = self._visible(view, key)[-1:]
             if newest and newest[0].snapshot.seq == held.seq:
                 return newest[0].snapshot

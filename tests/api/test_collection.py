@@ -173,11 +173,12 @@ def test_documents_given_to_insert_many_know_their_revision_afterwards(things: C
 @pytest.mark.parametrize("verb", ["insert", "insert_many", "batch"])
 def test_a_created_document_is_never_inserted_twice(things: Collection[Document], verb: str) -> None:
     document = things.create({"n": 1})
-    insert: Callable[[Document], object] = {
+    inserts: dict[str, Callable[[Document], object]] = {
         "insert": things.insert,
         "insert_many": lambda given: things.insert_many([given]),
         "batch": lambda given: things.batch().insert(given).flush(),
-    }[verb]
+    }
+    insert = inserts[verb]
     insert(document)
     with pytest.raises(AlreadyExistsError):
         insert(document)
