@@ -10,6 +10,7 @@ documents are never decoded on their way.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
@@ -56,6 +57,8 @@ HISTORY_COLUMNS: Final = (
 _SNAPSHOT: Final = "snapshot"
 _DOCUMENT_TAG: Final = bytes((Kind.DOCUMENT,))
 _FIELD: Final = b"d\0"
+_SEQ: Final = bytes((Kind.NUMBER,)) + b"s\0"
+_TAKEN: Final = bytes((Kind.NUMBER,)) + b"t\0"
 _ABSENT: Final = msgspec.Raw()
 _US_PER_MS: Final = 1000
 
@@ -109,8 +112,8 @@ def past_range(key: bytes) -> tuple[bytes, bytes | None]:
 def past_key(key: bytes, seq: int, taken: int | None = None) -> bytes:
     """The key of the row of version `seq` of the document with an id's key `key`, or of the mark by entry `taken`."""
     # The key of an embedded document is its tag, its fields one after another, and an end.
-    rest = {"s": seq} if taken is None else {"s": seq, "t": taken}
-    return past_from(key) + encode_key(rest)[1:]
+    mark = b"" if taken is None else _TAKEN + encode_key(taken)
+    return past_from(key) + _SEQ + encode_key(seq) + mark + b"\0"
 
 
 # --- rows ---
@@ -125,7 +128,7 @@ def past_id(row: Version | Taken) -> bytes:
 def encode_past(row: Version | Taken) -> bytes:
     """The row as it is stored in `_doc`. No requests."""
     op = row.op if isinstance(row, Version) else _SNAPSHOT
-    when = json.encode(moment(misc_ms(row.misc)))
+    when = _when(misc_ms(row.misc))
     parts = [
         b'{"_id":' + past_id(row),
         b'"op":"%b","rev":%d,"ts":%b,"misc":%d' % (op.encode(), row.rev, when, row.misc),
@@ -140,6 +143,12 @@ def encode_past(row: Version | Taken) -> bytes:
         if row.document is not None:
             parts.append(b'"doc":' + row.document)
     return b",".join(parts) + b"}"
+
+
+@lru_cache(maxsize=16)
+def _when(ms: int) -> bytes:
+    """A time as extended JSON; the changes of an entry share theirs."""
+    return json.encode(moment(ms))
 
 
 class _Identity(msgspec.Struct, frozen=True):
