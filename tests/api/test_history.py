@@ -266,6 +266,16 @@ def test_modes_are_respected(book: Notebook) -> None:
     assert book.db.model("Feed").get_history("a") == []
 
 
+def test_a_large_rollback_is_a_restore_too(url: str) -> None:
+    """What is too large for the log goes another way, which cannot tell a restore from a create."""
+    with wormdb.connect(url, settings=wormdb.Settings(stage_bytes=300)) as database:
+        things = database["things"]
+        things.insert({"id": "a", "text": "x" * 1000})
+        things.delete("a")
+        things.rollback("a", to_seq=1)
+        assert [entry.op for entry in things.get_history("a")] == ["create", "delete", "restore"]
+
+
 # --- all of it, against a list ---
 
 STEPS = st.lists(

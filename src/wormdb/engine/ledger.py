@@ -149,7 +149,7 @@ class Ledger:
         """
         self._around.check()
         self._around.before_first_write()
-        if pending.operations and pending.bytes_about >= 2 * self._around.stage_bytes:
+        if pending.is_plain and pending.bytes_about >= 2 * self._around.stage_bytes:
             return self._stager(seconds).run(pending)
         deadline = self._around.clock.monotonic() + seconds
         self._keeper.make_room(deadline)
@@ -174,9 +174,7 @@ class Ledger:
 
     def _known_sequence(self) -> tuple[View, int]:
         self.view()
-        self._committer.settle()
-        with self._head.lock:
-            return self._head.view(), self._head.sequence()
+        return self._committer.settled()
 
     def _commit_events(self, events: tuple[Event, ...], guard: Callable[[View], None]) -> Committed:
         return self.commit(Pending(self._around.chance.token(16).hex(), events=events, guard=guard))

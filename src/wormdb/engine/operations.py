@@ -100,6 +100,11 @@ class Pending:
     guard: Callable[[View], None] | None = field(default=None, compare=False)
 
     @property
+    def is_plain(self) -> bool:
+        """Whether documents before and after tell all that it does: a block cannot say that one was restored."""
+        return bool(self.operations) and not any(isinstance(each, Restore | Purge) for each in self.operations)
+
+    @property
     def bytes_about(self) -> int:
         """About how many bytes it adds to an entry: each document may need its before image too."""
         return 200 + sum(
