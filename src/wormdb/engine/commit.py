@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from wormdb.engine.misc_clock import MiscClock
     from wormdb.engine.operations import Pending
     from wormdb.engine.register import Register
+    from wormdb.engine.state import View
     from wormdb.format.entry import Change
     from wormdb.format.event import Event
     from wormdb.types import StoreTime
@@ -202,9 +203,13 @@ class Committer:
                 self._head.refresh()
                 fresh = True
 
-    def settle(self) -> None:
-        """Know a state that batches can be checked against: with everything attached in a root."""
-        self._catch_up()
+    def settled(self) -> tuple[View, int]:
+        """A state that batches can be checked against, and its greatest id of digits: all attached is in the root."""
+        while True:
+            self._catch_up()
+            with self._head.lock:
+                if self._is_settled():
+                    return self._head.view(), self._head.sequence()
 
     def _catch_up(self) -> bool:
         """Know a state that batches can be checked against; whether the store was asked for it."""
@@ -213,7 +218,11 @@ class Committer:
             self._head.refresh()
         if self._head.has_attached:
             # Which unique values the attached documents have is told by the trees of a root, not by the entry.
-            self.settle_attached()
+            try:
+                self.settle_attached()
+            except OutcomeUnknownError as error:
+                # Unknown is what became of the root; of the batches that wait nothing was written.
+                raise UnavailableError(error.what, reason=error.reason, fix="retry", key=error.key) from error
         return asked
 
     def _is_settled(self) -> bool:

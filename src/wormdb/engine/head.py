@@ -152,7 +152,7 @@ class Head:
         came after.
         """
         with self.lock:
-            if not self.applied <= applied <= self.number:
+            if not self.caught_up or not self.applied <= applied <= self.number:
                 return None
             attached = [one.number for one in reversed(self._overlay.attached(self.number)) if one.number > applied]
             cuts = sorted({self.number, *attached, *(LogNumber(number - 1) for number in attached)})
@@ -165,6 +165,21 @@ class Head:
                     stages.append(Stage(self._view(point), point.hash, point.jobs, own))
                     reached = number
             return stages
+
+    def step_back(self, state: RootState) -> None:
+        """Forget what is known, because the root is older than the one it stands on: somebody set it back. 1 GET.
+
+        Raises CorruptionError if the log no longer has what that root lacks: then nothing can be made of it.
+        """
+        record, _ = self._log.read(LogNumber(state.applied + 1))
+        if record is None:
+            raise CorruptionError(
+                f"the root {self._log.paths.root}",
+                reason=f"it is gone or older than entry {self.applied}, and the log does not reach back so far",
+                fix="put the newest root back",
+                key=self._log.paths.root,
+            )
+        self.forget()
 
     def unique(self, index: Index) -> UniqueOwners:
         """Who owns which value of a unique index, at the head. Needs `lock`.

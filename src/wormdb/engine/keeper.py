@@ -98,9 +98,10 @@ class Keeper:
                 with self._head.lock:
                     number, stages = self._head.number, self._head.stages(LogNumber(current.applied))
                 if stages is None:
-                    # Either entries came between the two answers, or the root is older than one that was
-                    # seen before: somebody threw it away. Both are seen by looking again.
-                    self._look_again(current.applied)
+                    # Either entries came between the two answers, or the head is being opened again, or the root is
+                    # older than one that was seen before: somebody threw it away.
+                    if current.applied < self._head.applied:
+                        self._look_again()
                     continue
                 if not stages:
                     self._head.rebase(current)
@@ -176,10 +177,12 @@ class Keeper:
             return error
         return None
 
-    def _look_again(self, applied: int) -> None:
-        with self._head.lock:
-            if applied < self._head.applied:
-                self._head.forget()
+    def _look_again(self) -> None:
+        """Make sure that the root is older, and not only the answer."""
+        known = self._head.applied
+        state = self._register.read()
+        if state.applied < known:
+            self._head.step_back(state)
 
     def _await_interval(self) -> None:
         if self._swapped is None:

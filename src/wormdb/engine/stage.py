@@ -18,7 +18,7 @@ from wormdb.engine.operations import Pending
 from wormdb.engine.state import id_key, sequence_of
 from wormdb.engine.unique import UniqueOwners
 from wormdb.engine.validate import Group
-from wormdb.errors import ConflictError, OutcomeUnknownError, WormError
+from wormdb.errors import ConflictError, OutcomeUnknownError, UnavailableError, WormError
 from wormdb.format import json
 from wormdb.format.block import Row
 from wormdb.format.event import JobAborted, JobAttached, JobOpened
@@ -107,7 +107,16 @@ class Stager:
         job = WriteId(self.chance.token(16).hex())
         view, _ = self.known()
         opened = JobOpened(job=job, kind="batch", base=view.number)
-        self.commit(replace(pending, id=self._new_id(), operations=(), events=(*pending.events, opened)))
+        try:
+            self.commit(replace(pending, id=self._new_id(), operations=(), events=(*pending.events, opened)))
+        except OutcomeUnknownError as error:
+            # Whether the job is open is unknown, but nothing of the batch was written: a commit id would mislead.
+            raise UnavailableError(
+                f"batch of {len(pending.operations)} changes to {self.collection}",
+                reason=f"its job could not be opened for sure: {error.reason}",
+                fix="retry: nothing of it was written",
+                key=error.key,
+            ) from error
         try:
             return self._attach(replace(pending, events=()), job)
         except OutcomeUnknownError:
