@@ -192,6 +192,15 @@ def test_the_filter_may_be_over_other_keys_than_the_ids() -> None:
         write_block(rows, members=members[1:])
 
 
+def test_keys_that_the_caller_knows_are_not_made_again() -> None:
+    rows = numbered(50)
+    keys = [encode_key(row.id) for row in rows]
+    assert write_block(rows, [ColumnSpec("n")], keys=keys) == write_block(rows, [ColumnSpec("n")])
+    for wrong in (keys[1:], keys[::-1]):
+        with pytest.raises(AssertionError):
+            write_block(rows, keys=wrong)
+
+
 def test_ids_that_are_not_there_are_not_found() -> None:
     rows = numbered(2000)
     block = write_block(rows[::2])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.format.test_order import ASCENDING, EQUAL, exact
 from wormdb.errors import InvalidRequestError, LimitExceededError
-from wormdb.format.key import check_index_key, encode_compound, encode_key, prefix_end
+from wormdb.format.key import check_index_key, encode_compound, encode_key, encode_keys, prefix_end
 from wormdb.format.order import compare
 from wormdb.format.values import MISSING
 from wormdb.limits import INDEX_KEY_BYTES_MAX
@@ -163,3 +163,8 @@ def test_index_keys_are_limited(step: int) -> None:
     else:
         with pytest.raises(LimitExceededError, match="byName"):
             check_index_key(key, index="byName")
+
+
+@given(st.lists(values()) | st.lists(st.text(st.sampled_from("\0\1aé\U0001f600"), max_size=4)))
+def test_many_keys_are_the_same_as_one_by_one(many: list[Any]) -> None:
+    assert encode_keys(many) == [encode_key(value) for value in many]
