@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from wormdb.engine.index_check import DuplicateSearch, check_tail, duplicate_problem, owners_in
-from wormdb.engine.index_edit import CHUNK_ENTRIES_MAX, TreeEdit, chunks
+from wormdb.engine.index_edit import TreeEdit, chunks
 from wormdb.engine.index_facts import following_statistics
 from wormdb.engine.index_shelf import CURSOR_END, IndexShelf, tree_of
 from wormdb.engine.place import Place
@@ -44,6 +44,8 @@ __all__ = ["Builder"]
 
 log = logging.getLogger(__name__)
 
+STEP_ENTRIES_MAX: Final = 250_000
+"""Entries added by one step: what a process loses that ends in the middle of one."""
 CONFLICTS_MAX: Final = 64
 """How often a build starts a step again in one run, because somebody else was faster."""
 REASON_CHARS_MAX: Final = 20_000
@@ -64,7 +66,7 @@ class Builder:
     """Brings the root to the state now, without building."""
     shelf: IndexShelf | None = None
     """Keeps what of the trees is needed again."""
-    chunk_entries: int = CHUNK_ENTRIES_MAX
+    chunk_entries: int = STEP_ENTRIES_MAX
 
     def run(self) -> list[str]:
         """Go on with every index that waits or is being built; the names of those that became ready.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.objects import NewObject
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Chunk", "TreeEdit", "chunks"]
 
-CHUNK_ENTRIES_MAX: Final = 250_000
+CHUNK_ENTRIES_MAX: Final = 1_000_000
 """Entries that are changed at once, and documents that are looked at for it."""
 CHUNK_BYTES_MAX: Final = 64 * MIB
-"""Of their keys and values."""
+"""Of their keys and values: about a third of the memory they take."""
 UNWRITTEN_BYTES_MAX: Final = 128 * MIB
 """Of new nodes, packed, that wait in memory."""
 _SLICE_DOCUMENTS: Final = 2_000
@@ -50,7 +50,7 @@ class Chunk:
     changes: list[Change]
     """In order of key."""
     hashes: array[int]
-    """`key_hash` of each value's key that they add."""
+    """`key_hash` of each value's key that they add to a unique index."""
     arrays: tuple[bool, ...]
     """For each field of the index whether one of them has an array there."""
     last: bytes
@@ -92,33 +92,36 @@ class _Gathered:
         return len(self._changes)
 
     def add(self, net: Sequence[Net]) -> None:
-        start = len(self._changes)
         identities = [one.held.id for one in net]
         after = extract(self._index, identities, [one.held.document for one in net])
         self._arrays = tuple(old or new for old, new in zip(self._arrays, after.arrays, strict=True))
         if all(one.before is None for one in net):
-            self._add_new(net, after)
+            changes = self._new(net, after)
         else:
-            self._add_changed(net, extract(self._index, identities, [one.before for one in net]), after)
-        self.bytes += sum(len(key) + len(value or b"") for key, value in islice(self._changes, start, None))
+            changes = self._changed(net, extract(self._index, identities, [one.before for one in net]), after)
+        self._changes += changes
+        self.bytes += sum([len(key) + len(value or b"") for key, value in changes])
         self.documents += len(net)
         self.last = net[-1].key
 
-    def _add_new(self, net: Sequence[Net], after: Extracted) -> None:
-        for one, keys, value in zip(net, after.keys, after.values, strict=True):
-            for key in keys:
-                self._changes.append((key + one.key, value))
-        self._hashes.extend(key_hash(key) for keys in after.keys for key in keys)
+    def _new(self, net: Sequence[Net], after: Extracted) -> list[Change]:
+        if self._index.unique:
+            self._hashes.extend(map(key_hash, chain.from_iterable(after.keys)))
+        rows = zip(net, after.keys, after.values, strict=True)
+        return [(key + one.key, value) for one, keys, value in rows for key in keys]
 
-    def _add_changed(self, net: Sequence[Net], before: Extracted, after: Extracted) -> None:
+    def _changed(self, net: Sequence[Net], before: Extracted, after: Extracted) -> list[Change]:
+        changes: list[Change] = []
         rows = zip(net, before.keys, before.values, after.keys, after.values, strict=True)
         for one, was, old, now, new in rows:
             if was == now and old == new:
                 continue
             kept = set(was).intersection(now)
-            self._changes += [(key + one.key, None) for key in was if key not in kept]
-            self._changes += [(key + one.key, new) for key in now if key not in kept or old != new]
-            self._hashes.extend(key_hash(key) for key in now if key not in kept)
+            changes += [(key + one.key, None) for key in was if key not in kept]
+            changes += [(key + one.key, new) for key in now if key not in kept or old != new]
+            if self._index.unique:
+                self._hashes.extend(key_hash(key) for key in now if key not in kept)
+        return changes
 
     def chunk(self, *, is_end: bool) -> Chunk:
         assert self.last is not None, "a chunk has a document"

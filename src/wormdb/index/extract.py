@@ -48,35 +48,45 @@ def extract(index: Index, identities: Sequence[bytes], documents: Sequence[bytes
     fields, covered = columns[: len(index.fields)], columns[len(index.fields) :]
     kinds = [set(map(type, column)) for column in fields]
     arrays = tuple(list in kind or type(TRAVERSED) in kind for kind in kinds)
-    keys: list[Sequence[bytes]] = []
-    for identity, document, row in zip(identities, documents, zip(*fields, strict=True), strict=True):
-        if document is None:
-            keys.append(_NONE)
-            continue
-        found = _plain_keys(index, row)
-        keys.append(_checked_keys(index, identity, document) if found is None else found)
+    found = _column_keys(index, fields[0]) if len(fields) == 1 else _row_keys(index, fields)
+    keys = [
+        _NONE if document is None else _checked_keys(index, identity, document) if own is None else own
+        for identity, document, own in zip(identities, documents, found, strict=True)
+    ]
     values = list(identities)
     if covered:
         values = [packed(identity, row) for identity, row in zip(identities, zip(*covered, strict=True), strict=True)]
     return Extracted(keys, values, arrays)
 
 
-def _plain_keys(index: Index, row: tuple[Any, ...]) -> Sequence[bytes] | None:
-    """The keys of a row of values; None if an array is among them, or a key is too long."""
-    absent = 0
-    parts = []
-    for value in row:
-        if value is MISSING or value is None:
-            absent += 1
-            parts.append(encode_key(None))
-        elif type(value) is list or value is TRAVERSED:
-            return None
+def _column_keys(index: Index, column: Sequence[Any]) -> list[Sequence[bytes] | None]:
+    """The keys of each value; None for an array, and for a key that is too long."""
+    absent = _NONE if index.sparse else (encode_key(None),)
+    keys: list[Sequence[bytes] | None] = []
+    for value in column:
+        if type(value) is list or value is TRAVERSED:
+            keys.append(None)
+        elif value is MISSING or value is None:
+            keys.append(absent)
         else:
-            parts.append(encode_key(value))
-    if index.sparse and absent == len(row):
-        return _NONE
-    key = parts[0] if len(parts) == 1 else b"".join(parts)
-    return (key,) if len(key) <= INDEX_KEY_BYTES_MAX else None
+            key = encode_key(value)
+            keys.append((key,) if len(key) <= INDEX_KEY_BYTES_MAX else None)
+    return keys
+
+
+def _row_keys(index: Index, columns: Sequence[Sequence[Any]]) -> list[Sequence[bytes] | None]:
+    """The keys of each row of values; None for one that has an array, and for a key that is too long."""
+    keys: list[Sequence[bytes] | None] = []
+    for row in zip(*columns, strict=True):
+        plain = [None if value is MISSING else value for value in row]
+        if any(type(value) is list or value is TRAVERSED for value in plain):
+            keys.append(None)
+        elif index.sparse and all(value is None for value in plain):
+            keys.append(_NONE)
+        else:
+            key = b"".join(map(encode_key, plain))
+            keys.append((key,) if len(key) <= INDEX_KEY_BYTES_MAX else None)
+    return keys
 
 
 def _checked_keys(index: Index, identity: bytes, document: bytes) -> Sequence[bytes]:
