@@ -16,6 +16,7 @@ from wormdb.codecs import ClassCodec, PlainCodec
 from wormdb.collection import Collection
 from wormdb.engine.background import Background
 from wormdb.engine.define import change_definition
+from wormdb.engine.discover import find_collections
 from wormdb.engine.keeper import TailLimits
 from wormdb.engine.ledger import Ledger, Surroundings
 from wormdb.engine.misc_clock import MiscClock
@@ -48,7 +49,7 @@ from wormdb.types import LogNumber
 from wormdb.writing import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from types import TracebackType
     from typing import Self
 
@@ -248,30 +249,38 @@ class Database:
         kept = {} if schema is None else schema.models
         return {name: model for name, model in known.items() if name not in kept}
 
-    def forward(self) -> dict[str, int]:
-        """Bring every collection forward that was opened here or is in the schema; by folder, through which number.
+    def collections(self) -> list[str]:
+        """The folder of every collection there is, in order. 1 LIST for each folder above them: not for every day."""
+        self._lifetime.check()
+        return list(find_collections(self._store))
 
-        Collections of a model with outer parts count if they were opened. Costs as `Collection.forward` for each, and
-        1 GET if the published schema has to be read.
+    def forward(self, names: Iterable[str] | None = None) -> dict[str, int]:
+        """Bring collections forward; by folder, through which log number.
+
+        `names` are models or folders; without them those that were opened here or are in the schema, of models with
+        outer parts only those opened. Costs as `Collection.forward` for each, and 1 GET if the published schema has to
+        be read.
         """
-        return {prefix: self._ledger(prefix).forward() for prefix in self._prefixes()}
+        return {prefix: self._ledger(prefix).forward() for prefix in self._prefixes(names)}
 
-    def status(self) -> list[CollectionStatus]:
-        """How far each collection is that was opened here or is in the schema, in order of their folders.
+    def status(self, names: Iterable[str] | None = None) -> list[CollectionStatus]:
+        """How far each collection is, in order of their folders; `names` as for `forward`.
 
         2 GETs for each and 1 for each log entry that was not brought forward, if it is not kept; 1 GET if the published
         schema has to be read.
         """
         # A ledger of its own begins with the newest root, where one in use may stand on an older one.
-        return [status_of(Ledger(prefix, self._surroundings())) for prefix in self._prefixes()]
+        return [status_of(Ledger(prefix, self._surroundings())) for prefix in self._prefixes(names)]
 
-    def _prefixes(self) -> list[str]:
+    def _prefixes(self, names: Iterable[str] | None) -> list[str]:
         self._lifetime.check()
         schema = self.schema
-        models = [] if schema is None else schema.models.values()
-        declared = {model.path.collection_prefix({}) for model in models if not model.path.outer}
+        models = {} if schema is None else schema.models
+        fixed = {name: model.path.collection_prefix({}) for name, model in models.items() if not model.path.outer}
+        if names is not None:
+            return sorted({fixed.get(name) or _folder(name.rstrip("/")) for name in names})
         with self._lock:
-            return sorted({*self._ledgers, *declared})
+            return sorted({*self._ledgers, *fixed.values()})
 
     def cost(self) -> Usage:
         """Requests, bytes and US dollars so far, by the store's price list."""

@@ -24,8 +24,10 @@ __all__ = ["main"]
 # so that `worm --help` does not pay for every library below.
 VERBS = {
     "doctor": "Test whether a bucket or folder can hold a database.",
+    "forward": "Bring the log into blocks, indexes and history.",
     "lint": "Show every mistake of a schema, with its place, the reason and the fix.",
     "schema": "Show, compare and change the definitions of a database.",
+    "status": "Show how far each collection is behind its log.",
     "version": "Show the version and which optional parts are installed.",
 }
 

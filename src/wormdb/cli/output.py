@@ -10,7 +10,25 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["print_json", "print_table"]
+__all__ = ["camel", "counted", "print_json", "print_table"]
+
+
+def counted(count: int, one: str, several: str) -> str:
+    """A number with its word: 1 entry, 1,000 entries."""
+    return f"{count:,} {one if count == 1 else several}"
+
+
+def camel(value: Any) -> Any:
+    """Plain values of a result, with the names of its fields in camelCase as in files."""
+    plain = msgspec.to_builtins(value)
+    if isinstance(plain, dict):
+        return {_camel_name(name): camel(item) for name, item in plain.items()}
+    return [camel(item) for item in plain] if isinstance(plain, list) else plain
+
+
+def _camel_name(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(word.capitalize() for word in others)
 
 
 def print_json(value: Any) -> None:

@@ -1,0 +1,36 @@
+"""worm forward: bring the log into blocks, indexes and history."""
+
+from __future__ import annotations
+
+import click
+
+from wormdb.cli.found import existing_status
+from wormdb.cli.output import counted, print_json
+from wormdb.database import connect
+from wormdb.settings import Settings
+
+__all__ = ["command"]
+
+
+@click.command("forward")
+@click.argument("url")
+@click.argument("names", nargs=-1, metavar="[COLLECTION]...")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of lines.")
+def command(url: str, names: tuple[str, ...], *, as_json: bool) -> None:
+    """Bring collections forward: what is only in the log goes into blocks, indexes and history.
+
+    Also goes on with the indexes that are not built yet. COLLECTION is a model's name or a folder; without any, the
+    bucket is searched for collections. Safe at any time, and by several processes at once.
+    """
+    with connect(url, settings=Settings(forward="manual")) as database:
+        before = {each.prefix: each.applied for each in existing_status(database, names)}
+        after = database.forward(list(before))
+    if as_json:
+        print_json({prefix: {"from": before[prefix], "through": number} for prefix, number in after.items()})
+        return
+    for prefix, number in after.items():
+        came = number - before[prefix]
+        news = counted(came, "entry", "entries") if came else "nothing new"
+        click.echo(f"{prefix}: {news}, through {number:,}")
+    if not after:
+        click.echo("no collections")

@@ -1,0 +1,67 @@
+"""worm status and worm forward: how far collections are, and bringing them there."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+import wormdb
+from wormdb.cli.main import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    place = str(tmp_path / "db")
+    with wormdb.connect(place) as database:
+        database["org/people"].insert_many([{"n": number} for number in range(10)])
+        database["org/people"].insert({"n": 10})
+        database["things"].insert({"x": 1})
+    return place
+
+
+def test_the_lag_is_shown_and_goes(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["status", url]) == 0
+    people, things = capsys.readouterr().out.splitlines()[-2:]
+    assert people.split()[:4] == ["org/people", "11", "2", "0"]
+    assert "2 entries" in people
+    assert things.split()[:4] == ["things", "1", "1", "0"]
+    assert "1 entry," in things
+    assert run(["forward", url]) == 0
+    assert capsys.readouterr().out == "org/people/: 2 entries, through 2\nthings/: 1 entry, through 1\n"
+    assert run(["status", url]) == 0
+    assert "none" in capsys.readouterr().out.splitlines()[-1]
+    assert run(["forward", url]) == 0
+    assert "nothing new" in capsys.readouterr().out
+
+
+def test_for_programs(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["forward", url, "things", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"things/": {"from": 0, "through": 1}}
+    assert run(["status", url, "--json"]) == 0
+    people, things = json.loads(capsys.readouterr().out)
+    assert (people["prefix"], people["lagEntries"], people["applied"]) == ("org/people/", 2, 0)
+    assert (things["prefix"], things["lagEntries"], things["runs"]) == ("things/", 0, 1)
+    assert [index["state"] for index in things["indexes"]] == ["ready"]
+
+
+@pytest.mark.parametrize("verb", ["status", "forward"])
+def test_a_collection_that_is_not_there(url: str, verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([verb, url, "org/peeple"]) == 1
+    assert "org/people" in capsys.readouterr().err
+
+
+def test_an_empty_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for verb in ("status", "forward"):
+        assert run([verb, str(tmp_path)]) == 0
+        assert capsys.readouterr().out == "no collections\n"
+
+
+def test_status_writes_nothing(url: str) -> None:
+    with wormdb.connect(url) as database:
+        database.status(database.collections())
+        assert database.cost().puts == 0
