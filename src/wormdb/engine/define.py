@@ -6,7 +6,6 @@ comes between that view and the commit is found by the build of the index, which
 
 from __future__ import annotations
 
-from array import array
 from dataclasses import replace
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ from wormdb.engine.operations import Pending
 from wormdb.engine.unique import keys_of
 from wormdb.errors import AlreadyExistsError, ConflictError, InvalidRequestError, NotFoundError
 from wormdb.format.event import IndexCreated, IndexDropped, SchemaChanged
-from wormdb.format.filter_run import key_hash
+from wormdb.format.filter_run import key_hash, key_hashes
 from wormdb.index.definition import Index, encode_index
 from wormdb.index.extract import extract
 from wormdb.schema.model import IndexDefinition
@@ -105,7 +104,7 @@ def duplicates(index: Index, view: View) -> list[Problem]:
 
     One scan, and a second one if there are any. Raises InvalidRequestError for a document that it cannot take.
     """
-    hashes = array("Q", (key_hash(key) for _, keys in _keys(index, view) for key in keys))
+    hashes = key_hashes(key for _, keys in _keys(index, view) for key in keys)
     suspects = {one for one, other in pairwise(sorted(hashes)) if one == other}
     if not suspects:
         return []

@@ -11,7 +11,7 @@ from wormdb.engine.state import View, id_key, merge_newest
 from wormdb.engine.unique import keys_of
 from wormdb.errors import ConflictError, InvalidRequestError, Problem
 from wormdb.format import json
-from wormdb.format.filter_run import key_hash
+from wormdb.format.filter_run import key_hashes
 from wormdb.index.entries import id_of, value_key_of
 from wormdb.index.extract import extract
 
@@ -88,7 +88,7 @@ class DuplicateSearch:
 def _look(leaf: Leaf) -> _Seen:
     values = list(map(value_key_of, zip(leaf.keys, leaf.values, strict=True)))
     twice = tuple(one for one, other in pairwise(values) if one == other)
-    return _Seen(values[0], values[-1], twice, array("Q", map(key_hash, values)))
+    return _Seen(values[0], values[-1], twice, key_hashes(values))
 
 
 def owners_in(reader: TreeReader, values: Sequence[bytes]) -> dict[bytes, list[bytes]]:

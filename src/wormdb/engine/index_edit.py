@@ -12,7 +12,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.objects import NewObject
-from wormdb.format.filter_run import key_hash
+from wormdb.format.filter_run import key_hashes
 from wormdb.format.node import Inner, Leaf
 from wormdb.index.btree import TreeReader
 from wormdb.index.build import BulkLoad
@@ -106,7 +106,7 @@ class _Gathered:
 
     def _new(self, net: Sequence[Net], after: Extracted) -> list[Change]:
         if self._index.unique:
-            self._hashes.extend(map(key_hash, chain.from_iterable(after.keys)))
+            self._hashes += key_hashes(chain.from_iterable(after.keys))
         rows = zip(net, after.keys, after.values, strict=True)
         return [(key + one.key, value) for one, keys, value in rows for key in keys]
 
@@ -120,7 +120,7 @@ class _Gathered:
             changes += [(key + one.key, None) for key in was if key not in kept]
             changes += [(key + one.key, new) for key in now if key not in kept or old != new]
             if self._index.unique:
-                self._hashes.extend(key_hash(key) for key in now if key not in kept)
+                self._hashes += key_hashes(key for key in now if key not in kept)
         return changes
 
     def chunk(self, *, is_end: bool) -> Chunk:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from array import array
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from wormdb.format.filter_run import key_hash
+from wormdb.format.filter_run import key_hashes
 from wormdb.index.entries import value_key_of
 from wormdb.index.membership import build_filter_of, extend_filter_of
 from wormdb.index.statistics import IndexStatistics, decode_statistics, encode_statistics, measure
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Sequence
 
     from wormdb.engine.index_edit import TreeEdit
@@ -46,7 +46,7 @@ def following_membership(
 
 def hashes_in(edit: TreeEdit) -> array[int]:
     """The hash of every value's key in a tree. 1 GET a node that is not held."""
-    return array("Q", (key_hash(value_key_of(entry)) for entry in edit.reader.scan()))
+    return key_hashes(map(value_key_of, edit.reader.scan()))
 
 
 def following_statistics(

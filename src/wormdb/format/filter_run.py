@@ -6,8 +6,9 @@ older ones: whoever knows it knows the filter.
 
 from __future__ import annotations
 
+import sys
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from itertools import accumulate, pairwise
 from typing import Annotated, Final
@@ -22,7 +23,7 @@ from wormdb.format.message import decode_message, encode_message
 from wormdb.format.root import ObjectRef
 from wormdb.limits import SIDECAR_BYTES_MAX
 
-__all__ = ["HASH_BITS", "FilterRun", "decode_filter_run", "encode_filter_run", "key_hash"]
+__all__ = ["HASH_BITS", "FilterRun", "decode_filter_run", "encode_filter_run", "key_hash", "key_hashes"]
 
 HASH_BITS: Final = 64
 _VERSION: Final = 1
@@ -48,6 +49,14 @@ _DECODER: Final = msgspec.msgpack.Decoder(_Message)
 def key_hash(key: bytes) -> int:
     """The 64 bits that stand for a key."""
     return int.from_bytes(blake2b(key, digest_size=HASH_BITS // 8).digest(), "little")
+
+
+def key_hashes(keys: Iterable[bytes]) -> array[int]:
+    """`key_hash` of many keys."""
+    numbers = array("Q", b"".join([blake2b(key, digest_size=HASH_BITS // 8).digest() for key in keys]))
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers
 
 
 def encode_filter_run(run: FilterRun, *, identity: str) -> bytes:

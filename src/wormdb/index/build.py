@@ -32,7 +32,7 @@ class BulkLoad:
         self._maker = maker
         self._limits = maker.limits
         self._levels: list[Part] = []
-        self._held: list[int] = []
+        self._weights: list[list[int]] = []
         self._tree: Tree | None = None
 
     @property
@@ -51,23 +51,21 @@ class BulkLoad:
         """Append to what a level holds back, and give off whole nodes while there is enough for two."""
         if level == len(self._levels):
             self._levels.append(type(more)(more.low, [], []))
-            self._held.append(0)
-        held = self._levels[level]
+            self._weights.append([])
+        held, weights = self._levels[level], self._weights[level]
         held.keys += more.keys
         held.items += more.items
-        self._held[level] += sum(self._limits.weights(more.sizes()))
-        if self._held[level] < 2 * self._limits.target:
+        weights += self._limits.weights(more.sizes())
+        if sum(weights) < 2 * self._limits.target:
             return
-        ends = self._whole_nodes(held)
-        rest = held.slice(ends[-1], len(held.keys))
-        self._levels[level], self._held[level] = rest, sum(self._limits.weights(rest.sizes()))
+        ends = self._whole_nodes(weights)
+        self._levels[level], self._weights[level] = held.slice(ends[-1], len(held.keys)), weights[ends[-1] :]
         for start, stop in zip([0, *ends[:-1]], ends, strict=True):
             yield from self._emit(level, held.slice(start, stop))
 
-    def _whole_nodes(self, part: Part) -> list[int]:
+    def _whole_nodes(self, weights: Sequence[int]) -> list[int]:
         """Where nodes of the target weight end, as long as the rest is enough for another; one at least."""
         target = self._limits.target
-        weights = self._limits.weights(part.sizes())
         rest, filled, ends = sum(weights), 0, []
         for place, weight in enumerate(weights, 1):
             if filled and filled + weight > target:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
-from wormdb.format.key import encode_key
+from wormdb.format.key import encode_key, encode_keys
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED
 from wormdb.format.project import project
@@ -47,8 +47,12 @@ def extract(index: Index, identities: Sequence[bytes], documents: Sequence[bytes
     columns = project(documents, paths, name="document")
     fields, covered = columns[: len(index.fields)], columns[len(index.fields) :]
     kinds = [set(map(type, column)) for column in fields]
+    found: list[Sequence[bytes] | None]
     arrays = tuple(list in kind or type(TRAVERSED) in kind for kind in kinds)
-    found = _column_keys(index, fields[0]) if len(fields) == 1 else _row_keys(index, fields)
+    if kinds == [{str}]:
+        found = [(key,) if len(key) <= INDEX_KEY_BYTES_MAX else None for key in encode_keys(fields[0])]
+    else:
+        found = _column_keys(index, fields[0]) if len(fields) == 1 else _row_keys(index, fields)
     keys = [
         _NONE if document is None else _checked_keys(index, identity, document) if own is None else own
         for identity, document, own in zip(identities, documents, found, strict=True)

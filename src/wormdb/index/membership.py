@@ -18,7 +18,7 @@ from heapq import merge
 from typing import TYPE_CHECKING, Final
 
 from wormdb.format.damage import corrupt
-from wormdb.format.filter_run import HASH_BITS, FilterRun, decode_filter_run, encode_filter_run, key_hash
+from wormdb.format.filter_run import HASH_BITS, FilterRun, decode_filter_run, encode_filter_run, key_hash, key_hashes
 from wormdb.index.nodes import NewObject
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class FilterChange:
 
 def build_filter(keys: Iterable[bytes], maker: NodeMaker) -> FilterChange:
     """A filter over `keys`, in any order, with room for four times as many. No requests; writes nothing."""
-    return build_filter_of(array("Q", map(key_hash, keys)), maker)
+    return build_filter_of(key_hashes(keys), maker)
 
 
 def build_filter_of(hashes: Sequence[int], maker: NodeMaker) -> FilterChange:
@@ -127,7 +127,7 @@ def extend_filter(known: KeyFilter, keys: Iterable[bytes], maker: NodeMaker) -> 
 
     The caller builds a filter that is full anew instead.
     """
-    return extend_filter_of(known, map(key_hash, keys), maker)
+    return extend_filter_of(known, key_hashes(keys), maker)
 
 
 def extend_filter_of(known: KeyFilter, hashes: Iterable[int], maker: NodeMaker) -> FilterChange:
