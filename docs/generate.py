@@ -25,6 +25,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 REFERENCE = Path(__file__).parent / "reference"
+API: tuple[type[Any], ...] = (
+    wormdb.Database,
+    wormdb.Collection,
+    Batch,
+    wormdb.Document,
+    wormdb.Change,
+    wormdb.HistoryEntry,
+    wormdb.Snapshot,
+    wormdb.Trashed,
+    wormdb.CollectionStatus,
+    wormdb.IndexSummary,
+    Usage,
+    Request,
+)
 SPECIAL = {"__getitem__": 'db["name"]', "__iter__": "for document in collection", "__contains__": "id in collection"}
 NOTE = "<!-- Written by `make docs` from the code; edit the code instead. -->\n"
 
@@ -53,7 +67,7 @@ def api_page() -> str:
     ]
     lines += ["All of it blocks; a database and its collections may be shared by threads.", ""]
     lines += entry("wormdb.connect", wormdb.connect, level=2)
-    for kind in (wormdb.Database, wormdb.Collection, Batch, wormdb.Document, wormdb.Change, Usage, Request):
+    for kind in API:
         lines += [f"## {kind.__name__}", "", inspect.cleandoc(kind.__doc__ or ""), ""]
         if is_dataclass(kind):
             lines += ["| field | type | what |", "| --- | --- | --- |", *field_rows(kind), ""]
@@ -101,7 +115,10 @@ def settings_page() -> str:
     lines += ["Give them to `connect`: `wormdb.connect(url, settings=wormdb.Settings(staleness_ms=500))`.", ""]
     lines += ["| name | default | what |", "| --- | --- | --- |"]
     defaults, texts = wormdb.Settings(), texts_below(wormdb.Settings)
-    lines += [f"| `{each.name}` | {getattr(defaults, each.name):,} | {texts[each.name]} |" for each in fields(defaults)]
+    for each in fields(defaults):
+        value = getattr(defaults, each.name)
+        shown = f"`{value}`" if isinstance(value, str) else f"{value:,}"
+        lines.append(f"| `{each.name}` | {shown} | {texts[each.name]} |")
     return "\n".join(lines) + "\n"
 
 

@@ -262,7 +262,6 @@ def test_every_mistake_is_reported_at_once_with_its_place_and_fix() -> None:
             "indexes.a.type",
         ),
         ({"fields": {"x": {"type": "string"}}, "indexes": {"a": {"field": "x.y"}}}, "error", "indexes.a.field"),
-        ({"snapshots": {"enabled": True, "every": 5}}, "warning", "snapshots.every"),
         ({"snapshots": {"enabled": True, "every": 0}}, "error", "snapshots.every"),
         ({"snapshots": {"maxCount": 5}}, "warning", "snapshots.enabled"),
         ({"manifest": {"fields": []}}, "warning", "manifest.enabled"),

@@ -127,11 +127,9 @@ _MODEL = (
         default="readwrite",
         choices=("readonly", "readwrite", "append"),
     ),
-    Key("oplog", "boolean", "Keep every change of an entity as a readable file; not in force yet.", default=False),
-    Key(
-        "softDelete", "switch", "Move deleted entities to the trash; not in force yet: they are gone.", of="softDelete"
-    ),
-    Key("snapshots", "object", "Copies of an entity at points in time; not in force yet.", of="snapshots"),
+    Key("oplog", "boolean", "Keep every change of an entity as a readable file too; not in force yet.", default=False),
+    Key("softDelete", "switch", "Deleted entities go to the trash.", of="softDelete"),
+    Key("snapshots", "object", "Versions of an entity that are kept to go back to.", of="snapshots"),
     Key(
         "manifest",
         "object",
@@ -186,13 +184,13 @@ _THROUGH = (
     Key("target", "string", "Its field that holds the other's id.", required=True),
 )
 
-_SOFT_DELETE = (Key("ttl", "count", "Days until the trash may be purged; 0 keeps it forever."),)
+_SOFT_DELETE = (Key("ttl", "count", "Days after which `purge_expired` takes it out of the trash; 0 keeps it forever."),)
 
 _SNAPSHOTS = (
     Key("enabled", "boolean", "Take snapshots.", default=False),
-    Key("every", "count", "One for so many changes; needs oplog.", minimum=1),
-    Key("maxAge", "duration", "Older ones are removed: 30d, 12h; units s m h d w."),
-    Key("maxCount", "count", "At most so many an entity.", minimum=1),
+    Key("every", "count", "One for so many changes; without it only those taken by hand.", minimum=1),
+    Key("maxAge", "duration", "Older ones are not listed, but for the newest: 30d, 12h; units s m h d w."),
+    Key("maxCount", "count", "At most so many an entity are listed.", minimum=1),
 )
 
 _MANIFEST = (

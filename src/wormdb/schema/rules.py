@@ -109,10 +109,6 @@ def _check_manifest(model: Model, path: str, report: Report) -> None:
 
 def _check_snapshots(model: Model, path: str, report: Report) -> None:
     snapshots = model.snapshots
-    if snapshots.every is not None and not model.oplog:
-        report.warn(
-            joined(path, "every"), "counts oplog entries, and oplog is off: it has no effect", 'add "oplog": true'
-        )
     if not snapshots.enabled and snapshots.to_json():
         report.warn(joined(path, "enabled"), "snapshots are set up, but not enabled", 'add "enabled": true')
 
