@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wormdb.engine.operations import Pending, Remove
-from wormdb.engine.past_reader import History
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from wormdb.engine.commit import Committed
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.operations import Loaded, Operation
+    from wormdb.engine.past_reader import History
     from wormdb.engine.state import View
     from wormdb.format.entry import Change
     from wormdb.format.event import Event
@@ -54,9 +55,13 @@ class Access(Generic[T]):
 
     # --- states ---
 
-    def view(self) -> View:
-        """The state now, or as old as the settings allow. 1 GET; raises SchemaMismatchError."""
-        view = self.ledger.view(staleness_ms=self.context.settings.staleness_ms)
+    def view(self, key: bytes | None = None) -> View:
+        """The state now, or as old as the settings allow, in which `key` will be looked up.
+
+        1 GET; raises SchemaMismatchError.
+        """
+        keys = () if key is None else (key,)
+        view = self.ledger.view(staleness_ms=self.context.settings.staleness_ms, keys=keys)
         self.writer.check_definition(view)
         return view
 
@@ -68,7 +73,7 @@ class Access(Generic[T]):
 
     def history(self, view: View) -> History:
         """What a state knows of the past. No requests."""
-        return History(view)
+        return self.ledger.history(view)
 
     # --- commits ---
 
@@ -89,13 +94,13 @@ class Access(Generic[T]):
     def commit_all(self, prepared: Sequence[Prepared], by: By) -> Committed:
         """Commit several, and bring the documents they came from up to date. 1 PUT when nobody else writes."""
         committed = self.commit([each.operation for each in prepared], by)
-        changes = list(committed.changes)
+        changes = deque(committed.changes)
         for each in prepared:
             # Every operation makes one change, but for the delete of what is not there.
             if each.shape is not None:
-                self.writer.after(each, changes.pop(0), committed.number)
+                self.writer.after(each, changes.popleft(), committed.number)
             elif isinstance(each.operation, Remove) and _is_removed(each.operation, changes):
-                changes.pop(0)
+                changes.popleft()
         return committed
 
     def commit(self, operations: Sequence[Operation], by: By) -> Committed:
@@ -133,5 +138,5 @@ class Access(Generic[T]):
         return self.ledger.commit(pending, seconds=self.context.settings.commit_seconds)
 
 
-def _is_removed(operation: Remove, changes: list[Change]) -> bool:
+def _is_removed(operation: Remove, changes: deque[Change]) -> bool:
     return bool(changes) and changes[0].id == operation.id and changes[0].after is None

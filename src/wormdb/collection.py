@@ -80,7 +80,7 @@ class Collection(Generic[T]):
             past = self._recall.at(identity, as_of)
             return None if past is None else self._writer.show_past(past)
         key = self._writer.key_of(identity)
-        view = self._access.view()
+        view = self._access.view(key)
         held = view.get(key)
         return None if held is None or held.document is None else self._writer.show(held, view.number)
 
@@ -89,7 +89,7 @@ class Collection(Generic[T]):
         if as_of is not None:
             return self._recall.at(identity, as_of) is not None
         key = self._writer.key_of(identity)
-        held = self._access.view().get(key)
+        held = self._access.view(key).get(key)
         return held is not None and held.document is not None
 
     def count(self, *, as_of: Moment = None) -> int:
@@ -177,7 +177,7 @@ class Collection(Generic[T]):
                 fix="give a function that takes the document",
             )
         for _ in range(self._context.settings.modify_attempts):
-            view = self._access.view()
+            view = self._access.view(key)
             held = view.get(key)
             if held is None or held.document is None:
                 raise NotFoundError(f"document {identity!r} in {self.name}", reason="it does not exist")

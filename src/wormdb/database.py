@@ -139,7 +139,7 @@ class Database:
         self._misc = MiscClock(clock)
         self._ledgers: dict[str, Ledger] = {}
         self._definitions: dict[type[Any], Model] = {}
-        self._background = Background()
+        self._background = Background() if self._forward_mode() == "background" else None
         self._lifetime = Lifetime(metered.name)
         self._lock = threading.Lock()
         self._is_owner = True
@@ -291,7 +291,8 @@ class Database:
         if not self._is_owner:
             return
         if self._lifetime.close():  # in a forked child the threads are not there, and their lock may be taken
-            self._background.close()
+            if self._background is not None:
+                self._background.close()
             self._pool.close()
         self._store.close()
 

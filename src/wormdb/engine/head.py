@@ -27,12 +27,15 @@ from wormdb.limits import KNOWLEDGE_MS_MAX
 from wormdb.types import LogNumber, Misc
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from wormdb.engine.index_shelf import IndexShelf
     from wormdb.engine.log import Log, Record
     from wormdb.engine.misc_clock import MiscClock
     from wormdb.engine.register import Register, RootState
     from wormdb.engine.state import Base
     from wormdb.index.definition import Index
+    from wormdb.storage.store import Probe
     from wormdb.types import StoreTime
 
 __all__ = ["BEFORE_FIRST", "Head", "Loader", "Point", "is_recent"]
@@ -200,11 +203,13 @@ class Head:
         """What became of bulk jobs. No requests."""
         return self._last.jobs
 
-    def refresh(self) -> None:
+    def refresh(self, keys: Sequence[bytes] = ()) -> None:
         """Learn every entry there is now. 1 GET if nothing is new and knowledge is recent.
 
-        A first call also reads the root. Raises CorruptionError if the log does not chain.
+        A first call also reads the root; then what look-ups of `keys` need of its blocks is read while the log is
+        asked. Raises CorruptionError if the log does not chain.
         """
+        just_opened = False
         for _ in range(REOPENS_MAX):
             with self.lock:
                 opened, opening, number, known = self.opened, self._openings, self.number, self.time
@@ -213,8 +218,13 @@ class Head:
                 with self.lock:
                     if self._openings == opening:
                         self._open(state)
+                        just_opened = True
                 continue
-            reached = self._follow(number, known)
+            ahead = self._log.ask(number) if just_opened and keys else None
+            if ahead is not None:
+                self.view().base.prepare(keys)
+                just_opened = False
+            reached = self._follow(number, known, ahead)
             with self.lock:
                 if reached is not None and self.opened and self.number >= reached:
                     self.caught_up = True
@@ -291,9 +301,14 @@ class Head:
         self._last = Point(record.number, record.hash, definition, count, sequence, jobs, record.bytes)
         self._points[record.number] = self._last
 
-    def _follow(self, number: LogNumber, known: StoreTime | None) -> LogNumber | None:
-        """Read the tail after `number`, known at `known`; how far it goes, or None if the view was too old."""
-        for tail in self._log.rounds(number):
+    def _follow(
+        self, number: LogNumber, known: StoreTime | None, ahead: Iterator[Probe] | None = None
+    ) -> LogNumber | None:
+        """Read the tail after `number`, known at `known`; how far it goes, or None if the view was too old.
+
+        `ahead` is the answer about the first slot, if that was asked for already.
+        """
+        for tail in self._log.rounds(number, ahead):
             # Found or not, an answer about a slot that was trimmed means nothing: even an entry
             # there may be a late write of somebody who slept.
             state = None

@@ -20,6 +20,7 @@ from wormdb.engine.keeper import DEFAULT_LIMITS, Keeper, TailLimits
 from wormdb.engine.log import Log
 from wormdb.engine.operations import Pending
 from wormdb.engine.past_reader import History
+from wormdb.engine.past_reader import History
 from wormdb.engine.paths import EnginePaths
 from wormdb.engine.place import Place
 from wormdb.engine.register import Register
@@ -33,7 +34,7 @@ from wormdb.errors import WormError
 from wormdb.limits import COMMIT_SECONDS, STAGE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from wormdb.clock import Chance, Clock
     from wormdb.engine.background import Background
@@ -81,6 +82,7 @@ class Ledger:
         self._register = Register(around.store, paths, collection)
         self._trees = IndexShelf(around.store, paths, around.pool)
         self._shelf = Shelf(around.store, around.pool, paths.data)
+        self._past = Shelf(around.store, around.pool, paths.history)
         self._load = _Loader(around, paths, self._trees, self._shelf)
         self._head = Head(self._log, self._register, around.misc, self._load)
         self._forwarder = Forwarder(self._register, around.pool, around.misc, around.chance, around.sizes)
@@ -116,8 +118,10 @@ class Ledger:
         self._resolver = Resolver(self._log, self._register, around.misc, around.chance)
         self._refreshed: float | None = None
 
-    def view(self, *, staleness_ms: float = 0) -> View:
+    def view(self, *, staleness_ms: float = 0, keys: Sequence[bytes] = ()) -> View:
         """The state now, as a value that does not move. 1 GET if nothing is new; the first call 2.
+
+        A first call also reads what look-ups of `keys` will need, beside the second of these.
 
         With `staleness_ms` the store is not asked if it was within that time. A process's own
         writes are always in it.
@@ -125,9 +129,13 @@ class Ledger:
         self._around.check()
         now = self._around.clock.monotonic()
         if self._refreshed is None or (now - self._refreshed) * 1000 >= staleness_ms or not self._head.caught_up:
-            self._head.refresh()
+            self._head.refresh(keys)
             self._refreshed = now
         return self._head.view()
+
+    def history(self, view: View) -> History:
+        """What a view of this ledger knows of the past; what is read of blocks of history is kept. No requests."""
+        return History(view, past=self._past, data=self._shelf)
 
     def known(self) -> View:
         """The state as far as this process knows it, its own writes included; opens the collection once."""
@@ -240,4 +248,4 @@ class _Loader:
         return RunBase(Place(self.around.store, self.around.pool, self.paths, state.root), self.shelf)
 
     def attached(self, event: JobAttached, number: LogNumber) -> Base:
-        return AttachedBase(self.around.store, self.around.pool, self.paths, event.blocks, number)
+        return AttachedBase(self.around.store, self.around.pool, self.paths, event.blocks, number, self.shelf)

@@ -62,8 +62,14 @@ class Log:
         probe = self.store.probe(self.paths.entry(number))
         return self._decode(number, probe), probe
 
-    def rounds(self, after: LogNumber) -> Iterator[TailRound]:
+    def ask(self, after: LogNumber) -> Iterator[Probe]:
+        """Ask for the entry after `after` in another thread; take the answer when it is needed. 1 GET."""
+        return self.pool.map(self.store.probe, [self.paths.entry(LogNumber(after + 1))])
+
+    def rounds(self, after: LogNumber, ahead: Iterator[Probe] | None = None) -> Iterator[TailRound]:
         """Guess the numbers after `after`: 1, then 2, 4, … at once, until one is not there.
+
+        `ahead` is the answer about the first, if it was asked for already.
 
         An empty tail costs 1 GET. A tail of k entries costs k GETs and at most k + 1 more that
         find nothing, in about log2(k) rounds.
@@ -73,7 +79,10 @@ class Log:
             numbers = [LogNumber(number) for number in range(start, start + width)]
             keys = [self.paths.entry(number) for number in numbers]
             # One request alone gains nothing from another thread.
-            probes = [self.store.probe(keys[0])] if width == 1 else list(self.pool.map(self.store.probe, keys))
+            if width == 1:
+                probes = [self.store.probe(keys[0])] if ahead is None else list(ahead)
+            else:
+                probes = list(self.pool.map(self.store.probe, keys))
             answer = self._round(numbers, probes)
             yield answer
             if answer.ended:

@@ -64,6 +64,10 @@ class Base(Protocol):
         """What is under each of some keys, side by side; without those under which nothing ever was."""
         ...
 
+    def prepare(self, keys: Sequence[bytes]) -> None:
+        """Read what look-ups of these keys need before their pages."""
+        ...
+
     def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:
         """Everything with a key from `low` up to but not including `high`, deleted ids too, in order of key."""
         ...
@@ -84,6 +88,9 @@ class EmptyBase:
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, Held]:  # noqa: ARG002 - nothing is there
         """Nothing."""
         return {}
+
+    def prepare(self, keys: Sequence[bytes]) -> None:
+        """Nothing to read."""
 
     def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:  # noqa: ARG002 - nothing is there
         """Nothing."""
@@ -197,6 +204,10 @@ class View:
         found = {key: held for key in keys if (held := self.overlay.get(key, self.number)) is not None}
         rest = [key for key in keys if key not in found]
         return {**found, **self.base.get_many(rest)} if rest else found
+
+    def prepare(self, keys: Sequence[bytes]) -> None:
+        """Read what look-ups of these keys need of the base before its pages."""
+        self.base.prepare(keys)
 
     def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:
         """Every id ever used whose key is in a range, in order of key: base and overlay merged."""
