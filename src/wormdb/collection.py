@@ -203,7 +203,8 @@ class Collection(Generic[T]):
     def get_history(self, identity: Any) -> list[HistoryEntry]:
         """Every change of a document, oldest first, also of one that is gone; none if there never was one.
 
-        2 GETs for each run of history that holds it, 1 if the run is known. Every collection has history.
+        1 GET if the log tells all; 2 more for each run of history that holds it, 1 or none if the run is known.
+        Every collection has history.
         """
         return self._recall.entries(identity)
 
@@ -218,7 +219,8 @@ class Collection(Generic[T]):
     def rollback(self, identity: Any, *, to_seq: int, actor: str | None = None, metadata: Metadata = None) -> T:
         """Bring a document back to what its change `to_seq` left, also if it is deleted now. That is one more change.
 
-        `rollbackTo` is added to its metadata, and a model's `updatedAt` is now. 1 PUT after what `get_history` costs.
+        `rollbackTo` is added to its metadata, and a model's `updatedAt` is now. 1 PUT after what `get_history` and
+        `find_by_id` cost.
         Raises InvalidRequestError for a seq that deleted it, NotFoundError, ValidationError if the old version does
         not fit the model as it is now, UniqueViolationError, and SnapshotTooOldError for a seq before history.
         """
@@ -250,7 +252,7 @@ class Collection(Generic[T]):
     # --- the trash ---
 
     def list_trashed(self) -> list[Trashed[T]]:
-        """What lies in the trash, in order of id. 1 GET for each block that holds some of it.
+        """What lies in the trash, in order of id. Goes through the whole collection: 1 GET a block.
 
         Raises InvalidRequestError if the model has no softDelete, as all calls about the trash.
         """

@@ -139,6 +139,10 @@ def test_history_in_blocks_costs_two_requests_a_run() -> None:
         book.settle()
         with book.requests(gets=3):
             book.things.get_history("a")
+        with book.requests(gets=1):
+            book.things.get_history("a")
+        with book.requests(gets=3, puts=1):
+            book.things.rollback("a", to_seq=1)
 
 
 # --- diff ---
