@@ -133,14 +133,17 @@ def write_block(
     keys = encode_keys(ids) if keys is None else keys
     assert is_ascending(keys), "rows come in ascending order of their ids"
     assert len(keys) == len(rows) == len(keys if members is None else members), "one key and one member a row"
-    typed = _typed_columns(rows, ids, columns)
-    cells = [row.document or row.cell for row in rows]
-    deleted = [row.document is None for row in rows]
-    fates = [0 if row.document is not None else 1 if row.trash is None else 2 for row in rows]
+    documents = [row.document for row in rows]
+    typed = _typed_columns(documents, ids, columns)
+    cells = [document or row.cell for document, row in zip(documents, rows, strict=True)]
+    fates = bytes(len(rows))
+    if None in documents:
+        fates = bytes([0 if row.document is not None else 1 if row.trash is None else 2 for row in rows])
     revs, seqs = [row.rev for row in rows], [row.seq for row in rows]
 
     ends = array("q", accumulate(map(len, cells), initial=0))
-    parquet = _write_parquet(_table(typed, (revs, seqs, deleted), _texts(cells, ends)), cells, ends)
+    table = _table(typed, (revs, seqs, [fate > 0 for fate in fates]), _texts(cells, ends))
+    parquet = _write_parquet(table, cells, ends)
     digest = sha256(parquet).digest()
     page_map = map_file(parquet, digest, keys, Versions.of(revs, seqs, fates), first_cell=cells[0])
     membership = MembershipFilter.build(keys if members is None else members)
@@ -151,7 +154,7 @@ def write_block(
         map_bytes=map_bytes,
         sha256=digest,
         rows=len(rows),
-        deleted=sum(deleted),
+        deleted=len(rows) - fates.count(0),
         trashed=fates.count(2),
         keys=(keys[0], keys[-1]),
         revs=(min(revs), max(revs)),
@@ -170,20 +173,22 @@ def _check_specs(columns: Sequence[ColumnSpec]) -> None:
             )
 
 
-def _typed_columns(rows: Sequence[Row], ids: list[Any], columns: Sequence[ColumnSpec]) -> list[EncodedColumn]:
-    documents = [row.document for row in rows]
+def _typed_columns(
+    documents: Sequence[bytes | None], ids: list[Any], columns: Sequence[ColumnSpec]
+) -> list[EncodedColumn]:
     done = bulk_columns(documents, ids, columns) if columns else {}
     left = [spec for spec in columns if spec.path not in done]
     if left:
         found, *values = project(documents, ["_id", *(spec.path for spec in left)], name="a new block")
-        assert found == ids or _ids_agree(rows, found), "a row's id is its document's"
+        assert found == ids or _ids_agree(documents, ids, found), "a row's id is its document's"
         done |= {spec.path: encode_column(spec, column) for spec, column in zip(left, values, strict=True)}
     return [encode_column(ColumnSpec("_id"), ids), *(done[spec.path] for spec in columns)]
 
 
-def _ids_agree(rows: Sequence[Row], found: Sequence[Any]) -> bool:
-    pairs = [(row.id, value) for row, value in zip(rows, found, strict=True) if row.document is not None]
-    return encode_keys([one for one, _ in pairs]) == encode_keys([other for _, other in pairs])
+def _ids_agree(documents: Sequence[bytes | None], ids: Sequence[Any], found: Sequence[Any]) -> bool:
+    rows = zip(documents, ids, found, strict=True)
+    pairs = [(identity, value) for document, identity, value in rows if document is not None]
+    return encode_keys([identity for identity, _ in pairs]) == encode_keys([value for _, value in pairs])
 
 
 def _table(

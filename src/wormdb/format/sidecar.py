@@ -287,6 +287,8 @@ def locate_key(page_map: PageMap, key: bytes) -> PageRef | GroupRef | None:
 
 def _pack(numbers: Sequence[int]) -> _Planes:
     least = min(numbers, default=0)
+    if numbers and max(numbers) == least:
+        return _Planes(least, (bytes(len(numbers)),))
     return _Planes(least, split_planes([number - least for number in numbers]))
 
 
