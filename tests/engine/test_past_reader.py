@@ -312,6 +312,10 @@ def test_reading_where_history_begins_costs_a_page_of_the_list_at_most(monkeypat
     with pytest.raises(SnapshotTooOldError):
         bench.history(store).scan(early)
     assert seen(store) == ["get list"]
+    store = FaultStore(bench.store)
+    first = min(page.rev_last for page in bench.root.history_pages)
+    assert dict(bench.history(store).scan(AsOf.number(first))) == bench.state(first)
+    assert seen(store).count("get list") == sum(page.rev_first <= first for page in bench.root.history_pages) == 1
     assert_moments(bench)
     for key, versions in bench.versions.items():
         assert bench.history().versions(key) == versions
