@@ -57,7 +57,10 @@ class HistoryEntry:
     actor: str | None
     metadata: dict[str, Any] | None
     snapshot: dict[str, Any] | None
-    """The whole document after a create or a restore, and before a delete."""
+    """The whole document after a create or a restore, and before a delete.
+
+    Also after an update, if that is the first change that history has: then there is no `diff`.
+    """
     diff: dict[str, tuple[Any, Any]] | None
     """What an update changed: each field with its value before and after, None where it was absent."""
 

@@ -300,7 +300,7 @@ def test_what_was_written_is_there_for_whoever_opens_it_next(url: str) -> None:
 
 
 def test_the_tail_is_brought_forward_as_the_settings_say(url: str) -> None:
-    with wormdb.connect(url, settings=Settings(forward_entries=3)) as database:
+    with wormdb.connect(url, settings=Settings(forward_entries=3, forward_interval_ms=0)) as database:
         for number in range(7):
             database["things"].insert({"id": number})
     with wormdb.connect(url) as database:

@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 import wormdb
 from tests.api.notebook import NOTES, Notebook
 from wormdb.clock import ManualClock
+from wormdb.engine.past_reader import History
 from wormdb.errors import (
     InvalidRequestError,
     NotFoundError,
     PermissionDeniedError,
+    SnapshotTooOldError,
     UniqueViolationError,
     ValidationError,
 )
@@ -256,6 +258,23 @@ def test_a_rollback_gives_no_value_to_two_documents(book: Notebook) -> None:
     with pytest.raises(UniqueViolationError, match="already exists on entity 'b'"):
         book.notes.rollback("a", to_seq=1)
     assert book.db.cost().puts == before
+
+
+def test_history_that_begins_in_the_middle_says_so(book: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A collection may be older than its history: then the first version that it has may be an update."""
+    book.things.insert({"id": "a", "n": 1})
+    book.things.save({"id": "a", "n": 2})
+    book.things.save({"id": "a", "n": 3})
+    book.settle()
+    whole = History.versions
+    monkeypatch.setattr(History, "versions", lambda self, key: whole(self, key)[1:])
+    assert told(book.things.get_history("a")) == [
+        (2, 2, "update", {"id": "a", "n": 2}, None),
+        (3, 3, "update", None, {"n": (2, 3)}),
+    ]
+    with book.refuses(SnapshotTooOldError, "seq 1 of things 'a': history begins at seq 2"):
+        book.things.rollback("a", to_seq=1)
+    assert book.things.rollback("a", to_seq=2) == {"id": "a", "n": 2}
 
 
 def test_modes_are_respected(book: Notebook) -> None:
