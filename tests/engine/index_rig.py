@@ -20,6 +20,7 @@ from wormdb.engine.projection import Net, Step
 from wormdb.engine.state import EmptyBase, Held, Overlay, View, id_key
 from wormdb.format import json
 from wormdb.format.block import Row, write_block
+from wormdb.format.columns import ColumnSpec
 from wormdb.format.event import JobAttached
 from wormdb.format.root import Root
 from wormdb.index.entries import changes_of
@@ -115,10 +116,10 @@ class Trees:
             )
         return self._project(tuple(net), states)
 
-    def attach(self, documents: Mapping[Any, dict[str, Any]]) -> Outcome:
-        """Bring the root forward over the blocks of a job."""
+    def attach(self, documents: Mapping[Any, dict[str, Any]], *columns: str) -> Outcome:
+        """Bring the root forward over the blocks of a job, which have these columns."""
         rows = [self._row(identity, values, 1 + (identity in self.documents)) for identity, values in documents.items()]
-        blocks = (self.block(rows, run=self.number + 1),)
+        blocks = (self.block(rows, *columns, run=self.number + 1),)
         self.documents.update(documents)
         return self._project((), None, JobAttached(job=JOB, blocks=blocks))
 
@@ -129,9 +130,10 @@ class Trees:
             self.root, blocks=(self.block(rows, run=self.number),), rows=len(self.documents)
         )
 
-    def block(self, rows: Iterable[Row], *, run: int) -> BlockEntry:
+    def block(self, rows: Iterable[Row], *columns: str, run: int) -> BlockEntry:
         """Write a block."""
-        block = write_block(sorted(rows, key=lambda row: id_key(ident(row.id))))
+        specs = [ColumnSpec(path) for path in columns]
+        block = write_block(sorted(rows, key=lambda row: id_key(ident(row.id))), specs)
         name = self.writer.new_name()
         self.store.put(PATHS.block(name), block.parquet, IfAbsent())
         self.store.put(PATHS.sidecar(name), block.sidecar, IfAbsent())

@@ -13,10 +13,11 @@ from tests.engine.rig import PATHS, ident
 from wormdb.engine.index_shelf import CURSOR_END
 from wormdb.engine.index_state import IndexStates, IndexStatus
 from wormdb.engine.state import id_key
-from wormdb.errors import CorruptionError
+from wormdb.errors import CorruptionError, InvalidRequestError
 from wormdb.index.definition import Index
 from wormdb.index.nodes import NodeLimits
 from wormdb.index.statistics import decode_statistics
+from wormdb.limits import INDEX_KEY_BYTES_MAX
 from wormdb.types import LogNumber
 
 EMAIL = Index("byEmail", ("email",), unique=True)
@@ -291,6 +292,36 @@ def test_attached_blocks_are_indexed() -> None:
     trees.keep_documents()
     trees.attach(numbered(*range(100, 130), tags=["b", "c"]))
     trees.check()
+
+
+def test_attached_blocks_are_indexed_from_their_columns() -> None:
+    """Documents are not read: with them each block would be 40 KB and more."""
+    trees = Trees.ready(EMAIL)
+    noise = {str(number): {"email": f"user-{number}", "noise": f"{number * 7919**20:x}" * 20} for number in range(200)}
+    before = trees.store.mark()
+    trees.attach(noise, "email", "n")
+    assert trees.store.since(before).bytes_down < 20_000
+    trees.check()
+
+
+@given(
+    st.dictionaries(st.one_of(st.integers(0, 50), st.sampled_from("abcdefg")), documents, min_size=1, max_size=30),
+    st.sets(st.integers(0, 50), max_size=3),
+)
+def test_columns_and_documents_give_the_same_entries(attached: dict[Any, dict[str, Any]], known: set[int]) -> None:
+    indexes = (TAG, PAIR, Index("byN", ("n",)), Index("byNCovering", ("n",), covered=("tags", "a.b")))
+    trees = Trees.ready(*indexes)
+    if known:
+        trees.step({identity: {"n": "old", "tags": ["old"]} for identity in known})
+        trees.keep_documents()
+    trees.attach(attached, "n", "tags", "a.b")
+    trees.check()
+
+
+def test_a_key_that_is_too_long_is_found_in_a_column() -> None:
+    trees = Trees.ready(EMAIL)
+    with pytest.raises(InvalidRequestError, match="document 'x': a key of index byEmail takes"):
+        trees.attach({"x": {"email": "y" * INDEX_KEY_BYTES_MAX}, "z": {"email": "z"}}, "email")
 
 
 def test_attached_documents_that_replace_others_take_their_entries_away() -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from wormdb.engine.index_check import DuplicateSearch, check_tail, duplicate_problem, owners_in
-from wormdb.engine.index_edit import TreeEdit, chunks
+from wormdb.engine.index_edit import SLICE_DOCUMENTS, TreeEdit, chunks, sliced
 from wormdb.engine.index_facts import following_statistics
 from wormdb.engine.index_shelf import CURSOR_END, IndexShelf, tree_of
 from wormdb.engine.place import Place
@@ -170,7 +170,8 @@ class _Build:
         low = b"" if found.cursor is None else found.cursor + b"\0"
         net = (Net(key, None, held) for key, held in base.scan(low))
         try:
-            chunk = next(chunks(status.index, net, entries_max=self.builder.chunk_entries), None)
+            most = self.builder.chunk_entries
+            chunk = next(chunks(status.index, sliced(net, min(most, SLICE_DOCUMENTS)), entries_max=most), None)
         except InvalidRequestError as error:
             self._fail(status, str(error))
             return

@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.engine.objects import NewObject
 from wormdb.format.filter_run import key_hashes
@@ -17,7 +17,7 @@ from wormdb.format.node import Inner, Leaf
 from wormdb.index.btree import TreeReader
 from wormdb.index.build import BulkLoad
 from wormdb.index.change import apply
-from wormdb.index.extract import extract
+from wormdb.index.extract import extract, extract_columns
 from wormdb.limits import MIB
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from wormdb.index.nodes import NewObject as NewNode
     from wormdb.index.nodes import NodeMaker, NodeSource, Tree
 
-__all__ = ["Chunk", "TreeEdit", "chunks"]
+__all__ = ["SLICE_DOCUMENTS", "Chunk", "Columns", "TreeEdit", "chunks", "sliced"]
 
 CHUNK_ENTRIES_MAX: Final = 1_000_000
 """Entries that are changed at once, and documents that are looked at for it."""
@@ -40,7 +40,7 @@ CHUNK_BYTES_MAX: Final = 64 * MIB
 """Of their keys and values: about a third of the memory they take."""
 UNWRITTEN_BYTES_MAX: Final = 128 * MIB
 """Of new nodes, packed, that wait in memory."""
-_SLICE_DOCUMENTS: Final = 2_000
+SLICE_DOCUMENTS: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +59,38 @@ class Chunk:
     """Whether nothing comes after them."""
 
 
-def chunks(index: Index, net: Iterable[Net], *, entries_max: int = CHUNK_ENTRIES_MAX) -> Iterator[Chunk]:
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """New documents of which only the values that an index needs were read, in order of key; none has an array."""
+
+    keys: list[bytes]
+    """Of their ids."""
+    identities: list[bytes]
+    """Their ids as JSON."""
+    values: list[list[Any]]
+    """For each field of the index and for each covered field, the values of all documents."""
+
+
+def sliced(net: Iterable[Net], size: int = SLICE_DOCUMENTS) -> Iterator[Sequence[Net]]:
+    """Changed documents, a few at a time."""
+    documents = iter(net)
+    while some := list(islice(documents, size)):
+        yield some
+
+
+def chunks(
+    index: Index, slices: Iterable[Columns | Sequence[Net]], *, entries_max: int = CHUNK_ENTRIES_MAX
+) -> Iterator[Chunk]:
     """What changed documents change in an index, so many at once that it fits into memory. No requests of its own.
 
     Raises InvalidRequestError naming a document that the index cannot take.
     """
-    documents = iter(net)
     gathered = _Gathered(index)
-    while some := list(islice(documents, min(_SLICE_DOCUMENTS, entries_max))):
-        gathered.add(some)
+    for some in slices:
+        if isinstance(some, Columns):
+            gathered.add_columns(some)
+        else:
+            gathered.add(some)
         if max(gathered.entries, gathered.documents) >= entries_max or gathered.bytes >= CHUNK_BYTES_MAX:
             yield gathered.chunk(is_end=False)
             gathered = _Gathered(index)
@@ -95,30 +118,39 @@ class _Gathered:
         identities = [one.held.id for one in net]
         after = extract(self._index, identities, [one.held.document for one in net])
         self._arrays = tuple(old or new for old, new in zip(self._arrays, after.arrays, strict=True))
+        keys = [one.key for one in net]
         if all(one.before is None for one in net):
-            changes = self._new(net, after)
+            self._take(keys, self._new(keys, after))
         else:
-            changes = self._changed(net, extract(self._index, identities, [one.before for one in net]), after)
+            before = extract(self._index, identities, [one.before for one in net])
+            self._take(keys, self._changed(keys, before, after))
+
+    def add_columns(self, columns: Columns) -> None:
+        self._take(
+            columns.keys, self._new(columns.keys, extract_columns(self._index, columns.identities, columns.values))
+        )
+
+    def _take(self, keys: Sequence[bytes], changes: list[Change]) -> None:
         self._changes += changes
         self.bytes += sum([len(key) + len(value or b"") for key, value in changes])
-        self.documents += len(net)
-        self.last = net[-1].key
+        self.documents += len(keys)
+        self.last = keys[-1]
 
-    def _new(self, net: Sequence[Net], after: Extracted) -> list[Change]:
+    def _new(self, keys: Sequence[bytes], after: Extracted) -> list[Change]:
         if self._index.unique:
             self._hashes += key_hashes(chain.from_iterable(after.keys))
-        rows = zip(net, after.keys, after.values, strict=True)
-        return [(key + one.key, value) for one, keys, value in rows for key in keys]
+        rows = zip(keys, after.keys, after.values, strict=True)
+        return [(key + own, value) for own, found, value in rows for key in found]
 
-    def _changed(self, net: Sequence[Net], before: Extracted, after: Extracted) -> list[Change]:
+    def _changed(self, keys: Sequence[bytes], before: Extracted, after: Extracted) -> list[Change]:
         changes: list[Change] = []
-        rows = zip(net, before.keys, before.values, after.keys, after.values, strict=True)
-        for one, was, old, now, new in rows:
+        rows = zip(keys, before.keys, before.values, after.keys, after.values, strict=True)
+        for own, was, old, now, new in rows:
             if was == now and old == new:
                 continue
             kept = set(was).intersection(now)
-            changes += [(key + one.key, None) for key in was if key not in kept]
-            changes += [(key + one.key, new) for key in now if key not in kept or old != new]
+            changes += [(key + own, None) for key in was if key not in kept]
+            changes += [(key + own, new) for key in now if key not in kept or old != new]
             if self._index.unique:
                 self._hashes += key_hashes(key for key in now if key not in kept)
         return changes

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
-from itertools import chain, islice
-from typing import TYPE_CHECKING, Final
+from itertools import chain
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from wormdb.engine.index_edit import TreeEdit, chunks
+from wormdb.engine.index_columns import attached_slices
+from wormdb.engine.index_edit import TreeEdit, chunks, sliced
 from wormdb.engine.index_facts import following_membership, following_statistics
 from wormdb.engine.index_shelf import IndexShelf, is_whole, tree_of
 from wormdb.engine.projection import Net, Outcome
-from wormdb.engine.runs import RunBase, Runs, held_of
+from wormdb.engine.runs import RunBase
 from wormdb.engine.shelf import Shelf
 from wormdb.errors import CorruptionError, InvalidRequestError, SnapshotTooOldError, UnsupportedFormatError
 from wormdb.format.root import IndexRoot
@@ -25,13 +26,14 @@ from wormdb.format.root import IndexRoot
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from wormdb.engine.index_edit import Columns
     from wormdb.engine.index_state import IndexStatus
     from wormdb.engine.projection import Step
-    from wormdb.format.event import JobAttached
+    from wormdb.index.definition import Index
+
+    Slice = Columns | Sequence[Net]
 
 __all__ = ["project_indexes"]
-
-_LOOKUPS_AT_ONCE: Final = 1_000
 
 
 def project_indexes(step: Step, shelf: IndexShelf | None = None) -> Outcome:
@@ -42,7 +44,8 @@ def project_indexes(step: Step, shelf: IndexShelf | None = None) -> Outcome:
     gone costs 1 GET for each node above its leaves. Raises CorruptionError, SnapshotTooOldError, UnavailableError.
     """
     place = step.place
-    projector = _Projector(step, shelf or IndexShelf(place.store, place.paths, place.pool))
+    blocks = Shelf(place.store, place.pool, place.paths.data)
+    projector = _Projector(step, shelf or IndexShelf(place.store, place.paths, place.pool), blocks)
     states = step.view.definition.indexes
     following = [projector.following(status, step.root.index(status.index.name)) for status in states]
     for old in step.root.indexes:
@@ -56,6 +59,7 @@ def project_indexes(step: Step, shelf: IndexShelf | None = None) -> Outcome:
 class _Projector:
     step: Step
     shelf: IndexShelf
+    blocks: Shelf
     retired: list[str] = field(default_factory=list)
 
     def following(self, status: IndexStatus, old: IndexRoot | None) -> IndexRoot | None:
@@ -63,10 +67,10 @@ class _Projector:
         same = old if old is not None and old.definition == status.definition else None
         if status.state == "ready":
             if same is not None and is_whole(same):
-                return self._edited(status, same, [self._net()])
+                return self._edited(status, same, [self._net(status.index)])
             self.retire(old)
             # Nothing was there to index, or the projection is made anew from what the root has.
-            return self._edited(status, _bare(status), [self._stored(), self._net()])
+            return self._edited(status, _bare(status), [self._stored(), self._net(status.index)])
         if status.state == "building" and same is not None and _goes_on(same, status):
             return self._edited_to_cursor(status, same)
         self.retire(old)
@@ -89,19 +93,19 @@ class _Projector:
         if old.reason is not None or old.cursor is None:
             return old
         try:
-            return self._edited(status, old, [self._net(old.cursor)])
+            return self._edited(status, old, [self._net(status.index, old.cursor)])
         except InvalidRequestError as error:
             # Only the log can fail an index: the builder finds the reason here, and says so there.
             self.retire(old)
             return msgspec.structs.replace(_bare(status), reason=str(error))
 
-    def _edited(self, status: IndexStatus, old: IndexRoot, nets: Sequence[Iterable[Net]]) -> IndexRoot:
+    def _edited(self, status: IndexStatus, old: IndexRoot, sources: Sequence[Iterable[Slice]]) -> IndexRoot:
         """An index with the tree after some changes, one after the other. It is written."""
         root, name, ready = self.step.root, old.name, status.state == "ready"
         maker = self.shelf.maker(root, name, self.step.writer.new_name)
         edit = TreeEdit(tree_of(old), self.shelf.nodes(root, name), maker, self.step.writer)
         hashes, arrays = array("Q"), (False,) * len(status.index.fields)
-        for chunk in chain.from_iterable(chunks(status.index, net) for net in nets):
+        for chunk in chain.from_iterable(chunks(status.index, slices) for slices in sources):
             edit.apply(chunk.changes)
             hashes.extend(chunk.hashes)
             arrays = tuple(one or other for one, other in zip(arrays, chunk.arrays, strict=True))
@@ -129,29 +133,19 @@ class _Projector:
 
     # --- what changed ---
 
-    def _stored(self) -> Iterator[Net]:
+    def _stored(self) -> Iterator[Sequence[Net]]:
         """Every document of the root, as if it were new."""
-        if self.step.root.rows:
-            yield from (Net(key, None, held) for key, held in RunBase(self.step.place).scan())
+        if not self.step.root.rows:
+            return iter(())
+        return sliced(Net(key, None, held) for key, held in RunBase(self.step.place, self.blocks).scan())
 
-    def _net(self, through: bytes | None = None) -> Iterable[Net]:
+    def _net(self, index: Index, through: bytes | None = None) -> Iterator[Slice]:
         """What the step changes in documents with a key up to `through`."""
         if self.step.attached is not None:
-            return self._attached(self.step.attached, None if through is None else through + b"\0")
-        if through is None:
-            return self.step.net
-        return (net for net in self.step.net if net.key <= through)
-
-    def _attached(self, job: JobAttached, high: bytes | None) -> Iterator[Net]:
-        place = self.step.place
-        base = RunBase(place)
-        found = Runs(Shelf(place.store, place.pool, place.paths.data), job.blocks).scan(high=high)
-        while rows := list(islice(found, _LOOKUPS_AT_ONCE)):
-            # A document's first change is its first version: before it nothing was there.
-            before = base.get_many([key for key, row in rows if row.seq > 1])
-            for key, row in rows:
-                old = before.get(key)
-                yield Net(key, None if old is None else old.document, held_of(row))
+            high = None if through is None else through + b"\0"
+            base = RunBase(self.step.place, self.blocks)
+            return attached_slices(index, self.step.attached.blocks, self.blocks, base, high=high)
+        return sliced(net for net in self.step.net if through is None or net.key <= through)
 
 
 def _goes_on(old: IndexRoot, status: IndexStatus) -> bool:

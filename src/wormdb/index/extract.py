@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
-from wormdb.format.key import encode_key, encode_keys
+from wormdb.format.key import check_index_key, encode_key, encode_keys
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED
 from wormdb.format.project import project
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from wormdb.index.definition import Index
 
-__all__ = ["Extracted", "extract"]
+__all__ = ["Extracted", "extract", "extract_columns"]
 
 _NONE: Final[tuple[bytes, ...]] = ()
 
@@ -43,24 +43,42 @@ def extract(index: Index, identities: Sequence[bytes], documents: Sequence[bytes
     Equal to `keys_of` for each. Raises InvalidRequestError naming the first document that the index cannot take, and
     CorruptionError for bytes that are no document.
     """
-    paths = (*index.fields, *index.covered)
-    columns = project(documents, paths, name="document")
-    fields, covered = columns[: len(index.fields)], columns[len(index.fields) :]
-    kinds = [set(map(type, column)) for column in fields]
-    found: list[Sequence[bytes] | None]
-    arrays = tuple(list in kind or type(TRAVERSED) in kind for kind in kinds)
-    if kinds == [{str}]:
-        found = [(key,) if len(key) <= INDEX_KEY_BYTES_MAX else None for key in encode_keys(fields[0])]
-    else:
-        found = _column_keys(index, fields[0]) if len(fields) == 1 else _row_keys(index, fields)
+    columns = project(documents, (*index.fields, *index.covered), name="document")
+    found, arrays = _found(index, columns[: len(index.fields)])
     keys = [
         _NONE if document is None else _checked_keys(index, identity, document) if own is None else own
         for identity, document, own in zip(identities, documents, found, strict=True)
     ]
-    values = list(identities)
-    if covered:
-        values = [packed(identity, row) for identity, row in zip(identities, zip(*covered, strict=True), strict=True)]
-    return Extracted(keys, values, arrays)
+    return Extracted(keys, _values(index, identities, columns), arrays)
+
+
+def extract_columns(index: Index, identities: Sequence[bytes], columns: Sequence[Sequence[Any]]) -> Extracted:
+    """The keys of documents whose values at the fields and covered fields of an index are given; no array is one.
+
+    Raises InvalidRequestError naming the document for a key that is too long. No requests.
+    """
+    found, arrays = _found(index, columns[: len(index.fields)])
+    assert not any(arrays), "an array has to be gone through in its document"
+    if None in found:
+        rows = zip(identities, found, zip(*columns, strict=True), strict=True)
+        _refuse_long(index, *next((identity, row) for identity, own, row in rows if own is None))
+    return Extracted([own for own in found if own is not None], _values(index, identities, columns), arrays)
+
+
+def _found(index: Index, fields: Sequence[Sequence[Any]]) -> tuple[list[Sequence[bytes] | None], tuple[bool, ...]]:
+    """The keys of each row of values, None where the document must be asked; and which fields have arrays."""
+    kinds = [set(map(type, column)) for column in fields]
+    arrays = tuple(list in kind or type(TRAVERSED) in kind for kind in kinds)
+    if kinds == [{str}]:
+        return [(key,) if len(key) <= INDEX_KEY_BYTES_MAX else None for key in encode_keys(fields[0])], arrays
+    return (_column_keys(index, fields[0]) if len(fields) == 1 else _row_keys(index, fields)), arrays
+
+
+def _values(index: Index, identities: Sequence[bytes], columns: Sequence[Sequence[Any]]) -> list[bytes]:
+    covered = columns[len(index.fields) :]
+    if not covered:
+        return list(identities)
+    return [packed(identity, row) for identity, row in zip(identities, zip(*covered, strict=True), strict=True)]
 
 
 def _column_keys(index: Index, column: Sequence[Any]) -> list[Sequence[bytes] | None]:
@@ -97,5 +115,17 @@ def _checked_keys(index: Index, identity: bytes, document: bytes) -> Sequence[by
     try:
         return keys_of(index, json.decode_document(document, name="document"))
     except InvalidRequestError as error:
-        shown = json.decode(identity, name="document id")
-        raise InvalidRequestError(f"document {shown!r}: {error.what}", reason=error.reason, fix=error.fix) from error
+        raise _named(identity, error) from error
+
+
+def _refuse_long(index: Index, identity: bytes, row: Sequence[Any]) -> None:
+    plain = [None if value is MISSING else value for value in row[: len(index.fields)]]
+    try:
+        check_index_key(b"".join(map(encode_key, plain)), index=index.name)
+    except InvalidRequestError as error:
+        raise _named(identity, error) from error
+
+
+def _named(identity: bytes, error: InvalidRequestError) -> InvalidRequestError:
+    shown = json.decode(identity, name="document id")
+    return InvalidRequestError(f"document {shown!r}: {error.what}", reason=error.reason, fix=error.fix)
