@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +14,7 @@ from wormdb.engine.index_shelf import IndexShelf, tree_of
 from wormdb.engine.keeper import TailLimits
 from wormdb.engine.operations import Pending
 from wormdb.errors import InvalidRequestError, UniqueViolationError, WormError
+from wormdb.format.event import IndexReady
 from wormdb.index.definition import Index
 from wormdb.index.verify import verify
 from wormdb.storage.pool import SerialPool
@@ -345,6 +346,28 @@ def test_duplicates_that_arrive_while_the_entry_is_written_fail_it(operations: l
     victim = world.process(arriving(world, at_ready_entry(world), lambda: other.write(*operations)))
     assert victim.builder().run() == []
     assert world.status() == ("failed", reason)
+
+
+@pytest.mark.parametrize("twin", [True, False])
+def test_batches_of_the_same_entry_count(twin: bool) -> None:
+    world, process = filled()
+    process.create(EMAIL)
+    company = [insert("z", email=email(3) if twin else "free")]
+
+    def commit(events: tuple[Event, ...], guard: Callable[[View], None]) -> None:
+        pending = Pending(world.rig.chance.token(16).hex(), events=events, guard=guard)
+        batches = [pending]
+        if isinstance(events[0], IndexReady) and company:
+            batches.insert(0, world.rig.batch(company.pop()))
+        outcome = process.ledger._committer.commit(batches, 1e9)[-1]
+        if isinstance(outcome, WormError):
+            raise outcome
+
+    assert replace(process.builder(), commit=commit).run() == ([] if twin else ["byEmail"])
+    if twin:
+        assert world.status() == ("failed", f"email='{email(3)}' is on 2 documents: '003', 'z'")
+    else:
+        world.check(EMAIL)
 
 
 def test_values_that_only_change_hands_in_the_tail_do_not_fail_it() -> None:

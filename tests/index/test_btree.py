@@ -128,3 +128,19 @@ def test_a_range_that_ends_where_leaves_do_reads_nothing_beside_it(shelf: Shelf,
     before = shelf.gets()
     assert shelf.reader(tree).count(Range(first, last)) == 4
     assert shelf.gets() - before == tree.height - 1
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 200])
+def test_every_node_is_named_and_only_those_above_the_leaves_are_read(count: int) -> None:
+    shelf = Shelf()
+    tree = shelf.load((numbered(number), b"") for number in range(count))
+    before = shelf.gets()
+    named = list(shelf.reader(tree).refs())
+    assert shelf.gets() - before == sum(1 for _, level in named if level > 1)
+    assert {child.name for child, _ in named} == shelf.names()
+    assert len(named) == len(shelf.names())
+    leaves = list(shelf.reader(tree).leaf_refs())
+    assert leaves == [child for child, level in named if level == 1]
+    assert [key for leaf in shelf.nodes().leaves(leaves) for key in leaf.keys] == [
+        numbered(number) for number in range(count)
+    ]

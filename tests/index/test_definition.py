@@ -5,11 +5,19 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from wormdb.errors import InvalidRequestError, LimitExceededError
+from wormdb.errors import CorruptionError, InvalidRequestError, LimitExceededError
 from wormdb.format.key import encode_compound, encode_key
 from wormdb.format.kinds import MISSING
 from wormdb.format.order import compare
-from wormdb.index.definition import Index, array_fields, claims_of, keys_of, lookup_keys
+from wormdb.index.definition import (
+    Index,
+    array_fields,
+    claims_of,
+    decode_index,
+    encode_index,
+    keys_of,
+    lookup_keys,
+)
 from wormdb.limits import INDEX_KEY_BYTES_MAX
 from wormdb.schema.load import load_model
 from wormdb.schema.model import IndexDefinition
@@ -133,3 +141,28 @@ def test_null_is_looked_up_where_missing_is() -> None:
 )
 def test_fields_with_arrays_are_known(document: dict[str, Any], arrays: tuple[bool, ...]) -> None:
     assert array_fields(full("a", "b.c"), document) == arrays
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        Index("i", ("a",)),
+        Index("i", ("a", "b.c"), unique=True, sparse=False),
+        Index("i", ("tags",), multi_valued=True, covered=("x", "y.z")),
+    ],
+)
+def test_a_definition_is_read_as_it_was_written(index: Index) -> None:
+    assert decode_index("i", encode_index(index), source="root") == index
+
+
+def test_a_definition_says_only_what_is_not_usual() -> None:
+    assert encode_index(Index("i", ("a",))) == b'{"fields":["a"]}'
+    assert encode_index(Index("i", ("a",), unique=True, sparse=False, multi_valued=True, covered=("b",))) == (
+        b'{"fields":["a"],"unique":true,"sparse":false,"multiValue":true,"covered":["b"]}'
+    )
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"fields":[]}', b'{"fields":["$a"]}', b'{"fields":["\xff"]}'])
+def test_a_definition_that_cannot_be_read_names_its_object(data: bytes) -> None:
+    with pytest.raises(CorruptionError, match=r"the-root.*index i"):
+        decode_index("i", data, source="the-root")

@@ -7,10 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.index.rig import FOLDER, SCOPE, Shelf
+from tests.index.rig import FOLDER, SCOPE, Shelf, numbered
 from wormdb.errors import CorruptionError, SnapshotTooOldError
+from wormdb.format.filter_run import key_hash, key_hashes
 from wormdb.index import membership
-from wormdb.index.membership import FilterChange, KeyFilter, build_filter, extend_filter, load_filter
+from wormdb.index.membership import (
+    FilterChange,
+    KeyFilter,
+    build_filter,
+    build_filter_of,
+    extend_filter,
+    extend_filter_of,
+    load_filter,
+)
 
 ABSENT = [b"absent-%d" % number for number in range(40_000)]
 
@@ -135,3 +144,21 @@ def test_runs_of_different_filters_do_not_mix() -> None:
     with pytest.raises(CorruptionError, match="bits") as caught:
         load_filter(newest.filter.ref, shelf.nodes(), scope=SCOPE)
     assert caught.value.key == FOLDER + large.filter.ref.name
+
+
+def test_there_is_room_for_four_times_the_keys() -> None:
+    shelf = Shelf()
+    made = build_filter((numbered(number) for number in range(2_000)), shelf.maker).filter
+    assert made.has_room(5_900)
+    assert not made.has_room(100_000)
+    assert made.is_full == (not made.has_room(0))
+
+
+def test_hashes_will_do_instead_of_keys() -> None:
+    shelf = Shelf()
+    keys = [numbered(number) for number in range(3_000)]
+    made = build_filter_of(key_hashes(keys[:2_000]), shelf.maker).filter
+    more = extend_filter_of(made, key_hashes(keys[2_000:]), shelf.maker).filter
+    assert all(map(more.might_contain, keys))
+    assert list(key_hashes(keys)) == [key_hash(key) for key in keys]
+    assert more.refs[-1] == more.ref
