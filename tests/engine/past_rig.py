@@ -63,6 +63,9 @@ class ModelBase:
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
         return {key: self.state[key] for key in keys if key in self.state}
 
+    def prepare(self, keys: Sequence[bytes]) -> None:
+        pass
+
     def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:
         inside = [key for key in sorted(self.state) if low <= key and (high is None or key < high)]
         return iter([(key, self.state[key]) for key in inside])

@@ -45,7 +45,7 @@ def run(bench: Bench, action: tuple[Any, ...]) -> None:
             bench.forward()
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.lists(actions, min_size=5, max_size=40), st.sampled_from([1, 2, 40]), st.integers(0, 40))
 def test_history_equals_a_dict_with_history(script: list[tuple[Any, ...]], every: int, through: int) -> None:
     bench = Bench()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wormdb.errors import CorruptionError
@@ -68,6 +68,7 @@ def test_a_row_comes_back_as_it_was(row: Version | Taken) -> None:
     assert misc_of(stored, name="x") == row.misc
 
 
+@settings(max_examples=40)
 @given(versions())
 def test_a_row_is_an_ordinary_document(version: Version) -> None:
     found = json.decode_document(encode_past(version), name="x")

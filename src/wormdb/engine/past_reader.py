@@ -11,15 +11,15 @@ document that there was.
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from wormdb.engine.history import member_of, past_of
-from wormdb.engine.listing import runs_of
+from wormdb.engine.loads import loads_of_root, loads_of_tail, with_operations
 from wormdb.engine.moments import check_begun, view_at
-from wormdb.engine.runs import Runs, held_of
+from wormdb.engine.runs import Runs
 from wormdb.engine.shelf import Shelf
 from wormdb.engine.state import Held
 from wormdb.format.blocklist import BlockEntry, BlockPageRef
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from wormdb.engine.listing import Part
+    from wormdb.engine.loads import Load
     from wormdb.engine.moments import AsOf
     from wormdb.engine.state import View
     from wormdb.format.block import Row
     from wormdb.format.entry import Entry
-    from wormdb.format.past import Operation
 
 __all__ = ["History", "Snapshot"]
 
@@ -152,7 +152,7 @@ class History:
         versions = sorted((row for row in known if isinstance(row, Version)), key=lambda version: version.seq)
         self._check_gapless(versions)
         marks = sorted((row for row in known if isinstance(row, Taken)), key=lambda mark: mark.rev)
-        return _with_operations(versions, {load.number for load in self._loads}), marks
+        return with_operations(versions, {load.number for load in self._loads}), marks
 
     def _rows(
         self, low: bytes, high: bytes | None, *, as_of: AsOf | None, member: bytes | None = None
@@ -179,24 +179,10 @@ class History:
         return found
 
     @cached_property
-    def _loads(self) -> list[_Load]:
+    def _loads(self) -> list[Load]:
         """What jobs attached: by entries that the root has applied, and by those after it."""
-        loads = []
-        if self._root is not None and self._data is not None:
-            jobs = {job.number: job for job in self._root.jobs if job.state == "attached"}
-            for run in runs_of(self._root.attached, self._root.attached_pages):
-                job = jobs.get(run.through)
-                if job is None:
-                    corrupt(self._name, f"the root has forgotten the job that entry {run.through} attached")
-                base = _Documents(Runs(self._data, run.entries, run.pages))
-                loads.append(_Load(job.number, job.misc, job.actor, job.meta, base))
-        entries = {entry.number: entry for entry in self._entries}
-        for attached in self._view.overlay.attached(self._view.number):
-            entry = entries[attached.number]
-            batch = entry.batches[0] if entry.batches else None
-            actor, meta = (None, None) if batch is None else (batch.actor, batch.meta)
-            loads.append(_Load(entry.number, entry.misc, actor, meta, attached.base))
-        return loads
+        rooted = [] if self._root is None or self._data is None else loads_of_root(self._root, self._data)
+        return rooted + loads_of_tail(self._view.overlay, self._view.number)
 
     # --- checks ---
 
@@ -231,48 +217,6 @@ class History:
         return version
 
 
-class _Layer(Protocol):
-    """The documents that a job attached: part of what a base is."""
-
-    def get(self, key: bytes) -> Held | None:
-        """What is under an id's key."""
-        ...
-
-    def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:
-        """What is under the keys of a range."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Documents:
-    """A layer of blocks that a root names."""
-
-    runs: Runs
-
-    def get(self, key: bytes) -> Held | None:
-        row = self.runs.get(key)
-        return None if row is None else held_of(row)
-
-    def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:
-        return ((key, held_of(row)) for key, row in self.runs.scan(low, high))
-
-
-@dataclass(frozen=True, slots=True)
-class _Load:
-    """Documents that a bulk job attached: one version each, all by one entry."""
-
-    number: int
-    misc: int
-    actor: str | None
-    meta: bytes | None
-    layer: _Layer
-
-    def version(self, held: Held) -> Version:
-        """A document of it; whether it was there before is for the version before it to tell."""
-        op: Operation = "delete" if held.document is None else "create"
-        return Version(held.id, held.seq, self.number, op, self.misc, self.actor, self.meta, document=held.document)
-
-
 @dataclass(frozen=True, slots=True)
 class _Found:
     """A version in a scan: the row of history that holds it, or the document itself if a job attached it."""
@@ -282,22 +226,9 @@ class _Found:
     held: Row | Held
 
 
-def _loaded(load: _Load, low: bytes, high: bytes | None) -> Iterator[_Found]:
+def _loaded(load: Load, low: bytes, high: bytes | None) -> Iterator[_Found]:
     return (_Found(key, held.seq, held) for key, held in load.layer.scan(low, high))
 
 
 def _held(version: Version) -> Held:
     return Held(version.id, version.rev, version.seq, version.document)
-
-
-def _with_operations(versions: Sequence[Version], loaded: set[int]) -> list[Version]:
-    """Versions that jobs attached were written without saying what they do: the version before tells."""
-    told = list(versions[:1])
-    for before, version in pairwise(versions):
-        if version.rev in loaded:
-            there, stays = before.document is not None, version.document is not None
-            op: Operation = ("update" if there else "create") if stays else ("delete" if there else "purge")
-            told.append(replace(version, op=op))
-        else:
-            told.append(version)
-    return told
