@@ -13,16 +13,18 @@ from wormdb.engine.operations import Loaded
 from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError, OutcomeUnknownError
 from wormdb.feed import Change, changes_of, parse_resume
 from wormdb.format import json
+from wormdb.indexes import Indexes
 from wormdb.recall import Recall
 from wormdb.trashcan import Trashcan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from wormdb.access import Access
     from wormdb.engine.resolve import Fate
     from wormdb.past import HistoryEntry, Snapshot
+    from wormdb.status import IndexSummary
     from wormdb.trash import Trashed
     from wormdb.types import LogNumber
 
@@ -50,6 +52,7 @@ class Collection(Generic[T]):
         self._context = access.context
         self._recall = Recall(access)
         self._trash = Trashcan(access)
+        self._indexes = Indexes(access)
 
     @property
     def name(self) -> str:
@@ -197,6 +200,35 @@ class Collection(Generic[T]):
         """Several changes that happen together or not at all. No requests until it is flushed."""
         by = self._access.by(actor, metadata)
         return Batch(self._writer.prepare, lambda prepared: self._access.commit_all(prepared, by))
+
+    # --- indexes ---
+
+    def create_index(
+        self,
+        fields: str | Sequence[str],
+        *,
+        name: str | None = None,
+        unique: bool = False,
+        sparse: bool = True,
+        wait: bool = True,
+    ) -> IndexSummary:
+        """Make an index over a dotted field, or over several in order; arrays are entered by their elements.
+
+        `name` is made of the fields if none is given. A `sparse` index leaves documents out that have none of the
+        fields; for a unique one they are exempt. Without `wait` it is built by whoever brings the log forward. Writers
+        go on meanwhile. 1 PUT for the entry, after a scan if it is unique; building it is 1 GET a block, 1 PUT a node.
+        Raises AlreadyExistsError, and InvalidRequestError for a field that the model does not know, a document that
+        cannot be indexed, and listing the values that a unique index finds more than once: nothing was written then.
+        """
+        return self._indexes.create(fields, name=name, unique=unique, sparse=sparse, wait=wait)
+
+    def drop_index(self, name: str) -> None:
+        """Drop an index that is not the model's. 1 PUT; raises NotFoundError, InvalidRequestError for the primary."""
+        self._indexes.drop(name)
+
+    def indexes(self) -> list[IndexSummary]:
+        """Every index with its state, the primary one first. 1 GET in a warm process."""
+        return self._indexes.all()
 
     # --- history ---
 
