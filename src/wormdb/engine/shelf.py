@@ -109,6 +109,10 @@ class Shelf:
         """A function over items: several through the pool, one in the caller's thread."""
         return [function(item) for item in items] if len(items) < 2 else list(self._pool.map(function, items))
 
+    def begin(self, function: Callable[[T], R], item: T) -> Iterator[R]:
+        """A function of one item through the pool; `next` waits for the result, or raises what it raised."""
+        return self._pool.map(function, [item])
+
     def listed(self, refs: Iterable[BlockPageRef]) -> dict[str, tuple[BlockEntry, ...]]:
         """The entries in pages of the list, by the page's name. 1 GET for each that is not kept, side by side."""
         wanted = {ref.name: ref for ref in refs}

@@ -1,0 +1,235 @@
+"""Some columns of one block, with as few bytes as that takes; documents only where a column does not tell."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+from wormdb.engine.blockfetch import BLOCK_WHOLE_BYTES
+from wormdb.engine.portion import DOCUMENT, Portion, elsewhere_rows, encode_documents, texts_of
+from wormdb.format.blockread import assemble_block, parts_for, read_arrow, read_page_rows
+from wormdb.format.columns import KIND_PREFIX, decode_column
+from wormdb.format.project import read_id
+from wormdb.format.sidecar import PageRef
+from wormdb.storage.store import ByteRange
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+
+    from wormdb.engine.shelf import Shelf
+    from wormdb.format.blocklist import BlockEntry
+    from wormdb.format.blockread import Block
+    from wormdb.format.columns import ColumnSpec
+    from wormdb.format.sidecar import PageMap
+
+__all__ = ["Fetched", "Wanted", "fetch_columns"]
+
+_PAGES_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which columns are read."""
+
+    specs: Mapping[str, ColumnSpec]
+    """Paths of fields, and the type that a column of them takes where a block has none."""
+    with_ids: bool = False
+    with_documents: bool = False
+
+    def hiding(self) -> Wanted:
+        """Nothing but ids: of rows that only hide older ones."""
+        return Wanted({}, with_ids=True)
+
+    def keyed(self) -> Wanted:
+        """The same, and ids."""
+        return Wanted(self.specs, with_ids=True, with_documents=self.with_documents)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """Rows of one block, deletions too. A deleted row has no values, and its document is what the trash has."""
+
+    portion: Portion
+    deleted: pa.ChunkedArray | None
+    """None if no row is."""
+
+
+def fetch_columns(
+    shelf: Shelf, entry: BlockEntry, wanted: Wanted, low: bytes = b"", high: bytes | None = None
+) -> Fetched:
+    """Columns of a block; of all row groups in which keys from `low` up to but not including `high` may be.
+
+    1 GET for a small block. Otherwise 1 for its page map unless that is kept, and 1 for each range of chunks (those
+    that lie close together are one range). Cells that are elsewhere cost 1 GET more for each range of the pages of
+    the documents that have them. Raises CorruptionError, SnapshotTooOldError.
+    """
+    reader = _Reader.of(shelf, entry, low, high)
+    stored = {stats.path: stats.type for stats in entry.columns}
+    absent = [spec for path, spec in wanted.specs.items() if path not in stored]
+    typed = [*(["_id"] if wanted.with_ids or absent else []), *(path for path in wanted.specs if path in stored)]
+    whole = bool(absent) or wanted.with_documents
+    table = reader.read([*typed, *(["_deleted"] if entry.deleted else []), *(["_doc"] if whole else [])])
+    deleted = table.column("_deleted") if entry.deleted else None
+    columns = {name: table.column(name) for name in table.column_names if name not in ("_deleted", "_doc")}
+    types = {path: stored[path] for path in typed}
+    if absent:
+        ids = _ids(columns, types["_id"], table.column("_doc"), name=reader.key)
+        found = _from_documents(_documents(table, deleted), absent, ids, name=reader.key)
+        columns |= found.columns
+        types |= found.types
+    chosen = [*(["_id"] if wanted.with_ids else []), *wanted.specs]
+    columns = {name: column for name, column in columns.items() if name.removeprefix(KIND_PREFIX) in chosen}
+    if wanted.with_documents:
+        columns[DOCUMENT] = table.column("_doc")
+    elif rows := _elsewhere(columns):
+        columns[DOCUMENT] = _sparse(rows, reader.cells(rows, table), table.num_rows)
+    return Fetched(Portion(_as_table(columns), {path: types[path] for path in chosen}), deleted)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """One block, whole or by its map."""
+
+    shelf: Shelf
+    entry: BlockEntry
+    block: Block | None
+    page_map: PageMap | None
+    groups: range
+
+    @classmethod
+    def of(cls, shelf: Shelf, entry: BlockEntry, low: bytes, high: bytes | None) -> _Reader:
+        if entry.length <= BLOCK_WHOLE_BYTES and shelf.known_map(entry) is None:
+            block = shelf.whole(entry)
+            return cls(shelf, entry, block, None, range(block.groups))
+        page_map = shelf.learn([entry])[0][entry.name]
+        return cls(shelf, entry, None, page_map, _groups_between(page_map, low, high))
+
+    @property
+    def key(self) -> str:
+        return self.shelf.block_key(self.entry.name)
+
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        """Some columns of the row groups that are wanted."""
+        if self.block is not None:
+            return read_arrow(self.block, columns, groups=self.groups)
+        assert self.page_map is not None
+        parts = parts_for(self.page_map, columns, groups=self.groups)
+        bodies = self.shelf.ranges(self.entry, [ByteRange(part.offset, part.length) for part in parts])
+        return read_arrow(assemble_block(self.page_map, zip(parts, bodies, strict=True)), columns, groups=self.groups)
+
+    def cells(self, rows: Sequence[int], table: pa.Table) -> list[bytes]:
+        """What `_doc` has in some of the rows of the table that was read."""
+        import pyarrow as pa
+
+        if "_doc" not in table.column_names and self.page_map is not None and self.page_map.pages is not None:
+            first = sum(group.rows for group in self.page_map.groups[: self.groups.start])
+            return _page_cells(self.shelf, self.entry, self.page_map, [first + row for row in rows])
+        texts = table.column("_doc") if "_doc" in table.column_names else self.read(["_doc"]).column("_doc")
+        found: list[bytes] = texts.take(pa.array(rows, pa.int64())).cast(pa.large_binary()).to_pylist()
+        return found
+
+
+def _page_cells(shelf: Shelf, entry: BlockEntry, page_map: PageMap, rows: Sequence[int]) -> list[bytes]:
+    """What `_doc` has in some rows of a block, which come in ascending order."""
+    assert page_map.pages is not None
+    wanted: dict[int, list[int]] = {}
+    for row in rows:
+        page = bisect_right(page_map.first_rows, row) - 1
+        wanted.setdefault(page, []).append(row - page_map.first_rows[page])
+    pages = list(wanted)
+    found: list[bytes] = []
+    for start in range(0, len(pages), _PAGES_AT_ONCE):
+        spans = [
+            ByteRange(page_map.offsets[page], page_map.pages[page].length) for page in pages[start:][:_PAGES_AT_ONCE]
+        ]
+        for page, span, body in zip(pages[start:], spans, shelf.ranges(entry, spans), strict=False):
+            cells = read_page_rows(body, PageRef(page_map, page, span.start, span.length))
+            found += [cells[place].cell for place in wanted[page]]
+    return found
+
+
+def _groups_between(page_map: PageMap, low: bytes, high: bytes | None) -> range:
+    """The row groups in which keys of a range may be; at least one."""
+    first = max(bisect_right(page_map.keys, low) - 1, 0)
+    last = max((len(page_map.keys) if high is None else bisect_left(page_map.keys, high)) - 1, first)
+    if page_map.pages is None:
+        return range(first, last + 1)
+    ends = list(accumulate(group.pages for group in page_map.groups))
+    return range(bisect_right(ends, first), bisect_right(ends, last) + 1)
+
+
+# --- cells that a column does not have ---
+
+
+def _elsewhere(columns: Mapping[str, pa.ChunkedArray]) -> list[int]:
+    """The rows that have a cell elsewhere, in order."""
+    found = [elsewhere_rows(column) for name, column in columns.items() if name.startswith(KIND_PREFIX)]
+    return sorted(set().union(*found))
+
+
+def _sparse(rows: Sequence[int], cells: Sequence[bytes], count: int) -> pa.ChunkedArray:
+    """A column of documents in which only some rows have one."""
+    import pyarrow as pa
+
+    documents: list[bytes | None] = [None] * count
+    for row, cell in zip(rows, cells, strict=True):
+        documents[row] = cell
+    return pa.chunked_array([texts_of(documents)])
+
+
+# --- columns that a block does not have ---
+
+
+def _ids(columns: Mapping[str, pa.ChunkedArray], kind: str, texts: pa.ChunkedArray, *, name: str) -> list[Any]:
+    import pyarrow as pa
+
+    kinds = columns.get(f"{KIND_PREFIX}_id")
+    ids = decode_column(columns["_id"], kinds, kind, name=name)
+    rows = elsewhere_rows(kinds)
+    cells = texts.take(pa.array(rows, pa.int64())).cast(pa.large_binary()).to_pylist() if rows else []
+    for row, cell in zip(rows, cells, strict=True):
+        ids[row] = read_id(cell, name=name)
+    return ids
+
+
+def _documents(table: pa.Table, deleted: pa.ChunkedArray | None) -> list[bytes | None]:
+    import pyarrow as pa
+
+    documents: list[bytes | None] = table.column("_doc").cast(pa.large_binary()).to_pylist()
+    if deleted is None:
+        return documents
+    return [None if gone else document for gone, document in zip(deleted.to_pylist(), documents, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    columns: dict[str, pa.ChunkedArray]
+    types: dict[str, str]
+
+
+def _from_documents(
+    documents: Sequence[bytes | None], specs: Sequence[ColumnSpec], ids: Sequence[Any], *, name: str
+) -> _Found:
+    found = _Found({}, {})
+    for path, column in encode_documents(documents, specs, ids, name=name).items():
+        found.types[path] = column.type
+        found.columns[path] = _chunked(column.cells)
+        if column.kinds is not None:
+            found.columns[KIND_PREFIX + path] = _chunked(column.kinds)
+    return found
+
+
+def _chunked(cells: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow as pa
+
+    return cells if isinstance(cells, pa.ChunkedArray) else pa.chunked_array([cells])
+
+
+def _as_table(columns: Mapping[str, pa.ChunkedArray]) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.table(dict(columns))

@@ -1,0 +1,187 @@
+"""Scans that read only the columns they need, and leave out blocks that cannot have what is looked for.
+
+    for portion in scan_columns(view, ["name", "address.city"], bounds={"age": Range(low, high)}):
+        portion.values("name"); portion.table
+
+Runs, attached blocks and the tail are merged range by range. A block whose range no other one shares is
+handed on as it was read, without even its ids. Blocks are fetched a little ahead through the pool.
+
+A block that `bounds` exclude is not read, but it goes on hiding older rows of its ids: where an older block that
+is read shares its range, its ids are read, and nothing else of it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from wormdb.engine.column_fetch import Wanted
+from wormdb.engine.column_merge import merge_parts
+from wormdb.engine.column_sources import Plan, RunSource, Tail, portions_of
+from wormdb.engine.portion import DOCUMENT
+from wormdb.engine.runs import AttachedBase, RunBase
+from wormdb.engine.state import EmptyBase
+from wormdb.format.blocklist import BlockEntry
+from wormdb.format.columns import ColumnSpec
+from wormdb.format.key import encode_key
+from wormdb.format.kinds import MISSING
+from wormdb.index.entries import Range
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from wormdb.engine.column_sources import Source
+    from wormdb.engine.listing import Run
+    from wormdb.engine.portion import Portion
+    from wormdb.engine.shelf import Shelf
+    from wormdb.engine.state import View
+    from wormdb.format.blocklist import BlockPageRef, ColumnStats
+
+__all__ = ["is_excluded", "scan_columns"]
+
+P = TypeVar("P", "BlockEntry", "BlockEntry | BlockPageRef")
+
+_NULL_KEY: Final = encode_key(None)
+_MISSING_KEY: Final = encode_key(MISSING)
+
+
+def scan_columns(
+    view: View,
+    names: Sequence[str],
+    *,
+    low: bytes = b"",
+    high: bytes | None = None,
+    bounds: Mapping[str, Range] | None = None,
+) -> Iterator[Portion]:
+    """Columns of every live document of a view with a key from `low` up to but not including `high`, in order of id.
+
+    `names` are dotted paths, `_id`, and DOCUMENT for the whole document; one at least. With `bounds`, ranges of
+    encoded keys by path, blocks that can have no value in one of them are left out; rows of other blocks come
+    whether they are in the ranges or not.
+
+    For each block in the range as `fetch_columns` says, and 1 GET for each page of a long run's list that is not
+    kept. Raises InvalidRequestError for what is no path; and CorruptionError, SnapshotTooOldError while it runs.
+    """
+    assert names, "a scan has columns"
+    declared = {spec.path: spec for spec in view.definition.columns}
+    paths = [name for name in dict.fromkeys(names) if name not in ("_id", DOCUMENT)]
+    wanted = Wanted(
+        {path: declared.get(path) or ColumnSpec(path) for path in paths},
+        with_ids="_id" in names,
+        with_documents=DOCUMENT in names,
+    )
+    bases = [attached.base for attached in view.overlay.attached(view.number)] + [view.base]
+    if not all(isinstance(base, RunBase | AttachedBase | EmptyBase) for base in bases):
+        return portions_of((held for _, held in view.scan(low, high)), wanted)
+    runs = [
+        (base.runs.shelf, run) for base in bases if isinstance(base, RunBase | AttachedBase) for run in base.runs.runs
+    ]
+    tail = Tail(view.overlay.scan(view.number, low, high), wanted.keyed())
+    return _Scan(runs, tail, wanted, Range(low, high), bounds or {}).portions()
+
+
+def is_excluded(entry: BlockEntry, bounds: Mapping[str, Range]) -> bool:
+    """Whether no document of a block can have a value in each of the ranges, by its path. No requests.
+
+    A range that has the key of null also stands for missing fields.
+    """
+    stats = {column.path: column for column in entry.columns}
+    return any(path in stats and not _may_have(stats[path], span) for path, span in bounds.items())
+
+
+def _may_have(stats: ColumnStats, span: Range) -> bool:
+    if stats.others:
+        return True
+    if _NULL_KEY in span and (stats.nulls or stats.missing):
+        return True
+    if _MISSING_KEY in span and stats.missing:
+        return True
+    if not stats.values or span.empty:
+        return False
+    if stats.low is None:
+        return True
+    return (span.high is None or stats.low < span.high) and (stats.high is None or span.low <= stats.high)
+
+
+# --- the scan ---
+
+
+@dataclass(frozen=True, slots=True)
+class _Scan:
+    runs: Sequence[tuple[Shelf, Run]]
+    """Newest first."""
+    tail: Tail
+    wanted: Wanted
+    span: Range
+    bounds: Mapping[str, Range]
+
+    def portions(self) -> Iterator[Portion]:
+        """The rows of all sources, newest first where they share keys."""
+        if self.span.empty:
+            return
+        sources: list[Source] = [
+            RunSource(shelf, run.through, self._plans(age), self.wanted, self.span)
+            for age, (shelf, run) in enumerate(self.runs)
+        ]
+        sources.append(self.tail)
+        while heads := [(source, *head) for source in sources if (head := source.head()) is not None]:
+            bound = min(last for _, _, last in heads)
+            near = [source for source, first, _ in heads if first <= bound]
+            for source in near:
+                source.begin()
+            parts = [part for source in near if (part := source.take(bound)) is not None]
+            # A block that shares its range with nobody has no keys; rows of the tail before it are not in its range.
+            alone = [part for part in parts if part.keys is None]
+            for several in ([part for part in parts if part.keys is not None], alone):
+                portion = merge_parts(several) if several else None
+                if portion is not None and portion.rows:
+                    yield portion if self.wanted.with_ids or "_id" not in portion.types else portion.without("_id")
+
+    def _plans(self, age: int) -> Iterator[Plan]:
+        shelf, run = self.runs[age]
+        for entry in run.blocks(shelf, self.span.low, self.span.high):
+            plan = self._plan(age, entry)
+            if plan is not None:
+                yield plan
+
+    def _plan(self, age: int, entry: BlockEntry) -> Plan | None:
+        """How a block is read; None if it is left out."""
+        if is_excluded(entry, self.bounds):
+            return Plan(entry, is_shared=True, is_hiding=True) if self._must_hide(age, entry) else None
+        is_shared = (
+            self.tail.has_any(entry.key_first, entry.key_last)
+            or any(True for place in range(age) for _ in self._near(place, entry))
+            or any(
+                not is_excluded(other, self.bounds) or self._must_hide(place, other)
+                for place in range(age + 1, len(self.runs))
+                for other in self._near(place, entry)
+            )
+        )
+        return Plan(entry, is_shared=is_shared, is_hiding=False)
+
+    def _must_hide(self, age: int, entry: BlockEntry) -> bool:
+        """Whether anything that is read may be older and have ids of this block."""
+        # A row of the tail may be older than blocks that a job attached, and hidden by them.
+        return self.tail.has_any(entry.key_first, entry.key_last) or any(
+            not is_excluded(other, self.bounds)
+            for place in range(age + 1, len(self.runs))
+            for other in self._near(place, entry)
+        )
+
+    def _near(self, place: int, entry: BlockEntry) -> Iterator[BlockEntry]:
+        """The blocks of a run that share the range of a block of another one."""
+        shelf, run = self.runs[place]
+        for part in _between(run.parts, entry):
+            if isinstance(part, BlockEntry):
+                yield part
+            else:
+                yield from _between(shelf.listed([part])[part.name], entry)
+
+
+def _between(parts: Sequence[P], entry: BlockEntry) -> Iterator[P]:
+    """Those of parts in order of key that share the range of a block."""
+    for place in range(bisect_left(parts, entry.key_first, key=lambda part: part.key_last), len(parts)):
+        if parts[place].key_first > entry.key_last:
+            return
+        yield parts[place]

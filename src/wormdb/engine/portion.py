@@ -1,0 +1,210 @@
+"""Some rows of some columns, as blocks store them: in Arrow's types, with companions where those tell too little.
+
+A portion is what a column scan yields. Its table has each column under its path and, where one is needed, the
+companion `$kind.<path>` (docs/format/objects.md says what its codes mean). Where a cell is elsewhere,
+or the whole document was asked for, `$doc` has the document; in other rows that is null.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from wormdb.format.bulk import bulk_columns
+from wormdb.format.columns import ELSEWHERE, KIND_PREFIX, ColumnSpec, decode_column, encode_column
+from wormdb.format.path import TRAVERSED
+from wormdb.format.project import project
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+
+    from wormdb.format.columns import EncodedColumn
+
+__all__ = ["DOCUMENT", "ELSEWHERE_CODE", "Portion", "elsewhere_rows", "encode_documents", "join_portions", "texts_of"]
+
+DOCUMENT: Final = "$doc"
+"""The name of the column of whole documents, as JSON: no field's name starts with `$`."""
+
+ELSEWHERE_CODE: Final = 3
+_HERE_CODE: Final = 0
+_MISSING_CODE: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """Rows of live documents, in order of id. A value: nothing is read from the store any more."""
+
+    table: pa.Table
+    types: Mapping[str, str]
+    """The stored type of each column, by path."""
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return int(self.table.num_rows)
+
+    def kinds(self, name: str) -> pa.ChunkedArray | None:
+        """The companion of a column; None where every null is a missing field."""
+        companion = KIND_PREFIX + name
+        return self.table.column(companion) if companion in self.table.column_names else None
+
+    def values(self, name: str) -> list[Any]:
+        """The exact values of a column: MISSING, None, TRAVERSED where its path crosses an array, or the value."""
+        values = self.stored(name)
+        rows = elsewhere_rows(self.kinds(name))
+        if rows:
+            for row, value in zip(rows, self.elsewhere(name, rows), strict=True):
+                values[row] = value
+        return values
+
+    def stored(self, name: str) -> list[Any]:
+        """The same with ELSEWHERE for what the column itself does not hold."""
+        return decode_column(self.table.column(name), self.kinds(name), self.types[name], name=f"column {name}")
+
+    def elsewhere(self, name: str, rows: Sequence[int]) -> list[Any]:
+        """The values of those rows whose cells are elsewhere."""
+        found: list[Any] = project(self.documents(rows), [name], name=f"column {name}")[0]
+        return found
+
+    def documents(self, rows: Sequence[int] | None = None) -> list[bytes]:
+        """The documents of all rows, or of some; they must have been asked for, or have a cell elsewhere."""
+        import pyarrow as pa
+
+        texts = self.table.column(DOCUMENT)
+        chosen = texts if rows is None else texts.take(pa.array(rows, pa.int64()))
+        assert chosen.null_count == 0, "documents are there where they are needed"
+        cells: list[bytes] = chosen.cast(pa.large_binary()).to_pylist()
+        return cells
+
+    def slice(self, start: int, stop: int) -> Portion:
+        """Rows from `start` up to but not including `stop`. Nothing is copied."""
+        if start == 0 and stop >= self.rows:
+            return self
+        return Portion(self.table.slice(start, stop - start), self.types)
+
+    def filter(self, mask: pa.ChunkedArray | pa.Array) -> Portion:
+        """The rows for which the mask is true."""
+        return Portion(self.table.filter(mask), self.types)
+
+    def take(self, rows: pa.Array) -> Portion:
+        """Rows by their numbers."""
+        return Portion(self.table.combine_chunks().take(rows), self.types)
+
+    def without(self, name: str) -> Portion:
+        """All but one column."""
+        kept = [column for column in self.table.column_names if column not in (name, KIND_PREFIX + name)]
+        return Portion(self.table.select(kept), {path: kind for path, kind in self.types.items() if path != name})
+
+
+def elsewhere_rows(kinds: pa.ChunkedArray | pa.Array | None) -> list[int]:
+    """The rows whose cells are elsewhere, by what the companion says."""
+    import pyarrow.compute as pc
+
+    if kinds is None:
+        return []
+    rows: list[int] = pc.indices_nonzero(pc.equal(kinds, ELSEWHERE_CODE)).to_pylist()
+    return rows
+
+
+def texts_of(documents: Sequence[bytes | None]) -> pa.Array:
+    """Documents as a column of texts."""
+    import pyarrow as pa
+
+    return pa.array(documents, pa.large_binary()).cast(pa.large_string())
+
+
+def encode_documents(
+    documents: Sequence[bytes | None], specs: Sequence[ColumnSpec], ids: Sequence[Any], *, name: str
+) -> dict[str, EncodedColumn]:
+    """Columns out of whole documents, as a block of these would have them; None stands for one that is gone.
+
+    `ids` are those of the rows. No requests; raises CorruptionError naming object `name`.
+    """
+    done = bulk_columns(documents, ids, specs) if specs else {}
+    left = [spec for spec in specs if spec.path not in done]
+    if left:
+        values = project(documents, [spec.path for spec in left], name=name)
+        done |= {spec.path: encode_column(spec, column) for spec, column in zip(left, values, strict=True)}
+    return done
+
+
+# --- several as one ---
+
+
+def join_portions(portions: Sequence[Portion]) -> Portion:
+    """The rows of several portions of the same columns, one after the other."""
+    import pyarrow as pa
+
+    first, *others = portions
+    if not others:
+        return first
+    columns: dict[str, pa.ChunkedArray] = {}
+    types: dict[str, str] = {}
+    for name in first.types:
+        types[name], columns[name], kinds = _joined(name, portions)
+        if kinds is not None:
+            columns[KIND_PREFIX + name] = kinds
+    if any(DOCUMENT in portion.table.column_names for portion in portions):
+        texts = [_texts(portion) for portion in portions]
+        columns[DOCUMENT] = pa.chunked_array([chunk for text in texts for chunk in text.chunks], pa.large_string())
+    return Portion(pa.table(columns), types)
+
+
+def _texts(portion: Portion) -> pa.ChunkedArray:
+    import pyarrow as pa
+
+    if DOCUMENT in portion.table.column_names:
+        return portion.table.column(DOCUMENT)
+    return pa.chunked_array([pa.nulls(portion.rows, pa.large_string())])
+
+
+def _joined(name: str, portions: Sequence[Portion]) -> tuple[str, pa.ChunkedArray, pa.ChunkedArray | None]:
+    """One column of all: of the type that most rows have, or of JSON if not everything fits that exactly."""
+    import pyarrow as pa
+
+    largest = max(portions, key=lambda portion: portion.rows)
+    kind, target = largest.types[name], largest.table.column(name).type
+    found = [column for portion in portions if (column := _recoded(portion, name, kind, target)) is not None]
+    if len(found) < len(portions):
+        kind = "json"
+        found = [column for portion in portions if (column := _recoded(portion, name, kind, pa.string())) is not None]
+    cells = pa.chunked_array([chunk for column in found for chunk in column.cells.chunks], found[0].cells.type)
+    if all(column.kinds is None for column in found):
+        return kind, cells, None
+    kinds = [_told(column) for column in found]
+    return kind, cells, pa.chunked_array([chunk for one in kinds for chunk in one.chunks], pa.uint8())
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    type: str
+    cells: pa.ChunkedArray
+    kinds: pa.ChunkedArray | None
+
+
+def _recoded(portion: Portion, name: str, kind: str, target: pa.DataType) -> _Column | None:
+    """A column in a type that may be another one; None if a value does not fit that exactly."""
+    import pyarrow as pa
+
+    cells = portion.table.column(name)
+    if portion.types[name] == kind and cells.type == target:
+        return _Column(kind, cells, portion.kinds(name))
+    values = [TRAVERSED if value is ELSEWHERE else value for value in portion.stored(name)]
+    encoded = encode_column(ColumnSpec(name, kind), values)
+    if encoded.stats.others != values.count(TRAVERSED) or encoded.cells.type != target:
+        return None
+    kinds = None if encoded.kinds is None else pa.chunked_array([encoded.kinds])
+    return _Column(kind, pa.chunked_array([encoded.cells]), kinds)
+
+
+def _told(column: _Column) -> pa.ChunkedArray:
+    """What each cell is, also where no companion was needed to tell."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if column.kinds is not None:
+        return column.kinds
+    codes = pc.if_else(column.cells.is_valid(), pa.scalar(_HERE_CODE, pa.uint8()), pa.scalar(_MISSING_CODE, pa.uint8()))
+    return codes if isinstance(codes, pa.ChunkedArray) else pa.chunked_array([codes])
