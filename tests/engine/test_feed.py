@@ -1,15 +1,16 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from tests.engine.rig import PATHS, HookStore, Rig, TimedStore, save
-from wormdb.engine.feed import Feed
-from wormdb.engine.log import Log
-from wormdb.engine.register import Register
 from wormdb.errors import SnapshotTooOldError
 from wormdb.limits import KNOWLEDGE_MS_MAX
-from wormdb.storage.pool import SerialPool
 from wormdb.types import LogNumber
+
+if TYPE_CHECKING:
+    from wormdb.engine.feed import Feed
 
 
 def numbers(feed: Feed) -> list[int]:
@@ -74,7 +75,7 @@ def test_a_store_without_times_costs_the_root_each_time() -> None:
     rig = Rig()
     store = rig.counted()
     timeless = TimedStore(store, lambda: None)
-    feed = Feed(Log(timeless, PATHS, "things/", SerialPool()), Register(timeless, PATHS, "things/"), LogNumber(0))
+    feed = rig.ledger(timeless).feed(LogNumber(0))
     numbers(feed)
     before = store.requests
     assert numbers(feed) == []

@@ -36,6 +36,9 @@ class FixedBase:
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
         return {key: self.held[key] for key in keys if key in self.held}
 
+    def prepare(self, keys: Sequence[bytes]) -> None:
+        """Nothing to read before."""
+
     def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:
         inside = [key for key in sorted(self.held) if low <= key and (high is None or key < high)]
         return iter([(key, self.held[key]) for key in inside])

@@ -53,6 +53,9 @@ class Reads:
         self.count += 1
         return {key: self.held[key] for key in keys if key in self.held}
 
+    def prepare(self, keys: Sequence[bytes]) -> None:
+        """Nothing to read before."""
+
     def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:
         self.count += 1
         inside = [key for key in sorted(self.held) if low <= key and (high is None or key < high)]

@@ -47,8 +47,11 @@ class Jobs:
         return Jobs(known)
 
     def outcomes(self) -> tuple[JobOutcome, ...]:
-        """What a root keeps: every open job, and those that ended last."""
-        ended = [outcome for outcome in self.known.values() if outcome.state != "open"]
+        """What a root keeps: every job that is open or attached, and of the others those that ended last.
+
+        Those that attached something say when and by whom it was: history needs that as long as it has their blocks.
+        """
+        ended = [outcome for outcome in self.known.values() if outcome.state not in {"open", "attached"}]
         forgotten = {outcome.job for outcome in ended[:-JOBS_REMEMBERED]}
         return tuple(outcome for outcome in self.known.values() if outcome.job not in forgotten)
 

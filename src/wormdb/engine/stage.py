@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from wormdb.engine.blockwrite import BlockWriter
 from wormdb.engine.commit import Committed
 from wormdb.engine.operations import Pending
@@ -165,6 +167,8 @@ class Stager:
             seq = change.seq if earlier is None else earlier.seq
             rows[key] = Row(json.decode(change.id, name="document id"), 0, seq, change.after, change.trash)
             added += (change.after is not None) - (change.before is not None)
+        if len(rows) < len(changes):
+            changes = tuple(msgspec.structs.replace(change, seq=rows[id_key(change.id)].seq) for change in changes)
         claims = frozenset((index.name, value) for (index, value), owner in group.claims.items() if owner is not None)
         sequence = max((sequence_of(change.id) for change in changes), default=0)
         return _Checked(view, changes, rows, claims, added, sequence)

@@ -120,8 +120,8 @@ class JobAttached(_Event, frozen=True, tag="job.attach"):
 
     job: Id = msgspec.field(name="j")
     blocks: tuple[BlockEntry, ...] = msgspec.field(name="b", default=())
-    added: Count = msgspec.field(name="a", default=0)
-    """How many documents more there are."""
+    added: int = msgspec.field(name="a", default=0)
+    """How many documents more there are; below 0 if it deletes more than it brings."""
     sequence: Count = msgspec.field(name="s", default=0)
     """The greatest id made of digits among them."""
     sample: bytes | None = msgspec.field(name="p", default=None)
