@@ -3,148 +3,46 @@
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.rig import PATHS, HookStore, Rig, contents, doc, ident, insert, remove, save
-from tests.engine.test_validate import EMAIL, definition_of
+from tests.engine.stage_rig import (
+    MANUAL,
+    PATIENT,
+    REFUSALS,
+    SCHEMA,
+    SMALL,
+    State,
+    after_batch,
+    check_state,
+    entries,
+    kinds,
+    logger,
+    stager,
+)
+from tests.engine.test_validate import EMAIL
 from wormdb.engine.commit import Committed
-from wormdb.engine.forward import Sizes
-from wormdb.engine.ledger import TailLimits
-from wormdb.engine.operations import Insert, InsertNext, Loaded, Remove, Restore, Save
-from wormdb.engine.resolve import Fate
-from wormdb.engine.stage import CHECKS_MAX
+from wormdb.engine.operations import InsertNext, Loaded, Remove, Restore, Save
 from wormdb.engine.state import id_key
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
     NotFoundError,
-    OutcomeUnknownError,
     UnavailableError,
     UniqueViolationError,
     WormError,
 )
-from wormdb.format import json
-from wormdb.format.event import JobAborted, JobAttached, JobOpened, SchemaChanged
-from wormdb.testing.fault_store import Fault
-from wormdb.testing.sweep import SweepCase, sweep
+from wormdb.format.event import JobAborted, JobAttached, JobOpened
 from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable
 
-    from wormdb.engine.ledger import Ledger
     from wormdb.engine.operations import Operation
-    from wormdb.format.entry import Entry
-    from wormdb.storage.store import Store
-
-SMALL = Sizes(block_target=300, run_smallest=1_000)
-"""A few documents a block."""
-PATIENT = TailLimits(interval_ms=0)
-MANUAL = TailLimits(interval_ms=0, mode="manual")
-SCHEMA = SchemaChanged(definition=EMAIL)
-
-REFUSALS = {error.__name__: error for error in (AlreadyExistsError, UniqueViolationError)}
-
-State = dict[Any, tuple[int, int, dict[str, Any] | None]]
-"""Every id ever used, with its revision, its count of changes and its values; None once it is deleted."""
-
-
-def stager(rig: Rig, store: Store | None = None, limits: TailLimits = PATIENT) -> Ledger:
-    """A process that stages every batch of documents."""
-    return rig.ledger(store, limits, SMALL, stage_bytes=1)
-
-
-def logger(rig: Rig, store: Store | None = None, limits: TailLimits = PATIENT) -> Ledger:
-    """A process that stages nothing."""
-    return rig.ledger(store, limits, SMALL)
-
-
-def entries(rig: Rig) -> list[Entry]:
-    found = [rig.log.read(LogNumber(number))[0] for number in rig.slots()]
-    return [record.entry for record in found if record is not None]
-
-
-def kinds(rig: Rig) -> list[str]:
-    """What each entry is: its events, or changes."""
-    return [" ".join(type(event).__name__ for event in entry.events) or "changes" for entry in entries(rig)]
-
-
-# --- the model: what batches do, written without the code under test ---
-
-
-def is_taken(state: State, identity: Any) -> bool:
-    return identity in state and state[identity][2] is not None
-
-
-def after_batch(state: State, operations: Sequence[Operation], number: int, *, is_staged: bool) -> State | str:
-    """The state after a batch; or the name of the error that refuses it."""
-    found = dict(state)
-    changed: set[Any] = set()
-    for operation in operations:
-        assert isinstance(operation, Insert | Save | Remove)
-        identity = json.decode(operation.id, name="id")
-        if isinstance(operation, Insert) and is_taken(found, identity):
-            return "AlreadyExistsError"
-        if isinstance(operation, Remove) and not is_taken(found, identity):
-            continue
-        values = None
-        if not isinstance(operation, Remove):
-            values = json.decode_document(operation.document, name="document")
-            del values["_id"]
-        seq = found[identity][1] if identity in found else 0
-        # A staged batch is one change of each document that it touches.
-        found[identity] = (number, seq + (not (is_staged and identity in changed)), values)
-        changed.add(identity)
-    emails = [values["email"] for _, _, values in found.values() if values is not None and "email" in values]
-    return "UniqueViolationError" if len(emails) > len(set(emails)) else found
-
-
-@dataclass
-class Serial:
-    """What was committed, to be replayed in the order of the log."""
-
-    start: State
-    done: list[tuple[int, Sequence[Operation], bool]] = field(default_factory=list)
-
-    def note(self, committed: Committed, operations: Sequence[Operation], *, is_staged: bool) -> None:
-        self.done.append((committed.number, operations, is_staged))
-
-    def check(self, rig: Rig) -> None:
-        """Every process sees what comes of the batches, one after the other."""
-        state = self.start
-        for number, operations, is_staged in sorted(self.done, key=lambda done: done[0]):
-            following = after_batch(state, operations, number, is_staged=is_staged)
-            assert not isinstance(following, str), (number, following)
-            state = following
-        check_state(rig, state)
-
-
-def check_state(rig: Rig, state: State, *processes: Ledger) -> None:
-    """What every process sees, however it looks; new ones too."""
-    keys = {id_key(ident(identity)): identity for identity in [*state, "never"]}
-    for process in (*processes, logger(rig)):
-        view = process.view()
-        assert contents(view) == state
-        assert view.count == sum(values is not None for _, _, values in state.values())
-        many = view.get_many(list(keys))
-        assert {keys[key]: (held.rev, held.seq) for key, held in many.items()} == {
-            identity: (rev, seq) for identity, (rev, seq, _) in state.items()
-        }
-        for key in keys:
-            assert view.get(key) == many.get(key)
-        ordered = sorted(set(keys) - {id_key(ident("never"))})
-        for low, high in (
-            ((b"", None), (ordered[len(ordered) // 2], None), (ordered[0], ordered[-1])) if ordered else ()
-        ):
-            inside = [key for key in ordered if low <= key and (high is None or key < high)]
-            assert [key for key, _ in view.scan(low, high)] == inside
-
 
 # --- the same state as through the log ---
 
@@ -345,299 +243,6 @@ def test_a_job_that_cannot_be_aborted_is_only_logged(caplog: pytest.LogCaptureFi
     assert "could not be aborted" in caplog.text
     store.before = None
     check_state(rig, {"a": (2, 1, {})}, ledger)
-
-
-# --- a rival between any two requests ---
-
-BATCH: list[Operation] = [
-    save("a", email="1"),
-    insert("new", email="2"),
-    remove("b"),
-    save("c", email="3", pad="x" * 300),
-]
-
-
-def prepared(rig: Rig) -> State:
-    plain = logger(rig)
-    plain.commit(rig.batch(insert("a", email="a"), insert("b", email="b"), insert("c", email="c"), events=(SCHEMA,)))
-    plain.forward()
-    plain.commit(rig.batch(save("c", email="c", n=2)))
-    return contents(plain.view())
-
-
-def by_log(*operations: Operation) -> Callable[[Rig, Serial], None]:
-    def act(rig: Rig, serial: Serial) -> None:
-        serial.note(logger(rig, limits=MANUAL).commit(rig.batch(*operations)), operations, is_staged=False)
-
-    return act
-
-
-def by_job(*operations: Operation) -> Callable[[Rig, Serial], None]:
-    def act(rig: Rig, serial: Serial) -> None:
-        serial.note(stager(rig, limits=MANUAL).commit(rig.batch(*operations)), operations, is_staged=True)
-
-    return act
-
-
-def define(rig: Rig, _: Serial) -> None:
-    both = definition_of(byEmail={"field": "email", "unique": True}, byN={"field": "n"})
-    logger(rig, limits=MANUAL).commit(rig.batch(events=(SchemaChanged(definition=both),)))
-
-
-def forward(rig: Rig, _: Serial) -> None:
-    logger(rig).forward()
-
-
-def write_and_forward(rig: Rig, serial: Serial) -> None:
-    by_log(save("a", email="5"), save("d"))(rig, serial)
-    forward(rig, serial)
-
-
-RIVALS = {
-    "changes a document": by_log(save("a", email="7")),
-    "deletes a document": by_log(remove("c")),
-    "deletes what is to be deleted": by_log(remove("b")),
-    "inserts the same id": by_log(insert("new")),
-    "takes a value": by_log(insert("z", email="2")),
-    "gives a value up": by_log(save("b", email="9")),
-    "changes something else": by_log(insert("z")),
-    "changes the definition": define,
-    "forwards": forward,
-    "changes and forwards": write_and_forward,
-    "stages a document": by_job(save("a", email="7"), save("z")),
-    "stages a value": by_job(insert("z", email="3")),
-    "stages something else": by_job(insert("z")),
-}
-
-
-@pytest.mark.parametrize(
-    ("name", "limits"),
-    [*((name, MANUAL) for name in RIVALS), *((name, PATIENT) for name in ("changes a document", "stages a value"))],
-    ids=[*RIVALS, "changes a document, inline", "stages a value, inline"],
-)
-def test_a_rival_before_any_request_of_a_staged_batch(name: str, limits: TailLimits) -> None:
-    for place in range(1, 200):
-        rig = Rig()
-        serial = Serial(prepared(rig))
-        store = HookStore(rig.store)
-        ledger = stager(rig, store, limits)
-        if place % 2:
-            ledger.view()
-        sent: list[str] = []
-        losers: list[str] = []
-
-        def count(verb: str, key: str) -> None:
-            sent.append(key)  # noqa: B023 - called in this turn, as all below
-            if len(sent) == place:  # noqa: B023
-                with refusing(losers, "rival"):  # noqa: B023
-                    RIVALS[name](rig, serial)  # noqa: B023
-
-        store.before = count
-        with refusing(losers, "batch"):
-            serial.note(ledger.commit(rig.batch(*BATCH)), BATCH, is_staged=True)
-        store.before = None
-        assert losers in ([], ["rival"], ["batch"]), "one of them is refused because the other is not"
-        assert serial.done or name in {"changes the definition", "forwards"}
-        if losers == ["batch"]:
-            assert kinds(rig)[-1] == "JobAborted"
-        serial.check(rig)
-        if len(sent) < place:
-            assert losers == []
-            assert place > 8
-            return
-    raise AssertionError("it did not end")
-
-
-@contextmanager
-def refusing(losers: list[str], who: str) -> Iterator[None]:
-    """Note whoever is refused."""
-    try:
-        yield
-    except (UniqueViolationError, AlreadyExistsError):
-        losers.append(who)
-
-
-def test_a_batch_that_is_overtaken_every_time_says_so_and_leaves_nothing() -> None:
-    rig = Rig()
-    store = HookStore(rig.store)
-    ledger, rival = stager(rig, store, MANUAL), logger(rig)
-    rival.commit(rig.batch(insert("a", n=0)))
-    blocks: list[str] = []
-    rounds = 0
-
-    def change(verb: str, key: str) -> None:
-        nonlocal rounds
-        if verb == "put" and key.startswith(PATHS.data):
-            blocks.append(key)
-            if key.endswith(".map"):
-                rounds += 1
-                rival.commit(rig.batch(save("a", n=rounds)))
-
-    store.before = change
-    with pytest.raises(ConflictError, match=f"others changed the same documents {CHECKS_MAX} times"):
-        ledger.commit(rig.batch(save("a", n=-1)))
-    store.before = None
-    assert rounds == CHECKS_MAX
-    assert contents(rig.ledger().view())["a"][1:] == (CHECKS_MAX + 1, {"n": CHECKS_MAX})
-    assert kinds(rig)[-1] == "JobAborted"
-
-
-def test_blocks_are_not_written_again_when_the_batch_is_checked_again_and_the_same() -> None:
-    rig = Rig()
-    store = HookStore(rig.store)
-    ledger, rival = stager(rig, store, MANUAL), logger(rig)
-    written: list[str] = []
-
-    def change(verb: str, key: str) -> None:
-        if verb == "put" and key.startswith(PATHS.data):
-            written.append(key)
-            if len(written) == 2:
-                rival.commit(rig.batch(insert("b")))
-                rival.forward()
-
-    store.before = change
-    ledger.commit(rig.batch(insert("a")))
-    assert len(written) == 2
-    assert kinds(rig) == ["JobOpened", "changes", "JobAttached"]
-    assert sorted(contents(rig.ledger().view())) == ["a", "b"]
-
-
-# --- with every fault at every request ---
-
-
-def check_fault(case: SweepCase[Committed], before: State, after: State) -> None:
-    rig = Rig(seed=77)
-    rig.store = case.inner  # type: ignore[assignment]
-    rig.__dict__["log"] = rig.log.__class__(rig.store, PATHS, rig.log.collection, rig.log.pool)
-    ledger = logger(rig)
-    seen = contents(ledger.view())
-    shown = {identity: one[1:] for identity, one in seen.items()}
-    old, new = ({identity: one[1:] for identity, one in state.items()} for state in (before, after))
-    assert shown in (old, new), f"{case.label}: {seen}"
-    if case.error is None:
-        assert shown == new, case.label
-    elif isinstance(case.error, OutcomeUnknownError):
-        assert case.error.commit_id is not None, case.label
-        fate = ledger.resolve(case.error.commit_id, settle=True)
-        shown = {identity: one[1:] for identity, one in contents(ledger.view()).items()}
-        assert shown == (new if fate is Fate.COMMITTED else old), case.label
-        assert fate is not Fate.UNKNOWN
-    elif isinstance(case.error, WormError):
-        assert shown == old, f"{case.label}: {case.error}"
-    if case.is_landed or case.fault is not Fault.LANDS_LATE:
-        check_going_on(rig, ledger, shown)
-
-
-def check_going_on(rig: Rig, ledger: Ledger, shown: dict[Any, Any]) -> None:
-    """Whatever happened: values are owned by whom they should be, and the log goes on."""
-    owners = {values["email"]: name for name, (_, values) in shown.items() if values and "email" in values}
-    for email in ("1", "2", "3", "b"):
-        if email in owners:
-            with pytest.raises(UniqueViolationError) as caught:
-                ledger.commit(rig.batch(insert("probe", email=email)))
-            assert caught.value.owner == owners[email]
-    stager(rig).commit(rig.batch(insert("probe", email="probe")))
-    ledger.forward()
-    seen = {identity: one[1:] for identity, one in contents(rig.ledger().view()).items()}
-    assert seen == shown | {"probe": (1, {"email": "probe"})}
-
-
-@pytest.mark.parametrize("limits", [PATIENT, MANUAL], ids=["inline", "manual"])
-@pytest.mark.parametrize(
-    "faults",
-    [(Fault.CRASH_BEFORE, Fault.CRASH_AFTER), (Fault.ANSWER_LOST, Fault.LANDS_LATE), (Fault.UNAVAILABLE_503,)],
-    ids=["crash", "lost", "refused"],
-)
-def test_every_fault_at_every_request_of_a_staged_batch(faults: tuple[Fault, ...], limits: TailLimits) -> None:
-    first = Rig()
-    before = prepared(first)
-    after = after_batch(before, BATCH, 99, is_staged=True)
-    assert isinstance(after, dict)
-
-    def make() -> Store:
-        rig = Rig()
-        prepared(rig)
-        return rig.store
-
-    def operate(store: Store) -> Committed:
-        rig = Rig(seed=5)
-        return stager(rig, store, limits).commit(rig.batch(*BATCH), seconds=0)
-
-    runs = sweep(make, operate, lambda case: check_fault(case, before, after), faults=faults)
-    assert runs > 10 * len(faults)
-
-
-# --- lost answers about the two entries ---
-
-
-def losing(rig: Rig, slot: int, *, lands: bool) -> HookStore:
-    """A store from which no answer about a slot comes."""
-    store = HookStore(rig.store)
-
-    def lose(verb: str, key: str) -> None:
-        if key == PATHS.entry(LogNumber(slot)) and (verb == "put" or is_sent):
-            is_sent.append(verb)
-            raise OutcomeUnknownError(verb, reason="no answer") if verb == "put" else UnavailableError(verb)
-
-    is_sent: list[str] = []
-    if lands:
-        store.after = lose
-    else:
-        store.before = lose
-    return store
-
-
-@pytest.mark.parametrize("lands", [True, False])
-def test_resolve_tells_what_became_of_an_attach(lands: bool) -> None:
-    rig = Rig()
-    store = losing(rig, 2, lands=lands)
-    ledger = stager(rig, store, MANUAL)
-    with pytest.raises(OutcomeUnknownError) as caught:
-        ledger.commit(rig.batch(insert("a"), insert("b")), seconds=0)
-    store.before = store.after = None
-    assert caught.value.commit_id is not None
-    assert caught.value.commit_id.startswith("2-")
-    for process in (ledger, rig.ledger()):
-        assert process.resolve(caught.value.commit_id) is (Fate.COMMITTED if lands else Fate.UNKNOWN)
-    fate = ledger.resolve(caught.value.commit_id, settle=True)
-    assert fate is (Fate.COMMITTED if lands else Fate.NOT_COMMITTED)
-    check_state(rig, {"a": (2, 1, {}), "b": (2, 1, {})} if lands else {}, ledger)
-    assert "JobAborted" not in kinds(rig), "it may still have landed then"
-
-
-@pytest.mark.parametrize("lands", [True, False])
-def test_of_a_job_that_may_not_be_open_nothing_was_written(lands: bool) -> None:
-    """There is no commit to be resolved: that of the open job would say that the batch is there."""
-    rig = Rig()
-    store = losing(rig, 1, lands=lands)
-    ledger = stager(rig, store, MANUAL)
-    with pytest.raises(UnavailableError, match="nothing of it was written"):
-        ledger.commit(rig.batch(insert("a")), seconds=0)
-    store.before = store.after = None
-    check_state(rig, {}, ledger)
-    ledger.commit(rig.batch(insert("a")))
-    assert list(contents(rig.ledger().view())) == ["a"]
-
-
-def test_a_commit_behind_an_attach_is_not_unknown_because_a_root_is() -> None:
-    rig = Rig()
-    stager(rig, limits=MANUAL).commit(rig.batch(insert("a")))
-    store = HookStore(rig.store)
-    sent: list[str] = []
-
-    def lose(verb: str, key: str) -> None:
-        if key == PATHS.root and (verb == "put" or sent):
-            sent.append(verb)
-            raise OutcomeUnknownError(verb, reason="no answer") if verb == "put" else UnavailableError(verb)
-
-    store.before = lose
-    ledger = logger(rig, store)
-    with pytest.raises(UnavailableError, match="no answer"):
-        ledger.commit(rig.batch(insert("b")), seconds=0)
-    store.before = None
-    assert len(rig.slots()) == 2
-    ledger.commit(rig.batch(insert("b")))
-    assert sorted(contents(rig.ledger().view())) == ["a", "b"]
 
 
 # --- alone in its entry ---
