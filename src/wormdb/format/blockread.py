@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import sha256 as _sha256
+from mmap import mmap
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.errors import InvalidRequestError, UnsupportedFormatError
@@ -89,8 +90,8 @@ def assemble_block(page_map: PageMap, parts: Iterable[tuple[Part, bytes]]) -> Bl
 
     Raises CorruptionError naming the block if a part is not what was written.
     """
-    # Zeros stand for what was not fetched; the system gives no memory for pages never touched.
-    image = bytearray(page_map.length)
+    # Zeros stand for what was not fetched; unlike a bytearray, this takes no memory for pages never touched.
+    image = mmap(-1, page_map.length)
     for part, data in parts:
         if len(data) != part.length or checksum(data) != part.checksum:
             corrupt(page_map.block, f"the part {part.column} at byte {part.offset} is not what was written")
@@ -98,7 +99,7 @@ def assemble_block(page_map: PageMap, parts: Iterable[tuple[Part, bytes]]) -> Bl
     return _open(image, page_map.block)
 
 
-def _open(data: bytes | bytearray | memoryview, name: str) -> Block:
+def _open(data: bytes | memoryview | mmap, name: str) -> Block:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
