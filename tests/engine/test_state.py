@@ -113,6 +113,67 @@ def test_base_and_overlay_merge_to_the_same_state_wherever_they_are_cut(steps: l
     assert [key for key, _ in view.scan()] == sorted(id_key(ident(identity)) for identity in model.held)
 
 
+# --- blocks that a job attached, in the tail ---
+
+
+def attach(model: Model, number: int, step: Step) -> tuple[Entry, FixedBase]:
+    """What a job does to documents, each once: an entry without changes, and the rows of its blocks."""
+    model.entry(number, list(dict(step).items()))
+    rows = {
+        id_key(ident(identity)): Held(ident(identity), rev, seq, None if values is None else doc(identity, **values))
+        for identity, (rev, seq, values) in model.held.items()
+        if rev == number
+    }
+    name = WriteId(f"{number:032x}")
+    return Entry(number=number, write_id=name, misc=0, node=0, previous=bytes(32)), FixedBase(rows)
+
+
+def looks(view: View) -> None:
+    """Every way of looking at a view tells the same."""
+    whole = dict(view.scan())
+    keys = [id_key(ident(identity)) for identity in range(7)]
+    assert view.get_many(keys) == whole
+    assert {key: held for key in keys if (held := view.get(key)) is not None} == whole
+    for low, high in ((keys[1], keys[4]), (keys[3], None), (b"", keys[2]), (keys[2], keys[2])):
+        inside = {key: held for key, held in whole.items() if low <= key and (high is None or key < high)}
+        assert list(view.scan(low, high)) == sorted(inside.items())
+
+
+ATTACHING = st.lists(
+    st.tuples(
+        st.booleans(),
+        st.lists(st.tuples(st.integers(0, 5), st.none() | st.integers(0, 9)), min_size=1, max_size=4),
+    ),
+    max_size=8,
+)
+
+
+@given(ATTACHING, st.integers(0, 8))
+def test_views_see_entries_and_attached_blocks_in_the_order_of_the_log(
+    steps: list[tuple[bool, Step]], cut: int
+) -> None:
+    """The same ids are touched before, by and after an attach; and wherever the base ends."""
+    model, overlay = Model(), Overlay()
+    views = [(view_of(overlay, 0), model.copy())]
+    at_cut: dict[bytes, Held] = {}
+    for number, (is_attached, step) in enumerate(steps, 1):
+        entry, base = attach(model, number, step) if is_attached else (model.entry(number, step), None)
+        overlay.apply(entry, base)
+        views.append((view_of(overlay, number), model.copy()))
+        if number == cut:
+            at_cut = dict(views[-1][0].scan())
+    for view, expected in views:
+        assert contents(view) == expected
+        looks(view)
+    applied = cut if cut <= len(steps) else 0
+    based = view_of(overlay.since(LogNumber(applied)), len(steps), FixedBase(at_cut), applied)
+    assert contents(based) == model.held
+    looks(based)
+    assert [one.number for one in based.overlay.attached(LogNumber(99))] == [
+        number for number in range(len(steps), applied, -1) if steps[number - 1][0]
+    ], "newest first, and none that the base has"
+
+
 def test_since_leaves_the_old_overlay_as_it_is() -> None:
     model, overlay = Model(), Overlay()
     overlay.apply(model.entry(1, [(1, 1)]))

@@ -13,7 +13,7 @@ from wormdb.limits import JOBS_REMEMBERED
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from wormdb.format.entry import Entry
+    from wormdb.format.entry import Batch, Entry
     from wormdb.format.event import Event
     from wormdb.types import WriteId
 
@@ -35,15 +35,18 @@ class Jobs:
 
     def after(self, entry: Entry) -> Jobs:
         """With what an entry tells: the same object if it tells nothing."""
-        told = [found for event in entry.events if (found := _told(event)) is not None]
+        return self.told(entry.events, entry.number, entry.misc, entry.batches[0] if entry.batches else None)
+
+    def told(self, events: Iterable[Event], number: int, misc: int = 0, by: Batch | None = None) -> Jobs:
+        """With what the events of entry `number` tell: the same object if that is nothing."""
+        told = [found for event in events if (found := _told(event)) is not None]
         if not told:
             return self
-        first = entry.batches[0] if entry.batches else None
-        actor, meta = (None, None) if first is None else (first.actor, first.meta)
+        actor, meta = (None, None) if by is None else (by.actor, by.meta)
         known = dict(self.known)
         for job, state in told:
             known.pop(job, None)
-            known[job] = JobOutcome(job=job, state=state, number=entry.number, misc=entry.misc, actor=actor, meta=meta)
+            known[job] = JobOutcome(job=job, state=state, number=number, misc=misc, actor=actor, meta=meta)
         return Jobs(known)
 
     def outcomes(self) -> tuple[JobOutcome, ...]:

@@ -84,6 +84,7 @@ class Group:
         self._head = head
         self._view = head.view()
         self._definition = self._view.definition
+        self._jobs = self._view.jobs
         self._collection = collection
         self._accepted = self._is_alone = False
         self._count = self._view.count
@@ -104,7 +105,7 @@ class Group:
             raise ConflictError(f"entry {self.number} of {self._collection}", reason="another batch has it for itself")
         if pending.guard is not None:
             pending.guard(self._seen())
-        self._view.jobs.check(pending.events)
+        self._jobs.check(pending.events)
         batch = _BatchCheck(self)
         keyed = [
             (operation, None if isinstance(operation, InsertNext) else id_key(operation.id))
@@ -119,6 +120,7 @@ class Group:
         definition = self._definition.after(events, LogNumber(self.number))
         claims = batch.claims(definition.indexes)
         self._definition = definition
+        self._jobs = self._jobs.told(events, self.number)
         self.events[pending.id] = events
         self._accepted, self._is_alone = True, _attaches(pending)
         self._count += sum((change.after is not None) - (change.before is not None) for change in changes)
@@ -140,6 +142,7 @@ class Group:
             base_number=self._view.number,
             overlay=self._overlay,
             count=self._count,
+            jobs=self._jobs,
         )
 
     def held(self, key: bytes) -> Held | None:
