@@ -1,0 +1,218 @@
+"""Whether documents, history and the log say the same, document by document, in one pass over all of them.
+
+Both lists are in the order of ids, so that one document with its versions is in memory at a time. The log is in another
+order: each of its entries is compared by a sum of digests. Where an object is damaged nothing is said of the documents
+that it may have had: the object is the finding.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING
+
+from wormdb.engine.runs import merge_rows
+from wormdb.engine.state import sequence_of
+from wormdb.errors import CorruptionError
+from wormdb.format import json
+from wormdb.format.block import Row
+from wormdb.format.past import Taken, Version, encode_past, past_range
+from wormdb.format.sample import Sample, decode_sample
+from wormdb.maintenance.chain import SUM_BITS, digest_of
+from wormdb.maintenance.past_rows import Past, past_rows
+from wormdb.types import LogNumber
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from wormdb.format.root import Root
+    from wormdb.maintenance.chain import Chain
+    from wormdb.maintenance.index_check import IndexCheck
+    from wormdb.maintenance.listed import CheckedList, Hole
+    from wormdb.maintenance.report import Report
+    from wormdb.maintenance.site import Site
+
+__all__ = ["Agreement"]
+
+
+@dataclass(slots=True)
+class Agreement:
+    """One pass over what a root names, and what it found that a repair must know."""
+
+    site: Site
+    root: Root
+    report: Report
+    documents: CheckedList
+    history: CheckedList
+    attached: CheckedList
+    chain: Chain
+    indexes: Sequence[IndexCheck]
+    documents_wrong: bool = False
+    history_wrong: bool = False
+    facts_wrong: bool = False
+    """Whether the root is wrong about counts or the sample."""
+    stale: set[int] = field(default_factory=set)
+    """Entries of the log that history does not have as they are."""
+    _sums: Counter[int] = field(default_factory=Counter)
+    _of_jobs: Counter[int] = field(default_factory=Counter)
+    _alive: int = 0
+    _sequence: int = 0
+    _sampled: set[bytes] = field(default_factory=set)
+
+    def run(self) -> None:
+        """Look at everything. 1 GET for each object of the three lists; see `CheckedList` for memory."""
+        root = self.root
+        jobs = {job.number: job for job in root.jobs if job.state == "attached"}
+        for run in self.attached.runs:
+            if run.through not in jobs:
+                self._history_fault(f"the root has forgotten the job that entry {run.through} attached")
+        sample = self._sample()
+        rows: Iterator[tuple[bytes, Row | Past]] = merge_rows(self.documents.streams())
+        past = ((one.key, one) for one in past_rows(self.history, self.attached, jobs))
+        merged: Iterator[tuple[bytes, Row | Past]] = heapq.merge(rows, past, key=lambda item: item[0])
+        for key, group in groupby(merged, key=lambda item: item[0]):
+            self._document(key, [item for _, item in group], sample)
+        self._compare_log()
+        self._compare_facts(sample)
+
+    # --- one document ---
+
+    def _document(self, key: bytes, items: Iterable[Row | Past], sample: Sample) -> None:
+        row: Row | None = None
+        versions: list[Version] = []
+        marks: list[Taken] = []
+        for item in items:
+            if isinstance(item, Row):
+                row = item
+            elif isinstance(item.row, Taken):
+                marks.append(item.row)
+                self._tally(item)
+            else:
+                versions.append(item.row)
+                self._tally(item)
+        self.report.count("versions", len(versions))
+        if row is not None:
+            self._take(key, row, sample)
+        is_known = not _in_holes(self.documents.holes, key, key)
+        is_told = not self._past_is_damaged(key)
+        if is_told and versions:
+            self._check_versions(versions, marks)
+        if is_known and is_told:
+            self._compare(row, versions)
+
+    def _take(self, key: bytes, row: Row, sample: Sample) -> None:
+        self.report.count("documents")
+        identity = json.encode(row.id)
+        self._sequence = max(self._sequence, sequence_of(identity))
+        if row.document is None:
+            return
+        self._alive += 1
+        for index in self.indexes:
+            index.add(key, row)
+        if key in sample.rows and Sample().after([(key, row.document)]).rows.get(key) == sample.rows[key]:
+            self._sampled.add(key)
+
+    def _tally(self, past: Past) -> None:
+        rev = past.row.rev
+        if rev in self.chain.jobs or past.is_loaded:
+            self._of_jobs[rev] += isinstance(past.row, Version)
+        elif rev in self.chain.sums:
+            self._sums[rev] += digest_of(encode_past(past.row))
+
+    def _check_versions(self, versions: list[Version], marks: Sequence[Taken]) -> None:
+        versions.sort(key=lambda version: version.seq)
+        name = versions[0].id.decode()
+        first = versions[0]
+        if first.seq != 1 and first.rev > self.root.history_from:
+            self._history_fault(f"document {name}: the versions before {first.seq} are missing")
+        for before, after in pairwise(versions):
+            if after.seq == before.seq:
+                self._history_fault(f"document {name}: version {after.seq} is there twice")
+            elif after.seq != before.seq + 1:
+                self._history_fault(f"document {name}: the versions between {before.seq} and {after.seq} are missing")
+            elif after.rev < before.rev:
+                self._history_fault(f"document {name}: version {after.seq} was made before version {before.seq}")
+        known = {version.seq for version in versions}
+        for mark in marks:
+            if mark.seq not in known:
+                self._history_fault(f"document {name}: version {mark.seq} is a snapshot and is missing")
+
+    def _compare(self, row: Row | None, versions: Sequence[Version]) -> None:
+        newest = versions[-1] if versions else None
+        if row is None:
+            if newest is not None:
+                self._documents_fault(f"document {newest.id.decode()} is in history and not among the documents")
+            return
+        name = json.encode(row.id).decode()
+        if newest is None:
+            self._history_fault(f"document {name} is not in history")
+        elif newest.seq < row.seq:
+            self._history_fault(f"document {name}: version {row.seq} is not in history")
+        elif (newest.seq, newest.rev) != (row.seq, row.rev):
+            self._documents_fault(f"document {name} is at version {row.seq}, and history at {newest.seq}")
+        elif newest.document != row.document:
+            self._documents_fault(f"document {name} is not what its version {row.seq} in history is")
+
+    # --- the log ---
+
+    def _compare_log(self) -> None:
+        holes = [*self.history.holes, *self.attached.holes]
+        for number, expected in sorted(self.chain.sums.items()):
+            if number <= self.root.history_from:
+                continue
+            job = self.chain.jobs.get(number)
+            if job is not None:
+                count = sum(block.rows for block in job.blocks)
+                agrees = self._of_jobs[number] == count
+            else:
+                agrees = self._sums[number] % (1 << SUM_BITS) == expected
+            if agrees:
+                continue
+            self.stale.add(number)
+            if not holes:
+                key = self.site.paths.entry(LogNumber(number))
+                self._history_fault(f"the changes of log entry {number} ({key}) are not in history as they are there")
+
+    # --- the root ---
+
+    def _sample(self) -> Sample:
+        try:
+            return decode_sample(self.root.sample, name=self.site.paths.root)
+        except CorruptionError as error:
+            self._facts_fault(error.reason)
+            return Sample()
+
+    def _compare_facts(self, sample: Sample) -> None:
+        if self.documents.holes:
+            return
+        root = self.root
+        if root.rows != self._alive:
+            self._facts_fault(f"it says that there are {root.rows} documents, and there are {self._alive}")
+        if root.sequence != self._sequence:
+            self._facts_fault(f"it says that the greatest id of digits is {root.sequence}, and it is {self._sequence}")
+        if self._sampled != set(sample.rows):
+            self._facts_fault("its sample has documents that are not so")
+
+    # --- what is said ---
+
+    def _past_is_damaged(self, key: bytes) -> bool:
+        low, high = past_range(key)
+        return _in_holes(self.history.holes, low, high or b"\xff" * 64) or _in_holes(self.attached.holes, key, key)
+
+    def _documents_fault(self, what: str) -> None:
+        self.documents_wrong = True
+        self.report.add("documents", self.documents.folder, what)
+
+    def _history_fault(self, what: str) -> None:
+        self.history_wrong = True
+        self.report.add("history", self.history.folder, what)
+
+    def _facts_fault(self, what: str) -> None:
+        self.facts_wrong = True
+        self.report.add("root", self.site.paths.root, what, fix="repair counts again")
+
+
+def _in_holes(holes: Sequence[Hole], low: bytes, high: bytes) -> bool:
+    return any(hole.low <= high and low <= hole.high for hole in holes)

@@ -1,0 +1,204 @@
+"""A block list read whole: every page, block and sidecar is checked when it is reached; what is bad is passed over."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from wormdb.engine.listing import is_run, runs_of
+from wormdb.errors import CorruptionError, UnsupportedFormatError
+from wormdb.format.block import Row
+from wormdb.format.blocklist import BlockEntry, BlockPageRef, decode_block_page
+from wormdb.format.blockread import read_documents
+from wormdb.format.damage import corrupt
+from wormdb.format.key import encode_key
+from wormdb.maintenance.block_check import block_faults, content_of, read_sidecar, salvaged, sidecar_faults
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wormdb.engine.listing import Run
+    from wormdb.format.root import Root
+    from wormdb.maintenance.block_check import Content
+    from wormdb.maintenance.report import Report
+    from wormdb.maintenance.site import Site
+
+__all__ = ["CheckedList", "Hole", "Where", "checked_body"]
+
+Where = Literal["blocks", "history", "attached"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """A range of keys, its ends included, of which a run may have had rows that are gone."""
+
+    low: bytes
+    high: bytes
+    run: int
+    rows: int
+    trashed: int
+    rev_first: int
+    block: BlockEntry | None = None
+    """None if a page of the list is gone: nobody knows its blocks."""
+
+    @classmethod
+    def of(cls, part: BlockEntry | BlockPageRef) -> Hole:
+        """What goes with a block, or with a page of the list."""
+        block = part if isinstance(part, BlockEntry) else None
+        return cls(part.key_first, part.key_last, part.run, part.rows, part.trashed, part.rev_first, block)
+
+
+@dataclass(slots=True)
+class CheckedList:
+    """One list of a root. With `salvage` the rows of damaged blocks are given that are still as they were written."""
+
+    site: Site
+    where: Where
+    root: Root
+    report: Report
+    salvage: bool = False
+    holes: list[Hole] = field(default_factory=list)
+    sound: list[BlockEntry] = field(default_factory=list)
+    """The blocks that are as they should be."""
+    wrong: bool = False
+    """Whether it must be written again."""
+    sidecars: dict[str, BlockEntry] = field(default_factory=dict)
+    """Blocks that need a new sidecar, by name."""
+
+    @property
+    def folder(self) -> str:
+        """Where its objects are."""
+        return self.site.paths.history if self.where == "history" else self.site.paths.data
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """Its runs, newest first."""
+        root = self.root
+        lists = {
+            "blocks": (root.blocks, root.block_pages),
+            "history": (root.history, root.history_pages),
+            "attached": (root.attached, root.attached_pages),
+        }
+        return runs_of(*lists[self.where])
+
+    def keys(self, entry: BlockEntry) -> tuple[str, str]:
+        """The object keys of a block and of its sidecar."""
+        return f"{self.folder}{entry.name}.parquet", f"{self.folder}{entry.sidecar.name}.map"
+
+    def streams(self) -> list[Iterator[tuple[bytes, Row]]]:
+        """The rows of each run in order of key, newest run first. 1 GET for each object, when it is reached.
+
+        A block is in memory at a time for each run.
+        """
+        return [self.stream(run) for run in self.runs]
+
+    def stream(self, run: Run) -> Iterator[tuple[bytes, Row]]:
+        """The rows of one run, in order of key."""
+        entries = list(self.entries(run))
+        if not is_run(entries):
+            self._fault("list", self.site.paths.root, f"the blocks of run {run.through} overlap")
+            return heapq.merge(*(self._rows(entry) for entry in entries), key=lambda item: item[0])
+        return (item for entry in entries for item in self._rows(entry))
+
+    def entries(self, run: Run) -> Iterator[BlockEntry]:
+        """The blocks of a run, as far as pages of the list can be read. 1 GET a page."""
+        for part in run.parts:
+            if isinstance(part, BlockEntry):
+                yield part
+                continue
+            key = f"{self.folder}{part.name}.list"
+            self.report.count("lists")
+            self.report.look(key)
+            try:
+                yield from self._page(part, key)
+            except (CorruptionError, UnsupportedFormatError) as error:
+                self._fault("list", key, error.reason)
+                self.holes.append(Hole.of(part))
+
+    def _page(self, ref: BlockPageRef, key: str) -> tuple[BlockEntry, ...]:
+        body = checked_body(self.site.body(key), ref.length, ref.sha256, key)
+        entries = decode_block_page(body, name=key, identity=ref.name).blocks
+        if not entries or any(entry.run != ref.run for entry in entries):
+            corrupt(key, "it does not hold the blocks that the root says")
+        summary = msgspec.structs.replace(
+            ref,
+            level=max(entry.level for entry in entries),
+            blocks=len(entries),
+            rows=sum(entry.rows for entry in entries),
+            size=sum(entry.length for entry in entries),
+            rev_first=min(entry.rev_first for entry in entries),
+            rev_last=max(entry.rev_last for entry in entries),
+            trashed=sum(entry.trashed for entry in entries),
+            key_first=entries[0].key_first,
+            key_last=entries[-1].key_last,
+        )
+        if summary != ref:
+            self._fault("list", key, "the root is wrong about what it holds")
+        return entries
+
+    def _rows(self, entry: BlockEntry) -> Iterator[tuple[bytes, Row]]:
+        key, sidecar_key = self.keys(entry)
+        self.report.count("blocks")
+        self.report.look(key)
+        body, sidecar = self.site.body(key), self.site.body(sidecar_key)
+        try:
+            if body is None:
+                corrupt(key, "it is missing")
+            content = content_of(body, entry, name=key, is_history=self.where == "history")
+            faults = block_faults(content, entry)
+        except (CorruptionError, UnsupportedFormatError) as error:
+            self._fault("block", key, error.reason)
+            self.holes.append(Hole.of(entry))
+            rows = salvaged(body, sidecar, entry, name=key) if self.salvage else []
+            return iter(_keyed(rows, entry))
+        for fault in faults:
+            self._fault("block", key, fault)
+        if not faults:
+            self.sound.append(entry)
+            self._check_sidecar(sidecar, sidecar_key, entry, content)
+            # Unpacked again, a row group at a time: the rows of a whole block would be in memory for each run.
+            return ((encode_key(row.id), _stamped(row, entry)) for row in read_documents(content.block))
+        if not self.salvage:
+            self.holes.append(Hole.of(entry))
+            return iter(())
+        return iter(_keyed(content.rows, entry))
+
+    def _check_sidecar(self, body: bytes | None, key: str, entry: BlockEntry, content: Content) -> None:
+        self.report.count("sidecars")
+        try:
+            if body is None:
+                corrupt(key, "it is missing")
+            faults = sidecar_faults(read_sidecar(body, entry, name=key, block=content.name), content)
+        except (CorruptionError, UnsupportedFormatError) as error:
+            faults = [error.reason]
+        for fault in faults:
+            self.report.add("sidecar", key, fault)
+            self.sidecars[entry.name] = entry
+
+    def _fault(self, kind: Literal["list", "block"], key: str, what: str) -> None:
+        self.wrong = True
+        self.report.add(kind, key, what)
+
+
+def checked_body(body: bytes | None, length: int, digest: bytes, key: str) -> bytes:
+    """The bytes of an object that are those recorded for it; raises CorruptionError. No requests."""
+    if body is None:
+        corrupt(key, "it is missing")
+    if len(body) != length:
+        corrupt(key, f"it has {len(body)} bytes, and {length} are recorded for it")
+    if sha256(body).digest() != digest:
+        corrupt(key, "its SHA-256 is not the one recorded for it")
+    return body
+
+
+def _keyed(rows: list[Row], entry: BlockEntry) -> list[tuple[bytes, Row]]:
+    """Rows with their keys, in order of key."""
+    return sorted(((encode_key(row.id), _stamped(row, entry)) for row in rows), key=lambda item: item[0])
+
+
+def _stamped(row: Row, entry: BlockEntry) -> Row:
+    return row if row.rev else Row(row.id, entry.run, row.seq, row.document, row.trash)

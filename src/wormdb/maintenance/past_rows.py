@@ -1,0 +1,72 @@
+"""Every version that a root has of each document: rows of history, and the blocks that jobs attached."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from wormdb.engine.history import member_of
+from wormdb.format import json
+from wormdb.format.past import Taken, Version, decode_past, past_from
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from wormdb.format.block import Row
+    from wormdb.format.past import Operation
+    from wormdb.format.root import JobOutcome
+    from wormdb.maintenance.listed import CheckedList
+
+__all__ = ["Past", "loaded", "past_rows", "with_operations"]
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """One version of a document, or the mark of a snapshot."""
+
+    key: bytes
+    """Of the document's id."""
+    row: Version | Taken
+    is_loaded: bool = False
+    """Whether a job attached it."""
+
+
+def past_rows(history: CheckedList, attached: CheckedList, jobs: dict[int, JobOutcome]) -> Iterator[Past]:
+    """All of them in order of the ids' keys. Costs as the two lists say."""
+    stored = heapq.merge(*history.streams(), key=lambda item: item[0])
+    layers: list[Iterator[Past]] = [_stored(stored, history.folder)]
+    layers += [loaded(attached.stream(run), jobs.get(run.through)) for run in attached.runs]
+    return heapq.merge(*layers, key=lambda past: past.key)
+
+
+def _stored(rows: Iterator[tuple[bytes, Row]], name: str) -> Iterator[Past]:
+    key, first = b"", b"\xff"
+    for place, row in rows:
+        if not place.startswith(first):
+            # No key is the beginning of another one, so what begins alike is of the same document.
+            key = member_of(row)
+            first = past_from(key)
+        yield Past(key, decode_past(row.cell, name=name))
+
+
+def loaded(rows: Iterator[tuple[bytes, Row]], job: JobOutcome | None) -> Iterator[Past]:
+    """What a job attached, as versions; what each did is for the version before it to tell."""
+    misc, actor, meta = (0, None, None) if job is None else (job.misc, job.actor, job.meta)
+    for key, row in rows:
+        op: Operation = "create" if row.document is not None else "delete"
+        version = Version(json.encode(row.id), row.seq, row.rev, op, misc, actor, meta, document=row.document)
+        yield Past(key, version, is_loaded=True)
+
+
+def with_operations(versions: Sequence[Version], told: set[int]) -> list[Version]:
+    """Versions in order, those of the entries in `told` with what they did to the version before them."""
+    settled = list(versions[:1])
+    for before, version in pairwise(versions):
+        op: Operation = version.op
+        if version.rev in told:
+            there, stays = before.document is not None, version.document is not None
+            op = ("update" if there else "create") if stays else ("delete" if there else "purge")
+        settled.append(replace(version, op=op))
+    return settled

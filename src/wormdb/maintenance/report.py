@@ -1,0 +1,132 @@
+"""What verify and repair say."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Checked", "Finding", "Kind", "Loss", "Repair", "Report", "Verification"]
+
+Kind = Literal["root", "log", "list", "block", "sidecar", "documents", "history", "index", "retired", "unreferenced"]
+
+FINDINGS_MAX: Final = 1_000
+"""Of one collection and kind; more of them are counted only."""
+
+_FIXES: Final[dict[Kind, str]] = {
+    "root": "repair makes it again from the log, if that is complete",
+    "log": "repair gives up the log through this entry, if it was applied; otherwise restore the object from a backup",
+    "list": "repair writes the list again",
+    "block": "repair writes its rows again, from history, from the log, or from the documents",
+    "sidecar": "repair makes it again from its block",
+    "documents": "repair writes the documents again from history",
+    "history": "repair writes history again from the log and the documents",
+    "index": "repair builds the index again from the documents",
+    "retired": "repair leaves the list out",
+    "unreferenced": "nothing: a writer left it behind, and no root names it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is not as it should be."""
+
+    kind: Kind
+    key: str
+    """The object that it is about."""
+    what: str
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """How much was looked at."""
+
+    entries: int = 0
+    """Of the log."""
+    lists: int = 0
+    """Pages of block lists, and lists of retired objects."""
+    blocks: int = 0
+    sidecars: int = 0
+    nodes: int = 0
+    """Of indexes, and runs of their filters."""
+    documents: int = 0
+    """Rows of documents, deleted ones too."""
+    versions: int = 0
+    """Versions of documents in history."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What verify found in one collection; nothing if all is well."""
+
+    collection: str
+    """Its folder."""
+    checked: Checked
+    findings: tuple[Finding, ...]
+    left_out: int = 0
+    """Findings that are not listed because there are too many of their kind."""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing was found that should not be; objects that nobody names do no harm."""
+        return all(finding.kind == "unreferenced" for finding in self.findings)
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Something that cannot be made again."""
+
+    id: str | None
+    """The document, as JSON; None if nothing tells its id any more."""
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What repair did in one collection."""
+
+    collection: str
+    """Its folder."""
+    repaired: tuple[Finding, ...]
+    """What was found and is well now."""
+    lost: tuple[Loss, ...]
+    """What the repair gave up."""
+    left: tuple[Finding, ...]
+    """What is still wrong."""
+
+
+@dataclass(slots=True)
+class Report:
+    """Findings and counts in the making."""
+
+    told: Callable[[str], None] | None = None
+    """Hears what is looked at, for whoever waits."""
+    findings: list[Finding] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    left_out: int = 0
+    _kinds: Counter[str] = field(default_factory=Counter)
+
+    def add(self, kind: Kind, key: str, what: str, *, fix: str | None = None) -> None:
+        """Note a finding."""
+        self._kinds[kind] += 1
+        if self._kinds[kind] > FINDINGS_MAX:
+            self.left_out += 1
+        else:
+            self.findings.append(Finding(kind, key, what, _FIXES[kind] if fix is None else fix))
+
+    def count(self, what: str, number: int = 1) -> None:
+        """Note that something was looked at."""
+        self.counts[what] += number
+
+    def look(self, where: str) -> None:
+        """Tell who waits."""
+        if self.told is not None:
+            self.told(where)
+
+    def verification(self, collection: str) -> Verification:
+        """As a value."""
+        return Verification(collection, Checked(**self.counts), tuple(self.findings), self.left_out)

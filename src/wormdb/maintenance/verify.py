@@ -1,0 +1,150 @@
+"""Check everything that a collection has in the store: the log, the objects of one root, and that all of it agrees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from wormdb.engine.definition import Definition
+from wormdb.engine.register import RootState
+from wormdb.engine.runs import merge_rows
+from wormdb.errors import CorruptionError, SchemaError, UnsupportedFormatError
+from wormdb.format.retired import RetiredList, decode_retired
+from wormdb.format.root import decode_root
+from wormdb.maintenance.agreement import Agreement
+from wormdb.maintenance.chain import Chain, check_chain
+from wormdb.maintenance.index_check import index_checks
+from wormdb.maintenance.listed import CheckedList, checked_body
+from wormdb.maintenance.report import Report, Verification
+from wormdb.maintenance.unreferenced import find_unreferenced
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from wormdb.format.block import Row
+    from wormdb.format.root import ObjectRef, Root
+    from wormdb.maintenance.site import Site
+
+__all__ = ["Examination", "examine", "verify"]
+
+_TRIES_MAX: Final = 3
+
+
+def verify(site: Site, *, unreferenced: bool = False, told: Callable[[str], None] | None = None) -> Verification:
+    """What is wrong with a collection, all of it; nothing is written.
+
+    1 GET for each entry of the log and for each object that the root names, and 3 for the end of the log; 2 for blocks of
+    jobs that no merge has taken in yet. With `unreferenced` also 1 LIST for each 1,000 objects, to find those that no
+    root names. In memory are a block for each run, the filter of one index, and about 100 bytes for each entry of the
+    log. Where an index differs from the documents, these are read once more to name them. Raises UnavailableError,
+    PermissionDeniedError.
+    """
+    examined = examine(site, told=told)
+    if unreferenced and examined.state.root is not None:
+        find_unreferenced(site, examined.state.root, examined.report)
+    return examined.report.verification(site.collection)
+
+
+@dataclass(slots=True)
+class Examination:
+    """What was found in one root, and what a repair must do about it."""
+
+    state: RootState
+    report: Report
+    chain: Chain
+    agreement: Agreement | None = None
+    root_is_bad: bool = False
+    bad_indexes: set[str] = field(default_factory=set)
+    readable_retired: list[tuple[ObjectRef, RetiredList]] = field(default_factory=list)
+    """The lists of retired objects that can be read, newest first."""
+    retired_is_bad: bool = False
+
+
+def examine(site: Site, *, told: Callable[[str], None] | None = None) -> Examination:
+    """Look at everything. Costs as `verify` says."""
+    examined = _examine(site, Report(told))
+    for _ in range(_TRIES_MAX - 1):
+        # What is missing may have been removed because a newer root took its place while we looked.
+        if not examined.report.findings or _read_root(site)[0].version == examined.state.version:
+            break
+        examined = _examine(site, Report(told))
+    return examined
+
+
+def _examine(site: Site, report: Report) -> Examination:
+    state, fault = _read_root(site)
+    examined = Examination(state, report, Chain())
+    examined.chain = check_chain(site, state.root, report)
+    if state.root is not None:
+        _examine_root(site, state.root, examined)
+        return examined
+    if fault is None and not examined.chain.last and _has_objects(site):
+        fault = "it is missing, and so is the beginning of the log"
+    if fault is not None:
+        examined.root_is_bad = True
+        report.add("root", site.paths.root, fault)
+    return examined
+
+
+def _read_root(site: Site) -> tuple[RootState, str | None]:
+    """The root, or what is wrong with it. 1 GET."""
+    probe = site.store.probe(site.paths.root)
+    found = probe.found
+    if found is None:
+        return RootState(None, None, probe.time), None
+    try:
+        root = decode_root(found.body, name=site.paths.root, path=site.collection)
+        Definition.of_root(root)
+    except (CorruptionError, UnsupportedFormatError, SchemaError) as error:
+        return RootState(None, found.version, probe.time), error.reason
+    return RootState(root, found.version, probe.time), None
+
+
+def _has_objects(site: Site) -> bool:
+    """Whether anything of the collection is there. 1 LIST."""
+    return any(page.objects for page in islice(site.store.list(site.paths.folder), 1))
+
+
+def _examine_root(site: Site, root: Root, examined: Examination) -> None:
+    report = examined.report
+    checks = index_checks(site, root, report)
+    agreement = Agreement(
+        site,
+        root,
+        report,
+        documents=CheckedList(site, "blocks", root, report),
+        history=CheckedList(site, "history", root, report),
+        attached=CheckedList(site, "attached", root, report),
+        chain=examined.chain,
+        indexes=checks,
+    )
+    examined.agreement = agreement
+    agreement.run()
+    for check in checks:
+        differing = check.compare(with_documents=not agreement.documents.holes)
+        if differing:
+            again = CheckedList(site, "blocks", root, Report())
+            check.name_differences(differing, _alive(again))
+        if check.is_bad:
+            examined.bad_indexes.add(check.stored.name)
+    _examine_retired(site, root.retired_older, examined)
+
+
+def _alive(documents: CheckedList) -> Iterator[tuple[bytes, Row]]:
+    return ((key, row) for key, row in merge_rows(documents.streams()) if row.document is not None)
+
+
+def _examine_retired(site: Site, ref: ObjectRef | None, examined: Examination) -> None:
+    while ref is not None:
+        key = site.paths.retired(ref.name)
+        examined.report.count("lists")
+        try:
+            body = checked_body(site.body(key), ref.length, ref.sha256, key)
+            found = decode_retired(body, name=key, identity=ref.name)
+        except (CorruptionError, UnsupportedFormatError) as error:
+            examined.report.add("retired", key, error.reason)
+            examined.retired_is_bad = True
+            return
+        examined.readable_retired.append((ref, found))
+        ref = found.older

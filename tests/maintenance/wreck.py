@@ -1,0 +1,216 @@
+"""What the tests of verify and repair share: a collection with every kind of object in it, and ways to damage one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.engine.swept import World
+from wormdb.clock import SeededChance
+from wormdb.database import Database
+from wormdb.engine import index_shelf, listing, succession
+from wormdb.engine.misc_clock import MiscClock
+from wormdb.engine.paths import EnginePaths
+from wormdb.engine.projection import Sizes
+from wormdb.engine.register import Register
+from wormdb.index.nodes import NodeLimits
+from wormdb.maintenance.site import Site
+from wormdb.schema.load import load_schema
+from wormdb.settings import Settings
+from wormdb.storage.meter import MeteredStore
+from wormdb.storage.pool import SerialPool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wormdb.collection import Collection
+    from wormdb.document import Document
+    from wormdb.format.root import Root
+    from wormdb.storage.store import Store
+
+__all__ = [
+    "PATHS",
+    "PREFIX",
+    "SCHEMA",
+    "answers",
+    "collection_on",
+    "database_on",
+    "keys_in",
+    "kind_of",
+    "named",
+    "root_of",
+    "site_on",
+    "small_objects",
+    "whole_world",
+]
+
+PREFIX = "things/"
+PATHS = EnginePaths.of_collection(PREFIX)
+
+SCHEMA = load_schema(
+    {
+        "schemaVersion": "1.0",
+        "sourceOfTruth": "local",
+        "models": {
+            "Thing": {
+                "path": "@things/(id:string)",
+                "softDelete": {"ttl": 30},
+                "snapshots": {"enabled": True, "every": 3},
+                "indexes": {
+                    "byEmail": {"field": "email", "unique": True},
+                    "byTag": {"field": "tags", "type": "multiValue"},
+                    "byCityAge": {"fields": ["city", "age"]},
+                },
+            }
+        },
+    }
+)
+
+SETTINGS = Settings(forward="manual", forward_interval_ms=0, block_bytes=1_000, stage_bytes=3_000, cache_bytes=0)
+SIZES = Sizes(block_target=1_000, run_smallest=1_500)
+
+
+@pytest.fixture(autouse=True)
+def small_objects(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Few entries a node, pages of a few blocks, and lists of few retired objects."""
+    make_small(monkeypatch)
+    yield
+
+
+def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_shelf, "NodeLimits", lambda: NodeLimits(8, 8 * 64))
+    monkeypatch.setattr(listing, "LIST_INLINE_BYTES_MAX", 1_500)
+    monkeypatch.setattr(listing, "LIST_PAGE_BLOCKS", 3)
+    monkeypatch.setattr(succession, "RETIRED_INLINE_MAX", 20)
+
+
+def database_on(store: Store, world: World, *, seed: int = 1) -> Database:
+    """A process that opens the bucket."""
+    database = Database(
+        MeteredStore(store, clock=world.manual),
+        SerialPool(),
+        settings=SETTINGS,
+        schema=SCHEMA,
+        actor="tester",
+        clock=world.manual,
+        chance=SeededChance(seed),
+    )
+    return database
+
+
+def collection_on(world: World, *, seed: int = 1) -> Collection[Document]:
+    """The collection, by a process that knows nothing yet."""
+    return database_on(world, world, seed=seed).model("Thing")
+
+
+def site_on(world: World, store: Store | None = None, seed: int = 77) -> Site:
+    """The collection as verify and repair reach it."""
+    return Site(PREFIX, store or world, SerialPool(), MiscClock(world.manual), SeededChance(seed), SIZES)
+
+
+def thing(number: int, **values: Any) -> dict[str, Any]:
+    return {
+        "id": f"t{number:03d}",
+        "email": f"e{number}@x",
+        "tags": [f"tag{number % 3}", f"tag{number % 5}"],
+        "city": f"c{number % 4}",
+        "age": number,
+        "pad": "p" * 40,
+        **values,
+    }
+
+
+def whole_world(*, trimmed: bool = False) -> World:
+    """A bucket with several runs and pages, indexes, history, snapshots, a job, a trash, and a tail in the log."""
+    world = World()
+    things = collection_on(world)
+    things.insert_many([thing(number) for number in range(12)])
+    things.forward()
+    for number in range(12, 24):
+        things.insert(thing(number))
+    things.forward()
+    things.insert_many([thing(number, pad="q" * 400) for number in range(30, 50)])
+    things.forward()
+    for number in range(0, 40, 5):
+        if number not in range(24, 30):
+            things.save(thing(number, city="moved", age=1000 + number))
+    for number in (3, 31, 32):
+        things.delete(f"t{number:03d}")
+    things.restore("t032")
+    things.snapshot("t004")
+    things.forward()
+    if trimmed:
+        world.manual.advance(8 * 86_400)
+        things.insert(thing(60))
+        things.forward()
+        database = database_on(world, world, seed=5)
+        world.manual.advance(8 * 86_400)
+        database._ledger(PREFIX).trim(7 * 86_400_000)
+        things = collection_on(world, seed=6)
+    things.insert(thing(61))
+    things.save(thing(1, city="late"))
+    things.forward()
+    things.insert(thing(62))
+    things.save(thing(2, city="later"))
+    return world
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Everything that a collection says."""
+
+    documents: Any
+    histories: Any
+    trashed: Any
+    counts: Any
+
+
+def answers(world: World) -> Answers:
+    """Read everything, by a process that knows nothing yet. Raises CorruptionError where something is damaged."""
+    things = collection_on(world, seed=50)
+    view = things._ledger.view()
+    held = list(view.scan())
+    single = [(key, view.get(key)) for key, _ in held]
+    assert single == held
+    history = things._ledger.history(view)
+    return Answers(
+        held,
+        [(key, history.versions(key), history.snapshots(key)) for key, _ in held],
+        sorted((one.id, one.document) for one in things.list_trashed()),
+        view.count,
+    )
+
+
+def root_of(world: World) -> Root:
+    root = Register(world, PATHS, PREFIX).read().root
+    assert root is not None
+    return root
+
+
+def keys_in(world: World) -> list[str]:
+    """Every object of the collection."""
+    return [found.key for page in world.list(PATHS.folder) for found in page.objects]
+
+
+def named(world: World) -> list[str]:
+    """Every object that the root names, the root, and the log."""
+    from wormdb.maintenance.unreferenced import named_objects
+
+    root = root_of(world)
+    retired = {PATHS.folder + one.name for one in root.retired}
+    older = root.retired_older
+    known = set(named_objects(site_on(world), root)) | {PATHS.root}
+    del older
+    log = [key for key in keys_in(world) if key.startswith(PATHS.entries)]
+    return sorted((known & set(keys_in(world))) - retired | set(log))
+
+
+def kind_of(key: str) -> str:
+    """The kind of object behind a key."""
+    rest = key.removeprefix(PATHS.folder)
+    if rest == "block0":
+        return "root"
+    folder, _, name = rest.partition("/")
+    return f"{folder} {name.rpartition('.')[2]}" if folder in {"data", "history"} else folder
