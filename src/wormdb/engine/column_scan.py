@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from wormdb.engine.column_fetch import Wanted
 from wormdb.engine.column_merge import merge_parts
-from wormdb.engine.column_sources import Plan, RunSource, Tail, portions_of
+from wormdb.engine.column_sources import Plan, RunSource, Tail, encode_rows
 from wormdb.engine.portion import DOCUMENT
 from wormdb.engine.runs import AttachedBase, RunBase
 from wormdb.engine.state import EmptyBase
@@ -29,16 +29,16 @@ from wormdb.format.kinds import MISSING
 from wormdb.index.entries import Range
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from wormdb.engine.column_sources import Source
     from wormdb.engine.listing import Run
     from wormdb.engine.portion import Portion
     from wormdb.engine.shelf import Shelf
-    from wormdb.engine.state import View
+    from wormdb.engine.state import Held, View
     from wormdb.format.blocklist import BlockPageRef, ColumnStats
 
-__all__ = ["is_excluded", "scan_columns"]
+__all__ = ["is_excluded", "portions_of", "scan_columns"]
 
 P = TypeVar("P", "BlockEntry", "BlockEntry | BlockPageRef")
 
@@ -63,22 +63,31 @@ def scan_columns(
     For each block in the range as `fetch_columns` says, and 1 GET for each page of a long run's list that is not
     kept. Raises InvalidRequestError for what is no path; and CorruptionError, SnapshotTooOldError while it runs.
     """
-    assert names, "a scan has columns"
-    declared = {spec.path: spec for spec in view.definition.columns}
-    paths = [name for name in dict.fromkeys(names) if name not in ("_id", DOCUMENT)]
-    wanted = Wanted(
-        {path: declared.get(path) or ColumnSpec(path) for path in paths},
-        with_ids="_id" in names,
-        with_documents=DOCUMENT in names,
-    )
+    wanted = _wanted(view, names)
     bases = [attached.base for attached in view.overlay.attached(view.number)] + [view.base]
     if not all(isinstance(base, RunBase | AttachedBase | EmptyBase) for base in bases):
-        return portions_of((held for _, held in view.scan(low, high)), wanted)
+        return encode_rows((held for _, held in view.scan(low, high)), wanted)
     runs = [
         (base.runs.shelf, run) for base in bases if isinstance(base, RunBase | AttachedBase) for run in base.runs.runs
     ]
     tail = Tail(view.overlay.scan(view.number, low, high), wanted.keyed())
     return _Scan(runs, tail, wanted, Range(low, high), bounds or {}).portions()
+
+
+def portions_of(view: View, rows: Iterable[Held], names: Sequence[str]) -> Iterator[Portion]:
+    """The same columns of rows that come from elsewhere, in their order: of the live ones. No requests of its own."""
+    return encode_rows(rows, _wanted(view, names))
+
+
+def _wanted(view: View, names: Sequence[str]) -> Wanted:
+    assert names, "a scan has columns"
+    declared = {spec.path: spec for spec in view.definition.columns}
+    paths = [name for name in dict.fromkeys(names) if name not in ("_id", DOCUMENT)]
+    return Wanted(
+        {path: declared.get(path) or ColumnSpec(path) for path in paths},
+        with_ids="_id" in names,
+        with_documents=DOCUMENT in names,
+    )
 
 
 def is_excluded(entry: BlockEntry, bounds: Mapping[str, Range]) -> bool:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from wormdb.format.blocklist import BlockEntry
     from wormdb.index.entries import Range
 
-__all__ = ["Plan", "RunSource", "Source", "Tail", "portions_of"]
+__all__ = ["Plan", "RunSource", "Source", "Tail", "encode_rows"]
 
 AHEAD_BLOCKS: Final = 4
 """Blocks of a run that are fetched before they are needed."""
@@ -178,7 +178,7 @@ def _keys(part: Part) -> Keys:
     return part.keys
 
 
-def portions_of(rows: Iterable[Held], wanted: Wanted) -> Iterator[Portion]:
+def encode_rows(rows: Iterable[Held], wanted: Wanted) -> Iterator[Portion]:
     """The live ones of rows that are in memory already, in their order. No requests but those of `rows`."""
     alive = (held for held in rows if held.document is not None)
     while several := list(islice(alive, _ROWS)):

@@ -1,0 +1,285 @@
+"""Some fields of many documents: as an Arrow table, or as dicts of these fields alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from wormdb.arrow_columns import ArrowColumn
+from wormdb.engine.column_scan import portions_of, scan_columns
+from wormdb.engine.moments import view_at
+from wormdb.engine.portion import DOCUMENT
+from wormdb.engine.state import id_key
+from wormdb.errors import InvalidRequestError, MissingExtraError
+from wormdb.format import json
+from wormdb.format.kinds import MISSING
+from wormdb.format.path import TRAVERSED, parse_path
+from wormdb.format.values import normalize
+from wormdb.past import parse_as_of
+from wormdb.schema.report import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from datetime import datetime
+    from types import ModuleType
+
+    import pyarrow as pa
+
+    from wormdb.access import Access
+    from wormdb.engine.portion import Portion
+    from wormdb.engine.state import Held, View
+    from wormdb.format.path import Path
+    from wormdb.schema.model import Field, Model
+
+    Moment = int | datetime | str | None
+
+__all__ = ["Tables", "load_package"]
+
+T = TypeVar("T")
+
+_TIMES: Final = ("createdAt", "updatedAt")
+_KINDS: Final = {
+    "string": "string",
+    "integer": "int64",
+    "number": "double",
+    "boolean": "bool",
+    "datetime": "date",
+    "binary": "binary",
+    "objectid": "objectid",
+    "decimal": "decimal",
+    "object": "json",
+}
+"""The column type of a declared field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tables(Generic[T]):
+    """Reads columns of one collection. Raises what is wrong with a call before any request, if no model is needed."""
+
+    access: Access[T]
+
+    def arrow(self, columns: Sequence[str] | None, start: Any, stop: Any, as_of: Moment) -> pa.Table:
+        """Columns of all documents of a range, in order of id; without `columns` those of the definition.
+
+        Costs as `scan_columns`; of the past as a scan of history.
+        """
+        import pyarrow as pa
+
+        named = None if columns is None else self._checked(columns)
+        reading = _Reading.of(self.access, start, stop, as_of)
+        named = named or _default(reading.model)
+        _check_known(reading.model, named, self.access.name)
+        gathered = {
+            name: ArrowColumn(path, _declared(reading.model, path)) for name, path in named.items() if path != DOCUMENT
+        }
+        texts: list[pa.Array] = []
+        for portion in reading.portions(list(named.values())):
+            for column in gathered.values():
+                column.add(portion)
+            if DOCUMENT in named.values():
+                texts += portion.table.column(DOCUMENT).chunks
+        return pa.table(
+            {
+                name: gathered[name].finish() if name in gathered else pa.chunked_array(texts, pa.large_string())
+                for name in named
+            }
+        )
+
+    def rows(self, columns: Sequence[str], start: Any, stop: Any, as_of: Moment) -> Iterator[dict[str, Any]]:
+        """The id and some fields of each document of a range, in order of id. Costs as `arrow`."""
+        named = self._checked(columns)
+        _check_apart(named, self.access.name)
+        reading = _Reading.of(self.access, start, stop, as_of)
+        _check_known(reading.model, named, self.access.name)
+        fields = {name: path for name, path in named.items() if parse_path(name)[0] != "id"}
+        portions = reading.portions(["_id", *fields.values()])
+        return (row for portion in portions for row in _dicts(portion, fields))
+
+    def _checked(self, columns: object) -> dict[str, str]:
+        """By name what is read for each column; raises InvalidRequestError."""
+        what = f"columns of {self.access.name}"
+        if isinstance(columns, str) or not isinstance(columns, Sequence) or not columns:
+            reason = f"{columns!r:.80} is no list of names"
+            raise InvalidRequestError(what, reason=reason, fix='name them as in ["id", "address.city"]')
+        for name in columns:
+            parse_path(name)
+            if columns.count(name) > 1:
+                raise InvalidRequestError(what, reason=f"{name!r} is named twice", fix="name it once")
+        named = {name: _stored_path(name) for name in columns}
+        if self.access.writer.model is not None:
+            _check_known(self.access.writer.model, named, self.access.name)
+        return named
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """One state and a range of it."""
+
+    view: View
+    model: Model | None
+    low: bytes
+    high: bytes | None
+    past: Iterator[tuple[bytes, Held]] | None = None
+
+    @classmethod
+    def of(cls, access: Access[Any], start: Any, stop: Any, as_of: Moment) -> _Reading:
+        """1 GET in a warm process."""
+        low = b"" if start is None else _key(start)
+        high = None if stop is None else _key(stop)
+        if as_of is None:
+            view = access.view()
+            return cls(view, access.writer.in_force(view), low, high)
+        moment = parse_as_of(as_of, access.context.now_ms())
+        present = access.present()
+        model = access.writer.in_force(present)
+        then = view_at(present, moment)
+        if then is not None:
+            return cls(then, model, low, high)
+        return cls(present, model, low, high, access.history(present).scan(moment, low, high))
+
+    def portions(self, paths: Sequence[str]) -> Iterator[Portion]:
+        """Columns of its live documents."""
+        if self.past is not None:
+            return portions_of(self.view, (held for _, held in self.past), paths)
+        return scan_columns(self.view, paths, low=self.low, high=self.high)
+
+
+def _key(identity: Any) -> bytes:
+    return id_key(json.encode(normalize(identity)))
+
+
+def _stored_path(name: str) -> str:
+    """Ids are shown as `id` and stored as `_id`."""
+    return f"_{name}" if name == "id" or name.startswith("id.") else name
+
+
+# --- what a model says ---
+
+
+def _default(model: Model | None) -> dict[str, str]:
+    if model is None:
+        return {"id": "_id", "doc": DOCUMENT}
+    return {"id": "_id", **{name: name for name in model.columns}}
+
+
+def _check_known(model: Model | None, named: Mapping[str, str], name: str) -> None:
+    """Raise InvalidRequestError for a column that no document of a model has."""
+    if model is None:
+        return
+    for column, path in named.items():
+        if path in model.columns or path.split(".")[0] == "_id" or _is_open(model, parse_path(path)):
+            continue
+        known = ["id", *model.columns]
+        raise InvalidRequestError(
+            f"{name} has no column {column!r}",
+            reason="its model has no such field",
+            fix=did_you_mean(column, known),
+        )
+
+
+def _is_open(model: Model, path: Path) -> bool:
+    """Whether a model declares a path, or lets anything be there."""
+    fields = model.fields
+    for segment in path:
+        field = fields.get(segment)
+        if field is None:
+            return False
+        while field.type == "array" and field.items is not None:
+            field = field.items
+        if not field.properties and field.type in ("object", "any", "array"):
+            return True
+        fields = field.properties
+    return True
+
+
+def _declared(model: Model | None, path: str) -> str | None:
+    """The column type of a field that lies in documents only, not in arrays; None if nothing tells."""
+    if model is None:
+        return None
+    if path in _TIMES and path not in model.fields:
+        return "date"
+    *outer, last = parse_path(path)
+    fields: Mapping[str, Field] = model.fields
+    for segment in outer:
+        field = fields.get(segment)
+        if field is None or field.type != "object":
+            return None
+        fields = field.properties
+    field = fields.get(last)
+    if field is None:
+        return None
+    if field.type != "array":
+        return _KINDS.get(field.type)
+    inner = None if field.items is None else _KINDS.get(field.items.type)
+    return None if inner is None or inner == "json" else f"list<{inner}>"
+
+
+# --- dicts ---
+
+
+def _check_apart(named: Mapping[str, str], name: str) -> None:
+    """Raise InvalidRequestError if a column lies within another one."""
+    for inner in named:
+        outer = next((other for other in named if inner.startswith(f"{other}.")), None)
+        if outer is not None:
+            raise InvalidRequestError(
+                f"columns of {name}",
+                reason=f"{inner!r} is a part of {outer!r}",
+                fix="name the whole, or only parts of it",
+            )
+
+
+def _dicts(portion: Portion, fields: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    columns = [(parse_path(name), portion.values(path)) for name, path in fields.items()]
+    crossing = sorted({row for _, values in columns for row, value in enumerate(values) if value is TRAVERSED})
+    documents = dict(zip(crossing, portion.documents(crossing), strict=True)) if crossing else {}
+    for row, identity in enumerate(portion.values("_id")):
+        found = {"id": identity}
+        body = documents.get(row)
+        whole = {} if body is None else json.decode_document(body, name=f"document {identity!r}")
+        for path, values in columns:
+            value = values[row]
+            if value is TRAVERSED:
+                paths = [other for other, _ in columns if other[0] == path[0]]
+                found[path[0]] = _included(whole, paths)[path[0]]
+            elif value is not MISSING and type(found.setdefault(path[0], {})) is dict:
+                _put(found, path, value)
+        yield found
+
+
+def _put(found: dict[str, Any], path: Path, value: Any) -> None:
+    for segment in path[:-1]:
+        found = found.setdefault(segment, {})
+    found[path[-1]] = value
+
+
+def _included(document: dict[str, Any], paths: Sequence[Path]) -> dict[str, Any]:
+    """Those parts of a document to which paths lead, through arrays too, as MongoDB's projection gives them."""
+    found: dict[str, Any] = {}
+    for field in dict.fromkeys(path[0] for path in paths):
+        deeper = [path[1:] for path in paths if path[0] == field]
+        value = document.get(field, MISSING)
+        value = value if () in deeper else _within(value, deeper)
+        if value is not MISSING and value != {}:
+            found[field] = value
+    return found
+
+
+def _within(value: Any, paths: Sequence[Path]) -> Any:
+    if type(value) is dict:
+        return _included(value, paths)
+    if type(value) is list:
+        return [_within(item, paths) for item in value if type(item) in (dict, list)]
+    return MISSING
+
+
+def load_package(name: str, verb: str) -> ModuleType:
+    """A package that turns tables into something else; raises MissingExtraError naming it. No requests."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"{verb} needs the package {name}", reason="it is not installed", fix=f"pip install {name}"
+        ) from error
