@@ -28,21 +28,39 @@ from wormdb.format.event import JobAttached
 from wormdb.format.root import Root
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterator, Sequence
 
     from wormdb.clock import Chance
+    from wormdb.engine.index_shelf import IndexShelf
     from wormdb.engine.misc_clock import MiscClock
     from wormdb.engine.projection import Outcome, Stage
     from wormdb.engine.register import Register, RootState
+    from wormdb.engine.shelf import Shelf
     from wormdb.engine.state import View
     from wormdb.format.entry import Entry
     from wormdb.storage.pool import Pool
 
-__all__ = ["DEFAULT_SIZES", "Forwarder", "Sizes", "net_of"]
+__all__ = ["DEFAULT_SIZES", "Forwarder", "Shelves", "Sizes", "net_of"]
 
 log = logging.getLogger(__name__)
 
-_PROJECTIONS: tuple[Callable[[Step], Outcome], ...] = (project_data, project_indexes, project_history)
+
+@dataclass(frozen=True, slots=True)
+class Shelves:
+    """What is kept of a collection's objects from root to root; None keeps nothing."""
+
+    data: Shelf | None = None
+    trees: IndexShelf | None = None
+    past: Shelf | None = None
+
+    def project(self, step: Step) -> Iterator[Outcome]:
+        """What each projection makes of a step."""
+        yield project_data(step, self.data)
+        yield project_indexes(step, self.trees)
+        yield project_history(step, self.past)
+
+
+NO_SHELVES = Shelves()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +72,7 @@ class Forwarder:
     misc: MiscClock
     chance: Chance
     sizes: Sizes = DEFAULT_SIZES
+    shelves: Shelves = NO_SHELVES
 
     @property
     def collection(self) -> str:
@@ -101,8 +120,7 @@ class Forwarder:
         )
         fields: dict[str, object] = {}
         retired: tuple[str, ...] = ()
-        for project in _PROJECTIONS:
-            outcome = project(step)
+        for outcome in self.shelves.project(step):
             fields |= outcome.fields
             retired += outcome.retired
         changed = msgspec.structs.replace(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["member_of", "past_of", "project_history"]
 
 
-def project_history(step: Step) -> Outcome:
+def project_history(step: Step, shelf: Shelf | None = None) -> Outcome:
     """Every change of the step's entries as a new run of history, merged with others by the rule of `tiers`.
 
     2 PUTs a block that is written, 1 GET for each block of the runs that are merged; nothing for an attached job.
@@ -38,7 +38,8 @@ def project_history(step: Step) -> Outcome:
         assert not any(batch.changes for entry in step.entries for batch in entry.batches), "a job comes alone"
         return Outcome()
     place, root = step.place, step.root
-    runs = Runs(Shelf(place.store, place.pool, place.paths.history), root.history, root.history_pages, keyed=False)
+    shelf = shelf or Shelf(place.store, place.pool, place.paths.history)
+    runs = Runs(shelf, root.history, root.history_pages, keyed=False)
     # Marks of one version by one entry are one mark.
     rows = {_place(key, row): row for key, row in past_of(step.entries)}
     new = [(place, _stored(rows[place])) for place in sorted(rows)]

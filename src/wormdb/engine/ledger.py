@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from wormdb.engine.commit import CommitId, Committed, Committer
 from wormdb.engine.feed import Feed
-from wormdb.engine.forward import DEFAULT_SIZES, Forwarder, Sizes
+from wormdb.engine.forward import DEFAULT_SIZES, Forwarder, Shelves, Sizes
 from wormdb.engine.group import GroupCommit
 from wormdb.engine.head import Head
 from wormdb.engine.index_build import Builder
@@ -19,7 +19,6 @@ from wormdb.engine.index_shelf import IndexShelf
 from wormdb.engine.keeper import DEFAULT_LIMITS, Keeper, TailLimits
 from wormdb.engine.log import Log
 from wormdb.engine.operations import Pending
-from wormdb.engine.past_reader import History
 from wormdb.engine.past_reader import History
 from wormdb.engine.paths import EnginePaths
 from wormdb.engine.place import Place
@@ -85,7 +84,14 @@ class Ledger:
         self._past = Shelf(around.store, around.pool, paths.history)
         self._load = _Loader(around, paths, self._trees, self._shelf)
         self._head = Head(self._log, self._register, around.misc, self._load)
-        self._forwarder = Forwarder(self._register, around.pool, around.misc, around.chance, around.sizes)
+        self._forwarder = Forwarder(
+            self._register,
+            around.pool,
+            around.misc,
+            around.chance,
+            around.sizes,
+            Shelves(self._shelf, self._trees, self._past),
+        )
         self._keeper = Keeper(
             self._head,
             self._register,
@@ -197,7 +203,7 @@ class Ledger:
 
     def feed(self, after: LogNumber) -> Feed:
         """The log after a number, entry by entry. No requests yet."""
-        return Feed(self._log, self._register, after, _Past(self._load, self.view))
+        return Feed(self._log, self._register, after, _FeedPast(self._load, lambda: self.history(self.view())))
 
     def trim(self, retention_ms: int) -> int:
         """Delete entries that were applied at least `retention_ms` ago, by the store's time; how many.
@@ -219,17 +225,17 @@ class Ledger:
 
 
 @dataclass(frozen=True, slots=True)
-class _Past:
+class _FeedPast:
     """What a feed asks for."""
 
     load: _Loader
-    view: Callable[[], View]
+    history: Callable[[], History]
 
     def attached(self, event: JobAttached, number: LogNumber) -> Base:
         return self.load.attached(event, number)
 
     def version(self, key: bytes, seq: int) -> bytes | None:
-        found = History(self.view()).version(key, seq)
+        found = self.history().version(key, seq)
         return None if found is None else found.document
 
 
