@@ -68,7 +68,6 @@ class Keeper:
         self._clock = clock
         self._chance = chance
         self._turn = threading.Lock()
-        self._trying = threading.Lock()
         self._swapped: float | None = None
         self._building = threading.Lock()
         self.build: Callable[[], object] = lambda: None
@@ -170,14 +169,13 @@ class Keeper:
 
     def _try_forward(self) -> WormError | None:
         """Forward, unless another thread does; what went wrong, if anything did."""
-        if not self._trying.acquire(blocking=False):
+        if not self._turn.acquire(blocking=False):
             return None
+        self._turn.release()
         try:
             self.forward()
         except WormError as error:
             return error
-        finally:
-            self._trying.release()
         return None
 
     def _look_again(self) -> None:
