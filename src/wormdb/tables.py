@@ -130,10 +130,10 @@ class _Reading:
         high = None if stop is None else _key(stop)
         if as_of is None:
             view = access.view()
-            return cls(view, access.writer.in_force(view), low, high)
+            return cls(view, _model(access, view), low, high)
         moment = parse_as_of(as_of, access.context.now_ms())
         present = access.present()
-        model = access.writer.in_force(present)
+        model = _model(access, present)
         then = view_at(present, moment)
         if then is not None:
             return cls(then, model, low, high)
@@ -144,6 +144,11 @@ class _Reading:
         if self.past is not None:
             return portions_of(self.view, (held for _, held in self.past), paths)
         return scan_columns(self.view, paths, low=self.low, high=self.high)
+
+
+def _model(access: Access[Any], view: View) -> Model | None:
+    """The caller's own model, because its fields have an order; what it says is what the database says."""
+    return access.writer.model or view.definition.model
 
 
 def _key(identity: Any) -> bytes:

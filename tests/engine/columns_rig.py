@@ -18,7 +18,6 @@ from wormdb.engine.shelf import Shelf
 from wormdb.engine.state import EmptyBase, Overlay, View
 from wormdb.format import json
 from wormdb.format.block import Row
-from wormdb.format.columns import ColumnSpec
 from wormdb.format.entry import Batch, Change, Entry
 from wormdb.format.key import encode_key
 from wormdb.format.root import Root
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.portion import Portion
     from wormdb.format.blocklist import BlockEntry, BlockPageRef
+    from wormdb.format.columns import ColumnSpec
     from wormdb.storage.meter import Request
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store

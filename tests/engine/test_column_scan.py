@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.columns_rig import Gone, Layers, all_values
-from wormdb.engine import column_fetch, column_merge, column_sources
+from tests.engine.runs_rig import noise
+from wormdb.engine import column_fetch, column_merge, column_sources, listing
 from wormdb.engine.column_scan import is_excluded, scan_columns
 from wormdb.engine.portion import DOCUMENT
+from wormdb.engine.runs import RunBase
 from wormdb.errors import CorruptionError, InvalidRequestError, SnapshotTooOldError
 from wormdb.format import block, json
 from wormdb.format.columns import ColumnSpec
@@ -23,11 +25,12 @@ from wormdb.format.path import TRAVERSED, get_direct, parse_path, resolve
 from wormdb.index.entries import Range
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from hypothesis.strategies import SearchStrategy
 
     from wormdb.engine.state import View
+    from wormdb.format.blocklist import BlockEntry
 
 NAMES = ("a", "b.c", "t")
 
@@ -100,8 +103,7 @@ def laid(draw: st.DrawFn) -> Layers:
 def same(one: list[Any], other: list[Any]) -> bool:
     marks = (MISSING, TRAVERSED)
     return len(one) == len(other) and all(
-        a is b if a in marks or b in marks else equal(a, b)
-        for a, b in zip(one, other, strict=True)
+        a is b if a in marks or b in marks else equal(a, b) for a, b in zip(one, other, strict=True)
     )
 
 
@@ -178,3 +180,219 @@ def test_zone_maps_never_change_an_answer(layers: Layers, data: st.DataObject) -
     assert [body for body in whole if body in {json.encode_document(one) for one in found}] == [
         json.encode_document(one) for one in found
     ]
+
+
+def entries_of(layers: Layers) -> list[BlockEntry]:
+    base = layers.view().base
+    assert isinstance(base, RunBase)
+    return list(base.runs.blocks())
+
+
+SPEC = [ColumnSpec("a")]
+FIVE = Range(encode_key(5), encode_key(5) + b"\0")
+
+
+@pytest.mark.parametrize(
+    ("values", "span", "is_out"),
+    [
+        ([1, 2, 3], FIVE, True),
+        ([1, 9], FIVE, False),
+        ([5], FIVE, False),
+        ([1, [5]], FIVE, False),  # an element counts, and arrays are not in the column
+        ([1, "x"], FIVE, False),  # a value of another type might be anything
+        ([[1], [2]], FIVE, False),  # nothing is known of arrays
+        ([1, None], FIVE, True),
+        ([1, MISSING], FIVE, True),
+        ([1, None], Range(b"", FIVE.low), False),
+        ([8, None], Range(encode_key(None), encode_key(None) + b"\0"), False),
+        ([8, MISSING], Range(encode_key(None), encode_key(None) + b"\0"), False),
+        ([8, MISSING], Range(encode_key(MISSING), encode_key(MISSING) + b"\0"), False),
+        ([8, None], Range(encode_key(MISSING), encode_key(MISSING) + b"\0"), True),
+        ([8], Range(b"", encode_key(8)), True),
+        ([8], Range(encode_key(8) + b"\0", None), True),
+        ([float("nan"), 8.5], Range(encode_key(9.0), None), True),
+        (["y" * 100], Range(encode_key("y" * 99 + "z"), None), False),  # bounds of long texts are shortened outwards
+        ([8], Range(b"\xff", b"\xff"), True),
+    ],
+)
+def test_a_block_is_left_out_only_if_it_can_have_no_such_value(values: list[Any], span: Range, is_out: bool) -> None:
+    layers = Layers(block_target=100_000)
+    layers.run([{"_id": number} | ({} if a is MISSING else {"a": a}) for number, a in enumerate(values)], SPEC)
+    (entry,) = entries_of(layers)
+    assert is_excluded(entry, {"a": span}) is is_out
+    assert is_excluded(entry, {"a": span, "unknown": span}) is is_out
+    assert not is_excluded(entry, {"unknown": span})
+
+
+# --- what it costs ---
+
+
+def bulky(numbers: range, **more: Any) -> list[dict[str, Any]]:
+    """Documents much longer than the gap over which ranges are joined."""
+    return [{"_id": f"k{n:03d}", "a": n, "t": "x", "pad": noise(n, 1, 150_000), **more} for n in numbers]
+
+
+TWO = [ColumnSpec("a", "int64"), ColumnSpec("t", "string")]
+
+
+def read_by(layers: Layers, view: View, names: list[str], **how: Any) -> list[str]:
+    """The endings of the keys of all requests of a scan."""
+    layers.requests.clear()
+    for _ in scan_columns(view, names, **how):
+        pass
+    return [request.key.rpartition(".")[2] for request in layers.requests]
+
+
+def test_a_block_costs_its_map_and_a_get_for_each_range_of_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(block, "_GROUP_ROWS", 2)
+    layers = Layers(block_target=4 * 150_000)
+    layers.run(bulky(range(8)), TWO)
+    view = layers.view(cold=True)
+    # Two row groups, in each of which both columns lie side by side; and the footer.
+    assert read_by(layers, view, ["a", "t"]) == ["map", "parquet", "parquet", "parquet"] * 2
+    size = sum(request.bytes_down for request in layers.requests if request.key.endswith("parquet"))
+    assert size < 20_000
+    assert read_by(layers, view, ["a", "t"]) == ["parquet"] * 6
+    assert read_by(layers, view, ["a"], low=encode_key("k002"), high=encode_key("k003")) == ["parquet"] * 2
+
+
+def test_a_small_block_is_one_get() -> None:
+    layers = Layers(block_target=200)
+    layers.run([{"_id": number, "a": number} for number in range(8)], TWO)
+    assert read_by(layers, layers.view(cold=True), ["a", "t"]) == ["parquet"] * len(layers.blocks)
+    assert len(layers.blocks) > 2
+
+
+def test_documents_are_read_only_where_a_column_does_not_tell() -> None:
+    layers = Layers(block_target=100_000_000)
+    documents = bulky(range(8))
+    documents[5]["a"] = "another type"
+    layers.run(documents, TWO)
+    view = layers.view()
+    assert read_by(layers, view, ["t"]) == ["map", "parquet", "parquet"]
+    assert read_by(layers, view, ["a"]) == ["parquet", "parquet", "parquet"]
+    page = layers.requests[-1].bytes_down
+    assert 70_000 < page < 2 * 150_000
+    assert all_values(scan_columns(view, ["a"]), "a") == [0, 1, 2, 3, 4, "another type", 6, 7]
+
+
+def test_blocks_that_bounds_exclude_are_not_read_and_go_on_hiding() -> None:
+    layers = Layers(block_target=4 * 150_000)
+    layers.run(bulky(range(8)), TWO)
+    layers.run(bulky(range(1), a=99), TWO)
+    few = {"a": Range(encode_key(0), encode_key(2))}
+    view = layers.view()
+    read_by(layers, view, ["t"])  # so that all maps are known
+    # Of the older run one block has such values. The newer one has none, but hides a document that has.
+    assert read_by(layers, view, ["a"], bounds=few) == ["parquet"] * 4
+    assert sum(request.bytes_down for request in layers.requests) < 20_000
+    assert all_values(scan_columns(view, ["a"], bounds=few), "a") == [1, 2, 3]
+    # Where nothing older is read, not even its ids are.
+    assert read_by(layers, view, ["a"], bounds={"a": Range(encode_key(50), encode_key(60))}) == []
+    assert read_by(layers, view, ["a"], bounds={"a": Range(encode_key(5), encode_key(7))}) == ["parquet"] * 2
+
+
+def test_ids_are_read_only_where_ranges_are_shared() -> None:
+    layers = Layers(block_target=4 * 150_000)
+    layers.run([document | {"_id": f"{document['_id']}{'y' * 400}"} for document in bulky(range(8))], TWO)
+    layers.change([{"_id": "k006", "a": 60}])
+    view = layers.view()
+    read_by(layers, view, ["a"])
+    apart, shared = (sum(r.bytes_down for r in layers.requests if r.key == key) for key in sorted(keys_of(layers)))
+    assert 0 < apart < shared
+    assert all_values(scan_columns(view, ["a"]), "a") == [0, 1, 2, 3, 4, 5, 60, 6, 7]
+
+
+def keys_of(layers: Layers) -> set[str]:
+    return {layers.shelf.block_key(entry.name) for entry in layers.blocks}
+
+
+class EagerPool:
+    """Does everything when it is asked to, and counts what was not yet taken."""
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self.most = 0
+
+    def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        done = [function(item) for item in items]
+        self.waiting += len(done)
+        self.most = max(self.most, self.waiting)
+        return self._given(done)
+
+    def _given(self, done: list[Any]) -> Iterator[Any]:
+        for each in done:
+            self.waiting -= 1
+            yield each
+
+    def close(self) -> None:
+        pass
+
+
+def test_blocks_are_fetched_ahead_and_few_at_a_time() -> None:
+    pool = EagerPool()
+    layers = Layers(block_target=1, pool=pool)
+    layers.run([{"_id": number, "a": number} for number in range(60)], TWO)
+    view = layers.view()
+    layers.requests.clear()
+    pool.most = pool.waiting = 0
+    scan = scan_columns(view, ["a"])
+    for taken, portion in enumerate(scan):
+        assert portion.rows == 1
+        assert len(layers.requests) == min(taken + 1 + column_sources.AHEAD_BLOCKS, 60)
+    assert pool.most == column_sources.AHEAD_BLOCKS + 1
+
+
+def test_large_blocks_are_fetched_one_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(column_sources, "AHEAD_BYTES", 1)
+    layers = Layers(block_target=1, pool=EagerPool())
+    layers.run([{"_id": number, "a": number} for number in range(9)], TWO)
+    scan = scan_columns(layers.view(), ["a"])
+    layers.requests.clear()
+    next(scan)
+    assert len(layers.requests) == 2
+
+
+# --- what goes wrong ---
+
+
+def test_what_is_no_path_is_refused_at_once() -> None:
+    view = Layers().view()
+    for name in ("", "a..b", "$a"):
+        with pytest.raises(InvalidRequestError):
+            scan_columns(view, [name])
+
+
+@pytest.mark.parametrize("ending", ["parquet", "map"])
+def test_damage_is_noticed_and_named(ending: str) -> None:
+    layers = Layers(block_target=100_000_000)
+    layers.run(bulky(range(4)), TWO)
+    (entry,) = entries_of(layers)
+    key = layers.shelf.block_key(entry.name) if ending == "parquet" else layers.shelf.sidecar_key(entry.name)
+    body = bytearray(layers.memory.get(key).body)
+    body[20] ^= 1
+    layers.memory.put(key, bytes(body))
+    with pytest.raises(CorruptionError) as caught:
+        list(scan_columns(layers.view(cold=True), ["_id", "a"]))
+    assert caught.value.key == key
+
+
+def test_a_block_that_is_gone_says_that_the_state_is_too_old() -> None:
+    layers = Layers()
+    layers.run([{"_id": 1, "a": 1}], TWO)
+    (entry,) = entries_of(layers)
+    layers.memory.delete(layers.shelf.block_key(entry.name))
+    with pytest.raises(SnapshotTooOldError) as caught:
+        list(scan_columns(layers.view(), ["a"]))
+    assert caught.value.key == layers.shelf.block_key(entry.name)
+
+
+def test_long_lists_of_blocks_are_read_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "LIST_INLINE_BYTES_MAX", 1)
+    monkeypatch.setattr(listing, "LIST_PAGE_BLOCKS", 3)
+    layers = Layers(block_target=1)
+    layers.run([{"_id": number, "a": number} for number in range(10)], TWO)
+    layers.run([{"_id": number, "a": -number} for number in range(4, 6)], TWO)
+    view = layers.view(cold=True)
+    assert all_values(scan_columns(view, ["a"]), "a") == [0, 1, 2, 3, -4, -5, 6, 7, 8, 9]
+    assert read_by(layers, layers.view(cold=True), ["a"]).count("list") == 5
