@@ -79,6 +79,10 @@ class IndexShelf:
         """The tree of an index in a root. No requests."""
         return TreeReader(tree_of(index), self.nodes(root, index.name))
 
+    def empty(self, name: str) -> TreeReader:
+        """The tree of an index of a collection without a root: it has nothing. No requests."""
+        return TreeReader(Tree(), StoreNodes(self._store, self.folder(name), pool=self._pool))
+
     def filter(self, root: Root, index: IndexRoot) -> KeyFilter | None:
         """The membership filter of an index in a root; None if it has none. 1 GET a run the first time.
 
