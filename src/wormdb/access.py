@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wormdb.engine.operations import Pending, Remove
+from wormdb.format import json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from wormdb.actor import By
     from wormdb.engine.commit import Committed
@@ -90,6 +91,19 @@ class Access(Generic[T]):
         committed = self.commit([prepared.operation], by)
         (change,) = committed.changes
         return self.writer.typed(self.writer.after(prepared, change, committed.number))
+
+    def insert_all(self, documents: Iterable[Any], by: By) -> list[Any]:
+        """Insert documents, all or none; their ids. 1 PUT when nobody else writes; none if there are no documents."""
+        inserts = self.writer.inserts(documents)
+        if not inserts.operations:
+            return []
+        committed = self.commit(inserts.operations, by)
+        for place, prepared in inserts.held:
+            self.writer.after(prepared, committed.changes[place], committed.number)
+        return [
+            json.decode(change.id, name="document id") if identity is None else identity
+            for identity, change in zip(inserts.ids, committed.changes, strict=True)
+        ]
 
     def commit_all(self, prepared: Sequence[Prepared], by: By) -> Committed:
         """Commit several, and bring the documents they came from up to date. 1 PUT when nobody else writes."""

@@ -12,7 +12,6 @@ from wormdb.batch import Batch
 from wormdb.engine.operations import Loaded
 from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError, OutcomeUnknownError
 from wormdb.feed import Change, changes_of, parse_resume
-from wormdb.format import json
 from wormdb.indexes import Indexes
 from wormdb.recall import Recall
 from wormdb.tables import Tables, load_package
@@ -183,12 +182,7 @@ class Collection(Generic[T]):
             raise InvalidRequestError(
                 f"insert_many of {type(documents).__name__}", reason="it is no iterable", fix="give a list of documents"
             )
-        by = self._access.by(actor, metadata)
-        prepared = [self._writer.prepare("insert", document) for document in documents]
-        if not prepared:
-            return []
-        committed = self._access.commit_all(prepared, by)
-        return [json.decode(change.id, name="document id") for change in committed.changes]
+        return self._access.insert_all(documents, self._access.by(actor, metadata))
 
     def save(self, document: T | Mapping[str, Any], *, actor: str | None = None, metadata: Metadata = None) -> T:
         """Save a document, new or not. 1 PUT when nobody else writes; none if nothing changed.

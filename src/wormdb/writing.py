@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, assert_never
 
 from wormdb.document import Document, shown, shown_past, stored
@@ -14,6 +15,7 @@ from wormdb.errors import (
     PermissionDeniedError,
     SchemaMismatchError,
     ValidationError,
+    WormError,
 )
 from wormdb.format import json
 from wormdb.format.event import SchemaChanged
@@ -21,13 +23,14 @@ from wormdb.format.segment import check_id
 from wormdb.format.values import normalize, normalize_document
 from wormdb.format.wrappers import moment
 from wormdb.schema.difference import mismatch
-from wormdb.schema.identity import id_problem, new_id
+from wormdb.schema.identity import id_problem, makes_good_ids, new_id, new_ids
 from wormdb.schema.path import SINGLETON_ID
+from wormdb.schema.sieve import Sieve
 from wormdb.schema.validate import new_document, validate
 from wormdb.trash import tombstone
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from wormdb.actor import By
     from wormdb.clock import Chance, Clock
@@ -36,12 +39,13 @@ if TYPE_CHECKING:
     from wormdb.engine.state import View
     from wormdb.format.entry import Change
     from wormdb.format.event import Event
-    from wormdb.schema.model import Model
+    from wormdb.schema.model import IdStrategy, Model
     from wormdb.types import LogNumber
 
-__all__ = ["Prepared", "Shape", "Writer"]
+__all__ = ["Inserts", "Prepared", "Shape", "Writer"]
 
 _TIMES = ("createdAt", "updatedAt")
+_DOCUMENTS_AT_ONCE = 1_000
 
 T = TypeVar("T")
 
@@ -71,6 +75,17 @@ class Prepared:
     """What a Document held when it was given, to see whether its holder went on editing."""
 
 
+@dataclass(slots=True)
+class Inserts:
+    """Documents on their way in together."""
+
+    operations: list[Operation] = field(default_factory=list)
+    ids: list[Any] = field(default_factory=list)
+    """Of each document; None where the commit gives it."""
+    held: list[tuple[int, Prepared]] = field(default_factory=list)
+    """Those that their holder gave as a Document, each with its place among all."""
+
+
 class Writer(Generic[T]):
     """What one collection accepts, and how it shows what it holds."""
 
@@ -85,6 +100,9 @@ class Writer(Generic[T]):
         self._codec = codec
         self._clock = clock
         self._chance = chance
+        self._sieve = Sieve(model)
+        self._strategy: IdStrategy = "ulid" if model is None else model.id
+        self._makes_ids = model is None or makes_good_ids(model)
 
     @property
     def _is_numbered(self) -> bool:
@@ -147,6 +165,53 @@ class Writer(Generic[T]):
         if verb == "delete":
             return Prepared(Remove(self._identity(document), self._loaded(verb, document)), document, None)
         return self.prepared(verb, document, self.shape(verb, document))
+
+    def inserts(self, documents: Iterable[Any]) -> Inserts:
+        """Check and encode documents to be inserted, as `prepare` does each. No requests."""
+        inserts = Inserts()
+        for some in _portions(documents):
+            if len(some) == 1:
+                self._insert(some[0], inserts)
+            else:
+                self._insert_some(some, inserts)
+        return inserts
+
+    def _insert(self, document: Any, inserts: Inserts) -> None:
+        prepared = self.prepare("insert", document)
+        assert prepared.shape is not None
+        if prepared.given is not None:
+            inserts.held.append((len(inserts.operations), prepared))
+        inserts.operations.append(prepared.operation)
+        inserts.ids.append(prepared.shape.values.get("_id"))
+
+    def _insert_some(self, documents: Sequence[Any], inserts: Inserts) -> None:
+        passed = self._sieve.run([self._values(document) for document in documents])
+        unnamed = sum(one is not None and one.id is None for one in passed) if self._makes_ids else 0
+        made = iter(new_ids(self._strategy, unnamed, clock=self._clock, chance=self._chance) if unnamed else ())
+        times = json.encode(self._stamped({}, self.model, is_change=False))[1:-1]
+        end = b"," + times + b"}" if times else b"}"
+        for document, one in zip(documents, passed, strict=True):
+            identity = None if one is None else one.id or next(made, None)
+            if one is None or (identity is None and not self._is_numbered):
+                self._insert(document, inserts)
+                continue
+            inserts.ids.append(identity)
+            if identity is None:
+                rest = b"{" + one.members + end if one.members else b"{" + end.removeprefix(b",")
+                inserts.operations.append(InsertNext(rest))
+                continue
+            encoded = json.encode_plain(identity)
+            body = b'{"_id":%b,%b%b' % (encoded, one.members, end) if one.members else b'{"_id":%b%b' % (encoded, end)
+            inserts.operations.append(Insert(encoded, body, fresh=one.id is None))
+
+    def _values(self, document: Any) -> Any:
+        """What a document says, None if that is found out one by one."""
+        if type(document) is dict:
+            return document
+        try:
+            return None if isinstance(document, Mapping) else self._codec.to_values(document)
+        except WormError:
+            return None
 
     def prepared(self, verb: str, document: Any, shape: Shape) -> Prepared:
         """The operation that writes a document as it was checked. No requests."""
@@ -326,6 +391,33 @@ class Writer(Generic[T]):
         now = moment(self._clock.now_ms())
         created = values.get("createdAt") or now
         return {**values, "createdAt": created, "updatedAt": now if is_change else values.get("updatedAt", now)}
+
+
+def _portions(documents: Iterable[Any]) -> Iterator[Sequence[Any]]:
+    """Documents in order, some at a time: who makes them one by one may use one object for all, so it is copied."""
+    if type(documents) is list or type(documents) is tuple:
+        for start in range(0, len(documents), _DOCUMENTS_AT_ONCE):
+            yield documents[start : start + _DOCUMENTS_AT_ONCE]
+        return
+    waiting: list[Any] = []
+    for document in documents:
+        copy = _copy(document)
+        if copy is not None:
+            waiting.append(copy)
+        if copy is None or len(waiting) == _DOCUMENTS_AT_ONCE:
+            yield waiting
+            waiting = []
+        if copy is None:
+            yield (document,)
+    yield waiting
+
+
+def _copy(document: Any) -> dict[str, Any] | None:
+    """What will be stored of a plain dict; None if it is none, or cannot be stored."""
+    try:
+        return normalize_document(document) if type(document) is dict else None
+    except WormError:
+        return None
 
 
 def _is_undefined(view: View) -> bool:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from wormdb.format.kinds import Document
 
-__all__ = ["decode", "decode_document", "encode", "encode_document", "parse"]
+__all__ = ["decode", "decode_document", "encode", "encode_document", "encode_plain", "parse"]
 
 
 def _plain_type(levels: int) -> Any:
@@ -82,6 +82,14 @@ def encode_document(document: Document) -> bytes:
             fix="split it",
         )
     return data
+
+
+def encode_plain(value: Any) -> bytes:
+    """`encode` for a value that has JSON's own types only, finite numbers of 64 bits, and no endless nest.
+
+    Raises UnicodeEncodeError for text that is none. No requests.
+    """
+    return _encoder.encode(value)
 
 
 def _write_other(value: Any) -> dict[str, Any]:

@@ -59,6 +59,7 @@ __all__ = [
     "ObjectId",
     "Regex",
     "Timestamp",
+    "are_field_names",
     "equal",
     "kind_of",
     "normalize",
@@ -96,6 +97,17 @@ def normalize_document(mapping: Mapping[str, Any]) -> Document:
     if not isinstance(mapping, Mapping):
         _refuse(mapping, None, reason="a document is a mapping of field names to values", fix="pass a dict")
     return _Copier().mapping(mapping, 1, None)
+
+
+def are_field_names(names: Iterable[str]) -> bool:
+    """Whether `normalize` takes all of these as names of fields. No requests."""
+    try:
+        for name in names:
+            if name not in _NAMES:
+                _field_names((name,), None)
+    except InvalidRequestError:
+        return False
+    return True
 
 
 class _Copier:
@@ -178,7 +190,7 @@ _known_name: Final = _NAMES.__getitem__
 # checked by one look-up, and all documents share one copy of each name.
 
 
-def _field_names(mapping: Mapping[Any, Any], place: _Place) -> list[str]:
+def _field_names(mapping: Iterable[Any], place: _Place) -> list[str]:
     names = [_field_name(name, place) for name in mapping]
     if len(_NAMES) + len(names) > _NAMES_MAX:
         _NAMES.clear()

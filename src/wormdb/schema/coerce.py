@@ -44,6 +44,8 @@ def coerce(field: Field, value: Any, path: str, report: Report) -> Any:
         allowed = ", ".join(_short(choice) for choice in field.enum[:12])
         report.error(path, f"{_short(value)} is not allowed", f"use one of {allowed}")
     if isinstance(value, list) and field.items is not None:
+        if _is_kept(field.items, value):
+            return value
         return [coerce(field.items, item, joined(path, place), report) for place, item in enumerate(value)]
     if isinstance(value, dict) and field.properties:
         return coerce_fields(field.properties, value, path, report)
@@ -56,10 +58,20 @@ def coerce_fields(fields: Mapping[str, Field], values: dict[str, Any], path: str
         if field.required and values.get(name) is None:
             reason = "is null, but required" if name in values else "is required, but missing"
             report.error(joined(path, name), reason, f"give it a value of type {field.type}")
-    return {
-        name: coerce(fields[name], value, joined(path, name), report) if name in fields else value
-        for name, value in values.items()
-    }
+    checked = {}
+    for name, value in values.items():
+        declared = fields.get(name)
+        # Most values are of their type as they are: no path is made for them.
+        if declared is None or (type(value) is _EXACT.get(declared.type) and declared.enum is None):
+            checked[name] = value
+        else:
+            checked[name] = coerce(declared, value, joined(path, name), report)
+    return checked
+
+
+def _is_kept(field: Field, values: list[Any]) -> bool:
+    """Whether all values are of the field's type as they are, and nothing more is asked of them."""
+    return field.enum is None and {_EXACT.get(field.type)}.issuperset(map(type, values))
 
 
 def parse_datetime(text: str) -> datetime | None:
@@ -155,6 +167,15 @@ _TYPES: Final[Mapping[str, Callable[[Any], Any]]] = {
     "binary": _binary,
     "objectid": _objectid,
 }
+
+_EXACT: Final[Mapping[str, type]] = {
+    "string": str,
+    "number": float,
+    "integer": int,
+    "boolean": bool,
+    "datetime": datetime,
+}
+"""Of types that hold no others, what a value is if it is stored as it is."""
 
 _KINDS: Final = {
     str: "string",

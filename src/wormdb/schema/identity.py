@@ -17,7 +17,6 @@ by the model's key `id`. `(id:any)` alone takes other values than text, as `worm
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
-from uuid import UUID
 
 from wormdb.errors import InvalidRequestError, Problem, WormError
 from wormdb.format.segment import check_id, encode_segment
@@ -31,9 +30,22 @@ if TYPE_CHECKING:
     from wormdb.schema.model import IdStrategy, Model
     from wormdb.schema.path import Segment
 
-__all__ = ["BUILT_IN_TYPES", "SAMPLES", "check_outer", "format_sequence", "id_problem", "new_id"]
+__all__ = [
+    "BUILT_IN_TYPES",
+    "SAMPLES",
+    "check_outer",
+    "format_sequence",
+    "id_problem",
+    "makes_good_ids",
+    "new_id",
+    "new_ids",
+]
 
-_CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_CROCKFORD: Final = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_LETTERS: Final = _CROCKFORD * 8
+"""Of each byte the letter of its last five bits."""
+_CHANCE_BYTES: Final = {"uuid": 16, "ulid": 16, "objectid": 8}
+_VARIANTS: Final = {digit: "89ab"[place % 4] for place, digit in enumerate("0123456789abcdef")}
 _SEQUENCE_DIGITS: Final = 10
 
 BUILT_IN_TYPES: Final[Mapping[str, str]] = {
@@ -59,15 +71,32 @@ SAMPLES: Final[Mapping[IdStrategy, str]] = {
 
 def new_id(strategy: IdStrategy, *, clock: Clock, chance: Chance) -> str | None:
     """A new id; None where the commit (seq) or the caller (given) has to supply it."""
-    match strategy:
-        case "uuid":
-            return str(UUID(bytes=chance.token(16), version=4))
-        case "ulid":
-            return _base32((_milliseconds(clock) << 80) | int.from_bytes(chance.token(10), "big"))
-        case "objectid":
-            return (_milliseconds(clock) // 1000 % 2**32).to_bytes(4, "big").hex() + chance.token(8).hex()
-        case "seq" | "given":
-            return None
+    return next(iter(new_ids(strategy, 1, clock=clock, chance=chance)), None)
+
+
+def new_ids(strategy: IdStrategy, count: int, *, clock: Clock, chance: Chance) -> list[str]:
+    """Several new ids of one moment; ascending where ids begin with the time. None for the strategies seq and given."""
+    size = _CHANCE_BYTES.get(strategy, 0)
+    if not size:
+        return []
+    data = chance.token(size * count)
+    milliseconds = clock.now_ms() % 2**48
+    if strategy == "ulid":
+        time = bytes(_CROCKFORD[milliseconds >> 5 * place & 31] for place in reversed(range(10))).decode()
+        return [time + text for text in sorted(_cut(data.translate(_LETTERS).decode(), size))]
+    digits = _cut(data.hex(), 2 * size)
+    if strategy == "objectid":
+        time = (milliseconds // 1000 % 2**32).to_bytes(4, "big").hex()
+        return [time + text for text in sorted(digits)]
+    return [f"{d[:8]}-{d[8:12]}-4{d[13:16]}-{_VARIANTS[d[16]]}{d[17:20]}-{d[20:]}" for d in digits]
+
+
+def makes_good_ids(model: Model) -> bool:
+    """Whether every id that the model's strategy makes has the type that its path asks for, seen by names alone."""
+    if model.path.id is None or model.id in ("seq", "given"):
+        return False
+    kind = model.path.id.type
+    return kind not in model.dynamic_types and kind in {model.id, "any", "string"}
 
 
 def format_sequence(number: int) -> str:
@@ -110,9 +139,5 @@ def _segment_problem(model: Model, segment: Segment, value: Any, path: str) -> P
     return None
 
 
-def _milliseconds(clock: Clock) -> int:
-    return clock.now_ms() % 2**48
-
-
-def _base32(number: int) -> str:
-    return "".join(_CROCKFORD[number >> 5 * place & 31] for place in reversed(range(26)))
+def _cut(text: str, size: int) -> list[str]:
+    return [text[start : start + size] for start in range(0, len(text), size)]

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from wormdb.clock import Chance, Clock
     from wormdb.schema.model import Model
 
-__all__ = ["new_document", "validate"]
+__all__ = ["default_values", "new_document", "validate"]
 
 _TIMESTAMPS: Final = ("createdAt", "updatedAt")
 _TIMESTAMP: Final = Field("datetime")
+_IDS: Final = frozenset({"_id", "id"})
 _ID_FIXES: Final = {
     "given": "give it: ids of this model are not made",
     "seq": "it is the next number of the collection, made when it is saved",
@@ -55,6 +56,15 @@ def validate(model: Model, document: Mapping[str, Any]) -> Document:
     return _validated(model, _with_id_first(model, normalize_document(document)), need_id=True)
 
 
+def default_values(fields: Mapping[str, Field]) -> Document:
+    """What a document has that gives none of these fields; raises ValidationError if it must. No requests."""
+    report = Report()
+    values = coerce_fields(fields, _with_defaults(fields, {}), "", report)
+    if report.errors:
+        raise ValidationError("this document", problems=report.errors)
+    return values
+
+
 def _validated(model: Model, document: Document, *, need_id: bool) -> Document:
     report = Report()
     if "_id" in document:
@@ -63,7 +73,9 @@ def _validated(model: Model, document: Document, *, need_id: bool) -> Document:
             report.error(problem.path, problem.reason, problem.fix)
     elif need_id:
         report.error("_id", "is missing", _ID_FIXES.get(model.id, "make the document with create(…)"))
-    fields = {name: field for name, field in model.fields.items() if name not in {"_id", "id"}}
+    fields = model.fields
+    if not _IDS.isdisjoint(fields):
+        fields = {name: field for name, field in fields.items() if name not in _IDS}
     checked = coerce_fields(fields, document, "", report)
     for name in _TIMESTAMPS:
         if name in checked and name not in fields:
@@ -91,16 +103,16 @@ def _with_id_first(model: Model, document: Document) -> Document:
 def _with_defaults(fields: Mapping[str, Field], values: Document) -> Document:
     """Missing fields get their default; inside objects and arrays too, where these are given."""
     for name, field in fields.items():
-        if name not in values and field.default is not MISSING and name not in {"_id", "id"}:
+        if field.default is not MISSING and name not in values and name not in _IDS:
             values[name] = normalize(field.default)
-        if name in values:
-            _fill(field, values[name])
+        if field.properties or field.items is not None:
+            _fill(field, values.get(name))
     return values
 
 
 def _fill(field: Field, value: Any) -> None:
     if isinstance(value, dict):
         _with_defaults(field.properties, value)
-    elif isinstance(value, list) and field.items is not None:
+    elif isinstance(value, list) and field.items is not None and (field.items.properties or field.items.items):
         for item in value:
             _fill(field.items, item)

@@ -1,0 +1,256 @@
+"""Many documents at once: which of them can be stored as they are, and the JSON of those.
+
+Documents of a collection have the same fields. So they are looked at field by field: that a thousand values are all
+text is seen at once, where `wormdb.schema.validate` asks for each. A document passes if that would take it and leave
+it as it is, but for the id, defaults, dates and the times of a model. All others are left to it: it knows how
+to convert values, and what to say about those that do not fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Final
+
+from wormdb.errors import WormError
+from wormdb.format import json
+from wormdb.format.values import MISSING, are_field_names, normalize
+from wormdb.format.wrappers import WRITERS
+from wormdb.limits import DOCUMENT_BYTES_MAX, DOCUMENT_KEYS_MAX, ID_BYTES_MAX, INT_MAX, INT_MIN
+from wormdb.schema.coerce import parse_datetime
+from wormdb.schema.identity import id_problem
+from wormdb.schema.model import Field
+from wormdb.schema.validate import default_values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from wormdb.schema.model import Model
+
+__all__ = ["Passed", "Sieve"]
+
+_GROUP_MIN: Final = 16
+"""A group of documents in which one does not pass is divided, down to this many."""
+_PARTS: Final = 8
+_LEVELS_MAX: Final = 12
+"""Deeper documents are looked at one by one."""
+_VALUES_MAX: Final = 1_000_000
+"""Values in the arrays and objects of documents that are looked at together: a list can hold itself."""
+
+_IDS: Final = frozenset({"_id", "id"})
+_TIMES: Final = frozenset({"createdAt", "updatedAt"})
+_ANY: Final = Field()
+_ABSENT: Final = type(None)
+_FREE: Final = frozenset({str, bool})
+"""Values that are stored as they are whatever they are; text that is none is found when it is encoded."""
+_KINDS: Final[Mapping[str, frozenset[type]]] = {
+    "string": frozenset({str}),
+    "number": frozenset({int, float}),
+    "integer": frozenset({int}),
+    "boolean": frozenset({bool}),
+    "array": frozenset({list}),
+    "object": frozenset({dict}),
+    "any": frozenset({str, int, float, bool, list, dict}),
+}
+"""Of each type of field the values that are stored as they are."""
+
+
+class _OddError(Exception):
+    """Something is not stored as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A document that passed."""
+
+    id: str | None
+    """The id that was given."""
+    members: bytes
+    """Its JSON without id and braces, defaults included."""
+
+
+class Sieve:
+    """What documents of one model, or of none, are like if they need no change. Thread-safe."""
+
+    def __init__(self, model: Model | None) -> None:
+        """No requests."""
+        self._model = model
+        fields: Mapping[str, Field] = {} if model is None else model.fields
+        self._fields = {name: field for name, field in fields.items() if name not in _IDS}
+        self._is_open = model is None or (not model.is_singleton and _TIMES.isdisjoint(fields))
+
+    def run(self, documents: Sequence[Any]) -> list[Passed | None]:
+        """Of each document its JSON, None for those that must be looked at one by one. No requests."""
+        passed: list[Passed | None] = [None] * len(documents)
+        groups: dict[tuple[str, ...], list[int]] = {}
+        if self._is_open:
+            for place, document in enumerate(documents):
+                if type(document) is dict:
+                    groups.setdefault(tuple(document), []).append(place)
+        for names, places in groups.items():
+            group = [documents[place] for place in places]
+            for place, result in zip(places, self._group(names, group), strict=True):
+                passed[place] = result
+        return passed
+
+    def _group(self, names: tuple[str, ...], documents: Sequence[dict[str, Any]]) -> Sequence[Passed | None]:
+        try:
+            return self._passed(names, documents)
+        except _OddError:
+            if len(documents) <= _GROUP_MIN:
+                return [None] * len(documents)
+        size = -(-len(documents) // _PARTS)
+        parts = [documents[start : start + size] for start in range(0, len(documents), size)]
+        return [result for part in parts for result in self._group(names, part)]
+
+    def _passed(self, names: tuple[str, ...], documents: Sequence[dict[str, Any]]) -> list[Passed | None]:
+        """All of some documents with the same names; raises _OddError."""
+        identity = self._identity(names)
+        look = _Look()
+        look.names(names, documents)
+        defaults = self._defaults(names)
+        ids: Sequence[str | None] = [None] * len(documents)
+        dates: dict[str, list[Any]] = {}
+        for name, column in zip(names, zip(*map(dict.values, documents), strict=True), strict=True):
+            if name == identity:
+                ids = self._ids(column)
+                continue
+            field, kinds = self._fields.get(name, _ANY), set(map(type, column))
+            if datetime in kinds or field.type == "datetime":
+                dates[name] = _written_dates(field, column, kinds)
+            else:
+                look.values(field, column, kinds, 2)
+        if identity is not None or dates:
+            documents = [_without(document, identity) for document in documents]
+        for name, values in dates.items():
+            for document, value in zip(documents, values, strict=True):
+                document[name] = value
+        found = [_members(document, defaults) for document in documents]
+        return [None if members is None else Passed(given, members) for given, members in zip(ids, found, strict=True)]
+
+    def _identity(self, names: tuple[str, ...]) -> str | None:
+        """The name of the field that has the id; raises _OddError where it is not simply there or not there."""
+        given = [name for name in names if name in _IDS]
+        if len(given) > 1 or (self._model is not None and not _TIMES.isdisjoint(names)):
+            raise _OddError
+        return given[0] if given else None
+
+    def _ids(self, column: Sequence[Any]) -> Sequence[str]:
+        if set(map(type, column)) != {str} or not all(column):
+            raise _OddError
+        joined = "".join(column)
+        if not joined.isascii() or max(map(len, column)) > ID_BYTES_MAX:
+            raise _OddError
+        if self._model is not None and any(id_problem(self._model, value) is not None for value in column):
+            raise _OddError
+        return column
+
+    def _defaults(self, names: tuple[str, ...]) -> bytes:
+        """The JSON of what documents with these names have by default; raises _OddError if they lack a required one."""
+        missing = {name: field for name, field in self._fields.items() if name not in names}
+        if all(field.default is MISSING and not field.required for field in missing.values()):
+            return b""
+        try:
+            values = default_values(missing)
+        except WormError:
+            raise _OddError from None
+        return json.encode_document(values)[1:-1]
+
+
+class _Look:
+    """One look at documents: counts what it has seen, so that shared parts cannot blow up."""
+
+    def __init__(self) -> None:
+        self._left = _VALUES_MAX
+
+    def names(self, names: tuple[str, ...], documents: Sequence[dict[str, Any]]) -> None:
+        """Look at the names of objects, which are the same in all."""
+        if len(names) > DOCUMENT_KEYS_MAX or not are_field_names(names):
+            raise _OddError
+        if names and set(map(type, chain.from_iterable(documents))) != {str}:
+            raise _OddError
+
+    def values(self, field: Field, column: Sequence[Any], kinds: set[type], level: int) -> None:
+        """Look at the values of one field, which are of these kinds; a container among them is at `level`."""
+        if _ABSENT in kinds:
+            if field.required:
+                raise _OddError
+            kinds.discard(_ABSENT)
+            column = [value for value in column if value is not None]
+        if not kinds.issubset(_KINDS.get(field.type, ())):
+            raise _OddError
+        if field.enum is not None and (kinds - {str} or not set(column).issubset(_texts(field.enum))):
+            raise _OddError
+        for kind in kinds - _FREE:
+            self._kind(field, kind, [value for value in column if type(value) is kind], level)
+
+    def _kind(self, field: Field, kind: type, values: list[Any], level: int) -> None:
+        if kind is int:
+            is_odd = min(values) < INT_MIN or max(values) > INT_MAX
+        elif kind is float:
+            is_odd = not all(map(isfinite, values))
+        else:
+            self._left -= sum(map(len, values))
+            is_odd = level > _LEVELS_MAX or self._left < 0
+        if is_odd:
+            raise _OddError
+        if kind is list:
+            items = list(chain.from_iterable(values))
+            self.values(field.items or _ANY, items, set(map(type, items)), level + 1)
+        elif kind is dict:
+            self._objects(field.properties, values, level)
+
+    def _objects(self, properties: Mapping[str, Field], objects: Sequence[dict[str, Any]], level: int) -> None:
+        groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+        for value in objects:
+            groups.setdefault(tuple(value), []).append(value)
+        for names, group in groups.items():
+            self.names(names, group)
+            for name, field in properties.items():
+                if name not in names and (field.required or field.default is not MISSING):
+                    raise _OddError
+            for name, column in zip(names, zip(*map(dict.values, group), strict=True), strict=True):
+                self.values(properties.get(name, _ANY), column, set(map(type, column)), level + 1)
+
+
+def _texts(choices: Iterable[Any]) -> set[str]:
+    return {choice for choice in choices if type(choice) is str}
+
+
+def _written_dates(field: Field, column: Sequence[Any], kinds: set[type]) -> list[Any]:
+    """Dates in the form that JSON has for them; raises _OddError."""
+    if field.type not in ("datetime", "any") or field.enum is not None or (field.required and _ABSENT in kinds):
+        raise _OddError
+    return [None if value is None else _written_date(value, field) for value in column]
+
+
+def _written_date(value: Any, field: Field) -> Any:
+    kind = type(value)
+    if kind is datetime:
+        try:
+            return WRITERS[datetime](normalize(value))
+        except WormError:
+            raise _OddError from None
+    moment = parse_datetime(value) if kind is str and field.type == "datetime" else None
+    if moment is None:
+        raise _OddError
+    return WRITERS[datetime](moment)
+
+
+def _without(document: dict[str, Any], name: str | None) -> dict[str, Any]:
+    rest = document.copy()
+    if name is not None:
+        del rest[name]
+    return rest
+
+
+def _members(document: dict[str, Any], defaults: bytes) -> bytes | None:
+    try:
+        data = json.encode_plain(document)
+    except UnicodeEncodeError:
+        return None
+    if len(data) + len(defaults) > DOCUMENT_BYTES_MAX - 4 * ID_BYTES_MAX:
+        return None
+    return b",".join(filter(None, (data[1:-1], defaults))) if defaults else data[1:-1]
