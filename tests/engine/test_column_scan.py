@@ -343,6 +343,16 @@ def test_blocks_are_fetched_ahead_and_few_at_a_time() -> None:
     assert pool.most == column_sources.AHEAD_BLOCKS + 1
 
 
+@pytest.mark.parametrize("names", [[DOCUMENT], ["unknown"], ["a", "unknown"]])
+def test_blocks_of_which_documents_are_read_are_fetched_one_ahead(names: list[str]) -> None:
+    layers = Layers(block_target=1, pool=EagerPool())
+    layers.run([{"_id": number, "a": number} for number in range(9)], TWO)
+    scan = scan_columns(layers.view(), names)
+    layers.requests.clear()
+    next(scan)
+    assert len(layers.requests) == 2
+
+
 def test_large_blocks_are_fetched_one_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(column_sources, "AHEAD_BYTES", 1)
     layers = Layers(block_target=1, pool=EagerPool())

@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from wormdb.engine.blockfetch import BLOCK_WHOLE_BYTES
-from wormdb.engine.portion import DOCUMENT, Portion, elsewhere_rows, encode_documents, texts_of
+from wormdb.engine.portion import DOCUMENT, Portion, elsewhere_rows, encode_documents, join_portions, texts_of
 from wormdb.format.blockread import assemble_block, parts_for, read_arrow, read_page_rows
 from wormdb.format.columns import KIND_PREFIX, decode_column
 from wormdb.format.project import read_id
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from wormdb.format.columns import ColumnSpec
     from wormdb.format.sidecar import PageMap
 
-__all__ = ["Fetched", "Wanted", "fetch_columns"]
+__all__ = ["Fetched", "Wanted", "fetch_columns", "is_heavy"]
 
 _PAGES_AT_ONCE = 64
 
@@ -67,18 +67,48 @@ def fetch_columns(
     that lie close together are one range). Cells that are elsewhere cost 1 GET more for each range of the pages of
     the documents that have them. Raises CorruptionError, SnapshotTooOldError.
     """
+    import pyarrow as pa
+
     reader = _Reader.of(shelf, entry, low, high)
     stored = {stats.path: stats.type for stats in entry.columns}
     absent = [spec for path, spec in wanted.specs.items() if path not in stored]
     typed = [*(["_id"] if wanted.with_ids or absent else []), *(path for path in wanted.specs if path in stored)]
     whole = bool(absent) or wanted.with_documents
-    table = reader.read([*typed, *(["_deleted"] if entry.deleted else []), *(["_doc"] if whole else [])])
-    deleted = table.column("_deleted") if entry.deleted else None
+    columns = [*typed, *(["_deleted"] if entry.deleted else []), *(["_doc"] if whole else [])]
+    block, types = reader.open(columns), {path: stored[path] for path in typed}
+    # Documents are much longer than the columns made of them: those of one row group are in memory at a time.
+    steps = [range(group, group + 1) for group in reader.groups] if absent else [reader.groups]
+    found = [
+        _from_table(reader, groups, read_arrow(block, columns, groups=groups), _Choice(wanted, types, absent))
+        for groups in steps
+    ]
+    gone = [one.deleted for one in found if one.deleted is not None]
+    deleted = pa.chunked_array([chunk for one in gone for chunk in one.chunks], pa.bool_()) if gone else None
+    return Fetched(join_portions([one.portion for one in found]), deleted)
+
+
+def is_heavy(entry: BlockEntry, wanted: Wanted) -> bool:
+    """Whether the documents of a block are read, and not only columns. No requests."""
+    return wanted.with_documents or not wanted.specs.keys() <= {stats.path for stats in entry.columns}
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    wanted: Wanted
+    types: Mapping[str, str]
+    """Of the columns that the block has."""
+    absent: Sequence[ColumnSpec]
+    """The others, which are made of its documents."""
+
+
+def _from_table(reader: _Reader, groups: range, table: pa.Table, choice: _Choice) -> Fetched:
+    """What is wanted of some row groups that were read."""
+    wanted, types = choice.wanted, dict(choice.types)
+    deleted = table.column("_deleted") if reader.entry.deleted else None
     columns = {name: table.column(name) for name in table.column_names if name not in ("_deleted", "_doc")}
-    types = {path: stored[path] for path in typed}
-    if absent:
+    if choice.absent:
         ids = _ids(columns, types["_id"], table.column("_doc"), name=reader.key)
-        found = _from_documents(_documents(table, deleted), absent, ids, name=reader.key)
+        found = _from_documents(_documents(table, deleted), choice.absent, ids, name=reader.key)
         columns |= found.columns
         types |= found.types
     chosen = [*(["_id"] if wanted.with_ids else []), *wanted.specs]
@@ -86,7 +116,7 @@ def fetch_columns(
     if wanted.with_documents:
         columns[DOCUMENT] = table.column("_doc")
     elif rows := _elsewhere(columns):
-        columns[DOCUMENT] = _sparse(rows, reader.cells(rows, table), table.num_rows)
+        columns[DOCUMENT] = _sparse(rows, reader.cells(rows, table, groups), table.num_rows)
     return Fetched(Portion(_as_table(columns), {path: types[path] for path in chosen}), deleted)
 
 
@@ -112,24 +142,26 @@ class _Reader:
     def key(self) -> str:
         return self.shelf.block_key(self.entry.name)
 
-    def read(self, columns: Sequence[str]) -> pa.Table:
-        """Some columns of the row groups that are wanted."""
+    def open(self, columns: Sequence[str]) -> Block:
+        """The block, with some columns of the row groups that are wanted."""
         if self.block is not None:
-            return read_arrow(self.block, columns, groups=self.groups)
+            return self.block
         assert self.page_map is not None
         parts = parts_for(self.page_map, columns, groups=self.groups)
         bodies = self.shelf.ranges(self.entry, [ByteRange(part.offset, part.length) for part in parts])
-        return read_arrow(assemble_block(self.page_map, zip(parts, bodies, strict=True)), columns, groups=self.groups)
+        return assemble_block(self.page_map, zip(parts, bodies, strict=True))
 
-    def cells(self, rows: Sequence[int], table: pa.Table) -> list[bytes]:
-        """What `_doc` has in some of the rows of the table that was read."""
+    def cells(self, rows: Sequence[int], table: pa.Table, groups: range) -> list[bytes]:
+        """What `_doc` has in some of the rows of the table that was read from row groups."""
         import pyarrow as pa
 
         if "_doc" not in table.column_names and self.page_map is not None and self.page_map.pages is not None:
-            first = sum(group.rows for group in self.page_map.groups[: self.groups.start])
+            first = sum(group.rows for group in self.page_map.groups[: groups.start])
             return _page_cells(self.shelf, self.entry, self.page_map, [first + row for row in rows])
-        texts = table.column("_doc") if "_doc" in table.column_names else self.read(["_doc"]).column("_doc")
-        found: list[bytes] = texts.take(pa.array(rows, pa.int64())).cast(pa.large_binary()).to_pylist()
+        if "_doc" not in table.column_names:
+            table = read_arrow(self.open(["_doc"]), ["_doc"], groups=groups)
+        texts = table.column("_doc").take(pa.array(rows, pa.int64()))
+        found: list[bytes] = texts.cast(pa.large_binary()).to_pylist()
         return found
 
 

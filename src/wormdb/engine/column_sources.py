@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
 
-from wormdb.engine.column_fetch import fetch_columns
+from wormdb.engine.column_fetch import fetch_columns, is_heavy
 from wormdb.engine.column_merge import Keys, Part
 from wormdb.engine.portion import DOCUMENT, Portion, elsewhere_rows, encode_documents, texts_of
 from wormdb.format import json
@@ -31,7 +31,7 @@ __all__ = ["Plan", "RunSource", "Source", "Tail", "encode_rows"]
 AHEAD_BLOCKS: Final = 4
 """Blocks of a run that are fetched before they are needed."""
 AHEAD_BYTES: Final = BLOCK_BYTES_TARGET
-"""Of which, as they are stored, no more than this together; but always one."""
+"""Of which, as they are stored, no more than this together; but always one, and one only if documents are read."""
 _ROWS: Final = 1_024
 
 
@@ -131,7 +131,8 @@ class RunSource:
         size = sum(plan.entry.length for plan, _ in self._ahead)
         while self._next is not None and len(self._ahead) <= AHEAD_BLOCKS:
             size += self._next.entry.length
-            if len(self._ahead) > 1 and size > AHEAD_BYTES:
+            is_enough = size > AHEAD_BYTES or is_heavy(self._next.entry, self._wanted)
+            if len(self._ahead) > 1 and is_enough:
                 return
             plan, self._next = self._next, next(self._plans, None)
             self._ahead.append((plan, self._shelf.begin(self._fetch, plan)))
