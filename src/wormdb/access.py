@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.operations import Loaded, Operation
     from wormdb.engine.past_reader import History
-    from wormdb.engine.state import View
+    from wormdb.engine.state import Held, View
     from wormdb.format.entry import Change
     from wormdb.format.event import Event
     from wormdb.settings import Settings
@@ -56,13 +56,18 @@ class Access(Generic[T]):
 
     # --- states ---
 
-    def view(self, key: bytes | None = None) -> View:
-        """The state now, or as old as the settings allow, in which `key` will be looked up.
+    def get(self, key: bytes) -> tuple[View, Held | None]:
+        """The state now, or as old as the settings allow, and what is under a key in it.
 
-        1 GET; raises SchemaMismatchError.
+        1 GET for the log and 1 for a page; raises SchemaMismatchError.
         """
-        keys = () if key is None else (key,)
-        view = self.ledger.view(staleness_ms=self.context.settings.staleness_ms, keys=keys)
+        view, held = self.ledger.get(key, staleness_ms=self.context.settings.staleness_ms)
+        self.writer.check_definition(view)
+        return view, held
+
+    def view(self) -> View:
+        """The state now, or as old as the settings allow. 1 GET; raises SchemaMismatchError."""
+        view = self.ledger.view(staleness_ms=self.context.settings.staleness_ms)
         self.writer.check_definition(view)
         return view
 

@@ -87,8 +87,7 @@ class Collection(Generic[T]):
             past = self._recall.at(identity, as_of)
             return None if past is None else self._writer.show_past(past)
         key = self._writer.key_of(identity)
-        view = self._access.view(key)
-        held = view.get(key)
+        view, held = self._access.get(key)
         return None if held is None or held.document is None else self._writer.show(held, view.number)
 
     def exists(self, identity: Any, *, as_of: Moment = None) -> bool:
@@ -96,7 +95,7 @@ class Collection(Generic[T]):
         if as_of is not None:
             return self._recall.at(identity, as_of) is not None
         key = self._writer.key_of(identity)
-        held = self._access.view(key).get(key)
+        _, held = self._access.get(key)
         return held is not None and held.document is not None
 
     def count(self, *, as_of: Moment = None) -> int:
@@ -222,8 +221,7 @@ class Collection(Generic[T]):
                 fix="give a function that takes the document",
             )
         for _ in range(self._context.settings.modify_attempts):
-            view = self._access.view(key)
-            held = view.get(key)
+            view, held = self._access.get(key)
             if held is None or held.document is None:
                 raise NotFoundError(f"document {identity!r} in {self.name}", reason="it does not exist")
             document = self._writer.show(held, view.number)

@@ -372,13 +372,18 @@ class Database:
             sizes=Sizes(block_target=settings.block_bytes),
             stage_bytes=settings.stage_bytes,
             background=self._background,
+            is_distant=self._is_distant,
         )
 
     def _forward_mode(self) -> ForwardMode:
         """Who forwards: a process that is alone does it where it costs nobody a wait."""
         if self._settings.forward != "auto":
             return self._settings.forward
-        return "inline" if self.url.startswith(("memory:", "file:")) else "background"
+        return "background" if self._is_distant else "inline"
+
+    @property
+    def _is_distant(self) -> bool:
+        return not self.url.startswith(("memory:", "file:"))
 
     def _publish(self) -> None:
         if self._declared.schema is not None:

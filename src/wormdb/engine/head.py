@@ -38,7 +38,10 @@ if TYPE_CHECKING:
     from wormdb.storage.store import Probe
     from wormdb.types import StoreTime
 
-__all__ = ["BEFORE_FIRST", "Head", "Loader", "Point", "is_recent"]
+__all__ = ["BEFORE_FIRST", "Ahead", "Head", "Loader", "Point", "is_recent"]
+
+Ahead = tuple[LogNumber, "Iterator[Probe]"]
+"""A log number, and the answer about the slot after it."""
 
 BEFORE_FIRST = bytes(32)
 """What the first entry carries as the hash of the one before it."""
@@ -203,8 +206,13 @@ class Head:
         """What became of bulk jobs. No requests."""
         return self._last.jobs
 
-    def refresh(self, keys: Sequence[bytes] = ()) -> None:
-        """Learn every entry there is now. 1 GET if nothing is new and knowledge is recent.
+    def ask(self) -> Ahead:
+        """Ask the log for what comes next in another thread, for a `refresh` a moment later. 1 GET."""
+        number = self.number
+        return number, self._log.ask(number)
+
+    def refresh(self, keys: Sequence[bytes] = (), asked: Ahead | None = None) -> None:
+        """Learn every entry there is now. 1 GET if nothing is new and knowledge is recent; none if that was `asked`.
 
         A first call also reads the root; then what look-ups of `keys` need of its blocks is read while the log is
         asked. Raises CorruptionError if the log does not chain.
@@ -220,10 +228,11 @@ class Head:
                         self._open(state)
                         just_opened = True
                 continue
-            ahead = self._log.ask(number) if just_opened and keys else None
-            if ahead is not None:
+            ahead = asked[1] if asked is not None and asked[0] == number else None
+            if just_opened and keys:
+                ahead = self._log.ask(number)
                 self.view().base.prepare(keys)
-                just_opened = False
+            just_opened, asked = False, None
             reached = self._follow(number, known, ahead)
             with self.lock:
                 if reached is not None and self.opened and self.number >= reached:

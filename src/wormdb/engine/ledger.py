@@ -29,7 +29,7 @@ from wormdb.engine.shelf import Shelf
 from wormdb.engine.stage import Stager
 from wormdb.engine.state import EmptyBase
 from wormdb.engine.trim import Trimmer
-from wormdb.errors import WormError
+from wormdb.errors import SnapshotTooOldError, WormError
 from wormdb.limits import COMMIT_SECONDS, STAGE_BYTES
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from wormdb.engine.misc_clock import MiscClock
     from wormdb.engine.register import RootState
     from wormdb.engine.resolve import Fate
-    from wormdb.engine.state import Base, View
+    from wormdb.engine.state import Base, Held, View
     from wormdb.format.event import Event, JobAttached
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
@@ -67,6 +67,8 @@ class Surroundings:
     stage_bytes: int = STAGE_BYTES
     """From how many bytes on a batch is staged as blocks."""
     background: Background | None = None
+    is_distant: bool = False
+    """Whether an answer of the store takes so long that two are better asked for at once."""
 
 
 class Ledger:
@@ -134,10 +136,39 @@ class Ledger:
         """
         self._around.check()
         now = self._around.clock.monotonic()
-        if self._refreshed is None or (now - self._refreshed) * 1000 >= staleness_ms or not self._head.caught_up:
+        if not self._is_recent(staleness_ms) or not self._head.caught_up:
             self._head.refresh(keys)
             self._refreshed = now
         return self._head.view()
+
+    def get(self, key: bytes, *, staleness_ms: float = 0) -> tuple[View, Held | None]:
+        """The state now and what is under an id's key in it. 1 GET for the log, and 1 for the page of a block.
+
+        From a distant store the two are asked for at once: the page may be needed for nothing, if a newer entry
+        has the document. The first call costs what `view` with `keys` does before the page.
+        """
+        self._around.check()
+        known = self._head.view()
+        is_known = not self._around.is_distant or known.overlay.get(key, known.number) is not None
+        if is_known or self._is_recent(staleness_ms) or not self._head.caught_up:
+            view = self.view(staleness_ms=staleness_ms, keys=(key,))
+            return view, view.get(key)
+        now = self._around.clock.monotonic()
+        asked = self._head.ask()
+        try:
+            found = known.base.get(key)
+        except SnapshotTooOldError:
+            found = None  # its root was replaced long ago; the refresh below finds the new one
+        self._head.refresh(asked=asked)
+        self._refreshed = now
+        view = self._head.view()
+        if view.base is not known.base or view.overlay.attached(view.number):
+            return view, view.get(key)
+        return view, view.overlay.get(key, view.number) or found
+
+    def _is_recent(self, staleness_ms: float) -> bool:
+        now = self._around.clock.monotonic()
+        return self._refreshed is not None and (now - self._refreshed) * 1000 < staleness_ms
 
     def history(self, view: View) -> History:
         """What a view of this ledger knows of the past; what is read of blocks of history is kept. No requests."""
