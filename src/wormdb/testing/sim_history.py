@@ -1,22 +1,21 @@
 """What clients were told in a run, and whether the log that was really written bears it out.
 
-`Replay` is an independent model: it applies the entries that the bucket witnessed, one after the other, to plain dicts.
-`audit` compares every answer with it. Nothing here uses the engine's state, views or validation.
+`audit` compares every answer with `wormdb.testing.sim_replay`, an independent model of the entries that the bucket
+witnessed. Nothing here uses the engine's state, views or validation.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
 
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
+    InvalidRequestError,
     NotFoundError,
     OutcomeUnknownError,
     PermissionDeniedError,
@@ -24,69 +23,19 @@ from wormdb.errors import (
     UniqueViolationError,
     WormError,
 )
-from wormdb.format.entry import decode_entry
-from wormdb.format.event import SchemaChanged
 from wormdb.testing.linearizability import RegisterOp, is_linearizable
 from wormdb.testing.scheduler import Crashed
-from wormdb.testing.sim_store import COLLECTION
+from wormdb.testing.sim_replay import Violation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from wormdb.format.entry import Entry
+    from wormdb.testing.sim_replay import Replay
     from wormdb.testing.sim_store import Bucket
 
-__all__ = ["Call", "History", "Outcome", "Replay", "State", "Stored", "Violation", "audit", "audit_register"]
+__all__ = ["Call", "History", "Outcome", "Violation", "audit", "audit_register"]
 
 Outcome = Literal["open", "ok", "refused", "nothing", "unknown"]
-
-
-class Violation(AssertionError):  # noqa: N818 - it is a finding, not a failure of the harness
-    """The engine broke a promise."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """One document in the model; `body` is None after a delete."""
-
-    body: str | None
-    rev: int
-    seq: int
-
-    @property
-    def values(self) -> dict[str, Any] | None:
-        """The document, parsed."""
-        return None if self.body is None else json.loads(self.body)
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """The model after one log number."""
-
-    documents: dict[str, Stored]
-    definition: bytes
-
-    def document(self, identity: str) -> dict[str, Any] | None:
-        """A document, parsed; None if there is none."""
-        stored = self.documents.get(identity)
-        return None if stored is None else stored.values
-
-    def rev(self, identity: str) -> int:
-        """The revision of a document; 0 if there is none."""
-        stored = self.documents.get(identity)
-        return 0 if stored is None or stored.body is None else stored.rev
-
-    def bodies(self) -> dict[str, str]:
-        """Every document there is, as text."""
-        return {identity: stored.body for identity, stored in self.documents.items() if stored.body is not None}
-
-    @property
-    def mode(self) -> str:
-        """Who may write; without a definition anybody."""
-        if not self.definition:
-            return "readwrite"
-        ((_, model),) = json.loads(self.definition).items()
-        return str(model.get("mode", "readwrite"))
 
 
 @dataclass(slots=True)
@@ -109,6 +58,10 @@ class Call:
     """The ids of the batches it sent; all but the last were refused and tried again."""
     slot: int | None = None
     result: Any = None
+    excuse: Callable[[WormError, Replay, int], bool] | None = None
+    """Whether a refusal was true at a log number, where the verb alone does not tell."""
+    answer: Callable[[Replay, int], Any] | None = None
+    """What it should have been told at a log number, if it only asked."""
 
     @property
     def label(self) -> str:
@@ -159,6 +112,10 @@ class History:
             call.outcome, call.error = "nothing", error
         except (AlreadyExistsError, ConflictError, NotFoundError, PermissionDeniedError) as error:
             call.outcome, call.error = "refused", error
+        except InvalidRequestError as error:
+            if call.excuse is None:
+                raise
+            call.outcome, call.error = "refused", error
         except Crashed:
             call.outcome = "unknown"
             raise
@@ -173,64 +130,6 @@ class History:
         call.returned = self.tick()
         call.ceiling = self._bucket.highest
         call.outcome = "ok" if committed else "nothing"
-
-
-class Replay:
-    """The model at every log number, from the entries that were really created."""
-
-    def __init__(self, bucket: Bucket) -> None:
-        """Check that the log has no gap, chains by its hashes, and that every image and `seq` fits what was before."""
-        self.states = [State({}, b"")]
-        self.entries: list[Entry] = []
-        self.landed: dict[str, list[int]] = {}
-        previous = bytes(32)
-        if sorted(bucket.entries) != list(range(1, len(bucket.entries) + 1)):
-            raise Violation(f"the log has gaps: {sorted(bucket.entries)}")
-        for number in range(1, len(bucket.entries) + 1):
-            body = bucket.entries[number]
-            entry = decode_entry(body, name=f"entry {number}", number=number, collection=COLLECTION)
-            if entry.previous != previous:
-                raise Violation(f"entry {number} does not follow entry {number - 1} by its hash")
-            previous = sha256(body).digest()
-            self.entries.append(entry)
-            self.states.append(self._following(self.states[-1], entry))
-
-    @property
-    def last(self) -> int:
-        """The last log number."""
-        return len(self.entries)
-
-    def _following(self, state: State, entry: Entry) -> State:
-        documents = dict(state.documents)
-        for batch in entry.batches:
-            self.landed.setdefault(batch.id, []).append(entry.number)
-            for change in batch.changes:
-                identity = str(json.loads(change.id))
-                before = documents.get(identity)
-                image = None if change.before is None else change.before.decode()
-                if image != (None if before is None else before.body):
-                    raise Violation(f"entry {entry.number}: the before image of {identity} is not what was there")
-                if change.seq != (before.seq if before else 0) + 1:
-                    raise Violation(f"entry {entry.number}: seq {change.seq} of {identity} follows {before}")
-                after = None if change.after is None else change.after.decode()
-                documents[identity] = Stored(after, entry.number, change.seq)
-        changed = [event.definition for event in entry.events if isinstance(event, SchemaChanged)]
-        return State(documents, changed[-1] if changed else state.definition)
-
-    def changes(self) -> list[tuple[int, str, int, str | None, str | None]]:
-        """Every change in order: number, id, seq, before, after."""
-        return [
-            (
-                entry.number,
-                str(json.loads(change.id)),
-                change.seq,
-                None if change.before is None else change.before.decode(),
-                None if change.after is None else change.after.decode(),
-            )
-            for entry in self.entries
-            for batch in entry.batches
-            for change in batch.changes
-        ]
 
 
 def audit(history: History, replay: Replay) -> None:
@@ -260,9 +159,14 @@ def _audit_refusal(call: Call, replay: Replay) -> None:
     """A refusal must be true of some state between the call and its return."""
     states = replay.states[call.floor : call.ceiling + 1]
     identity = str(call.facts.get("id"))
+    numbers = range(call.floor, call.ceiling + 1)
     match call.error:
-        case UniqueViolationError(owner=owner, value=value):
-            is_true = any((state.document(str(owner)) or {}).get("email") == value for state in states)
+        case UniqueViolationError(owner=owner, value=value, field=field):
+            held = [(state.document(str(owner)) or {}).get(field) for state in states]
+            is_true = any(value in (one if isinstance(one, list) else [one]) for one in held)
+        case WormError() as error if call.excuse is not None:
+            excuse = call.excuse
+            is_true = any(excuse(error, replay, number) for number in numbers)
         case AlreadyExistsError():
             is_true = any(state.rev(identity) for state in states)
         case ConflictError() if call.verb == "define":
@@ -273,7 +177,7 @@ def _audit_refusal(call: Call, replay: Replay) -> None:
         case NotFoundError():
             is_true = any(not state.rev(identity) for state in states)
         case _:
-            allowed = ("readwrite", "append") if call.verb == "insert" else ("readwrite",)
+            allowed = ("readwrite", "append") if call.verb in ("insert", "many") else ("readwrite",)
             is_true = any(state.mode not in allowed for state in states)
     if not is_true:
         raise Violation(f"{call.label}: this was true of no state from {call.floor} to {call.ceiling}")
@@ -282,25 +186,33 @@ def _audit_refusal(call: Call, replay: Replay) -> None:
 def _audit_answer(call: Call, replay: Replay) -> None:
     match call.verb:
         case "scan":
-            number, count, found = call.result
-            floor = call.own_floor if call.facts.get("stale") else call.floor
-            if not floor <= number <= call.ceiling:
-                raise Violation(f"{call.label}: saw state {number}, which is not in {floor}..{call.ceiling}")
-            bodies = replay.states[number].bodies()
-            if found != bodies or count != len(bodies):
-                raise Violation(f"{call.label}: state {number} is {bodies}, it saw {found} and counted {count}")
+            _audit_scan(call, replay)
         case "read":
             found = call.result
             states = replay.states[call.floor : call.ceiling + 1]
             if not any(state.document(call.facts["id"]) == found for state in states):
                 raise Violation(f"{call.label}: saw {found}, which was in no state from {call.floor} to {call.ceiling}")
-        case _ if call.slot is not None and "loaded" in call.facts:
+        case _ if call.answer is not None:
+            answer = call.answer
+            if not any(answer(replay, number) == call.result for number in range(call.floor, call.ceiling + 1)):
+                raise Violation(
+                    f"{call.label}: was told {call.result}, true of no state from {call.floor} to {call.ceiling}"
+                )
+        case _ if call.slot is not None:
             before = replay.states[call.slot - 1]
-            for identity, rev in call.facts["loaded"].items():
+            for identity, rev in call.facts.get("loaded", {}).items():
                 if before.rev(identity) != rev:
                     raise Violation(f"{call.label}: written over revision {before.rev(identity)} of {identity}")
-        case _:
-            pass
+
+
+def _audit_scan(call: Call, replay: Replay) -> None:
+    number, count, found = call.result
+    floor = call.own_floor if call.facts.get("stale") else call.floor
+    if not floor <= number <= call.ceiling:
+        raise Violation(f"{call.label}: saw state {number}, which is not in {floor}..{call.ceiling}")
+    bodies = replay.states[number].bodies()
+    if found != bodies or count != len(bodies):
+        raise Violation(f"{call.label}: state {number} is {bodies}, it saw {found} and counted {count}")
 
 
 def audit_register(history: History, identity: str) -> None:

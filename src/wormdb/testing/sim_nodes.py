@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
+from unittest import mock
 
 from wormdb.clock import SeededChance
 from wormdb.database import Database
+from wormdb.engine import index_build, index_shelf, ledger, listing, succession
 from wormdb.engine.ledger import Ledger
+from wormdb.format.event import IndexBuilding, IndexFailed, IndexReady, JobAborted, JobAttached, JobOpened
+from wormdb.index.nodes import NodeLimits
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
 from wormdb.testing.scheduler import Process, ProcessClock
@@ -15,17 +21,40 @@ from wormdb.testing.sim_history import History
 from wormdb.testing.sim_store import COLLECTION, Bucket, SimStore
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from wormdb.clock import Chance, Clock
     from wormdb.collection import Collection
     from wormdb.document import Document
     from wormdb.engine.commit import Committed
+    from wormdb.engine.index_shelf import IndexShelf
     from wormdb.engine.ledger import Surroundings
     from wormdb.engine.operations import Pending
     from wormdb.settings import Settings
     from wormdb.testing.scheduler import Scheduler
     from wormdb.testing.sim_history import Call
 
-__all__ = ["Node", "World"]
+__all__ = ["Node", "World", "tiny_objects"]
+
+OF_THE_ENGINE = (IndexBuilding, IndexReady, IndexFailed, JobOpened, JobAttached, JobAborted)
+"""Events that no client sends: the engine commits them, on its own or for a batch that was noted before."""
+
+
+@contextmanager
+def tiny_objects(*, step_entries: int = 2) -> Iterator[None]:
+    """Ledgers made inside write trees of a few entries a node, list blocks in pages, and build indexes in small steps.
+
+    So a few documents make all the objects that many would.
+    """
+    limits = partial(NodeLimits, 4, 256)
+    builder = partial(index_build.Builder, chunk_entries=step_entries)
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch.object(index_shelf, "NodeLimits", limits))
+        stack.enter_context(mock.patch.object(ledger, "Builder", builder))
+        stack.enter_context(mock.patch.object(listing, "LIST_INLINE_BYTES_MAX", 900))
+        stack.enter_context(mock.patch.object(listing, "LIST_PAGE_BLOCKS", 2))
+        stack.enter_context(mock.patch.object(succession, "RETIRED_INLINE_MAX", 12))
+        yield
 
 
 class _WitnessedDatabase(Database):
@@ -55,9 +84,11 @@ class _WitnessedLedger(Ledger):
     def __init__(self, database: _WitnessedDatabase, history: History) -> None:
         super().__init__(COLLECTION, database.surroundings())
         self._history = history
+        self.trees = self._trees
 
     def commit(self, pending: Pending, **options: float) -> Committed:
-        self._history.sent(pending.id)
+        if not any(isinstance(event, OF_THE_ENGINE) for event in pending.events):
+            self._history.sent(pending.id)
         return super().commit(pending, **options)
 
 
@@ -128,6 +159,11 @@ class Node:
     def ledger(self) -> Ledger:
         """The engine of this life."""
         return self._database.ledger
+
+    @property
+    def trees(self) -> IndexShelf:
+        """The trees that this life knows."""
+        return self._database.ledger.trees
 
     @property
     def collection(self) -> Collection[Document]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from wormdb.limits import LOG_RETENTION_MS_MIN, MIB
+from wormdb.limits import BLOCK_BYTES_TARGET, LOG_RETENTION_MS_MIN, MIB, STAGE_BYTES
 from wormdb.settings import Settings
 from wormdb.testing.sim_store import Weather
 
@@ -21,6 +21,10 @@ __all__ = ["FOCUSES", "HOUR_MS", "Plan"]
 
 HOUR_MS = 3_600_000.0
 FOCUSES = ("late", "dawn", "crowd")
+TINY_STAGE_BYTES = 360
+"""Batches of two documents and more are staged."""
+TINY_BLOCK_BYTES = 300
+"""A block has a few documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +55,10 @@ class Plan:
     dawn: float
     """How often a rest ends at the moment when many others do."""
     dawn_of_trimmers: float
-    steps: int = 10
+    steps: int = 8
     """Calls of each client."""
+    stage_bytes: int = STAGE_BYTES
+    block_bytes: int = BLOCK_BYTES_TARGET
 
     @classmethod
     def draw(cls, chance: Chance, focus: str | None = None) -> Plan:
@@ -88,7 +94,7 @@ class Plan:
                 plan,
                 nodes=2,
                 threads=2,
-                steps=15,
+                steps=12,
                 is_long=True,
                 dawn=0.1,
                 dawn_of_trimmers=0.1,
@@ -104,6 +110,15 @@ class Plan:
             return replace(plan, nodes=2, threads=4, steps=8)
         return plan
 
+    def sized(self, chance: Chance) -> Plan:
+        """With sizes that a few documents reach, in most runs."""
+        staged, cut = chance.fraction() < 0.6, chance.fraction() < 0.6
+        return replace(
+            self,
+            stage_bytes=TINY_STAGE_BYTES if staged else STAGE_BYTES,
+            block_bytes=TINY_BLOCK_BYTES if cut else BLOCK_BYTES_TARGET,
+        )
+
     @property
     def settings(self) -> Settings:
         """Of all nodes: small enough that every limit is met."""
@@ -115,6 +130,8 @@ class Plan:
             tail_entries_max=self.tail_entries_max,
             log_retention_ms=LOG_RETENTION_MS_MIN,
             cache_bytes=MIB,
+            stage_bytes=self.stage_bytes,
+            block_bytes=self.block_bytes,
         )
 
     @property

@@ -20,6 +20,7 @@ from wormdb.limits import LOG_RETENTION_MS_MIN
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.store import OCTETS, ListPage, Probe, PutResult, Store, StoredObject
 from wormdb.testing.scheduler import START_MS
+from wormdb.testing.sim_replay import Replay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -150,11 +151,16 @@ class Bucket:
         self.objects = MemoryStore(clock=_StoreClock(self.scheduler))
         self._applied_at: dict[int, float] = {}
         self._written_at: dict[str, float] = {}
+        self._retired_at: dict[str, float] = {}
 
     @property
     def trimmed(self) -> int:
         """Up to which slot the root says that the log was trimmed."""
         return self.roots[-1].trimmed if self.roots else 0
+
+    def replay(self) -> Replay:
+        """The model of the log that was really written. Raises Violation."""
+        return Replay(self.entries, COLLECTION, lambda name: self.objects.get(PATHS.block(name)).body)
 
     def note(self, what: str, who: str | None = None) -> None:
         """Add a line to the trace."""
@@ -196,11 +202,16 @@ class Bucket:
             self.broken.append(f"root {root.revision} applies {root.applied}, the log ends at {self.highest}")
         for number in range(before.applied + 1 if before else 1, root.applied + 1):
             self._applied_at[number] = self.scheduler.now
+        for retired in root.retired:
+            self._retired_at.setdefault(PATHS.folder + retired.name, self.scheduler.now)
         self.roots.append(root)
 
     def deleted(self, key: str) -> None:
         """Witness an object that is about to be deleted."""
         if not key.startswith(PATHS.entries):
+            is_young = self.scheduler.now - self._retired_at.get(key, math.inf) < LOG_RETENTION_MS_MIN
+            if key.startswith(PATHS.folder) and is_young:
+                self.broken.append(f"{key} was deleted while readers of an older root may need it")
             return
         number = int(key.removeprefix(PATHS.entries))
         if number > self.trimmed:

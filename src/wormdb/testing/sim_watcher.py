@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from wormdb.errors import SnapshotTooOldError, UnavailableError
 from wormdb.feed import changes_of
-from wormdb.testing.sim_history import Violation
+from wormdb.format.json import decode_document
+from wormdb.testing.sim_replay import Violation
 from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
     from wormdb.feed import Change
-    from wormdb.testing.sim_history import Replay
     from wormdb.testing.sim_nodes import Node, World
+    from wormdb.testing.sim_replay import Replay
 
 __all__ = ["Watcher"]
 
@@ -57,7 +57,12 @@ class Watcher:
             self._process = self.node.process
             self._feed = self.node.ledger.feed(LogNumber(int(self._resume.partition(".")[0])))
         for record in self._feed.poll():
-            self._seen += [_seen(change) for change in changes_of(record, self._feed.changes(record))]
+            try:
+                self._seen += [_seen(change) for change in changes_of(record, self._feed.changes(record))]
+            except UnavailableError:
+                # The feed is behind the entry already, and what that attaches was not read: go back.
+                self._feed = self.node.ledger.feed(LogNumber(record.number - 1))
+                raise
             self._resume = str(record.number)
 
     def _restart(self) -> None:
@@ -71,8 +76,8 @@ class Watcher:
     def check(self, replay: Replay) -> None:
         """What was seen is exactly what was written, from each beginning to its end."""
         changes = [
-            (number, identity, seq, _parsed(before), _parsed(after))
-            for number, identity, seq, before, after in replay.changes()
+            (change.number, change.id, change.seq, _parsed(change.before), _parsed(change.after))
+            for change in replay.happened
         ]
         self._segments.append((self._begin, replay.last, self._seen))
         for begin, end, seen in self._segments:
@@ -92,4 +97,4 @@ def _stored(document: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _parsed(body: str | None) -> dict[str, Any] | None:
-    return None if body is None else json.loads(body)
+    return None if body is None else decode_document(body.encode(), name="document")

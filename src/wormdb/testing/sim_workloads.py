@@ -9,126 +9,19 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Protocol
 
-from wormdb.engine.define import change_definition
 from wormdb.errors import UnavailableError
 from wormdb.schema.load import load_model
-from wormdb.testing.sim_history import Violation, audit_register
+from wormdb.testing.sim_history import audit_register
+from wormdb.testing.sim_lives import Indexing, Loads, Past
+from wormdb.testing.sim_replay import Violation
 
 if TYPE_CHECKING:
-    from wormdb.document import Document
     from wormdb.schema.model import Model
-    from wormdb.testing.sim_history import Call, Replay, State
-    from wormdb.testing.sim_nodes import Node, World
+    from wormdb.testing.sim_client import Client
+    from wormdb.testing.sim_nodes import World
+    from wormdb.testing.sim_replay import Replay, State
 
-__all__ = ["WORKLOADS", "Client", "Workload"]
-
-
-class Client:
-    """One thread of one node that makes calls and notes what it was told."""
-
-    def __init__(self, world: World, node: Node) -> None:
-        """Calls go to whatever process the node has at the time."""
-        self.world = world
-        self.node = node
-        self._values = 0
-
-    def new_value(self) -> str:
-        """A value that nobody else writes."""
-        self._values += 1
-        return f"{self.world.scheduler.current.name}-{self._values}"
-
-    def read(self, identity: str) -> None:
-        """Read one document."""
-        with self.world.history.call("read", id=identity) as call:
-            call.result = _stored(self.node.collection.find_by_id(identity))
-
-    def scan(self, *, stale: bool = False) -> None:
-        """Read everything there is, as one state; `stale` may be as old as five seconds."""
-        with self.world.history.call("scan", own_floor=self.node.highest_acked, stale=stale) as call:
-            view = self.node.ledger.view(staleness_ms=5000 if stale else 0)
-            found = {
-                json.loads(held.id): held.document.decode() for _, held in view.scan() if held.document is not None
-            }
-            call.result = (view.number, view.count, found)
-
-    def save(self, document: dict[str, Any]) -> None:
-        """Save a document, whatever is there."""
-        with self.world.history.call("save", id=document["_id"], v=document.get("v")) as call:
-            self._acknowledge(call, self.node.collection.save(document).rev)
-        self._ended(call)
-
-    def insert(self, document: dict[str, Any]) -> None:
-        """Insert a document."""
-        with self.world.history.call("insert", id=document["_id"]) as call:
-            self._acknowledge(call, self.node.collection.insert(document).rev)
-        self._ended(call)
-
-    def swap(self, identity: str, change: dict[str, Any]) -> None:
-        """Read a document, wait a little, and save it if nobody changed it meanwhile."""
-        try:
-            found = self.node.collection.find_by_id(identity)
-        except UnavailableError:
-            return
-        if found is None:
-            return
-        self.node.clock.sleep(self.world.between(0, 0.3))
-        facts: dict[str, Any] = {"id": identity, "expected": found.get("v"), "loaded": {identity: found.rev}, **change}
-        with self.world.history.call("swap", **facts) as call:
-            self._acknowledge(call, self.node.collection.save(_changed(found, change)).rev)
-        self._ended(call)
-
-    def modify(self, identity: str, change: dict[str, Any]) -> None:
-        """Load, change, save, again until it works."""
-        with self.world.history.call("modify", id=identity, **change) as call:
-            self._acknowledge(call, self.node.collection.modify(identity, lambda found: _changed(found, change)).rev)
-        self._ended(call)
-
-    def delete(self, identity: str) -> None:
-        """Delete a document that may be there."""
-        with self.world.history.call("delete", id=identity) as call:
-            if not self.node.collection.delete(identity):
-                call.tokens.clear()
-        self._ended(call)
-
-    def flush(self, verb: str, loaded: list[Document], saved: list[dict[str, Any]], **facts: Any) -> None:
-        """Save several documents in one batch, if those that were read are unchanged."""
-        revisions = {document.id: document.rev for document in loaded}
-        with self.world.history.call(verb, loaded=revisions, **facts) as call:
-            batch = self.node.collection.batch()
-            for document in saved:
-                batch.save(document)
-            self._acknowledge(call, batch.flush().number)
-        self._ended(call)
-
-    def define(self, model: Model) -> None:
-        """Change the definition by a log entry."""
-        seen = self.node.ledger.view()
-        with self.world.history.call("define", seen=seen.definition.body, wanted=model.canonical()) as call:
-            token = self.world.chance.token(16).hex()
-            committed = self.node.ledger.commit(change_definition(token, model, seen=seen))
-            self._acknowledge(call, committed.number)
-        self._ended(call)
-
-    def _acknowledge(self, call: Call, number: int) -> None:
-        call.slot = number
-        self.node.highest_acked = max(self.node.highest_acked, number)
-
-    def _ended(self, call: Call) -> None:
-        if call.outcome == "unknown":
-            self.world.unknown.append(call)
-        if call.outcome == "ok" and call.slot is not None and not call.tokens:
-            raise Violation(f"{call.label}: acknowledged, and no batch was sent")
-
-
-def _stored(document: Document | None) -> dict[str, Any] | None:
-    if document is None:
-        return None
-    return {("_id" if name == "id" else name): value for name, value in document.items()}
-
-
-def _changed(document: Document, change: dict[str, Any]) -> Document:
-    document.update(change)
-    return document
+__all__ = ["WORKLOADS", "Workload"]
 
 
 class Workload(Protocol):
@@ -387,4 +280,7 @@ WORKLOADS: dict[str, Workload] = {
     "bank": Bank(),
     "unique": UniqueRace(),
     "definitions": Definitions(),
+    "past": Past(),
+    "indexing": Indexing(),
+    "loads": Loads(),
 }

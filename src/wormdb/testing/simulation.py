@@ -23,18 +23,23 @@ from wormdb.errors import OutcomeUnknownError, UnavailableError
 from wormdb.limits import LOG_RETENTION_MS_MIN
 from wormdb.storage.conditions import forget_conditions
 from wormdb.testing.scheduler import Crashed, Scheduler, cooperative_locks
-from wormdb.testing.sim_history import Replay, Violation, audit
-from wormdb.testing.sim_nodes import World
+from wormdb.testing.sim_client import Client
+from wormdb.testing.sim_history import audit
+from wormdb.testing.sim_nodes import World, tiny_objects
 from wormdb.testing.sim_plan import FOCUSES, HOUR_MS, Plan
-from wormdb.testing.sim_store import CALM, LATE_MS_MAX, Bucket, TraceLine
+from wormdb.testing.sim_projections import check_root
+from wormdb.testing.sim_rebuild import check_rebuilt
+from wormdb.testing.sim_replay import Violation
+from wormdb.testing.sim_store import CALM, COLLECTION, LATE_MS_MAX, PATHS, Bucket, TraceLine
 from wormdb.testing.sim_watcher import Watcher
-from wormdb.testing.sim_workloads import WORKLOADS, Client
+from wormdb.testing.sim_workloads import WORKLOADS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from wormdb.testing.sim_history import Call
     from wormdb.testing.sim_nodes import Node
+    from wormdb.testing.sim_replay import Replay
     from wormdb.testing.sim_workloads import Workload
 
 __all__ = ["Report", "SimulationFailed", "main", "run_seed"]
@@ -42,6 +47,7 @@ __all__ = ["Report", "SimulationFailed", "main", "run_seed"]
 RETENTION_MS = LOG_RETENTION_MS_MIN
 DAWN_MS = 2.5 * HOUR_MS
 TRACE_SHOWN = 60
+ROOTS_LOOKED_AT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +102,20 @@ class _Run:
     def __init__(self, seed: int, workload: Workload, focus: str | None) -> None:
         chance = SeededChance(seed)
         self._workload = workload
-        self._plan = Plan.draw(chance, focus)
+        self._plan = Plan.draw(chance, focus).sized(SeededChance(seed + 3))
         scheduler = Scheduler(SeededChance(seed + 1))
         bucket = Bucket(scheduler, SeededChance(seed + 2), CALM)
         self.world = World(seed, scheduler, bucket, chance, self._plan.settings)
         self._watchers: list[Watcher] = []
+        self._replay: Replay | None = None
 
     def play(self) -> None:
         forget_conditions()
-        with cooperative_locks(self.world.scheduler):
-            self.world.scheduler.spawn("director", self._direct)
-            self.world.scheduler.run()
+        with tiny_objects():
+            with cooperative_locks(self.world.scheduler):
+                self.world.scheduler.spawn("director", self._direct)
+                self.world.scheduler.run()
+            self._look_at_projections()
 
     def report(self, workload: str) -> Report:
         bucket, history = self.world.bucket, self.world.history
@@ -170,19 +179,21 @@ class _Run:
         def trim(node: Node) -> None:
             node.ledger.trim(RETENTION_MS)
 
-        self._every("forwarder", least, most, lambda: self._keep(some(keepers), lambda node: node.ledger.forward()))
+        for number in range(2):
+            act = partial(self._keep_some, keepers, lambda node: node.ledger.forward())
+            self._every(f"forwarder{number}", least, most, act)
         for number in range(2):
             act = partial(self._keep, some(keepers), trim)
             self._every(f"trimmer{number}", least, most, act, dawn=plan.dawn_of_trimmers)
         if plan.resolves:
-            self._every("resolver", least / 4, most / 2, lambda: self._resolve_one(some()))
+            self._every("resolver", least / 2, most, lambda: self._resolve_one(some()))
         for number in range(plan.clerks):
             clerk = world.node(f"clerk{number}")
             self._every(clerk.name, least / 8, most / 4, partial(self._resolve_sleepily, clerk))
         for number in range(2):
             watcher = Watcher(world, some(), is_feed=number == 0)
             self._watchers.append(watcher)
-            self._every(f"watcher{number}", least / 8, most / 3, partial(self._guarded, watcher.node, watcher.look))
+            self._every(f"watcher{number}", least / 3, most, partial(self._guarded, watcher.node, watcher.look))
         self._every("nemesis", max(least / 2, 10_000), max(most, 120_000), lambda: self._hurt(some()))
 
     def _every(
@@ -235,6 +246,9 @@ class _Run:
                 act(node)
 
         self._guarded(node, attempt)
+
+    def _keep_some(self, nodes: Sequence[Node], act: Callable[[Node], object]) -> None:
+        self._keep(nodes[int(self.world.chance.fraction() * len(nodes))], act)
 
     def _resolve_one(self, node: Node) -> None:
         world = self.world
@@ -315,7 +329,7 @@ class _Run:
         with world.scheduler.inside(fresh.process):
             fresh.ledger.forward()
         self._see_the_same([world.node("reopened"), *nodes])
-        replay = Replay(world.bucket)
+        replay = self._replay = world.bucket.replay()
         if world.bucket.broken:
             raise Violation("; ".join(world.bucket.broken))
         audit(world.history, replay)
@@ -324,6 +338,17 @@ class _Run:
         for watcher in self._watchers:
             self._guarded(watcher.node, watcher.look)
             watcher.check(replay)
+
+    def _look_at_projections(self) -> None:
+        """Some roots of the run say what the log says; and so does a new one, made from the log alone."""
+        world, replay = self.world, self._replay
+        assert replay is not None
+        roots = world.bucket.roots
+        chosen = {len(roots) - 1, *(int(world.chance.fraction() * len(roots)) for _ in range(ROOTS_LOOKED_AT))}
+        for place in sorted(chosen):
+            check_root(world.bucket.objects, PATHS, roots[place], replay)
+        if not world.bucket.trimmed:
+            check_rebuilt(world.bucket.objects, COLLECTION, replay, world.settings)
 
     def _see_the_same(self, nodes: list[Node]) -> None:
         """Every node, also one that slept through it all, sees the end of the log."""

@@ -1,0 +1,184 @@
+"""What a root says, held against the log: documents, indexes and history are all of it, and nothing else.
+
+Objects of a root never change and stay while readers may need them, so any root of a run can be looked at
+afterwards. Here it is read by the engine's own readers, and compared with `wormdb.testing.sim_replay`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from wormdb.engine.index_shelf import CURSOR_END, IndexShelf, tree_of
+from wormdb.engine.loads import loads_of_root
+from wormdb.engine.place import Place
+from wormdb.engine.runs import RunBase, Runs
+from wormdb.engine.shelf import Shelf
+from wormdb.engine.state import id_key
+from wormdb.errors import WormError
+from wormdb.format.json import decode_document
+from wormdb.format.past import Version, decode_past
+from wormdb.format.retired import decode_retired
+from wormdb.index.definition import claims_of
+from wormdb.index.entries import changes_of
+from wormdb.index.verify import verify
+from wormdb.storage.pool import SerialPool
+from wormdb.testing.sim_replay import Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wormdb.engine.paths import EnginePaths
+    from wormdb.format.root import IndexRoot, Root
+    from wormdb.index.definition import Index
+    from wormdb.storage.store import Store
+    from wormdb.testing.sim_replay import Replay, State
+
+__all__ = ["check_root", "named_by", "retired_by"]
+
+
+def check_root(store: Store, paths: EnginePaths, root: Root, replay: Replay) -> None:
+    """Raise Violation if a root does not say exactly what the log says through the number it has applied."""
+    check = _Check(store, paths, root, replay, replay.states[root.applied])
+    try:
+        check.documents()
+        check.history()
+        check.indexes()
+        check.names()
+    except WormError as error:
+        raise Violation(f"{check.label} cannot be read: {error}") from error
+
+
+def named_by(store: Store, paths: EnginePaths, root: Root) -> set[str]:
+    """The keys of all objects that a root needs, directly and through others."""
+    pool = SerialPool()
+    found: set[str] = set()
+    for folder, blocks, pages in (
+        (paths.data, root.blocks, root.block_pages),
+        (paths.data, root.attached, root.attached_pages),
+        (paths.history, root.history, root.history_pages),
+    ):
+        shelf = Shelf(store, pool, folder)
+        found |= {shelf.page_key(page.name) for page in pages}
+        for block in Runs(shelf, blocks, pages).blocks():
+            found |= {shelf.block_key(block.name), shelf.sidecar_key(block.sidecar.name)}
+    trees = IndexShelf(store, paths, pool)
+    for index in root.indexes:
+        nodes = trees.nodes(root, index.name)
+        membership = trees.filter(root, index)
+        refs = () if membership is None else membership.refs
+        found |= {nodes.key(child.name) for child, _ in trees.reader(root, index).refs()}
+        found |= {nodes.key(ref.name) for ref in refs}
+    return found
+
+
+def retired_by(store: Store, paths: EnginePaths, root: Root) -> set[str]:
+    """The keys of all objects that a root lists as no longer needed."""
+    found = {paths.folder + retired.name for retired in root.retired}
+    older = root.retired_older
+    while older is not None:
+        key = paths.retired(older.name)
+        listed = decode_retired(store.get(key).body, name=key, identity=older.name)
+        found |= {paths.folder + retired.name for retired in listed.retired}
+        older = listed.older
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    store: Store
+    paths: EnginePaths
+    root: Root
+    replay: Replay
+    state: State
+
+    @property
+    def label(self) -> str:
+        return f"root {self.root.revision}, which has applied {self.root.applied}"
+
+    def documents(self) -> None:
+        """Blocks have every id ever used, in its newest version."""
+        place = Place(self.store, SerialPool(), self.paths, self.root)
+        found = {
+            str(json.loads(held.id)): (_text(held.document), held.rev, held.seq, _text(held.trash))
+            for _, held in RunBase(place).scan()
+        }
+        wanted = {
+            identity: (stored.body, stored.rev, stored.seq, stored.trash)
+            for identity, stored in self.state.documents.items()
+        }
+        if found != wanted:
+            raise Violation(f"{self.label}: its blocks have {found}, the log {wanted}")
+        if self.root.rows != len(self.state.bodies()):
+            raise Violation(f"{self.label}: it counts {self.root.rows} documents, there are {len(self.state.bodies())}")
+        if self.root.definition != self.state.definition:
+            raise Violation(f"{self.label}: its definition is not the log's")
+
+    def history(self) -> None:
+        """History has every change once, and what was attached is there as it was."""
+        found = sorted(chain(self._rows(), self._loaded()))
+        wanted = sorted(
+            (change.id, change.seq, change.number, change.after or "", change.actor or "", change.snapshot)
+            for change in self.replay.happened
+            if self.root.history_from < change.number <= self.root.applied
+        )
+        if found != wanted:
+            raise Violation(f"{self.label}: its history is {found}, the log has {wanted}")
+
+    def _rows(self) -> Iterator[tuple[str, int, int, str, str, bool]]:
+        shelf = Shelf(self.store, SerialPool(), self.paths.history)
+        for _, row in Runs(shelf, self.root.history, self.root.history_pages, keyed=False).scan():
+            version = decode_past(row.cell, name="history")
+            if isinstance(version, Version):
+                identity = str(json.loads(version.id))
+                after, actor = _text(version.document) or "", version.actor or ""
+                yield identity, version.seq, version.rev, after, actor, version.snapshot
+
+    def _loaded(self) -> Iterator[tuple[str, int, int, str, str, bool]]:
+        for load in loads_of_root(self.root, Shelf(self.store, SerialPool(), self.paths.data)):
+            for _, held in load.layer.scan():
+                identity, after = str(json.loads(held.id)), _text(held.document) or ""
+                yield identity, held.seq, load.number, after, load.actor or "", False
+
+    def indexes(self) -> None:
+        """Each index is where the log says, and its tree is what the documents up to its cursor make."""
+        found = {index.name: index.state for index in self.root.indexes}
+        living = {name: one for name, one in self.state.indexes.items() if one.life != "dropped"}
+        wanted = {name: one.life for name, one in living.items()}
+        if found != wanted:
+            raise Violation(f"{self.label}: its indexes are {found}, by the log {wanted}")
+        for index in self.root.indexes:
+            self._tree(index, living[index.name].index)
+
+    def _tree(self, found: IndexRoot, index: Index) -> None:
+        shelf = IndexShelf(self.store, self.paths, SerialPool())
+        problems = verify(tree_of(found), shelf.nodes(self.root, found.name))
+        if problems:
+            raise Violation(f"{self.label}: index {found.name}: {problems}")
+        entries = list(shelf.reader(self.root, found).scan())
+        through = CURSOR_END if found.state == "ready" else found.cursor
+        wanted: list[tuple[bytes, bytes | None]] = []
+        values: list[bytes] = []
+        for identity, body in self.state.bodies().items():
+            document = decode_document(body.encode(), name=identity)
+            encoded = json.dumps(identity, ensure_ascii=False).encode()
+            if through is not None and found.reason is None and id_key(encoded) <= through:
+                wanted += changes_of(index, encoded, None, document)
+                values += claims_of(index, document)
+        if entries != sorted(wanted):
+            raise Violation(f"{self.label}: index {found.name} up to {through!r} has {entries}, not {sorted(wanted)}")
+        membership = shelf.filter(self.root, found)
+        if index.unique and membership is not None and not all(map(membership.might_contain, values)):
+            raise Violation(f"{self.label}: the filter of index {found.name} denies what is there")
+
+    def names(self) -> None:
+        """Nothing that it needs is listed as retired."""
+        both = named_by(self.store, self.paths, self.root) & retired_by(self.store, self.paths, self.root)
+        if both:
+            raise Violation(f"{self.label}: it names and retires {sorted(both)}")
+
+
+def _text(document: bytes | None) -> str | None:
+    return None if document is None else document.decode()
