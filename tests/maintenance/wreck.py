@@ -11,12 +11,15 @@ from tests.engine.swept import World
 from wormdb.clock import SeededChance
 from wormdb.database import Database
 from wormdb.engine import index_shelf, listing, succession
+from wormdb.engine.ledger import Surroundings, TailLimits
 from wormdb.engine.misc_clock import MiscClock
 from wormdb.engine.paths import EnginePaths
 from wormdb.engine.projection import Sizes
 from wormdb.engine.register import Register
+from wormdb.format.retired import decode_retired
 from wormdb.index.nodes import NodeLimits
 from wormdb.maintenance.site import Site
+from wormdb.maintenance.unreferenced import named_objects
 from wormdb.schema.load import load_schema
 from wormdb.settings import Settings
 from wormdb.storage.meter import MeteredStore
@@ -107,7 +110,17 @@ def collection_on(world: World, *, seed: int = 1) -> Collection[Document]:
 
 def site_on(world: World, store: Store | None = None, seed: int = 77) -> Site:
     """The collection as verify and repair reach it."""
-    return Site(PREFIX, store or world, SerialPool(), MiscClock(world.manual), SeededChance(seed), SIZES)
+    around = Surroundings(
+        store=store or world,
+        pool=SerialPool(),
+        clock=world.manual,
+        chance=SeededChance(seed),
+        misc=MiscClock(world.manual),
+        before_first_write=lambda: None,
+        limits=TailLimits(interval_ms=0, mode="manual"),
+        sizes=SIZES,
+    )
+    return Site(PREFIX, around)
 
 
 def thing(number: int, **values: Any) -> dict[str, Any]:
@@ -195,16 +208,18 @@ def keys_in(world: World) -> list[str]:
 
 
 def named(world: World) -> list[str]:
-    """Every object that the root names, the root, and the log."""
-    from wormdb.maintenance.unreferenced import named_objects
-
+    """Every object that the root needs, the root, and the log."""
     root = root_of(world)
-    retired = {PATHS.folder + one.name for one in root.retired}
-    older = root.retired_older
     known = set(named_objects(site_on(world), root)) | {PATHS.root}
-    del older
-    log = [key for key in keys_in(world) if key.startswith(PATHS.entries)]
-    return sorted((known & set(keys_in(world))) - retired | set(log))
+    retired, older = [one.name for one in root.retired], root.retired_older
+    while older is not None:
+        key = PATHS.retired(older.name)
+        found = decode_retired(world.get(key).body, name=key, identity=older.name)
+        retired += [one.name for one in found.retired]
+        older = found.older
+    log = {key for key in keys_in(world) if key.startswith(PATHS.entries)}
+    assert known | log <= set(keys_in(world))
+    return sorted((known - {PATHS.folder + name for name in retired}) | log)
 
 
 def kind_of(key: str) -> str:

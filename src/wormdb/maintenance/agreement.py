@@ -215,4 +215,4 @@ class Agreement:
 
 
 def _in_holes(holes: Sequence[Hole], low: bytes, high: bytes) -> bool:
-    return any(hole.low <= high and low <= hole.high for hole in holes)
+    return any(hole.covers(low, high) for hole in holes)

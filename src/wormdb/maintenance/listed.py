@@ -42,6 +42,7 @@ class Hole:
     rows: int
     trashed: int
     rev_first: int
+    rev_last: int
     block: BlockEntry | None = None
     """None if a page of the list is gone: nobody knows its blocks."""
 
@@ -49,7 +50,13 @@ class Hole:
     def of(cls, part: BlockEntry | BlockPageRef) -> Hole:
         """What goes with a block, or with a page of the list."""
         block = part if isinstance(part, BlockEntry) else None
-        return cls(part.key_first, part.key_last, part.run, part.rows, part.trashed, part.rev_first, block)
+        # Rows of a job have no revision of their own: theirs is the run.
+        first, last = part.rev_first or part.run, part.rev_last or part.run
+        return cls(part.key_first, part.key_last, part.run, part.rows, part.trashed, first, last, block)
+
+    def covers(self, low: bytes, high: bytes) -> bool:
+        """Whether it may have keys from `low` through `high`."""
+        return self.low <= high and low <= self.high
 
 
 @dataclass(slots=True)

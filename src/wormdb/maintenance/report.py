@@ -83,6 +83,8 @@ class Loss:
     id: str | None
     """The document, as JSON; None if nothing tells its id any more."""
     what: str
+    is_document: bool = True
+    """Whether a document is gone or older than it was; otherwise it is about the past, or the trash."""
 
 
 @dataclass(frozen=True, slots=True)

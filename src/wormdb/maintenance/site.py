@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from wormdb.engine.log import Log
 from wormdb.engine.objects import ObjectWriter
 from wormdb.engine.paths import EnginePaths
-from wormdb.engine.projection import DEFAULT_SIZES, Sizes
+from wormdb.engine.place import Place
 from wormdb.engine.register import Register
 from wormdb.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from wormdb.clock import Chance
-    from wormdb.engine.misc_clock import MiscClock
+    from wormdb.engine.ledger import Surroundings
+    from wormdb.format.root import Root
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
 
@@ -23,15 +23,21 @@ __all__ = ["Site"]
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One collection, and what is needed to read and to write it. `store` keeps nothing."""
+    """One collection, and what is needed to read and to write it. The store of `around` caches nothing."""
 
     collection: str
     """Its folder, ending with /."""
-    store: Store
-    pool: Pool
-    misc: MiscClock
-    chance: Chance
-    sizes: Sizes = DEFAULT_SIZES
+    around: Surroundings
+
+    @property
+    def store(self) -> Store:
+        """Where it is."""
+        return self.around.store
+
+    @property
+    def pool(self) -> Pool:
+        """For requests side by side."""
+        return self.around.pool
 
     @property
     def paths(self) -> EnginePaths:
@@ -51,7 +57,11 @@ class Site:
     @property
     def writer(self) -> ObjectWriter:
         """Writes new objects."""
-        return ObjectWriter(self.store, self.pool, self.misc, self.chance)
+        return ObjectWriter(self.store, self.pool, self.around.misc, self.around.chance)
+
+    def place(self, root: Root) -> Place:
+        """A root of it."""
+        return Place(self.store, self.pool, self.paths, root)
 
     def body(self, key: str) -> bytes | None:
         """The bytes of an object, None if there is none. 1 GET."""

@@ -1,0 +1,226 @@
+"""Make again what is damaged and can be made again: in rounds, each ending with one swap of the root.
+
+New objects have new names, and what a root no longer names is retired as forwarding does; so readers of the old root go
+on, and whoever swaps first wins. After each round everything is looked at again.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from wormdb.engine.definition import Definition
+from wormdb.engine.indexing import project_indexes
+from wormdb.engine.jobs import Jobs
+from wormdb.engine.objects import NewObject
+from wormdb.engine.projection import Step
+from wormdb.engine.runs import RunBase
+from wormdb.engine.state import Overlay, View
+from wormdb.engine.succession import following_root
+from wormdb.errors import ConflictError, CorruptionError, InvalidRequestError, Problem
+from wormdb.format.retired import RetiredList, encode_retired
+from wormdb.format.root import ObjectRef
+from wormdb.limits import LOG_RETENTION_MS_MIN
+from wormdb.maintenance.document_repair import DocumentRepair, with_facts
+from wormdb.maintenance.index_check import tree_objects
+from wormdb.maintenance.past_repair import PastRepair
+from wormdb.maintenance.report import Finding, Loss, Repair
+from wormdb.maintenance.rewrite import objects_of, with_sidecars
+from wormdb.maintenance.root_repair import rebuild_root
+from wormdb.maintenance.verify import examine
+from wormdb.types import LogNumber
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from wormdb.format.root import IndexRoot, Root
+    from wormdb.maintenance.agreement import Agreement
+    from wormdb.maintenance.listed import Where
+    from wormdb.maintenance.site import Site
+    from wormdb.maintenance.verify import Examination
+
+__all__ = ["repair"]
+
+log = logging.getLogger(__name__)
+
+_ROUNDS_MAX: Final = 12
+_SHOWN: Final = 100
+
+
+def repair(site: Site, *, accept_loss: bool = False, told: Callable[[str], None] | None = None) -> Repair:
+    """Repair a collection; what was done, what was lost, and what is left.
+
+    Sidecars are made again one by one. Where documents, history or an index need it, that list or tree is written again
+    whole: 1 GET for each object that it is made from, and the PUTs of what is made. Everything is verified before and
+    after each round. A root is made from the whole log, which is in memory for it.
+
+    Raises InvalidRequestError, listing the documents, if one would be lost and `accept_loss` is not set, and
+    CorruptionError if there is no root and the log is not complete; both before anything counts. Raises
+    UnavailableError, OutcomeUnknownError.
+    """
+    seen: dict[Finding, None] = {}
+    lost: list[Loss] = []
+    examined = examine(site, told=told)
+    for _ in range(_ROUNDS_MAX):
+        seen |= dict.fromkeys(examined.report.findings)
+        if not examined.report.findings:
+            break
+        try:
+            given_up = _mend(site, examined, accept_loss=accept_loss)
+        except ConflictError:
+            log.info("%s: another root came before a repair was done", site.collection)
+        else:
+            if given_up is None:
+                break
+            lost += given_up
+        examined = examine(site, told=told)
+    left = set(examined.report.findings)
+    return Repair(
+        site.collection,
+        repaired=tuple(finding for finding in seen if finding not in left),
+        lost=tuple(lost),
+        left=tuple(examined.report.findings),
+    )
+
+
+def _mend(site: Site, examined: Examination, *, accept_loss: bool) -> list[Loss] | None:
+    """One round; what was lost, or None if nothing can be done."""
+    if examined.root_is_bad:
+        rebuild_root(site, examined.state, examined.chain)
+        return []
+    root = examined.state.root
+    if root is None or examined.agreement is None:
+        return None
+    work = _Round(site, examined, examined.agreement, root)
+    work.run()
+    if work.root == root:
+        return None
+    _check_loss(site, work.lost, accept_loss=accept_loss)
+    following = following_root(examined.state, work.root, sorted(work.retired), site.writer, site.paths)
+    site.register.swap(examined.state, following)
+    log.info("%s: repaired, %d objects retired", site.collection, len(work.retired))
+    return work.lost
+
+
+def _check_loss(site: Site, lost: Sequence[Loss], *, accept_loss: bool) -> None:
+    gone = [loss for loss in lost if loss.is_document]
+    if gone and not accept_loss:
+        raise InvalidRequestError(
+            f"repair of {site.collection}",
+            problems=[Problem(f"document {loss.id or '?'}", loss.what) for loss in gone[:_SHOWN]],
+            fix="restore the damaged objects from a backup, or repair with --accept-loss (accept_loss=True)",
+        )
+
+
+@dataclass(slots=True)
+class _Round:
+    """The root on its way from damaged to sound."""
+
+    site: Site
+    examined: Examination
+    agreement: Agreement
+    root: Root
+    lost: list[Loss] = field(default_factory=list)
+    retired: set[str] = field(default_factory=set)
+
+    def run(self) -> None:
+        before = self.root
+        self._lists()
+        self._sidecars()
+        if self.root is not before:
+            self._retire_lists(before)
+        agreement = self.agreement
+        if agreement.facts_wrong and not (agreement.documents_wrong or agreement.documents.wrong):
+            self.root = with_facts(self.site, self.root)
+        # Of documents that were damaged nobody knew what an index should have: the next round does.
+        if self.examined.bad_indexes:
+            self._indexes()
+        if self.examined.retired_is_bad:
+            self._retired()
+        self._log()
+
+    # --- lists ---
+
+    def _lists(self) -> None:
+        agreement, past = self.agreement, None
+        if agreement.history_wrong or agreement.history.wrong or agreement.attached.wrong:
+            past = PastRepair(self.site, self.root, agreement.stale)
+            self.root = past.run()
+            self.lost += past.lost
+        if agreement.documents_wrong or agreement.documents.wrong:
+            documents = DocumentRepair(self.site, self.root, past)
+            self.root = documents.run()
+            self.lost += documents.lost
+            if past is not None and any(loss.is_document for loss in documents.lost):
+                reach = max(self.root.history_from, past.reach)
+                self.root = msgspec.structs.replace(self.root, history_from=reach)
+
+    def _sidecars(self) -> None:
+        lists = (self.agreement.documents, self.agreement.history, self.agreement.attached)
+        for listed in lists:
+            named = objects_of(self.site, self.root, listed.where) if listed.sidecars else set()
+            blocks = {name: one for name, one in listed.sidecars.items() if listed.keys(one)[0] in named}
+            if blocks:
+                self.root = with_sidecars(self.site, self.root, listed.where, blocks)
+
+    def _retire_lists(self, before: Root) -> None:
+        wheres: tuple[Where, ...] = ("blocks", "history", "attached")
+        old, new = set[str](), set[str]()
+        for where in wheres:
+            old |= objects_of(self.site, before, where)
+            new |= objects_of(self.site, self.root, where)
+        self.retired |= old - new
+
+    # --- indexes ---
+
+    def _indexes(self) -> None:
+        """Let the projection make them as it does for an index that has no tree yet."""
+        root, bad = self.root, self.examined.bad_indexes
+        bare = msgspec.structs.replace(root, indexes=tuple(one for one in root.indexes if one.name not in bad))
+        number = LogNumber(root.applied)
+        base = RunBase(self.site.place(bare))
+        definition = Definition.of_root(root)
+        view = View(number, definition, base, number, Overlay(), root.rows, Jobs.of(root.jobs))
+        step = Step(self.site.place(bare), view, (), (), self.site.writer, self.site.around.sizes)
+        try:
+            made: tuple[IndexRoot, ...] = project_indexes(step).fields["indexes"]
+        except (InvalidRequestError, CorruptionError) as error:
+            # A document that an index cannot take, or damage that the next round mends first.
+            log.warning("%s: indexes cannot be built again: %s", self.site.collection, error)
+            return
+        new = {index.name: index for index in made}
+        for index in root.indexes:
+            if index.name in bad:
+                self.retired |= set(tree_objects(self.site, root, index))
+        indexes = tuple(new[index.name] if index.name in bad else index for index in root.indexes)
+        self.root = msgspec.structs.replace(root, indexes=indexes)
+
+    # --- retired objects, and the log ---
+
+    def _retired(self) -> None:
+        """The lists that can be read, linked anew; what the others named stays behind as objects that nobody names."""
+        older: ObjectRef | None = None
+        for ref, found in reversed(self.examined.readable_retired):
+            name = self.site.writer.new_name()
+            body = encode_retired(RetiredList(retired=found.retired, older=older), identity=name)
+            self.site.writer.put(NewObject(self.site.paths.retired(name), body))
+            older = ObjectRef.of(name, body)
+            self.retired.add(self.site.paths.retired(ref.name))
+        self.root = msgspec.structs.replace(self.root, retired_older=older)
+
+    def _log(self) -> None:
+        """Give up the log through the last broken entry that was applied, as trimming does, but delete nothing.
+
+        Not before an hour has passed: a process that knows the log to a number before it may still ask for the next.
+        """
+        root, chain, time = self.root, self.examined.chain, self.examined.state.time
+        through = max((number for number in chain.broken if number <= root.applied), default=0)
+        old = [mark for mark in root.marks if time is not None and time - mark.time >= LOG_RETENTION_MS_MIN]
+        if not through or not any(mark.number >= through for mark in old):
+            return
+        marks = tuple(mark for mark in root.marks if mark.number >= through)
+        digest = root.hash_applied if through == root.applied else chain.hashes[through]
+        self.root = msgspec.structs.replace(root, trimmed=through, hash_trimmed=digest, marks=marks)
