@@ -7,7 +7,7 @@ import sys
 
 from benchmarks.measure import print_rows
 
-SUITES = ("stores", "formats", "commits")
+SUITES = ("stores", "formats", "commits", "reads", "scans")
 
 
 def main(names: list[str]) -> int:
