@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from wormdb.collection import Change, Collection
     from wormdb.database import Database, connect
     from wormdb.document import Document
+    from wormdb.maintenance.report import Finding, Loss, Repair, Verification
     from wormdb.past import HistoryEntry, Snapshot
     from wormdb.settings import Settings
     from wormdb.status import CollectionStatus, IndexSummary
@@ -55,15 +56,18 @@ __all__ = [
     "CorruptionError",
     "Database",
     "Document",
+    "Finding",
     "HistoryEntry",
     "IndexSummary",
     "InvalidRequestError",
     "LimitExceededError",
+    "Loss",
     "MissingExtraError",
     "NotFoundError",
     "OutcomeUnknownError",
     "PermissionDeniedError",
     "Problem",
+    "Repair",
     "SchemaError",
     "SchemaMismatchError",
     "Settings",
@@ -75,6 +79,7 @@ __all__ = [
     "UnsupportedFormatError",
     "UnsupportedStoreError",
     "ValidationError",
+    "Verification",
     "WormError",
     "__version__",
     "connect",
@@ -88,11 +93,15 @@ _LATER = {
     "CollectionStatus": "wormdb.status",
     "Database": "wormdb.database",
     "Document": "wormdb.document",
+    "Finding": "wormdb.maintenance.report",
     "HistoryEntry": "wormdb.past",
     "IndexSummary": "wormdb.status",
+    "Loss": "wormdb.maintenance.report",
+    "Repair": "wormdb.maintenance.report",
     "Settings": "wormdb.settings",
     "Snapshot": "wormdb.past",
     "Trashed": "wormdb.trash",
+    "Verification": "wormdb.maintenance.report",
     "connect": "wormdb.database",
     "open_store": "wormdb.storage.open",
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -28,6 +28,9 @@ from wormdb.errors import (
     NotFoundError,
     SchemaError,
 )
+from wormdb.maintenance.repair import repair
+from wormdb.maintenance.site import Site
+from wormdb.maintenance.verify import verify
 from wormdb.published import PUBLISHED_SCHEMA, PublishedSchema
 from wormdb.schema.difference import Change as Difference
 from wormdb.schema.difference import difference
@@ -57,6 +60,7 @@ if TYPE_CHECKING:
     from wormdb.codecs import Codec
     from wormdb.document import Document
     from wormdb.engine.keeper import ForwardMode
+    from wormdb.maintenance.report import Repair, Verification
     from wormdb.schema.model import Model
     from wormdb.status import CollectionStatus
     from wormdb.storage.meter import Request, Usage
@@ -271,6 +275,44 @@ class Database:
         """
         # A ledger of its own begins with the newest root, where one in use may stand on an older one.
         return [status_of(Ledger(prefix, self._surroundings())) for prefix in self._prefixes(names)]
+
+    def verify(
+        self,
+        names: Iterable[str] | None = None,
+        *,
+        unreferenced: bool = False,
+        told: Callable[[str], None] | None = None,
+    ) -> list[Verification]:
+        """What is wrong with collections, in order of their folders; `names` as for `forward`. Writes nothing.
+
+        1 GET for each log entry and each object of a collection, past every cache; with `unreferenced` also 1 LIST for
+        each 1,000 objects, for those that nothing names. `told` hears of each object that is looked at.
+        """
+        return [verify(self._site(prefix), unreferenced=unreferenced, told=told) for prefix in self._prefixes(names)]
+
+    def repair(
+        self,
+        names: Iterable[str] | None = None,
+        *,
+        accept_loss: bool = False,
+        told: Callable[[str], None] | None = None,
+    ) -> list[Repair]:
+        """Make again what is damaged in collections and can be made again; `names` as for `forward`.
+
+        Costs as `verify`, before and after, and what is written. Raises InvalidRequestError listing the documents that
+        would be lost, unless `accept_loss` is set, and CorruptionError if a root is damaged and the log is not whole.
+        """
+        prefixes = self._prefixes(names)
+        ensure_conditions(self._store, self._chance)
+        done = []
+        for prefix in prefixes:
+            done.append(repair(self._site(prefix), accept_loss=accept_loss, told=told))
+            self._ledger(prefix).forget()
+        return done
+
+    def _site(self, prefix: str) -> Site:
+        store = self._store.inner if isinstance(self._store, CachedStore) else self._store
+        return Site(prefix, replace(self._surroundings(), store=store))
 
     def _prefixes(self, names: Iterable[str] | None) -> list[str]:
         self._lifetime.check()

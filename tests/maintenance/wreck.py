@@ -71,8 +71,8 @@ SCHEMA = load_schema(
     }
 )
 
-SETTINGS = Settings(forward="manual", forward_interval_ms=0, block_bytes=1_000, stage_bytes=3_000, cache_bytes=0)
-SIZES = Sizes(block_target=1_000, run_smallest=1_500)
+SETTINGS = Settings(forward="manual", forward_interval_ms=0, block_bytes=2_500, stage_bytes=3_500, cache_bytes=0)
+SIZES = Sizes(block_target=2_500, run_smallest=3_000)
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +85,7 @@ def small_objects(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_shelf, "NodeLimits", lambda: NodeLimits(8, 8 * 64))
     monkeypatch.setattr(listing, "LIST_INLINE_BYTES_MAX", 1_500)
-    monkeypatch.setattr(listing, "LIST_PAGE_BLOCKS", 3)
+    monkeypatch.setattr(listing, "LIST_PAGE_BLOCKS", 2)
     monkeypatch.setattr(succession, "RETIRED_INLINE_MAX", 20)
 
 

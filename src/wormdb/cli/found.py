@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from wormdb.database import Database
     from wormdb.status import CollectionStatus
 
-__all__ = ["existing_status"]
+__all__ = ["existing_status", "missing_collection"]
 
 
 def existing_status(database: Database, names: Sequence[str]) -> list[CollectionStatus]:
@@ -21,8 +21,13 @@ def existing_status(database: Database, names: Sequence[str]) -> list[Collection
     found = database.status(names or database.collections())
     for status in found:
         if names and status.number == 0:
-            known = [prefix.rstrip("/") for prefix in database.collections()]
-            name = status.prefix.rstrip("/")
-            fix = did_you_mean(name, known) or "see worm status for those there are"
-            raise NotFoundError(f"collection {name}", reason=f"there is none in {database.url}", fix=fix)
+            raise missing_collection(database, status.prefix)
     return found
+
+
+def missing_collection(database: Database, prefix: str) -> NotFoundError:
+    """The error for a collection that is not there, with the name that may have been meant. Lists the bucket."""
+    known = [found.rstrip("/") for found in database.collections()]
+    name = prefix.rstrip("/")
+    fix = did_you_mean(name, known) or "see worm status for those there are"
+    return NotFoundError(f"collection {name}", reason=f"there is none in {database.url}", fix=fix)

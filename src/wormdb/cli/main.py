@@ -28,6 +28,7 @@ VERBS = {
     "lint": "Show every mistake of a schema, with its place, the reason and the fix.",
     "schema": "Show, compare and change the definitions of a database.",
     "status": "Show how far each collection is behind its log.",
+    "verify": "Check everything that is stored, and repair what can be made again.",
     "version": "Show the version and which optional parts are installed.",
 }
 

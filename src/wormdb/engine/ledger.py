@@ -170,6 +170,11 @@ class Ledger:
         now = self._around.clock.monotonic()
         return self._refreshed is not None and (now - self._refreshed) * 1000 < staleness_ms
 
+    def forget(self) -> None:
+        """Know nothing, as after a start: the next read begins with the newest root. No requests."""
+        self._head.forget()
+        self._refreshed = None
+
     def history(self, view: View) -> History:
         """What a view of this ledger knows of the past; what is read of blocks of history is kept. No requests."""
         return History(view, past=self._past, data=self._shelf)

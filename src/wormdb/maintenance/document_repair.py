@@ -28,6 +28,7 @@ from wormdb.types import LogNumber
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from wormdb.format.blocklist import BlockEntry
     from wormdb.format.entry import Entry
     from wormdb.format.root import IndexRoot, Root
     from wormdb.maintenance.past_repair import PastRepair
@@ -45,6 +46,8 @@ class DocumentRepair:
     site: Site
     root: Root
     past: PastRepair | None = None
+    listed: dict[int, tuple[BlockEntry, ...]] = field(default_factory=dict)
+    """The blocks of jobs, as the log has them, by the number of the entry that attached them."""
     lost: list[Loss] = field(default_factory=list)
     _alive: int = 0
     _trashed: int = 0
@@ -55,7 +58,7 @@ class DocumentRepair:
     def run(self) -> Root:
         """The root with new documents. 1 GET for each object of the lists; costs as `write_list`."""
         root = self.root
-        documents = CheckedList(self.site, "blocks", root, Report(), salvage=True)
+        documents = CheckedList(self.site, "blocks", root, Report(), salvage=True, known=self.listed)
         history = CheckedList(self.site, "history", root, Report())
         attached = CheckedList(self.site, "attached", root, Report())
         jobs = {job.number: job for job in root.jobs}

@@ -19,7 +19,7 @@ from wormdb.format.key import encode_key
 from wormdb.maintenance.block_check import block_faults, content_of, read_sidecar, salvaged, sidecar_faults
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from wormdb.engine.listing import Run
     from wormdb.format.root import Root
@@ -68,6 +68,8 @@ class CheckedList:
     root: Root
     report: Report
     salvage: bool = False
+    known: Mapping[int, Sequence[BlockEntry]] = field(default_factory=dict)
+    """The blocks of some runs, for pages of the list that cannot be read."""
     holes: list[Hole] = field(default_factory=list)
     sound: list[BlockEntry] = field(default_factory=list)
     """The blocks that are as they should be."""
@@ -124,7 +126,12 @@ class CheckedList:
                 yield from self._page(part, key)
             except (CorruptionError, UnsupportedFormatError) as error:
                 self._fault("list", key, error.reason)
-                self.holes.append(Hole.of(part))
+                same = sorted(self.known.get(part.run, ()), key=lambda entry: entry.key_first)
+                inside = [entry for entry in same if part.key_first <= entry.key_first <= part.key_last]
+                if len(inside) == part.blocks:
+                    yield from (msgspec.structs.replace(entry, run=part.run) for entry in inside)
+                else:
+                    self.holes.append(Hole.of(part))
 
     def _page(self, ref: BlockPageRef, key: str) -> tuple[BlockEntry, ...]:
         body = checked_body(self.site.body(key), ref.length, ref.sha256, key)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from wormdb.engine.log import Record
+    from wormdb.format.blocklist import BlockEntry
     from wormdb.format.root import JobOutcome, Root
     from wormdb.maintenance.listed import Hole
     from wormdb.maintenance.site import Site
@@ -43,6 +44,8 @@ class PastRepair:
     root: Root
     stale: set[int]
     """The entries of the log that history does not have as they are; their changes are in memory."""
+    listed: dict[int, tuple[BlockEntry, ...]]
+    """The blocks of jobs, as the log has them, by the number of the entry that attached them."""
     lost: list[Loss] = field(default_factory=list)
     history_from: int = 0
     _loaded: Counter[int] = field(default_factory=Counter)
@@ -59,8 +62,8 @@ class PastRepair:
         self.history_from = root.history_from
         self._jobs = {job.number: job for job in root.jobs if job.state == "attached"}
         history = CheckedList(self.site, "history", root, Report(), salvage=True)
-        attached = CheckedList(self.site, "attached", root, Report(), salvage=True)
-        documents = CheckedList(self.site, "blocks", root, Report(), salvage=True)
+        attached = CheckedList(self.site, "attached", root, Report(), salvage=True, known=self.listed)
+        documents = CheckedList(self.site, "blocks", root, Report(), salvage=True, known=self.listed)
         self._past_holes, self._attached_holes = history.holes, attached.holes
         layers: list[Iterator[tuple[bytes, int, object]]] = [
             self._from_log(),
@@ -131,6 +134,10 @@ class PastRepair:
                     marks.setdefault((row.seq, row.rev), row)
             self._loaded.update(version.rev for version in versions.values() if version.rev in self._jobs)
             kept = self._kept(versions)
+            for version in kept:
+                if version.meta is _REPAIRED:
+                    what = f"who made version {version.seq} and when is no longer known"
+                    self.lost.append(Loss(version.id.decode(), what, is_document=False))
             known = {version.seq for version in kept}
             rows: list[Version | Taken] = [*kept, *(mark for mark in marks.values() if mark.seq in known)]
             yield from sorted(((_place(key, row), _stored(row)) for row in rows), key=lambda item: item[0])

@@ -146,12 +146,13 @@ class _Round:
 
     def _lists(self) -> None:
         agreement, past = self.agreement, None
+        listed = {number: job.blocks for number, job in self.examined.chain.jobs.items()}
         if agreement.history_wrong or agreement.history.wrong or agreement.attached.wrong:
-            past = PastRepair(self.site, self.root, agreement.stale)
+            past = PastRepair(self.site, self.root, agreement.stale, listed)
             self.root = past.run()
             self.lost += past.lost
         if agreement.documents_wrong or agreement.documents.wrong:
-            documents = DocumentRepair(self.site, self.root, past)
+            documents = DocumentRepair(self.site, self.root, past, listed)
             self.root = documents.run()
             self.lost += documents.lost
             if past is not None and any(loss.is_document for loss in documents.lost):

@@ -21,8 +21,8 @@ __all__ = ["rebuild_root"]
 def rebuild_root(site: Site, state: RootState, chain: Chain) -> None:
     """Forward the whole log as if there were no root, and put the new one in the place of the damaged one.
 
-    What the old one named stays behind as objects that nobody names. Costs as forwarding does. Raises CorruptionError if
-    the log is not complete, ConflictError if another root came meanwhile.
+    What the old one named stays behind as objects that nobody names. Costs as forwarding does. Raises CorruptionError
+    if the log is not complete, ConflictError if another root came meanwhile.
     """
     if not chain.is_whole:
         raise CorruptionError(
