@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
 from wormdb.engine.objects import PARQUET, NewObject
 from wormdb.format.block import write_block
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from wormdb.engine.objects import ObjectWriter
     from wormdb.engine.shelf import Shelf
-    from wormdb.format.block import Row
+    from wormdb.format.block import EncodedBlock, Row
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.columns import ColumnSpec
 
+    _Portion = tuple[list[bytes], list[Row]]
+
 __all__ = ["BlockWriter", "weight"]
 
+BLOCKS_AT_ONCE = 2
+"""How many are made side by side: each takes about three times its size while it is made."""
 ROW_BYTES = 64
 """What a row weighs beside its document."""
 
@@ -52,27 +57,45 @@ class BlockWriter:
         One block is in memory at a time. Raises UnavailableError if one could not be written for sure: nobody
         names it then.
         """
+        return [self._put([self._encode(portion)], run, level, kind)[0] for portion in self._portions(rows)]
+
+    def write_side_by_side(self, rows: Iterable[tuple[bytes, Row]]) -> list[BlockEntry]:
+        """As `write` for a job, but a few blocks are made at once: faster, for rows that are in memory anyway."""
+        portions = self._portions(rows)
         written: list[BlockEntry] = []
+        while some := list(islice(portions, BLOCKS_AT_ONCE)):
+            encoded = [self._encode(some[0])] if len(some) == 1 else list(self.writer.pool.map(self._encode, some))
+            written += self._put(encoded, 0, 0, "delta")
+        return written
+
+    def _portions(self, rows: Iterable[tuple[bytes, Row]]) -> Iterator[_Portion]:
+        """Rows for one block each, with their keys."""
+        keys: list[bytes] = []
         waiting: list[Row] = []
         size = 0
-        for _, row in rows:
+        for key, row in rows:
+            keys.append(key)
             waiting.append(row)
             size += weight(row)
             if size >= self.bytes_target:
-                written.append(self._put(waiting, run, level, kind))
-                waiting, size = [], 0
+                yield keys, waiting
+                keys, waiting, size = [], [], 0
         if waiting:
-            written.append(self._put(waiting, run, level, kind))
-        return written
+            yield keys, waiting
 
-    def _put(self, rows: list[Row], run: int, level: int, kind: Literal["base", "delta"]) -> BlockEntry:
+    def _encode(self, portion: _Portion) -> EncodedBlock:
+        keys, rows = portion
         members = None if self.members is None else [self.members(row) for row in rows]
-        block = write_block(rows, self.columns, members=members)
-        name = self.writer.new_name()
-        self.writer.put_all(
-            [
-                NewObject(self.shelf.block_key(name), block.parquet, PARQUET),
-                NewObject(self.shelf.sidecar_key(name), block.sidecar),
-            ]
-        )
-        return block.entry(name, name, kind=kind, level=level, run=run)
+        return write_block(rows, self.columns, keys=keys, members=members)
+
+    def _put(
+        self, blocks: Sequence[EncodedBlock], run: int, level: int, kind: Literal["base", "delta"]
+    ) -> list[BlockEntry]:
+        names = [self.writer.new_name() for _ in blocks]
+        objects: list[NewObject] = []
+        for name, block in zip(names, blocks, strict=True):
+            objects.append(NewObject(self.shelf.block_key(name), block.parquet, PARQUET))
+            objects.append(NewObject(self.shelf.sidecar_key(name), block.sidecar))
+        self.writer.put_all(objects)
+        pairs = zip(names, blocks, strict=True)
+        return [block.entry(name, name, kind=kind, level=level, run=run) for name, block in pairs]

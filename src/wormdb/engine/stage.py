@@ -16,6 +16,7 @@ import msgspec
 
 from wormdb.engine.blockwrite import BlockWriter
 from wormdb.engine.commit import Committed
+from wormdb.engine.inserts import check_inserts
 from wormdb.engine.operations import Pending
 from wormdb.engine.state import id_key, sequence_of
 from wormdb.engine.unique import UniqueOwners
@@ -24,12 +25,14 @@ from wormdb.errors import ConflictError, OutcomeUnknownError, UnavailableError, 
 from wormdb.format import json
 from wormdb.format.block import Row
 from wormdb.format.event import JobAborted, JobAttached, JobOpened
+from wormdb.format.node import is_ascending
 from wormdb.format.sample import Sample, encode_sample
 from wormdb.index.definition import claims_of
 from wormdb.types import WriteId
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from wormdb.clock import Chance
     from wormdb.engine.index_shelf import IndexShelf
@@ -59,7 +62,9 @@ class _Checked:
     view: View
     changes: tuple[Change, ...]
     rows: dict[bytes, Row]
-    claims: frozenset[tuple[str, bytes]]
+    """In order of key."""
+    claims: Mapping[str, AbstractSet[bytes]]
+    """What it takes in each unique index."""
     added: int
     sequence: int
 
@@ -133,7 +138,7 @@ class Stager:
             checked = self._check(pending)
             if written[0] != checked.rows:
                 blocks = BlockWriter(self.shelf, self.writer, self.block_target, checked.view.definition.columns)
-                written = checked.rows, blocks.write(sorted(checked.rows.items()))
+                written = checked.rows, blocks.write_side_by_side(checked.rows.items())
             attached = JobAttached(
                 job=job,
                 blocks=tuple(written[1]),
@@ -156,9 +161,14 @@ class Stager:
 
     def _check(self, pending: Pending) -> _Checked:
         view, greatest = self.known()
-        group = Group(_Pinned(view, self.trees, greatest), self.collection)
+        head = _Pinned(view, self.trees, greatest)
+        group = Group(head, self.collection)
+        inserted = check_inserts(pending, view, head.unique, group.takes_snapshot)
+        if inserted is not None:
+            changes, rows = inserted.changes, inserted.rows
+            return _Checked(view, changes, _sorted(rows), inserted.claims, len(rows), _sequence(changes))
         changes = group.add(pending)
-        rows: dict[bytes, Row] = {}
+        rows = {}
         added = 0
         for change in changes:
             key = id_key(change.id)
@@ -169,9 +179,11 @@ class Stager:
             added += (change.after is not None) - (change.before is not None)
         if len(rows) < len(changes):
             changes = tuple(msgspec.structs.replace(change, seq=rows[id_key(change.id)].seq) for change in changes)
-        claims = frozenset((index.name, value) for (index, value), owner in group.claims.items() if owner is not None)
-        sequence = max((sequence_of(change.id) for change in changes), default=0)
-        return _Checked(view, changes, rows, claims, added, sequence)
+        claims: dict[str, set[bytes]] = {}
+        for (index, value), owner in group.claims.items():
+            if owner is not None:
+                claims.setdefault(index.name, set()).add(value)
+        return _Checked(view, changes, _sorted(rows), claims, added, _sequence(changes))
 
     def _abort(self, job: WriteId, cause: WormError) -> None:
         try:
@@ -182,6 +194,16 @@ class Stager:
 
     def _new_id(self) -> str:
         return self.chance.token(16).hex()
+
+
+def _sorted(rows: dict[bytes, Row]) -> dict[bytes, Row]:
+    """In order of key."""
+    return rows if is_ascending(list(rows)) else {key: rows[key] for key in sorted(rows)}
+
+
+def _sequence(changes: Sequence[Change]) -> int:
+    """The greatest id made of digits."""
+    return max((sequence_of(change.id) for change in changes), default=0)
 
 
 def _guard(checked: _Checked, view: View) -> None:
@@ -205,7 +227,8 @@ def _check_entry(entry: Entry, checked: _Checked) -> None:
                 continue
             document = json.decode_document(change.after, name="document")
             for index in unique:
-                if any((index.name, value) in checked.claims for value in claims_of(index, document)):
+                claimed = checked.claims.get(index.name, ())
+                if any(value in claimed for value in claims_of(index, document)):
                     _overtaken(f"entry {entry.number} took one of its values")
 
 
