@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import msgspec
 import wormdb
 from benchmarks.documents import make_documents
 from benchmarks.measure import Count, Row, compare
+from benchmarks.slate import Slate
 from wormdb.engine.index_read import read_index
 from wormdb.format.key import encode_key
 from wormdb.index.entries import Range, id_of
@@ -178,54 +178,30 @@ def _indexed(url: str, ids: list[str]) -> Row:
 
 
 def _beside_slatedb(server: S3Server, url: str, ids: list[str]) -> list[Row]:
-    """Whole documents by key in both. SlateDB has one writer and keeps blocks in memory as we do."""
-    from slatedb.uniffi import DbBuilder, ObjectStore, WriteBatch
+    """Whole documents by key in both; both keep blocks in memory."""
+    slate = Slate(server)
+    slate.open()
+    slate.load(make_documents(LARGE))
+    slate.close()
 
-    os.environ.update(
-        AWS_ENDPOINT=server.endpoint, AWS_ALLOW_HTTP="true", AWS_BUCKET=server.bucket, CLOUD_PROVIDER="aws"
-    )
-    store = ObjectStore.resolve(f"s3://{server.bucket}")
-    loop = asyncio.new_event_loop()
+    def cold_get() -> None:
+        slate.open()
+        slate.get(ids[7:8])
+        slate.close()
 
-    def wait(work: Any) -> Any:
-        return loop.run_until_complete(work)
-
-    async def load() -> None:
-        slate = await DbBuilder("slate", store).build()
-        made = make_documents(LARGE)
-        for start in range(0, LARGE, 1_000):
-            batch = WriteBatch()
-            for document in made[start : start + 1_000]:
-                batch.put(document["_id"].encode(), msgspec.json.encode(document))
-            await slate.write(batch)
-        await slate.flush()
-        await slate.shutdown()
-
-    async def cold_get() -> None:
-        slate = await DbBuilder("slate", store).build()
-        assert await slate.get(ids[7].encode()) is not None
-        await slate.shutdown()
-
-    async def gets(slate: Any, chosen: list[str]) -> None:
-        for identity in chosen:
-            assert await slate.get(identity.encode()) is not None
-
-    wait(load())
+    cold = compare("cold open and get", lambda: _cold(url, ids), "slatedb", cold_get, count=1)
     chance = random.Random(3)
-    # A second opener of SlateDB shuts the first one out, so the cold opens come first.
-    cold = compare("cold open and get", lambda: _cold(url, ids), "slatedb", lambda: wait(cold_get()), count=1)
     database, customers = _open(url, staleness_ms=60_000)
     with database:
-        slate = wait(DbBuilder("slate", store).build())
+        slate.open()
 
         def ours() -> None:
             for identity in chance.sample(ids, READS):
                 customers.find_by_id(identity)
 
-        def theirs() -> None:
-            wait(gets(slate, chance.sample(ids, READS)))
-
-        warm = compare("get of random documents", ours, "slatedb", theirs, count=READS)
-        wait(slate.shutdown())
-    loop.close()
+        warm = compare(
+            "get of random documents", ours, "slatedb", lambda: slate.get(chance.sample(ids, READS)), count=READS
+        )
+        slate.close()
+    slate.end()
     return [cold, warm]
