@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from wormdb.engine.ledger import Ledger
 
 
+PATIENCE = 120
+"""Seconds that a thread is waited for: only a test that fails takes so long."""
+
+
 def applied(rig: Rig) -> int:
     return rig.register.read().applied
 
@@ -115,7 +119,7 @@ def test_the_background_thread_brings_it_forward_and_ends_with_its_database(back
     store.after = lambda verb, key: swapped.set() if verb == "put" and key == PATHS.root else None
     ledger = rig.ledger(store, TailLimits(forward_entries=1, mode="background"), background=background)
     commit(rig, ledger)
-    assert swapped.wait(20)
+    assert swapped.wait(PATIENCE)
     background.close()
     assert applied(rig) == 1
     assert not any(thread.name == "wormdb-forward" for thread in threading.enumerate())
@@ -140,17 +144,17 @@ def test_the_same_work_never_waits_twice_and_other_work_does(background: Backgro
 
     def first() -> None:
         entered.set()
-        assert go.wait(20)
+        assert go.wait(PATIENCE)
         done.append("first")
 
     finished = threading.Event()
     background.submit("a", first)
-    assert entered.wait(20)
+    assert entered.wait(PATIENCE)
     for number in range(3):
         background.submit("a", lambda number=number: done.append(f"again {number}"))  # type: ignore[misc]
     background.submit("b", finished.set)
     go.set()
-    assert finished.wait(20)
+    assert finished.wait(PATIENCE)
     assert done == ["first", "again 0"], "what runs already does not count as waiting"
 
 
@@ -160,16 +164,16 @@ def test_closing_finishes_what_runs_and_drops_what_waits(background: Background)
 
     def slow() -> None:
         entered.set()
-        assert go.wait(20)
+        assert go.wait(PATIENCE)
         done.append("slow")
 
     background.submit("a", slow)
     background.submit("b", lambda: done.append("dropped"))
-    assert entered.wait(20)
+    assert entered.wait(PATIENCE)
     closing = threading.Thread(target=background.close)
     closing.start()
     go.set()
-    closing.join(20)
+    closing.join(PATIENCE)
     assert not closing.is_alive()
     assert done in (["slow"], ["slow", "dropped"])
     background.submit("c", lambda: done.append("late"))
@@ -189,7 +193,7 @@ def test_the_thread_may_close_itself(background: Background) -> None:
         closed.set()
 
     background.submit("a", close)
-    assert closed.wait(20)
+    assert closed.wait(PATIENCE)
 
 
 def test_work_that_fails_is_logged_and_the_thread_goes_on(
@@ -202,7 +206,7 @@ def test_work_that_fails_is_logged_and_the_thread_goes_on(
 
     background.submit("things/", fail)
     background.submit("others/", finished.set)
-    assert finished.wait(20)
+    assert finished.wait(PATIENCE)
     assert "things/: the store: it is away" in caplog.text
 
 
@@ -299,7 +303,7 @@ def test_room_is_made_by_whoever_is_at_it_already() -> None:
 
     def slept(seconds: float) -> None:
         reached.set()
-        is_free.wait(20)
+        is_free.wait(PATIENCE)
         sleep(seconds)
 
     def hold(verb: str, key: str) -> None:
@@ -307,13 +311,13 @@ def test_room_is_made_by_whoever_is_at_it_already() -> None:
             roots.append(key)
             if len(roots) == 1:
                 waiting.start()
-                assert reached.wait(20)
+                assert reached.wait(PATIENCE)
 
     rig.clock.sleep = slept  # type: ignore[method-assign]
     store.before = hold
     assert ledger.forward() == 2
     is_free.set()
-    waiting.join(20)
+    waiting.join(PATIENCE)
     assert not waiting.is_alive()
     assert (len(roots), rig.slots()) == (1, [1, 2, 3])
 
@@ -474,7 +478,7 @@ def test_a_forwarding_that_fails_is_not_the_commits_failure_in_the_background_ei
     store.before = fail
     ledger = rig.ledger(store, TailLimits(forward_entries=1, mode="background"), background=background)
     assert ledger.commit(rig.batch(insert("a"))).number == LogNumber(1)
-    assert failed.wait(20)
+    assert failed.wait(PATIENCE)
     background.close()
     assert "no answer" in caplog.text
     assert contents(rig.ledger().view()) == {"a": (1, 1, {})}

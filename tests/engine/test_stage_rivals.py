@@ -31,7 +31,7 @@ from wormdb.errors import (
     UniqueViolationError,
     WormError,
 )
-from wormdb.format.event import SchemaChanged
+from wormdb.format.event import Closed, SchemaChanged
 from wormdb.testing.fault_store import Fault
 from wormdb.testing.sweep import SweepCase, sweep
 from wormdb.types import LogNumber
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from wormdb.engine.commit import Committed
     from wormdb.engine.ledger import TailLimits
     from wormdb.engine.operations import Operation
+    from wormdb.engine.state import View
     from wormdb.storage.store import Store
 
 # --- a rival between any two requests ---
@@ -152,6 +153,42 @@ def refusing(losers: list[str], who: str) -> Iterator[None]:
         yield
     except (UniqueViolationError, AlreadyExistsError):
         losers.append(who)
+
+
+def meanwhile(store: HookStore, act: Callable[[], object]) -> None:
+    """Do something while the first block is on its way."""
+
+    def once(verb: str, key: str) -> None:
+        if verb == "put" and key.startswith(PATHS.data):
+            store.before = None
+            act()
+
+    store.before = once
+
+
+def test_an_index_that_is_ready_before_the_attach_binds_it() -> None:
+    rig = Rig()
+    store = HookStore(rig.store)
+    ledger = stager(rig, store, MANUAL)
+    meanwhile(store, lambda: logger(rig).commit(rig.batch(events=(SCHEMA,))))
+    with pytest.raises(UniqueViolationError):
+        ledger.commit(rig.batch(insert("x", email="1"), insert("y", email="1")))
+    check_state(rig, {}, ledger)
+
+
+def test_the_guard_of_a_batch_is_asked_again_when_the_definition_changed() -> None:
+    rig = Rig()
+    store = HookStore(rig.store)
+    ledger = stager(rig, store, MANUAL)
+
+    def guard(view: View) -> None:
+        if view.definition.closed is not None:
+            raise ConflictError("things/", reason="it was dropped")
+
+    meanwhile(store, lambda: logger(rig).commit(rig.batch(events=(Closed(reason="drop"),))))
+    with pytest.raises(ConflictError, match="it was dropped"):
+        ledger.commit(rig.batch(insert("x"), guard=guard))
+    check_state(rig, {}, ledger)
 
 
 def test_a_batch_that_is_overtaken_every_time_says_so_and_leaves_nothing() -> None:
