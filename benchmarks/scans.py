@@ -51,7 +51,9 @@ SCHEMA: dict[str, Any] = {
 
 def run() -> list[Row | Count]:
     """All comparisons; no server is needed."""
-    with tempfile.TemporaryDirectory() as folder, wormdb.connect(folder, schema=SCHEMA) as db:
+    # Without a cache: with one, every round but the first would read nothing of the files that the reference reads.
+    settings = wormdb.Settings(cache_bytes=0)
+    with tempfile.TemporaryDirectory() as folder, wormdb.connect(folder, schema=SCHEMA, settings=settings) as db:
         customers = db.model("Customer")
         customers.insert_many(make_documents(DOCUMENTS, extended=True))
         customers.forward()
@@ -133,6 +135,6 @@ def _requests(db: wormdb.Database, view: View) -> list[Count]:
     share = used.bytes_down / sum(block.length for block in blocks) * 100
     what = f"of {len(blocks)} blocks, {groups} row groups"
     return [
-        Count("GETs of two columns", what, used.gets, f"≤ {most}", used.gets <= most),
-        Count("percent of the stored bytes", what, share, "≤ 10", share <= 10),
+        Count("GETs of two columns", what, used.gets, f"≥ {len(blocks)}, ≤ {most}", len(blocks) <= used.gets <= most),
+        Count("percent of the stored bytes", what, share, "> 0, ≤ 10", 0 < share <= 10),
     ]
