@@ -186,23 +186,31 @@ class Writer(Generic[T]):
 
     def _insert_some(self, documents: Sequence[Any], inserts: Inserts) -> None:
         passed = self._sieve.run([self._values(document) for document in documents])
-        unnamed = sum(one is not None and one.id is None for one in passed) if self._makes_ids else 0
-        made = iter(new_ids(self._strategy, unnamed, clock=self._clock, chance=self._chance) if unnamed else ())
+        made = self._made_ids(sum(one is not None and one.id is None for one in passed))
         times = json.encode(self._stamped({}, self.model, is_change=False))[1:-1]
         end = b"," + times + b"}" if times else b"}"
         for document, one in zip(documents, passed, strict=True):
-            identity = None if one is None else one.id or next(made, None)
-            if one is None or (identity is None and not self._is_numbered):
+            if one is None:
+                self._insert(document, inserts)
+                continue
+            identity, encoded = next(made, (None, b"")) if one.id is None else (one.id, json.encode_plain(one.id))
+            members = one.members
+            if identity is not None:
+                body = b'{"_id":%b,%b%b' % (encoded, members, end) if members else b'{"_id":%b%b' % (encoded, end)
+                inserts.operations.append(Insert(encoded, body, one.id is None))
+            elif self._is_numbered:
+                inserts.operations.append(InsertNext(b"{" + (members + end if members else end.removeprefix(b","))))
+            else:
                 self._insert(document, inserts)
                 continue
             inserts.ids.append(identity)
-            if identity is None:
-                rest = b"{" + one.members + end if one.members else b"{" + end.removeprefix(b",")
-                inserts.operations.append(InsertNext(rest))
-                continue
-            encoded = json.encode_plain(identity)
-            body = b'{"_id":%b,%b%b' % (encoded, one.members, end) if one.members else b'{"_id":%b%b' % (encoded, end)
-            inserts.operations.append(Insert(encoded, body, fresh=one.id is None))
+
+    def _made_ids(self, count: int) -> Iterator[tuple[str, bytes]]:
+        """New ids, each also as JSON; none where the model makes none that are good as they are."""
+        if not count or not self._makes_ids:
+            return iter(())
+        made = new_ids(self._strategy, count, clock=self._clock, chance=self._chance)
+        return zip(made, json.encode_plain(made)[1:-1].split(b","), strict=True)
 
     def _values(self, document: Any) -> Any:
         """What a document says, None if that is found out one by one."""

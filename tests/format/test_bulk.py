@@ -133,7 +133,42 @@ def test_an_integer_that_no_double_holds_leaves_its_column_only() -> None:
 def test_a_field_that_is_read_itself_is_not_read_below() -> None:
     documents: list[dict[str, Any] | None] = [{"a": {"b": 1}}, {"a": "x"}]
     assert checked(documents, [ColumnSpec("a", "string"), ColumnSpec("a.b", "int64")]) == set()
-    assert checked([{"a": {"b": 1}}], [ColumnSpec("a", "json"), ColumnSpec("a.b", "int64")]) == {"a.b"}
+    assert checked([{"a": {"b": 1}}], [ColumnSpec("a", "json"), ColumnSpec("a.b", "int64")]) == {"a", "a.b"}
+
+
+_objects = st.dictionaries(st.text("ab$", min_size=1, max_size=2).filter(lambda name: name[0] != "$"), scalars())
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {"x": st.just(1)},
+            optional={
+                "a": _objects | st.lists(_objects, max_size=2) | st.none() | scalars(),
+                "b": _objects,
+                "c": st.lists(_objects, max_size=2),
+            },
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_json_is_taken_as_it_stands(documents: list[dict[str, Any] | None]) -> None:
+    specs = [ColumnSpec("x", "int64"), ColumnSpec("a", "json"), ColumnSpec("b"), ColumnSpec("c")]
+    assert checked(documents, specs) >= {"x", "a"}
+
+
+def test_columns_of_documents_and_of_arrays_of_documents_are_taken() -> None:
+    documents: list[dict[str, Any] | None] = [
+        {"x": 1, "a": {"b": 1}, "c": [{"d": "ü"}, {}], "when": START},
+        {"x": 2, "a": None, "c": [{}]},
+        {"x": 3, "c": []},
+        None,
+    ]
+    assert checked(documents, [ColumnSpec(name) for name in ("x", "a", "c")]) == {"x", "a", "c"}
+    # More arrays without elements than others, a date among documents: another type may be the most frequent.
+    assert checked([{"x": 1, "c": []}, {"x": 1, "c": [{}]}], [ColumnSpec("x"), ColumnSpec("c")]) == {"x"}
+    assert checked([{"x": 1, "c": [START]}, {"x": 1, "c": {}}], [ColumnSpec("x"), ColumnSpec("c")]) == {"x"}
 
 
 def test_documents_of_other_ids_or_of_several_lines_are_left_alone() -> None:

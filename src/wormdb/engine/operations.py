@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import msgspec
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -24,8 +26,7 @@ class Loaded:
     origin: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Insert:
+class Insert(msgspec.Struct, frozen=True, gc=False):
     """A document that must not exist yet. `fresh`: its id was made from randomness, so nobody can have it."""
 
     id: bytes
@@ -74,8 +75,7 @@ class Purge:
     loaded: Loaded | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class InsertNext:
+class InsertNext(msgspec.Struct, frozen=True, gc=False):
     """A document without an id: the commit gives it the next number of the collection."""
 
     document: bytes

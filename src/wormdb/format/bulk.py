@@ -8,20 +8,23 @@ a document, because a field has another type in it, or where a doubt cannot be s
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from wormdb.format.columns import ColumnSpec, EncodedColumn, arrow_type, column_of, settle_codes
+from wormdb.format.columns import ColumnSpec, EncodedColumn, arrow_type, column_of, column_of_json, settle_codes
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import get_direct, parse_path
-from wormdb.format.project import project
+from wormdb.format.project import project, project_raw
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     import pyarrow as pa
 
+    from wormdb.format.kinds import Missing
     from wormdb.format.path import Path
 
 __all__ = ["bulk_columns"]
@@ -36,6 +39,8 @@ _GUESSES: Final[dict[type, str]] = {int: "int64", float: "double", str: "string"
 _NATIVE: Final = frozenset({*_GUESSES.values(), "date", "list<string>", "list<int64>", "list<bool>"})
 """Types that Arrow reads exactly, doubts aside."""
 _DATE: Final = "$date"
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
+_NOTHING, _EMPTY, _DOCUMENTS, _OTHER = "nothing", "empty", "documents", "other"
 
 
 def bulk_columns(
@@ -61,7 +66,39 @@ def bulk_columns(
         codes = settle_codes(arrays[path], kind, exact)
         if codes is not None:
             found[name] = column_of(name, kind, arrays[path], codes or None)
-    return found
+    return found | _json_columns(documents, [spec for spec in specs if spec.path not in found])
+
+
+# --- columns of JSON ---
+
+
+def _json_columns(documents: Sequence[bytes | None], specs: Sequence[ColumnSpec]) -> dict[str, EncodedColumn]:
+    """Those columns that hold JSON: it is taken out of the documents as it stands there."""
+    wanted = [spec for spec in specs if spec.type in ("json", "auto") and _PLAIN_NAME.fullmatch(spec.path)]
+    if not wanted:
+        return {}
+    columns = project_raw(documents, [spec.path for spec in wanted], name=_NAME)
+    return {
+        spec.path: column_of_json(spec.path, texts)
+        for spec, texts in zip(wanted, columns, strict=True)
+        if spec.type == "json" or _is_json(texts)
+    }
+
+
+def _is_json(texts: Sequence[bytes | Missing]) -> bool:
+    """Whether a column of any type holds JSON, seen by how its texts begin: documents, and arrays of documents."""
+    kinds = Counter(_begins_as(text) for text in texts)
+    return not kinds[_OTHER] and kinds[_DOCUMENTS] > kinds[_EMPTY]
+
+
+def _begins_as(text: bytes | Missing) -> str:
+    if text is MISSING or text == b"null":
+        return _NOTHING
+    if text == b"[]":
+        return _EMPTY
+    start = text.removeprefix(b"[")[:3]
+    # What begins with `$` is an extended form: a date, and the like.
+    return _DOCUMENTS if start[:2] in (b'{"', b"{}") and start != b'{"$' else _OTHER
 
 
 # --- what is asked of Arrow ---

@@ -43,6 +43,7 @@ __all__ = [
     "EncodedColumn",
     "arrow_type",
     "column_of",
+    "column_of_json",
     "decode_column",
     "encode_column",
     "settle_codes",
@@ -156,6 +157,15 @@ def column_of(path: str, kind: str, array: pa.Array, codes: bytes | None, cells:
         high=high,
     )
     return EncodedColumn(path, kind, array, None if codes is None else pa.array(codes, pa.uint8()), stats)
+
+
+def column_of_json(path: str, texts: Sequence[bytes | Missing]) -> EncodedColumn:
+    """The column of type json whose values are JSON already, as `encode` writes them. No requests."""
+    cells = [None if text is MISSING or text == b"null" else text.decode() for text in texts]
+    codes = None
+    if b"null" in texts:
+        codes = bytes([_MISSING if text is MISSING else _NULL if text == b"null" else _HERE for text in texts])
+    return column_of(path, "json", _arrow_array_of_texts(cells), codes)
 
 
 def settle_codes(array: pa.Array, kind: str, exact: Mapping[int, Any]) -> bytes | None:
@@ -345,6 +355,12 @@ def _arrow_array(cells: Sequence[Any], kind: str, scale: int) -> pa.Array:
     elif (write := _CELL_WRITERS.get(_element(kind))) is not None:
         cells = [None if cell is None else [None if part is None else write(part) for part in cell] for cell in cells]
     return pa.array(cells, arrow_type(kind, scale))
+
+
+def _arrow_array_of_texts(cells: Sequence[str | None]) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array(cells, arrow_type("json"))
 
 
 _CELL_WRITERS: Final[dict[str, Callable[[Any], Any]]] = {

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from wormdb.format.damage import corrupt
-from wormdb.format.kinds import MISSING
+from wormdb.format.kinds import MISSING, Missing
 from wormdb.format.path import TRAVERSED, get_direct, parse_path
 from wormdb.format.wrappers import READERS, MalformedError, stored_date
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from wormdb.format.path import Path
 
-__all__ = ["project", "read_id"]
+__all__ = ["project", "project_raw", "read_id"]
 
 _CONTAINERS: Final = frozenset({dict, list})
 _SLICE_ROWS: Final = 512
@@ -68,6 +68,29 @@ def project(documents: Sequence[bytes | None], paths: Sequence[str], *, name: st
             fields = shape.columns(rows)
             for path, column in zip(parsed, columns, strict=True):
                 column.extend(fields[path])
+    except _UNREADABLE as error:
+        corrupt(name, f"a document is no valid JSON: {error}")
+    return columns
+
+
+def project_raw(documents: Sequence[bytes | None], fields: Sequence[str], *, name: str) -> list[list[bytes | Missing]]:
+    """For each field of the first level its JSON in all documents, as it stands there; MISSING where it is not there.
+
+    Raises CorruptionError naming object `name` for bytes that are no document. No requests.
+    """
+    assert not any(map(_ESCAPED.search, fields)), "names that JSON escapes are not found as they are"
+    members = [
+        (f"f{place}", msgspec.Raw, msgspec.field(name=field, default=MISSING)) for place, field in enumerate(fields)
+    ]
+    columns: list[list[bytes | Missing]] = [[] for _ in fields]
+    try:
+        decode = msgspec.json.Decoder(msgspec.defstruct("Projected", members, gc=False)).decode
+        for start in range(0, len(documents), _SLICE_ROWS):
+            some = documents[start : start + _SLICE_ROWS]
+            rows = [decode(b"{}" if document is None else document) for document in some]
+            for place, column in enumerate(columns):
+                values = map(attrgetter(f"f{place}"), rows)
+                column.extend(MISSING if value is MISSING else bytes(value) for value in values)
     except _UNREADABLE as error:
         corrupt(name, f"a document is no valid JSON: {error}")
     return columns

@@ -8,11 +8,12 @@ to convert values, and what to say about those that do not fit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from wormdb.errors import WormError
 from wormdb.format import json
@@ -39,6 +40,9 @@ _LEVELS_MAX: Final = 12
 _VALUES_MAX: Final = 1_000_000
 """Values in the arrays and objects of documents that are looked at together: a list can hold itself."""
 
+_BYTES_MAX: Final = DOCUMENT_BYTES_MAX - 8 * ID_BYTES_MAX
+"""Of documents that cannot be too large with their id and times."""
+
 _IDS: Final = frozenset({"_id", "id"})
 _TIMES: Final = frozenset({"createdAt", "updatedAt"})
 _ANY: Final = Field()
@@ -61,8 +65,7 @@ class _OddError(Exception):
     """Something is not stored as it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Passed:
+class Passed(msgspec.Struct, frozen=True, gc=False):
     """A document that passed."""
 
     id: str | None
@@ -127,7 +130,7 @@ class Sieve:
         for name, values in dates.items():
             for document, value in zip(documents, values, strict=True):
                 document[name] = value
-        found = [_members(document, defaults) for document in documents]
+        found = _members(documents, defaults)
         return [None if members is None else Passed(given, members) for given, members in zip(ids, found, strict=True)]
 
     def _identity(self, names: tuple[str, ...]) -> str | None:
@@ -246,11 +249,12 @@ def _without(document: dict[str, Any], name: str | None) -> dict[str, Any]:
     return rest
 
 
-def _members(document: dict[str, Any], defaults: bytes) -> bytes | None:
+def _members(documents: Sequence[dict[str, Any]], defaults: bytes) -> list[bytes | None]:
+    """The JSON of each without its braces; None where a text is none, or the document may be too large."""
     try:
-        data = json.encode_plain(document)
+        found: list[bytes | None] = [json.encode_plain(document)[1:-1] for document in documents]
     except UnicodeEncodeError:
-        return None
-    if len(data) + len(defaults) > DOCUMENT_BYTES_MAX - 4 * ID_BYTES_MAX:
-        return None
-    return b",".join(filter(None, (data[1:-1], defaults))) if defaults else data[1:-1]
+        return [None] if len(documents) == 1 else [_members([one], defaults)[0] for one in documents]
+    if defaults:
+        found = [b"%b,%b" % (members, defaults) if members else defaults for members in found]
+    return [None if members is None or len(members) > _BYTES_MAX else members for members in found]
