@@ -324,7 +324,7 @@ class Collection(Generic[T]):
     # --- the trash ---
 
     def list_trashed(self) -> list[Trashed[T]]:
-        """What lies in the trash, in order of id. Goes through the whole collection: 1 GET a block.
+        """What lies in the trash, in order of id. 1 GET for each block that holds some of it, and their pages.
 
         Raises InvalidRequestError if the model has no softDelete, as all calls about the trash.
         """

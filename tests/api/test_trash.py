@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import wormdb
 from tests.api.notebook import NOTES, Notebook
 from wormdb import trashcan
 from wormdb.engine.state import Held
@@ -323,3 +324,26 @@ def test_a_tombstone_that_cannot_be_read_is_damage() -> None:
             read_tombstone(Held(b'"a"', 1, 1, None, trash))
     far = b'{"deletedAt":"2026-01-01T00:00:00Z","ttl":999999999,"document":{}}'
     assert read_tombstone(Held(b'"a"', 1, 1, None, far)).expires_at is None
+
+
+def test_only_blocks_that_hold_some_of_it_are_read() -> None:
+    """Listing the trash of a large collection does not read the collection."""
+    settings = wormdb.Settings(forward="manual", forward_interval_ms=0, block_bytes=20_000, cache_bytes=0)
+    schema = {"models": {"Note": {"path": "@notes/(id:string)", "softDelete": True}}}
+    with wormdb.connect("memory://", schema=schema, settings=settings) as database:
+        notes = database.model("Note")
+        notes.insert_many([{"id": f"{number:05}", "text": "x" * 1000} for number in range(1_000)])
+        notes.forward()
+        (status,) = database.status()
+        assert status.blocks > 40
+        assert notes.list_trashed() == []
+        for identity in ("00100", "00900"):
+            notes.delete(identity)
+        notes.delete("00500")
+        notes.restore("00500")
+        notes.forward()
+        notes.delete("00300")
+        before = database.cost()
+        assert [each.id for each in notes.list_trashed()] == ["00100", "00300", "00900"]
+        used = database.cost() - before
+        assert used.gets <= 5, "the log, the one block that has some, and what looks them up"

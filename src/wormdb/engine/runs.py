@@ -113,6 +113,20 @@ class Runs:
         for run in self.runs:
             yield from run.blocks(self.shelf, low, high)
 
+    def trashed(self) -> Iterator[bytes]:
+        """The keys of rows that were put into the trash, in any order; a newer row may have taken them out again.
+
+        1 GET for each block that has such rows, and for each page of the list that names some, if it is not kept.
+        """
+        for run in self.runs:
+            for part in run.parts:
+                if not part.trashed:
+                    continue
+                listed = (part,) if isinstance(part, BlockEntry) else self.shelf.listed([part])[part.name]
+                for key, row in self._scan_run((block for block in listed if block.trashed), b"", None):
+                    if row.trash is not None:
+                        yield key
+
     def names(self, block: BlockEntry) -> bool:
         """Whether this list has a block. 1 GET for a page of the list, if its run is long and it is not kept."""
         run = next((run for run in self.runs if run.through == block.run), None)
@@ -228,6 +242,10 @@ class _HeldRows:
         """What is under an id's key. Costs as `Runs.get`: 1 GET, and 1 more the first time a block is asked."""
         row = self.runs.get(key)
         return None if row is None else held_of(row)
+
+    def trashed(self) -> Iterator[bytes]:
+        """The keys of ids that may be in the trash. Costs as `Runs.trashed`."""
+        return self.runs.trashed()
 
     def prepare(self, keys: Iterable[bytes]) -> None:
         """Read what look-ups of these ids' keys need before their pages. Costs as `Runs.prepare`."""

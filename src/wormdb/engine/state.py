@@ -72,6 +72,10 @@ class Base(Protocol):
         """Everything with a key from `low` up to but not including `high`, deleted ids too, in order of key."""
         ...
 
+    def trashed(self) -> Iterator[bytes]:
+        """The keys of ids that may be in the trash: every one that is, and perhaps more."""
+        ...
+
     @property
     def place(self) -> Place | None:
         """The root and where its objects are; None if there is no root."""
@@ -93,6 +97,10 @@ class EmptyBase:
         """Nothing to read."""
 
     def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:  # noqa: ARG002 - nothing is there
+        """Nothing."""
+        return iter(())
+
+    def trashed(self) -> Iterator[bytes]:
         """Nothing."""
         return iter(())
 
@@ -204,6 +212,23 @@ class View:
         found = {key: held for key in keys if (held := self.overlay.get(key, self.number)) is not None}
         rest = [key for key in keys if key not in found]
         return {**found, **self.base.get_many(rest)} if rest else found
+
+    def trashed(self) -> Iterator[bytes]:
+        """The keys of ids that may be in the trash: every one that is, and perhaps more."""
+        for key, held in self.overlay.scan(self.number):
+            if held.trash is not None:
+                yield key
+        for attached in self.overlay.attached(self.number):
+            yield from attached.base.trashed()
+        yield from self.base.trashed()
+
+    def scan_trashed(self) -> Iterator[tuple[bytes, Held]]:
+        """Everything in the trash, in order of key.
+
+        1 GET for each block that has something of it, and what `get_many` of these ids costs.
+        """
+        found = self.get_many(sorted(set(self.trashed())))
+        return ((key, held) for key, held in sorted(found.items()) if held.trash is not None)
 
     def prepare(self, keys: Sequence[bytes]) -> None:
         """Read what look-ups of these keys need of the base before its pages."""
