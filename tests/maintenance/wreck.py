@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +12,7 @@ from tests.engine.swept import World
 from wormdb.clock import SeededChance
 from wormdb.database import Database
 from wormdb.engine import index_shelf, listing, succession
+from wormdb.engine.index_shelf import IndexShelf
 from wormdb.engine.ledger import Surroundings, TailLimits
 from wormdb.engine.misc_clock import MiscClock
 from wormdb.engine.paths import EnginePaths
@@ -18,6 +20,8 @@ from wormdb.engine.projection import Sizes
 from wormdb.engine.register import Register
 from wormdb.format.retired import decode_retired
 from wormdb.index.nodes import NodeLimits
+from wormdb.maintenance.listed import CheckedList
+from wormdb.maintenance.report import Report
 from wormdb.maintenance.site import Site
 from wormdb.maintenance.unreferenced import named_objects
 from wormdb.schema.load import load_schema
@@ -26,8 +30,6 @@ from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from wormdb.collection import Collection
     from wormdb.document import Document
     from wormdb.format.root import Root
@@ -37,15 +39,17 @@ __all__ = [
     "PATHS",
     "PREFIX",
     "SCHEMA",
+    "Answers",
     "answers",
     "collection_on",
     "database_on",
     "keys_in",
     "kind_of",
+    "make_small",
     "named",
+    "objects_by_kind",
     "root_of",
     "site_on",
-    "small_objects",
     "whole_world",
 ]
 
@@ -75,14 +79,8 @@ SETTINGS = Settings(forward="manual", forward_interval_ms=0, block_bytes=2_500, 
 SIZES = Sizes(block_target=2_500, run_smallest=3_000)
 
 
-@pytest.fixture(autouse=True)
-def small_objects(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Few entries a node, pages of a few blocks, and lists of few retired objects."""
-    make_small(monkeypatch)
-    yield
-
-
 def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few entries a node, pages of a few blocks, and lists of few retired objects."""
     monkeypatch.setattr(index_shelf, "NodeLimits", lambda: NodeLimits(8, 8 * 64))
     monkeypatch.setattr(listing, "LIST_INLINE_BYTES_MAX", 1_500)
     monkeypatch.setattr(listing, "LIST_PAGE_BLOCKS", 2)
@@ -91,7 +89,7 @@ def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def database_on(store: Store, world: World, *, seed: int = 1) -> Database:
     """A process that opens the bucket."""
-    database = Database(
+    return Database(
         MeteredStore(store, clock=world.manual),
         SerialPool(),
         settings=SETTINGS,
@@ -100,7 +98,6 @@ def database_on(store: Store, world: World, *, seed: int = 1) -> Database:
         clock=world.manual,
         chance=SeededChance(seed),
     )
-    return database
 
 
 def collection_on(world: World, *, seed: int = 1) -> Collection[Document]:
@@ -136,7 +133,21 @@ def thing(number: int, **values: Any) -> dict[str, Any]:
 
 
 def whole_world(*, trimmed: bool = False) -> World:
-    """A bucket with several runs and pages, indexes, history, snapshots, a job, a trash, and a tail in the log."""
+    """A bucket with several runs and pages, indexes, history, snapshots, jobs, a trash, and a tail in the log.
+
+    Every caller gets a copy of its own.
+    """
+    return _made(trimmed).copy()
+
+
+@cache
+def _made(trimmed: bool) -> World:
+    with pytest.MonkeyPatch.context() as patch:
+        make_small(patch)
+        return _make(trimmed)
+
+
+def _make(trimmed: bool) -> World:
     world = World()
     things = collection_on(world)
     things.insert_many([thing(number) for number in range(12)])
@@ -178,6 +189,7 @@ class Answers:
     histories: Any
     trashed: Any
     counts: Any
+    indexes: Any
 
 
 def answers(world: World) -> Answers:
@@ -193,7 +205,20 @@ def answers(world: World) -> Answers:
         [(key, history.versions(key), history.snapshots(key)) for key, _ in held],
         sorted((one.id, one.document) for one in things.list_trashed()),
         view.count,
+        _index_answers(world),
     )
+
+
+def _index_answers(world: World) -> list[Any]:
+    root = Register(world, PATHS, PREFIX).read().root
+    if root is None:
+        return []
+    shelf = IndexShelf(world, PATHS, SerialPool())
+    found = []
+    for index in root.indexes:
+        shelf.filter(root, index)
+        found.append((index.name, list(shelf.reader(root, index).scan())))
+    return found
 
 
 def root_of(world: World) -> Root:
@@ -229,3 +254,33 @@ def kind_of(key: str) -> str:
         return "root"
     folder, _, name = rest.partition("/")
     return f"{folder} {name.rpartition('.')[2]}" if folder in {"data", "history"} else folder
+
+
+def objects_by_kind(world: World) -> dict[str, str]:
+    """One object of each kind and use: what blocks are for, what nodes are for."""
+    root = root_of(world)
+    found = {kind_of(key): key for key in named(world) if kind_of(key) in {"root", "data retired"}}
+    for where, folder, entries, pages in (
+        ("documents", PATHS.data, root.blocks, root.block_pages),
+        ("attached", PATHS.data, root.attached, root.attached_pages),
+        ("history", PATHS.history, root.history, root.history_pages),
+    ):
+        for entry in entries[:1]:
+            found[f"{where} block"] = f"{folder}{entry.name}.parquet"
+            found[f"{where} sidecar"] = f"{folder}{entry.sidecar.name}.map"
+        for page in pages[:1]:
+            found[f"{where} page"] = f"{folder}{page.name}.list"
+    for index in root.indexes:
+        assert index.node is not None
+        top = found[f"{index.name} top"] = f"{PATHS.index(index.name)}{index.node.name}"
+        found["leaf"] = next(key for key in named(world) if key.startswith(PATHS.index(index.name)) and key != top)
+        if index.membership is not None:
+            found[f"{index.name} filter"] = f"{PATHS.index(index.name)}{index.membership.name}"
+    kept = CheckedList(site_on(world), "attached", root, Report())
+    loaded = {entry.name for run in kept.runs for entry in kept.entries(run)}
+    merged = CheckedList(site_on(world), "blocks", root, Report())
+    blocks = [entry for run in merged.runs for entry in merged.entries(run) if entry.name not in loaded]
+    found["documents merged"] = f"{PATHS.data}{blocks[0].name}.parquet"
+    log = sorted(key for key in named(world) if key.startswith(PATHS.entries))
+    found["applied entry"], found["tail entry"] = log[0], log[-2]
+    return found

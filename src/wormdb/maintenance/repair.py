@@ -31,7 +31,7 @@ from wormdb.maintenance.report import Finding, Loss, Repair
 from wormdb.maintenance.rewrite import objects_of, with_sidecars
 from wormdb.maintenance.root_repair import rebuild_root
 from wormdb.maintenance.verify import examine
-from wormdb.types import LogNumber
+from wormdb.types import LogNumber, Misc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -94,6 +94,7 @@ def _mend(site: Site, examined: Examination, *, accept_loss: bool) -> list[Loss]
     root = examined.state.root
     if root is None or examined.agreement is None:
         return None
+    site.around.misc.observe(Misc(root.misc))
     work = _Round(site, examined, examined.agreement, root)
     work.run()
     if work.root == root:
