@@ -7,7 +7,7 @@ import sys
 
 from benchmarks.measure import print_rows
 
-SUITES = ("stores", "formats", "commits", "reads", "scans")
+SUITES = ("stores", "formats", "commits", "reads", "scans", "loads")
 
 
 def main(names: list[str]) -> int:

@@ -100,6 +100,7 @@ class Writer(Generic[T]):
         self._codec = codec
         self._clock = clock
         self._chance = chance
+        self._definition = b"" if model is None else model.canonical()
         self._sieve = Sieve(model)
         self._strategy: IdStrategy = "ulid" if model is None else model.id
         self._makes_ids = model is None or makes_good_ids(model)
@@ -148,7 +149,8 @@ class Writer(Generic[T]):
             values = self._stamped(values, self.model, is_change=loaded is not None or is_old)
         if "_id" not in values:
             return Shape(None, json.encode_document(values), values, None, fresh=True, is_unchanged=False)
-        identity = json.encode(self.check_id(values["_id"]))
+        # A model has looked at the id with all else.
+        identity = json.encode(self.check_id(values["_id"]) if self.model is None else values["_id"])
         if loaded is not None and identity != loaded.held.id:
             if verb != "insert":
                 raise InvalidRequestError(
@@ -299,7 +301,7 @@ class Writer(Generic[T]):
 
     def check_definition(self, view: View) -> None:
         """Raise SchemaMismatchError if the database defines this model in another way."""
-        if self.model is None or _is_undefined(view) or view.definition.body == self.model.canonical():
+        if self.model is None or _is_undefined(view) or view.definition.body == self._definition:
             return
         if view.definition.model is None:
             raise SchemaMismatchError(f"model {self.name}", reason="the collection was made without a schema")
@@ -313,7 +315,7 @@ class Writer(Generic[T]):
         """The definition, if the collection has none and holds nothing yet."""
         if self.model is None or not _is_undefined(view):
             return ()
-        return (SchemaChanged(definition=self.model.canonical()),)
+        return (SchemaChanged(definition=self._definition),)
 
     def check_mode(self) -> None:
         """Raise PermissionDeniedError if this model is for reading only. No requests."""
