@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from tests.maintenance.damage import damage
-from tests.maintenance.wreck import PATHS, answers, kind_of, named, objects_by_kind, whole_world
+from tests.maintenance.wreck import PATHS, Answers, answers, kind_of, named, objects_by_kind, root_of, whole_world
 from wormdb.clock import SeededChance
 from wormdb.errors import CorruptionError, UnsupportedFormatError
+from wormdb.types import LogNumber
 
-POSITIONS = 24
+POSITIONS = 5
 
 
 def read_is_right_or_refused(key: str, at: float, mask: int) -> bool:
     """Flip a bit and read everything; whether that was refused."""
     world = whole_world()
-    before = answers(world)
     damage(world, key, "flip", at=at, mask=mask)
     try:
-        assert answers(world) == before, (key, at)
+        found = answers(world)
     except (CorruptionError, UnsupportedFormatError) as error:
-        assert error.key == key
-        return True
+        return error.key == key
+    assert found == right(), (key, at)
     return False
+
+
+@cache
+def right() -> Answers:
+    return answers(whole_world())
 
 
 @pytest.mark.parametrize("kind", sorted(objects_by_kind(whole_world())))
@@ -42,6 +49,9 @@ def test_bits_all_over_one_object_of_each_kind(kind: str) -> None:
 
 def test_one_bit_of_every_object() -> None:
     chance = SeededChance(4)
+    applied = PATHS.entry(LogNumber(root_of(whole_world()).applied))
     for key in named(whole_world()):
+        if key.startswith(PATHS.entries) and key <= applied:
+            continue  # nobody reads it again
         refused = read_is_right_or_refused(key, chance.fraction(), 1 << int(chance.fraction() * 8))
         assert refused or kind_of(key) not in {"indexes", "root", "history list", "data list"}

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.log import Record
     from wormdb.format.blocklist import BlockEntry
+    from wormdb.format.past import Operation
     from wormdb.format.root import JobOutcome, Root
     from wormdb.maintenance.listed import Hole
     from wormdb.maintenance.site import Site
@@ -117,9 +118,9 @@ class PastRepair:
         for key, row in rows:
             job = self._jobs.get(row.rev)
             misc, actor, meta = (self.root.misc, None, _REPAIRED) if job is None else (job.misc, job.actor, job.meta)
-            op = "delete" if row.document is None else "create" if row.seq == 1 else "update"
+            op: Operation = "delete" if row.document is None else "create" if row.seq == 1 else "update"
             name = json.encode(row.id)
-            yield key, 2, Version(name, row.seq, row.rev, op, misc, actor, meta, document=row.document)  # type: ignore[arg-type]
+            yield key, 2, Version(name, row.seq, row.rev, op, misc, actor, meta, document=row.document)
 
     # --- one document ---
 

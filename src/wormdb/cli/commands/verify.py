@@ -35,8 +35,9 @@ _COLUMNS_SHOWN = 100
 def command(
     url: str, names: tuple[str, ...], *, repairs: bool, accept_loss: bool, unreferenced: bool, as_json: bool
 ) -> int:
-    """Check the log, every object that a collection needs, and that all of them agree.
+    """Check everything that is stored, and repair what can be made again.
 
+    The log, every object that a collection needs, and that all of them agree.
     COLLECTION is a model's name or a folder; without any, the bucket is searched for collections. Writes nothing
     without --repair. Exits with 1 if something is wrong, and with --repair if something is left.
     """
