@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -151,7 +152,7 @@ def test_the_same_work_never_waits_twice_and_other_work_does(background: Backgro
     background.submit("a", first)
     assert entered.wait(PATIENCE)
     for number in range(3):
-        background.submit("a", lambda number=number: done.append(f"again {number}"))  # type: ignore[misc]
+        background.submit("a", partial(done.append, f"again {number}"))
     background.submit("b", finished.set)
     go.set()
     assert finished.wait(PATIENCE)

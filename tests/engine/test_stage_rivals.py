@@ -114,36 +114,39 @@ RIVALS = {
     ids=[*RIVALS, "changes a document, inline", "stages a value, inline"],
 )
 def test_a_rival_before_any_request_of_a_staged_batch(name: str, limits: TailLimits) -> None:
-    for place in range(1, 200):
-        rig = Rig()
-        serial = Serial(prepared(rig))
-        store = HookStore(rig.store)
-        ledger = stager(rig, store, limits)
-        if place % 2:
-            ledger.view()
-        sent: list[str] = []
-        losers: list[str] = []
+    place = 1
+    while run_with_rival(name, limits, place) >= place:
+        place += 1
+    assert place > 8
 
-        def count(verb: str, key: str) -> None:
-            sent.append(key)  # noqa: B023 - called in this turn, as all below
-            if len(sent) == place:  # noqa: B023
-                with refusing(losers, "rival"):  # noqa: B023
-                    RIVALS[name](rig, serial)  # noqa: B023
 
-        store.before = count
-        with refusing(losers, "batch"):
-            serial.note(ledger.commit(rig.batch(*BATCH)), BATCH, is_staged=True)
-        store.before = None
-        assert losers in ([], ["rival"], ["batch"]), "one of them is refused because the other is not"
-        assert serial.done or name in {"changes the definition", "forwards"}
-        if losers == ["batch"]:
-            assert kinds(rig)[-1] == "JobAborted"
-        serial.check(rig)
-        if len(sent) < place:
-            assert losers == []
-            assert place > 8
-            return
-    raise AssertionError("it did not end")
+def run_with_rival(name: str, limits: TailLimits, place: int) -> int:
+    """A staged batch with a rival before request `place`; how many requests there were."""
+    rig = Rig()
+    serial = Serial(prepared(rig))
+    store = HookStore(rig.store)
+    ledger = stager(rig, store, limits)
+    if place % 2:
+        ledger.view()
+    sent: list[str] = []
+    losers: list[str] = []
+
+    def count(verb: str, key: str) -> None:
+        sent.append(key)
+        if len(sent) == place:
+            with refusing(losers, "rival"):
+                RIVALS[name](rig, serial)
+
+    store.before = count
+    with refusing(losers, "batch"):
+        serial.note(ledger.commit(rig.batch(*BATCH)), BATCH, is_staged=True)
+    store.before = None
+    assert losers in ([], ["rival"], ["batch"]), "one of them is refused because the other is not"
+    assert serial.done or name in {"changes the definition", "forwards"}
+    if losers == ["batch"]:
+        assert kinds(rig)[-1] == "JobAborted"
+    serial.check(rig)
+    return len(sent)
 
 
 @contextmanager
