@@ -9,10 +9,13 @@ import msgspec
 from tests.maintenance.damage import entries_of, lie_in_entries, lie_in_rows, lie_in_tree, put_root, replaced
 from tests.maintenance.wreck import PATHS, PREFIX, root_of, site_on
 from wormdb.engine.index_shelf import IndexShelf
+from wormdb.format import json
 from wormdb.format.entry import decode_entry, encode_entry
+from wormdb.format.key import encode_key
 from wormdb.format.retired import RetiredList, encode_retired
 from wormdb.format.root import ObjectRef
 from wormdb.format.sample import Sample, encode_sample
+from wormdb.index.entries import id_of, value_key_of
 from wormdb.index.membership import build_filter
 from wormdb.storage.store import Always
 from wormdb.types import LogNumber
@@ -69,6 +72,12 @@ def an_index_entry_too_many(world: World) -> None:
 def an_index_entry_of_another(world: World) -> None:
     (key, _), (_, other) = entries_of(world, "byCityAge")[:2]
     lie_in_tree(world, "byCityAge", [(key, other)])
+
+
+def a_unique_value_twice(world: World) -> None:
+    one, other = entries_of(world, "byEmail")[:2]
+    own = encode_key(json.decode(id_of(other[1]), name="id"))
+    lie_in_tree(world, "byEmail", [(value_key_of(one) + own, other[1])])
 
 
 def a_filter_without_keys(world: World) -> None:
@@ -154,6 +163,7 @@ LIES: dict[str, tuple[Callable[[World], None], str, bool]] = {
         (an_index_entry_too_many, "index", True),
         (an_index_entry_of_another, "index", True),
         (a_filter_without_keys, "index", True),
+        (a_unique_value_twice, "index", True),
         (a_wrong_count, "root", True),
         (a_wrong_sequence, "root", True),
         (a_wrong_sample, "root", True),

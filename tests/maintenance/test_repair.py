@@ -45,7 +45,7 @@ TOGETHER = (
 LIES_TOGETHER = (
     ("a_changed_document", "a_missing_index_entry", "an_index_entry_too_many", "retired_lists_in_disorder"),
     ("a_missing_document", "a_filter_without_keys"),
-    ("wrong_statistics", "an_index_entry_of_another"),
+    ("wrong_statistics", "an_index_entry_of_another", "a_unique_value_twice"),
     ("a_missing_version", "a_changed_version", "a_wrong_count", "a_wrong_sample"),
     ("a_missing_last_version", "a_missing_mark", "a_wrong_sequence"),
     ("wrong_counts_in_the_list",),
