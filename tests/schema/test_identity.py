@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
+from uuid import RFC_4122, UUID
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 from wormdb.clock import ManualClock, SeededChance
 from wormdb.errors import InvalidRequestError
 from wormdb.format.values import ObjectId
-from wormdb.schema.identity import BUILT_IN_TYPES, SAMPLES, check_outer, format_sequence, id_problem, new_id
+from wormdb.schema.identity import (
+    BUILT_IN_TYPES,
+    SAMPLES,
+    check_outer,
+    format_sequence,
+    id_problem,
+    makes_good_ids,
+    new_id,
+    new_ids,
+)
 from wormdb.schema.load import load_model
 
 if TYPE_CHECKING:
@@ -61,9 +70,40 @@ def test_ulids_sort_by_time() -> None:
     assert made == sorted(made)
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@given(seed=st.integers(0, 2**32), count=st.integers(1, 50))
+def test_many_ids_are_distinct_and_in_order_where_they_begin_with_the_time(
+    strategy: IdStrategy, seed: int, count: int
+) -> None:
+    made = new_ids(strategy, count, clock=ManualClock(), chance=SeededChance(seed))
+    assert len(set(made)) == len(made) == count
+    assert all(re.fullmatch(BUILT_IN_TYPES[strategy], identity) for identity in made)
+    assert strategy == "uuid" or made == sorted(made)
+    if strategy == "uuid":
+        assert [(UUID(identity).version, UUID(identity).variant) for identity in made] == [(4, RFC_4122)] * count
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "good"),
+    [
+        ("ulid", {}, True),
+        ("uuid", {}, True),
+        ("seq", {}, False),
+        ("string", {}, False),
+        ("string", {"id": "ulid"}, True),
+        ("any", {"id": "uuid"}, True),
+        ("code", {"id": "ulid", "dynamicTypes": {"code": "0[0-9A-Z]+"}}, False),
+        ("ulid", {"id": "ulid", "dynamicTypes": {"ulid": "0[0-9A-Z]+"}}, False),
+    ],
+)
+def test_whether_made_ids_need_a_look(kind: str, keys: dict[str, Any], good: bool) -> None:
+    assert makes_good_ids(model_of(kind, **keys)) is good
+
+
 @pytest.mark.parametrize("strategy", ["seq", "given"])
 def test_others_are_not_made_here(strategy: IdStrategy) -> None:
     assert new_id(strategy, clock=ManualClock(), chance=SeededChance(1)) is None
+    assert new_ids(strategy, 3, clock=ManualClock(), chance=SeededChance(1)) == []
 
 
 def test_sequence_numbers_sort_as_text() -> None:
