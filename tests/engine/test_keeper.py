@@ -291,7 +291,7 @@ def test_a_swap_that_failed_or_was_lost_leaves_the_state_as_it_was() -> None:
 # --- making room ---
 
 
-def test_room_is_made_by_whoever_is_at_it_already() -> None:
+def test_room_is_made_by_whoever_is_at_it_already(monkeypatch: pytest.MonkeyPatch) -> None:
     """A commit at the limit waits for the thread that forwards, and does not start another forwarding."""
     rig = Rig()
     store = HookStore(rig.store)
@@ -314,7 +314,7 @@ def test_room_is_made_by_whoever_is_at_it_already() -> None:
                 waiting.start()
                 assert reached.wait(PATIENCE)
 
-    rig.clock.sleep = slept  # type: ignore[method-assign]
+    monkeypatch.setattr(rig.clock, "sleep", slept)
     store.before = hold
     assert ledger.forward() == 2
     is_free.set()

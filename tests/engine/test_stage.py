@@ -37,7 +37,7 @@ from wormdb.errors import (
     WormError,
 )
 from wormdb.format.event import JobAborted, JobAttached, JobOpened
-from wormdb.types import LogNumber
+from wormdb.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -289,13 +289,13 @@ def test_an_attach_is_alone_in_its_entry_whoever_commits_at_the_same_time() -> N
 def test_batches_that_wait_with_an_attach_go_into_entries_of_their_own() -> None:
     rig = Rig()
     ledger = logger(rig)
-    jobs = ["a" * 32, "b" * 32]
-    ledger.commit(rig.batch(events=tuple(JobOpened(job=job, kind="batch", base=0) for job in jobs)))  # type: ignore[arg-type]
+    jobs = [WriteId("a" * 32), WriteId("b" * 32)]
+    ledger.commit(rig.batch(events=tuple(JobOpened(job=job, kind="batch", base=0) for job in jobs)))
     pending = [
         rig.batch(insert("x")),
-        rig.batch(events=(JobAttached(job=jobs[0], blocks=(), added=0),)),  # type: ignore[arg-type]
+        rig.batch(events=(JobAttached(job=jobs[0], blocks=(), added=0),)),
         rig.batch(insert("y")),
-        rig.batch(events=(JobAttached(job=jobs[1], blocks=(), added=0),)),  # type: ignore[arg-type]
+        rig.batch(events=(JobAttached(job=jobs[1], blocks=(), added=0),)),
         rig.batch(insert("z")),
     ]
     outcomes = ledger._committer.commit(pending, 1e9)

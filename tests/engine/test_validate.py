@@ -61,6 +61,9 @@ class Reads:
         inside = [key for key in sorted(self.held) if low <= key and (high is None or key < high)]
         return iter([(key, self.held[key]) for key in inside])
 
+    def trashed(self) -> Iterator[bytes]:
+        return (key for key, held in self.held.items() if held.trash is not None)
+
     @property
     def place(self) -> None:
         """There is no root."""
