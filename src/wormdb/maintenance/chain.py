@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.head import BEFORE_FIRST
 from wormdb.engine.history import past_of
+from wormdb.engine.log import Record
 from wormdb.errors import CorruptionError, UnsupportedFormatError
 from wormdb.format.event import JobAttached
 from wormdb.format.past import Taken, encode_past
 from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from wormdb.engine.log import Record
     from wormdb.format.entry import Entry
     from wormdb.format.root import Root
     from wormdb.maintenance.report import Report
@@ -69,7 +69,10 @@ def sum_of(entry: Entry) -> int:
 
 
 def check_chain(site: Site, root: Root | None, report: Report) -> Chain:
-    """Read the log that a root leaves, or all of it. 1 GET an entry, and 3 more at its end."""
+    """Read the log that a root leaves, or all of it. 1 GET an entry, and at its end 3 that find nothing.
+
+    After a long tail these may be up to 32.
+    """
     walk = _Walk(site, root, Chain(begins=1 + (0 if root is None else root.trimmed)))
     for number, found in walk.slots():
         walk.take(number, found)
@@ -79,6 +82,14 @@ def check_chain(site: Site, root: Root | None, report: Report) -> Chain:
     for broken, why in sorted(walk.chain.broken.items()):
         report.add("log", site.paths.entry(LogNumber(broken)), why)
     return walk.chain
+
+
+_Slot = Record | CorruptionError | UnsupportedFormatError | None
+"""What is in a slot of the log: an entry, damage, or nothing."""
+
+
+def _empty_at_end(found: Sequence[tuple[LogNumber, _Slot]]) -> int:
+    return next((count for count, (_, slot) in enumerate(reversed(found)) if slot is not None), len(found))
 
 
 @dataclass(slots=True)
@@ -96,31 +107,38 @@ class _Walk:
     def applied(self) -> int:
         return 0 if self.root is None else self.root.applied
 
-    def slots(self) -> Iterator[tuple[LogNumber, Record | CorruptionError | UnsupportedFormatError | None]]:
+    def slots(self) -> Iterator[tuple[LogNumber, _Slot]]:
         """The slots through `applied`, and those after it until nothing comes."""
-        start = self.chain.begins
+        start, width = self.chain.begins, 1 + _BEYOND
+        while start <= self.applied:
+            stop = min(start + _AT_ONCE, self.applied + 1)
+            yield from self._window(start, stop)
+            start = stop
         while True:
-            numbers = [LogNumber(number) for number in range(start, start + _AT_ONCE)]
-            if start > self.applied:
-                numbers = numbers[: 1 + _BEYOND]
-            found = list(self.site.pool.map(self._read, numbers))
-            # A slot after the end may have been filled while we asked: then the one before it is there now.
-            for place, number in enumerate(numbers):
-                if found[place] is None and number > self.applied and any(found[place + 1 :]):
-                    found[place] = self._read(number)
-            for number, record in zip(numbers, found, strict=True):
-                if number > self.applied and record is None and not any(found[numbers.index(number) :]):
-                    return
-                yield number, record
-            start = numbers[-1] + 1
+            found = self._window(start, start + width)
+            while 0 < (empty := _empty_at_end(found)) <= _BEYOND:
+                after = found[-1][0] + 1
+                found += self._window(after, after + 1 + _BEYOND - empty)
+            # A slot may have been filled while we asked for those after it: then it is there now.
+            for place, (number, record) in enumerate(found[: len(found) - empty]):
+                if record is None:
+                    found[place] = number, self._read(number)
+            yield from found[: len(found) - empty]
+            if empty:
+                return
+            start, width = found[-1][0] + 1, min(2 * width, _AT_ONCE)
 
-    def _read(self, number: LogNumber) -> Record | CorruptionError | UnsupportedFormatError | None:
+    def _window(self, start: int, stop: int) -> list[tuple[LogNumber, _Slot]]:
+        numbers = [LogNumber(number) for number in range(start, stop)]
+        return list(zip(numbers, self.site.pool.map(self._read, numbers), strict=True))
+
+    def _read(self, number: LogNumber) -> _Slot:
         try:
             return self.site.log.read(number)[0]
         except (CorruptionError, UnsupportedFormatError) as error:
             return error
 
-    def take(self, number: LogNumber, found: Record | CorruptionError | UnsupportedFormatError | None) -> None:
+    def take(self, number: LogNumber, found: _Slot) -> None:
         chain = self.chain
         if found is None:
             chain.broken[number] = "it is missing"
