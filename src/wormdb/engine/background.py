@@ -52,15 +52,24 @@ class Background:
             thread.join()
 
     def _run(self) -> None:
-        while True:
+        try:
+            while (taken := self._take()) is not None:
+                name, work = taken
+                try:
+                    work()
+                except WormError as error:
+                    log.warning("%s: %s", name, error)
+        finally:
+            # If something else went wrong, it is shown as of any thread, and the next work gets a new one.
             with self._changed:
-                while not self._waiting and not self._closed:
-                    self._changed.wait()
-                if self._closed:
-                    return
-                name = next(iter(self._waiting))
-                work = self._waiting.pop(name)
-            try:
-                work()
-            except WormError as error:
-                log.warning("%s: %s", name, error)
+                self._thread = None
+
+    def _take(self) -> tuple[str, Callable[[], object]] | None:
+        """The work that waits longest, when there is some; None at the end."""
+        with self._changed:
+            while not self._waiting and not self._closed:
+                self._changed.wait()
+            if self._closed:
+                return None
+            name = next(iter(self._waiting))
+            return name, self._waiting.pop(name)
