@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wormdb.engine.define import create_index, drop_index
-from wormdb.errors import InvalidRequestError
+from wormdb.errors import ConflictError, InvalidRequestError
 from wormdb.index.definition import Index
 from wormdb.status import IndexSummary, status_of
 
@@ -44,7 +44,9 @@ class Indexes(Generic[T]):
         access.ledger.commit(pending, seconds=access.context.settings.commit_seconds)
         if wait:
             access.ledger.forward()
-        made = next(each for each in self.all() if each.name == index.name)
+        made = next((each for each in self.all() if each.name == index.name), None)
+        if made is None:
+            raise ConflictError(f"index {index.name}", reason="somebody else dropped it meanwhile")
         if made.state == "failed":
             raise InvalidRequestError(
                 f"index {index.name}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tests.engine.rig import contents
@@ -15,14 +15,15 @@ from wormdb.settings import Settings
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
+from wormdb.storage.store import OCTETS
 from wormdb.storage.wrapped import WrappedStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from wormdb.collection import Collection
     from wormdb.document import Document
-    from wormdb.storage.store import Store
+    from wormdb.storage.store import Precondition, PutResult, Store
 
 __all__ = [
     "MADE",
@@ -57,6 +58,11 @@ SCHEMA = load_schema(
                 "indexes": {"byEmail": {"field": "email", "unique": True}},
             },
             "Note": {"path": "@notes/(id:seq)"},
+            "Soft": {
+                "path": "@soft/(id:string)",
+                "softDelete": {"enabled": True, "ttl": 1},
+                "snapshots": {"enabled": True, "every": 2},
+            },
         },
     }
 )
@@ -67,7 +73,17 @@ class World(MemoryStore):
 
     def __init__(self) -> None:
         self.manual = ManualClock()
+        self.witnessed: dict[str, bytes] = {}
+        """The first object that was ever written under each key of a log."""
         super().__init__(clock=self.manual)
+
+    def put(
+        self, key: str, body: bytes, precondition: Precondition | None = None, *, content_type: str = OCTETS
+    ) -> PutResult:
+        result = super().put(key, body, precondition, content_type=content_type)
+        if "/committed/" in key:
+            self.witnessed.setdefault(key, body)
+        return result
 
     def copy(self) -> World:
         """The same objects at the same time, in a bucket of their own."""
@@ -75,6 +91,7 @@ class World(MemoryStore):
         copied.manual.advance((self.manual.now_ms() - copied.manual.now_ms()) / 1000)
         copied._shelf.entries = dict(self._shelf.entries)
         copied._shelf.keys = list(self._shelf.keys)
+        copied.witnessed = dict(self.witnessed)
         return copied
 
 
@@ -86,13 +103,13 @@ def world_of(store: Store) -> World:
     return store
 
 
-def database_on(store: Store, *, seed: int = 1, commit_seconds: float = 30.0) -> Database:
+def database_on(store: Store, *, seed: int = 1, commit_seconds: float = 30.0, **settings: Any) -> Database:
     """A process that opens the bucket: the whole stack, with virtual time and one thread."""
     clock = world_of(store).manual
     return Database(
         MeteredStore(store, clock=clock),
         SerialPool(),
-        settings=Settings(commit_seconds=commit_seconds),
+        settings=Settings(commit_seconds=commit_seconds, **settings),
         schema=SCHEMA,
         actor=None,
         clock=clock,
@@ -137,6 +154,10 @@ class Scenario:
     may_conflict: bool = False
     """Whether somebody else's change in between may make it a conflict."""
     is_trimmed: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Of every process that has to do with it."""
+    check: Callable[[Collection[Document]], None] = lambda _: None
+    """What must be true in the end, when nothing is wrong any more."""
 
     def __str__(self) -> str:
         return self.name
@@ -188,6 +209,19 @@ def note_model(n: int) -> Callable[[State], State | None]:
 def unchanged(state: State) -> State:
     """Nothing that a reader sees."""
     return state
+
+
+def _restore_model(state: State) -> State | None:
+    return None if _alive(state, "gone") else _put(state, "gone", {"n": 1})
+
+
+def _expire_model(state: State) -> State:
+    return state if _alive(state, "gone") else _put(state, "gone", None)
+
+
+def _purge_model(state: State) -> State | None:
+    """The document in the trash goes for good, if it still lies there."""
+    return None if _alive(state, "gone") else _put(state, "gone", None)
 
 
 # --- preparation ---
@@ -276,6 +310,25 @@ def _person_model(state: State) -> State | None:
     return None if "q@x" in taken or _alive(state, "q") else _put(state, "q", {"email": "q@x"})
 
 
+def _soft(database: Database) -> None:
+    soft = database.model("Soft")
+    soft.insert({"id": "a", "n": 1})
+    soft.save({"id": "a", "n": 2})
+    soft.insert({"id": "b", "n": 1})
+    soft.insert({"id": "gone", "n": 1})
+    soft.delete("gone")
+
+
+def _soft_in_a_block(database: Database) -> None:
+    _soft(database)
+    database.model("Soft").forward()
+
+
+def _soft_expired(database: Database) -> None:
+    _soft_in_a_block(database)
+    world_of(database.store).manual.advance(2 * 86_400)
+
+
 def _settle(things: Collection[Document]) -> object:
     return things.resolve(f"3-{'a' * 32}-{'b' * 32}", settle=True)
 
@@ -316,6 +369,19 @@ SCENARIOS = (
     ),
     Scenario("unique", "Person", _one_person, lambda c: c.insert({"id": "q", "email": "q@x"}), _person_model),
     Scenario("numbered", "Note", _nothing, lambda c: c.insert({"n": 1})["id"], note_model(1), "0000000001"),
+    Scenario("soft delete", "Soft", _soft, lambda c: c.delete("b"), put_model("b", None), result=True),
+    Scenario("restore", "Soft", _soft_in_a_block, lambda c: c.restore("gone")["n"], _restore_model, result=1),
+    Scenario("purge", "Soft", _soft_in_a_block, lambda c: c.purge("gone"), _purge_model),
+    Scenario("purge what expired", "Soft", _soft_expired, lambda c: c.purge_expired(), _expire_model),
+    Scenario(
+        "rollback",
+        "Soft",
+        _soft_in_a_block,
+        lambda c: c.rollback("a", to_seq=1)["n"],
+        put_model("a", {"n": 1}),
+        result=1,
+    ),
+    Scenario("snapshot", "Soft", _soft, lambda c: c.snapshot("b").seq, unchanged, result=1),
     Scenario("forward", "things", _block_and_tail, lambda c: c.forward(), unchanged, result=3),
     Scenario("trim", "things", _ready_to_trim, lambda c: c._ledger.trim(0), unchanged, is_trimmed=True),
     Scenario("settle", "things", _two, _settle, unchanged, result=Fate.NOT_COMMITTED),

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import pytest
 
+import wormdb
 from tests.engine.rig import PATHS, HookStore, Rig, contents, doc, ident, insert, remove, save
+from wormdb.clock import ManualClock
 from wormdb.engine.unique import UniqueOwners, keys_of
-from wormdb.errors import AlreadyExistsError, OutcomeUnknownError, SnapshotTooOldError, UnavailableError
+from wormdb.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    OutcomeUnknownError,
+    SnapshotTooOldError,
+    UnavailableError,
+)
 from wormdb.format.entry import Batch, Change, Entry
 from wormdb.index.definition import Index
 from wormdb.limits import LOG_RETENTION_MS_MIN
+from wormdb.storage.memory import drop_memory
 from wormdb.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
@@ -221,3 +231,20 @@ def test_batches_of_a_group_that_exclude_each_other_are_judged_by_what_landed() 
     assert told == ["Committed", "AlreadyExistsError", "Committed", "Committed", "Committed"]
     assert rig.slots() == [1, 2]
     assert {name for name, (_, _, values) in contents(rig.ledger().view()).items() if values is not None} == {"x", "y"}
+
+
+def test_an_index_that_is_dropped_while_it_is_created_is_a_conflict() -> None:
+    clock, name = ManualClock(), "dropped-while-created"
+    with wormdb.connect(f"memory://{name}", clock=clock) as one, wormdb.connect(f"memory://{name}", clock=clock) as two:
+        one["things"].insert({"id": "x", "n": 1})
+        ledger = one["things"]._ledger
+        forward = ledger.forward
+
+        def other_is_faster() -> LogNumber:
+            number = forward()
+            two["things"].drop_index("n")
+            return number
+
+        with mock.patch.object(ledger, "forward", other_is_faster), pytest.raises(ConflictError, match="dropped"):
+            one["things"].create_index("n")
+    drop_memory(name)

@@ -221,7 +221,7 @@ def next_write(scenario: Scenario, store: Store) -> object:
     return collection.insert({"id": NEXT[scenario.collection], "n": 9})["n"]
 
 
-NEXT = {"things": "next", "Person": "next", "Note": "9999999999"}
+NEXT = {"things": "next", "Person": "next", "Note": "9999999999", "Soft": "next"}
 
 
 def with_next(scenario: Scenario, state: State) -> State:
@@ -353,6 +353,12 @@ RIVALS = {
     "Person": (
         Rival("writes another", lambda c: c.insert({"id": "r", "email": "r@x"}), insert_model(("r", {"email": "r@x"}))),
         Rival("takes the value", lambda c: c.insert({"id": "r", "email": "q@x"}), _person_takes_value),
+    ),
+    "Soft": (
+        Rival("writes another", lambda c: c.save({"id": "r", "n": 5}), put_model("r", {"n": 5})),
+        Rival("changes the same", lambda c: c.save({"id": "a", "n": 5}), put_model("a", {"n": 5})),
+        Rival("inserts the same", lambda c: c.insert({"id": "gone", "n": 5}), insert_model(("gone", {"n": 5}))),
+        Rival("forwardings", lambda c: c.forward(), unchanged),
     ),
     "Note": (Rival("numbers", lambda c: c.insert({"n": 5}), note_model(5)),),
 }

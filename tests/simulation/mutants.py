@@ -10,7 +10,7 @@ import inspect
 import sys
 import textwrap
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -28,10 +28,11 @@ from wormdb.engine.state import Overlay, id_key
 from wormdb.engine.trim import Trimmer
 from wormdb.engine.unique import UniqueOwners, keys_of
 from wormdb.engine.validate import Group, _BatchCheck
-from wormdb.errors import ConflictError, CorruptionError, OutcomeUnknownError
+from wormdb.errors import ConflictError, CorruptionError, OutcomeUnknownError, WormError
 from wormdb.format.entry import Entry, decode_entry
 from wormdb.format.event import SchemaChanged
 from wormdb.storage import readback
+from wormdb.testing.sim_replay import Violation
 from wormdb.testing.sim_store import COLLECTION
 from wormdb.types import LogNumber, Misc
 
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from wormdb.engine.operations import Pending
-    from wormdb.engine.state import Held
+    from wormdb.engine.state import Base
     from wormdb.types import StoreTime
 
 __all__ = ["MUTANTS", "Mutant"]
@@ -55,6 +56,8 @@ class Mutant:
     workload: str
     seed: int
     focus: str | None = None
+    told: tuple[type[BaseException], ...] = (Violation, WormError)
+    """How it shows: a promise that was seen broken, or an error that nobody expects."""
 
 
 def rewritten(owner: Any, *changes: tuple[str, str], **names: object) -> AbstractContextManager[object]:
@@ -143,8 +146,11 @@ def conflict_409_as_refusal() -> AbstractContextManager[object]:
 
 def conflict_409_as_lost() -> AbstractContextManager[object]:
     """The slot must be another's then, so it goes on behind it."""
-    behind = "self._head.number += 1"
-    return when_unanswered(f"if '409' in cause.reason:\n{INDENT}    {behind}\n{INDENT}    return False")
+    behind = f"""if '409' in cause.reason:
+{INDENT}    self._head._last = replace(self._head._last, number=self._head.number + 1)
+{INDENT}    self._head._points[self._head.number] = self._head._last
+{INDENT}    return False"""
+    return when_unanswered(behind, replace=replace)
 
 
 def ack_before_put() -> AbstractContextManager[object]:
@@ -159,7 +165,8 @@ def slot_reuse() -> AbstractContextManager[object]:
     """A process that starts goes on behind the last entry it finds listed, as if what was trimmed had never been."""
     opened = "self._misc.observe(Misc(root.misc))"
     listed = "if not any(page.objects for page in self._log.store.list(self._log.paths.entries)): "
-    return rewritten(Head, (opened, f"{opened}\n    {listed}self.number = LogNumber(0)"))
+    anew = "self._last = replace(self._last, number=LogNumber(0)); self._points = {LogNumber(0): self._last}"
+    return rewritten(Head, (opened, f"{opened}\n    {listed}{anew}"))
 
 
 def no_boundary_check() -> AbstractContextManager[object]:
@@ -180,7 +187,7 @@ def old_entry_as_news() -> AbstractContextManager[object]:
 
 def commit_from_stale_view() -> AbstractContextManager[object]:
     """After a lost race the same changes are sent to the next slot, unchecked."""
-    checked = "accepted, refused = self._check(waiting)"
+    checked = "accepted, events, refused = self._check(waiting)"
     return rewritten(Committer, (checked, f"if not losses: {checked}"))
 
 
@@ -201,8 +208,8 @@ def root_before_slot() -> AbstractContextManager[object]:
 def unique_outside_batch() -> AbstractContextManager[object]:
     """Unique values are checked when a batch is first tried, and not when it is tried again."""
     tried: set[str] = set()
-    claims = "claims = batch.claims(definition.unique, changes)"
-    once = "claims = {} if pending.id in tried else batch.claims(definition.unique, changes); tried.add(pending.id)"
+    claims = "claims = batch.claims(definition.indexes)"
+    once = "claims = {} if pending.id in tried else batch.claims(definition.indexes); tried.add(pending.id)"
     return rewritten(Group, (claims, once), tried=tried)
 
 
@@ -252,15 +259,17 @@ def half_a_batch_visible() -> Iterator[None]:
     apply = Overlay.apply
     kept: dict[int, Entry] = {}
 
-    def late(self: Overlay, entry: Entry) -> list[tuple[bytes, Held]]:
-        left = apply(self, kept.pop(id(self))) if id(self) in kept else []
+    def late(self: Overlay, entry: Entry, attached: Base | None = None) -> None:
+        if id(self) in kept:
+            apply(self, kept.pop(id(self)))
         (*whole, last) = entry.batches or (None,)
         if last is None or len(last.changes) < 2:
-            return left + apply(self, entry)
+            apply(self, entry, attached)
+            return
         first = msgspec.structs.replace(last, changes=last.changes[:-1])
         rest = msgspec.structs.replace(last, changes=last.changes[-1:])
         kept[id(self)] = msgspec.structs.replace(entry, batches=(rest,))
-        return left + apply(self, msgspec.structs.replace(entry, batches=(*whole, first)))
+        apply(self, msgspec.structs.replace(entry, batches=(*whole, first)), attached)
 
     with mock.patch.object(Overlay, "apply", late):
         yield

@@ -7,8 +7,7 @@ from itertools import chain
 import pytest
 
 from tests.simulation.mutants import MUTANTS, Mutant
-from wormdb.errors import WormError
-from wormdb.testing.sim_history import Violation
+from tests.simulation.mutants_projection import PROJECTION_MUTANTS
 from wormdb.testing.simulation import SimulationFailed, run_seed
 
 SEARCH_MAX = 400
@@ -24,15 +23,18 @@ def finding(mutant: Mutant, seed: int) -> BaseException | None:
     return None
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+ALL = [*MUTANTS, *PROJECTION_MUTANTS]
+
+
+@pytest.mark.parametrize("mutant", ALL, ids=lambda mutant: mutant.name)
 def test_the_mistake_is_found(mutant: Mutant) -> None:
     seeds = chain([mutant.seed], range(SEARCH_MAX))
     seed, found = next(((seed, found) for seed in seeds if (found := finding(mutant, seed))), (None, None))
-    assert isinstance(found, Violation | WormError), f"not found in {SEARCH_MAX} seeds: {found!r}"
+    assert isinstance(found, mutant.told), f"not found in {SEARCH_MAX} seeds: {found!r}"
     assert seed is not None
     # The finding is the mutant's, not the seed's.
     run_seed(seed, mutant.workload, mutant.focus)
 
 
 def test_there_are_enough_of_them() -> None:
-    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 18
+    assert len({mutant.name for mutant in ALL}) == len(ALL) >= 50

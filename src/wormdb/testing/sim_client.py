@@ -181,19 +181,17 @@ class Client:
 
     def create_index(self, index: Index) -> None:
         """Want an index; whoever brings the log forward builds it."""
-        seen = self.node.ledger.view()
         with self.world.history.call("create index", name=index.name) as call:
             call.excuse = lambda error, replay, number: _is_no_place_for(error, replay.states[number], index)
-            token = self.world.chance.token(16).hex()
+            seen, token = self.node.ledger.view(), self.world.chance.token(16).hex()
             self._acknowledge(call, self.node.ledger.commit(create_index(token, index, seen=seen)).number)
         self._ended(call)
 
     def drop_index(self, name: str) -> None:
         """Drop an index."""
-        seen = self.node.ledger.view()
         with self.world.history.call("drop index", name=name) as call:
             call.excuse = lambda _, replay, number: not _lives(replay.states[number], name)
-            token = self.world.chance.token(16).hex()
+            seen, token = self.node.ledger.view(), self.world.chance.token(16).hex()
             self._acknowledge(call, self.node.ledger.commit(drop_index(token, name, seen=seen)).number)
         self._ended(call)
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from wormdb.engine.index_shelf import IndexShelf
     from wormdb.engine.ledger import Surroundings
     from wormdb.engine.operations import Pending
+    from wormdb.engine.state import View
     from wormdb.settings import Settings
     from wormdb.testing.scheduler import Scheduler
     from wormdb.testing.sim_history import Call
@@ -85,6 +86,9 @@ class _WitnessedLedger(Ledger):
         super().__init__(COLLECTION, database.surroundings())
         self._history = history
         self.trees = self._trees
+
+    def newest(self) -> View:
+        return self._head.view()
 
     def commit(self, pending: Pending, **options: float) -> Committed:
         if not any(isinstance(event, OF_THE_ENGINE) for event in pending.events):
@@ -159,6 +163,11 @@ class Node:
     def ledger(self) -> Ledger:
         """The engine of this life."""
         return self._database.ledger
+
+    @property
+    def is_building(self) -> bool:
+        """Whether this life knows of an index that is not ready yet. No requests."""
+        return bool(self._database.ledger.newest().definition.unbuilt)
 
     @property
     def trees(self) -> IndexShelf:

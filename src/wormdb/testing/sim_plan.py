@@ -94,7 +94,7 @@ class Plan:
                 plan,
                 nodes=2,
                 threads=2,
-                steps=12,
+                steps=15,
                 is_long=True,
                 dawn=0.1,
                 dawn_of_trimmers=0.1,
