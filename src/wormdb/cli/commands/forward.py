@@ -17,7 +17,7 @@ __all__ = ["command"]
 @click.argument("names", nargs=-1, metavar="[COLLECTION]...")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of lines.")
 def command(url: str, names: tuple[str, ...], *, as_json: bool) -> None:
-    """Bring collections forward: what is only in the log goes into blocks, indexes and history.
+    """Bring the log into blocks, indexes and history.
 
     Also goes on with the indexes that are not built yet. COLLECTION is a model's name or a folder; without any, the
     bucket is searched for collections. Safe at any time, and by several processes at once.

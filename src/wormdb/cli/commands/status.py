@@ -21,9 +21,9 @@ __all__ = ["command"]
 @click.argument("names", nargs=-1, metavar="[COLLECTION]...")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")
 def command(url: str, names: tuple[str, ...], *, as_json: bool) -> None:
-    """Show how far each collection is: documents, blocks, indexes, and the lag behind the log.
+    """Show how far each collection is behind its log.
 
-    COLLECTION is a model's name or a folder; without any, the bucket is searched for collections. Writes nothing.
+    With its documents, blocks and indexes. COLLECTION is a model's name or a folder; without any, the bucket is searched for collections. Writes nothing.
     """
     with connect(url) as database:
         found = existing_status(database, names)
