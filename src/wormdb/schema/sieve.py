@@ -87,15 +87,12 @@ class Sieve:
     def run(self, documents: Sequence[Any]) -> list[Passed | None]:
         """Of each document its JSON, None for those that must be looked at one by one. No requests."""
         passed: list[Passed | None] = [None] * len(documents)
-        groups: dict[tuple[str, ...], list[int]] = {}
         if self._is_open:
-            for place, document in enumerate(documents):
-                if type(document) is dict:
-                    groups.setdefault(tuple(document), []).append(place)
-        for names, places in groups.items():
-            group = [documents[place] for place in places]
-            for place, result in zip(places, self._group(names, group), strict=True):
-                passed[place] = result
+            places = [place for place, document in enumerate(documents) if type(document) is dict]
+            for names, chosen in _by_names([documents[place] for place in places]).items():
+                results = self._group(names, [documents[places[one]] for one in chosen])
+                for one, result in zip(chosen, results, strict=True):
+                    passed[places[one]] = result
         return passed
 
     def _group(self, names: tuple[str, ...], documents: Sequence[dict[str, Any]]) -> Sequence[Passed | None]:
@@ -187,9 +184,10 @@ class _Look:
         if field.enum is not None and (kinds - {str} or not set(column).issubset(_texts(field.enum))):
             raise _OddError
         for kind in kinds - _FREE:
-            self._kind(field, kind, [value for value in column if type(value) is kind], level)
+            some = column if len(kinds) == 1 else [value for value in column if type(value) is kind]
+            self._kind(field, kind, some, level)
 
-    def _kind(self, field: Field, kind: type, values: list[Any], level: int) -> None:
+    def _kind(self, field: Field, kind: type, values: Sequence[Any], level: int) -> None:
         if kind is int:
             is_odd = min(values) < INT_MIN or max(values) > INT_MAX
         elif kind is float:
@@ -206,16 +204,25 @@ class _Look:
             self._objects(field.properties, values, level)
 
     def _objects(self, properties: Mapping[str, Field], objects: Sequence[dict[str, Any]], level: int) -> None:
-        groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-        for value in objects:
-            groups.setdefault(tuple(value), []).append(value)
-        for names, group in groups.items():
+        for names, places in _by_names(objects).items():
+            group = [objects[place] for place in places]
             self.names(names, group)
             for name, field in properties.items():
                 if name not in names and (field.required or field.default is not MISSING):
                     raise _OddError
             for name, column in zip(names, zip(*map(dict.values, group), strict=True), strict=True):
                 self.values(properties.get(name, _ANY), column, set(map(type, column)), level + 1)
+
+
+def _by_names(objects: Sequence[dict[str, Any]]) -> dict[tuple[str, ...], Sequence[int]]:
+    """Which objects have the same names in the same order: their places."""
+    shapes = list(map(tuple, objects))
+    if len(set(shapes)) <= 1:
+        return dict.fromkeys(shapes, range(len(shapes)))
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for place, names in enumerate(shapes):
+        groups.setdefault(names, []).append(place)
+    return dict(groups)
 
 
 def _texts(choices: Iterable[Any]) -> set[str]:
