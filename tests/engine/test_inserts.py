@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 
 from tests.engine.rig import doc, ident, insert, remove, save
 from tests.engine.test_validate import State, definition_of
-from wormdb.engine.inserts import check_inserts
+from wormdb.engine.inserts import check_inserts, sampled
 from wormdb.engine.operations import Insert, InsertNext, Operation, Pending
 from wormdb.engine.state import id_key
 from wormdb.errors import PermissionDeniedError, WormError
 from wormdb.format import json
 from wormdb.format.block import Row
 from wormdb.format.event import SchemaChanged
+from wormdb.format.sample import Sample
 from wormdb.schema.load import load_model
 
 if TYPE_CHECKING:
@@ -154,3 +155,14 @@ def test_any_inserts(operations: list[Operation], first: dict[str, Any], second:
     if not agree(state, operations):
         with pytest.raises(WormError):
             state.group().add(Pending("0" * 32, tuple(operations)))
+
+
+@pytest.mark.parametrize("count", [0, 1, 99, 100, 101, 102, 1_000])
+@pytest.mark.parametrize("size", [1, 5_000])
+def test_the_sample_is_that_of_all_rows(count: int, size: int) -> None:
+    rows = {
+        id_key(ident(n)): Row(n, 0, 1, None if n % 7 == 3 else doc(n, text=["x" * 50] * (size // 50)))
+        for n in range(count)
+    }
+    expected = Sample().after(((key, row.document) for key, row in rows.items()), note_gone=True)
+    assert sampled(rows) == expected

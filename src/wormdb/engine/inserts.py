@@ -8,6 +8,7 @@ its id and its unique values are free; where it does not, the batch is left to t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from heapq import nsmallest
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,11 @@ from wormdb.errors import InvalidRequestError
 from wormdb.format import json
 from wormdb.format.block import Row
 from wormdb.format.entry import Change
+from wormdb.format.filter_run import key_hashes
 from wormdb.format.key import encode_keys
+from wormdb.format.sample import Sample
 from wormdb.index.extract import extract
+from wormdb.limits import SAMPLE_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
     from wormdb.engine.unique import UniqueOwners
     from wormdb.index.definition import Index
 
-__all__ = ["Inserted", "check_inserts"]
+__all__ = ["Inserted", "check_inserts", "sampled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,15 @@ def check_inserts(
     )
     rows = [Row(*row) for row in zip(ids, [0] * len(ids), seqs, documents, strict=True)]
     return Inserted(changes, dict(zip(keys, rows, strict=True)), claims)
+
+
+def sampled(rows: Mapping[bytes, Row]) -> Sample:
+    """The sample of rows by the keys of their ids, those of deleted documents too. No requests."""
+    # Only so many of the least hashes can be in it; which they are is seen from the hashes alone.
+    hashes = key_hashes(rows)
+    bound = max(nsmallest(SAMPLE_ROWS + 1, hashes), default=0)
+    chosen = ((key, row.document) for digest, (key, row) in zip(hashes, rows.items(), strict=True) if digest <= bound)
+    return Sample().after(chosen, note_gone=True)
 
 
 def _decoded(identities: Sequence[bytes]) -> list[Any]:

@@ -16,7 +16,7 @@ import msgspec
 
 from wormdb.engine.blockwrite import BlockWriter
 from wormdb.engine.commit import Committed
-from wormdb.engine.inserts import check_inserts
+from wormdb.engine.inserts import check_inserts, sampled
 from wormdb.engine.operations import Pending
 from wormdb.engine.state import id_key, sequence_of
 from wormdb.engine.unique import UniqueOwners
@@ -26,7 +26,7 @@ from wormdb.format import json
 from wormdb.format.block import Row
 from wormdb.format.event import JobAborted, JobAttached, JobOpened
 from wormdb.format.node import is_ascending
-from wormdb.format.sample import Sample, encode_sample
+from wormdb.format.sample import encode_sample
 from wormdb.index.definition import claims_of
 from wormdb.types import WriteId
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from wormdb.engine.state import View
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.entry import Change, Entry
+    from wormdb.format.sample import Sample
     from wormdb.index.definition import Index
 
 __all__ = ["Stager"]
@@ -71,7 +72,7 @@ class _Checked:
     @property
     def sample(self) -> Sample:
         """Of its documents, and of those that it deletes."""
-        return Sample().after(((key, row.document) for key, row in self.rows.items()), note_gone=True)
+        return sampled(self.rows)
 
 
 @dataclass(frozen=True, slots=True)
