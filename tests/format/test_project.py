@@ -10,7 +10,7 @@ from wormdb.errors import CorruptionError
 from wormdb.format.json import encode, encode_document
 from wormdb.format.kinds import MISSING, equal
 from wormdb.format.path import TRAVERSED
-from wormdb.format.project import project, read_id
+from wormdb.format.project import project, project_raw, read_id
 from wormdb.testing.strategies import documents, ids
 
 
@@ -67,6 +67,21 @@ def test_what_is_no_document_is_corruption(data: bytes) -> None:
     with pytest.raises(CorruptionError) as caught:
         project([data], ["a"], name="some/key")
     assert caught.value.key == "some/key"
+
+
+@given(st.lists(st.none() | documents(), max_size=5))
+def test_fields_of_the_first_level_as_they_stand(given: list[dict[str, Any] | None]) -> None:
+    stored = [None if document is None else encode_document({"_id": 1, **document, "own": [1]}) for document in given]
+    identities, own, other = project_raw(stored, ["_id", "own", "no such"], name="x")
+    assert identities == [MISSING if document is None else encode({"_id": 1, **document}["_id"]) for document in given]
+    assert own == [MISSING if document is None else b"[1]" for document in given]
+    assert other == [MISSING] * len(given)
+
+
+@pytest.mark.parametrize("data", [b"", b"[1]", b'{"a":1', b'{"a":}', b"\xff"])
+def test_fields_of_what_is_no_document_are_corruption(data: bytes) -> None:
+    with pytest.raises(CorruptionError, match="x"):
+        project_raw([data], ["a"], name="x")
 
 
 @given(ids())
