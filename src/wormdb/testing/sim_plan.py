@@ -2,7 +2,8 @@
 
 Each fault is off, rare or common, drawn on its own, so that runs differ in kind. Some runs are aimed at the places
 where protocols like this one have broken before: writes that land hours late (`late`), everybody waking at once
-with old knowledge while the log is trimmed (`dawn`), and many threads that commit together and fail (`crowd`).
+with old knowledge while the log is trimmed (`dawn`), many threads that commit together and fail (`crowd`), and many
+that write while others bring the log forward and build indexes (`busy`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["FOCUSES", "HOUR_MS", "Plan"]
 
 HOUR_MS = 3_600_000.0
-FOCUSES = ("late", "dawn", "crowd")
+FOCUSES = ("late", "dawn", "crowd", "busy")
+SHARES = {"late": 0.1, "dawn": 0.25, "crowd": 0.35, "busy": 0.45}
+"""Below which draw a run is aimed at what."""
 TINY_STAGE_BYTES = 360
 """Batches of two documents and more are staged."""
 TINY_BLOCK_BYTES = 300
@@ -87,7 +90,7 @@ class Plan:
             dawn_of_trimmers=one_of(0.1, 0.9),
         )
         drawn = chance.fraction()
-        focus = focus or ("late" if drawn < 0.1 else "dawn" if drawn < 0.25 else "crowd" if drawn < 0.35 else None)
+        focus = focus or next((name for name, below in SHARES.items() if drawn < below), None)
         if focus == "late":
             plan = replace(plan, weather=Weather(late=0.2, twice=0.1), has_keeper=True, forward_entries=5)
             plan = replace(
@@ -108,6 +111,9 @@ class Plan:
         if focus == "crowd":
             plan = replace(plan, weather=replace(plan.weather, refused=0.3), commit_seconds=0.1, is_long=False)
             return replace(plan, nodes=2, threads=4, steps=8)
+        if focus == "busy":
+            plan = replace(plan, weather=Weather(late=0.01, twice=0.03, slow=0.03), commit_seconds=30, is_long=False)
+            return replace(plan, nodes=2, threads=4, steps=8, distance=1, crashes=False, bursts=False)
         return plan
 
     def sized(self, chance: Chance) -> Plan:
