@@ -122,3 +122,21 @@ SAMPLE_DOCUMENT_BYTES_MAX: Final = 4 * KIB
 """A document that is longer, when its texts are shortened, is not in the sample."""
 SAMPLE_TEXT_CHARS: Final = 64
 """To which a sample shortens each text in a document."""
+
+# --- queries ---
+FILTER_DEPTH_MAX: Final = 50
+"""Filters within filters: $and, $or, $nor, $not and $elemMatch."""
+FILTER_CONDITIONS_MAX: Final = 2_000
+"""Conditions of one filter, all levels together."""
+FILTER_VALUES_MAX: Final = 100_000
+"""Values of all lists of $in, $nin and $all of one filter."""
+REGEX_BYTES_MAX: Final = 32 * KIB
+"""UTF-8 bytes of the pattern of one $regex."""
+
+# --- updates and aggregation ---
+ARRAY_PADDING_MAX: Final = 1_500_000
+"""Elements of null that an update may put before a position after the end of an array."""
+UPDATE_PATHS_MAX: Final = 10_000
+"""Fields that one update names."""
+GROUPS_MAX: Final = 1_000_000
+"""Groups of one aggregation: each is held in memory."""

@@ -1,0 +1,219 @@
+"""What stands behind an operator, read into the plain form that the tree keeps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from wormdb.bql.regex import OPTIONS, compile_regex
+from wormdb.errors import InvalidRequestError
+from wormdb.format.key import encode_key
+from wormdb.format.kinds import Decimal128, Regex
+from wormdb.format.values import normalize
+from wormdb.format.wrappers import regex_options
+from wormdb.limits import INT_MAX, INT_MIN
+from wormdb.schema.report import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = [
+    "TYPE_CODES",
+    "OperandError",
+    "is_operators",
+    "is_regex",
+    "read_constant",
+    "read_flag",
+    "read_mod",
+    "read_regex",
+    "read_size",
+    "read_text",
+    "read_types",
+    "read_value",
+    "read_values",
+]
+
+TYPE_CODES: Final[dict[str, int]] = {
+    "double": 1,
+    "string": 2,
+    "object": 3,
+    "array": 4,
+    "binData": 5,
+    "undefined": 6,
+    "objectId": 7,
+    "bool": 8,
+    "date": 9,
+    "null": 10,
+    "regex": 11,
+    "dbPointer": 12,
+    "javascript": 13,
+    "symbol": 14,
+    "javascriptWithScope": 15,
+    "int": 16,
+    "timestamp": 17,
+    "long": 18,
+    "decimal": 19,
+    "minKey": -1,
+    "maxKey": 127,
+}
+"""BSON's types by alias; those that no document here holds are known too, and never match."""
+
+_ALIASES: Final = {code: alias for alias, code in TYPE_CODES.items()}
+_NUMBERS: Final = ("double", "int", "long", "decimal")
+
+
+class OperandError(Exception):
+    """An operand cannot be used: the reason and the fix; the parser adds the position."""
+
+    def __init__(self, reason: str, fix: str) -> None:
+        """What is wrong and what to write instead."""
+        super().__init__(reason)
+        self.reason = reason
+        self.fix = fix
+
+
+def is_operators(operand: object) -> bool:
+    """Whether a mapping holds operators, not fields; an empty one is an empty document."""
+    return isinstance(operand, Mapping) and any(isinstance(name, str) and name.startswith("$") for name in operand)
+
+
+def is_regex(operand: object) -> bool:
+    """Whether this is a regular expression."""
+    return isinstance(operand, Regex | re.Pattern)
+
+
+def read_value(operand: Any) -> Any:
+    """Any value, normalized."""
+    if is_operators(operand):
+        raise OperandError("an operator stands where a value is expected", "give the value itself")
+    try:
+        return normalize(operand)
+    except InvalidRequestError as error:
+        raise OperandError(error.reason or error.what, error.fix) from error
+
+
+def read_constant(operand: Any) -> Any:
+    """Any value but a regular expression, which has no order to compare it by."""
+    if is_regex(operand):
+        raise OperandError("it takes a value, not a regular expression", "use $regex, or $not with $regex")
+    return read_value(operand)
+
+
+def read_values(operand: Any) -> tuple[Any, ...]:
+    """The values of a list, sorted, each once."""
+    if not isinstance(operand, list | tuple | set | frozenset):
+        raise OperandError(f"it takes a list, not {_named(operand)}", "write the values in [ ]")
+    return _sorted(read_value(item) for item in operand)
+
+
+def _sorted(values: Iterable[Any]) -> tuple[Any, ...]:
+    by_key: dict[bytes, Any] = {}
+    for value in values:
+        by_key.setdefault(encode_key(value), value)
+    return tuple(by_key[key] for key in sorted(by_key))
+
+
+def read_flag(operand: Any) -> bool:
+    """True or false; numbers as MongoDB takes them."""
+    if not isinstance(operand, bool | int | float):
+        raise OperandError(f"it takes true or false, not {_named(operand)}", "write true or false")
+    return bool(operand)
+
+
+def read_text(operand: Any) -> str:
+    """Text."""
+    if not isinstance(operand, str):
+        raise OperandError(f"it takes text, not {_named(operand)}", "write a string")
+    text: str = read_value(operand)
+    return text
+
+
+def read_size(operand: Any) -> int:
+    """A number of elements."""
+    count = _whole(operand, "a whole number")
+    if count != operand or count < 0:
+        raise OperandError("a number of elements is whole and not negative", "write 0, 1, 2, …")
+    return count
+
+
+def read_mod(operand: Any) -> tuple[int, int]:
+    """Divisor and remainder, fractions cut off."""
+    if not isinstance(operand, list | tuple) or len(operand) != 2:
+        raise OperandError("it takes a list of two numbers", "write [divisor, remainder]")
+    divisor, remainder = (_whole(part, "numbers") for part in operand)
+    if divisor == 0:
+        raise OperandError("nothing can be divided by 0", "write another divisor")
+    return divisor, remainder
+
+
+def _whole(operand: Any, what: str) -> int:
+    number = operand.to_decimal() if isinstance(operand, Decimal128) else operand
+    if isinstance(operand, bool) or not isinstance(operand, int | float | Decimal128):
+        raise OperandError(f"it takes {what}, not {_named(operand)}", "write a number")
+    if not isfinite(number) or not INT_MIN <= number <= INT_MAX:
+        raise OperandError("the number is not in -2^63..2^63-1", "write a smaller one")
+    return int(number)
+
+
+def read_types(operand: Any) -> tuple[str, ...]:
+    """Aliases of the types that are named, by alias or number, alone or in a list."""
+    named = operand if isinstance(operand, list | tuple) else [operand]
+    if not named:
+        raise OperandError("it names no type", 'name one at least, such as "string"')
+    return tuple(sorted({alias for item in named for alias in _aliases(item)}))
+
+
+def _aliases(item: Any) -> tuple[str, ...]:
+    if isinstance(item, str):
+        if item == "number":
+            return _NUMBERS
+        if item not in TYPE_CODES:
+            raise OperandError(f"there is no type {item[:40]!r}", did_you_mean(item, [*TYPE_CODES, "number"]))
+        return (item,)
+    if isinstance(item, int | float) and not isinstance(item, bool) and item in _ALIASES:
+        return (_ALIASES[int(item)],)
+    raise OperandError("it takes names or numbers of BSON's types", 'write such as "string", "number" or 2')
+
+
+def read_regex(operand: Any, options: Any = None) -> tuple[str, str]:
+    """Pattern and sorted options of a regular expression that RE2 can run; options None if not given.
+
+    Raises MissingExtraError without google-re2.
+    """
+    if is_regex(operand):
+        expression: Regex[str] = read_value(operand)
+        pattern, given = expression.pattern, regex_options(expression)
+        if options is not None and given not in {"", "u"}:
+            raise OperandError("the expression has options of its own", "give the options once")
+        letters = given if options is None else options
+    elif isinstance(operand, str):
+        pattern, letters = read_text(operand), "" if options is None else options
+    else:
+        raise OperandError(f"it takes a pattern as text, not {_named(operand)}", "write a string")
+    if not isinstance(letters, str) or not set(letters) <= set(OPTIONS):
+        _refuse_options(letters)
+    if "\0" in pattern:
+        raise OperandError("the pattern holds NUL", r"write \x00")
+    letters = "".join(sorted(set(letters) - {"u"}))  # which is always on
+    try:
+        compile_regex(pattern, letters)
+    except InvalidRequestError as error:
+        if not error.reason.startswith(("RE2", "REGEX")):
+            raise  # the extra is missing: no pattern would help
+        raise OperandError(f"{error.what}: {error.reason}", error.fix) from error
+    return pattern, letters
+
+
+def _refuse_options(letters: object) -> NoReturn:
+    unknown = "".join(sorted(set(letters) - set(OPTIONS))) if isinstance(letters, str) else _named(letters)
+    raise OperandError(f"there is no option {unknown[:40]}", f"options are letters of {', '.join(OPTIONS)}")
+
+
+def _named(operand: object) -> str:
+    """How a message calls an operand: by its type, as a filter in JSON has it."""
+    kinds = ((Mapping, "a document"), (list | tuple, "a list"), (str, "text"), (bool, "a boolean"))
+    known = (name for kind, name in kinds if isinstance(operand, kind))
+    fallback = "null" if operand is None else "a regular expression" if is_regex(operand) else type(operand).__name__
+    return next(known, fallback)

@@ -1,0 +1,332 @@
+"""Filters as people write them, read into the tree; every mistake is told at once, with its position and a fix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from wormdb.bql.operands import (
+    OperandError,
+    is_operators,
+    is_regex,
+    read_constant,
+    read_flag,
+    read_mod,
+    read_regex,
+    read_size,
+    read_text,
+    read_types,
+    read_value,
+    read_values,
+)
+from wormdb.bql.tree import (
+    NOTHING,
+    All,
+    Compare,
+    Contains,
+    ElemMatch,
+    EndsWith,
+    Exists,
+    Filter,
+    In,
+    Mod,
+    Not,
+    RegexMatch,
+    Size,
+    StartsWith,
+    Type,
+    conjunction,
+    disjunction,
+    negation,
+)
+from wormdb.errors import InvalidRequestError, LimitExceededError
+from wormdb.format.kinds import Regex
+from wormdb.format.path import parse_path
+from wormdb.limits import FILTER_CONDITIONS_MAX, FILTER_DEPTH_MAX, FILTER_VALUES_MAX
+from wormdb.schema.report import Report, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wormdb.format.path import Path
+
+__all__ = ["FIELD_OPERATORS", "LOGICAL_OPERATORS", "parse_filter"]
+
+LOGICAL_OPERATORS: Final = ("$and", "$or", "$nor", "$not")
+"""Operators that stand where a field could stand."""
+
+
+def parse_filter(written: Mapping[str, Any], *, embedded: bool = False) -> Filter:
+    """The tree of a filter in MongoDB's form, with the seeds' $contains, $startsWith, $endsWith and top-level $not.
+
+    `id` and `_id` are the same field, but not with `embedded`, for filters on documents within documents.
+    Raises InvalidRequestError with all mistakes in `problems`, each with its JSON path; LimitExceededError over
+    FILTER_DEPTH_MAX, FILTER_CONDITIONS_MAX or FILTER_VALUES_MAX; MissingExtraError for $regex without google-re2.
+    No requests.
+    """
+    parser = _Parser()
+    tree = parser.filter(written, "", 1, embedded=embedded)
+    if parser.report.errors:
+        raise InvalidRequestError("the filter cannot be used", problems=parser.report.errors)
+    return tree
+
+
+class _Parser:
+    """One run: the mistakes so far, and what is left of the limits. A condition with a mistake becomes nothing."""
+
+    def __init__(self) -> None:
+        self.report = Report()
+        self._conditions_left = FILTER_CONDITIONS_MAX
+        self._values_left = FILTER_VALUES_MAX
+
+    # --- where fields stand ---
+
+    def filter(self, written: Any, place: str, depth: int, *, embedded: bool) -> Filter:
+        """The tree of a filter: fields and logical operators, all of which hold."""
+        self._enter(place, depth)
+        if not isinstance(written, Mapping):
+            return self._refuse(place, "a filter is a document", 'write {"field": value}')
+        parts = []
+        self._count(0 if written else 1, "conditions", place)
+        for name, operand in written.items():
+            here = _below(place, name)
+            if not isinstance(name, str):
+                parts.append(self._refuse(here, "a field name is text", "write a string"))
+            elif name in LOGICAL_OPERATORS:
+                read = self._reader(depth, embedded=embedded)
+                parts.append(self._logical(name, operand, here, read))
+            elif name.startswith("$"):
+                parts.append(self._refuse(here, *_misplaced(name)))
+            else:
+                parts.append(self._field(name, operand, here, depth, embedded=embedded))
+        return conjunction(parts)
+
+    def _reader(self, depth: int, *, embedded: bool) -> Callable[[Any, str], Filter]:
+        return lambda written, place: self.filter(written, place, depth + 1, embedded=embedded)
+
+    def _logical(self, name: str, operand: Any, place: str, read: Callable[[Any, str], Filter]) -> Filter:
+        if name == "$not":
+            return negation(read(operand, place))
+        if not isinstance(operand, list | tuple) or not operand:
+            return self._refuse(place, f"{name} takes a list of one filter at least", "leave it out, or write [{…}]")
+        children = [read(item, f"{place}[{position}]") for position, item in enumerate(operand)]
+        if name == "$and":
+            return conjunction(children)
+        return disjunction(children) if name == "$or" else negation(disjunction(children))
+
+    def _field(self, name: str, operand: Any, place: str, depth: int, *, embedded: bool) -> Filter:
+        try:
+            path = parse_path(name)
+        except InvalidRequestError as error:
+            return self._refuse(place, error.reason or error.what, error.fix)
+        if not embedded and path[0] == "id":
+            path = ("_id", *path[1:])
+        if is_operators(operand):
+            return self._operators(path, operand, place, depth)
+        self._count(1, "conditions", place)
+        return self._leaf("$regex" if is_regex(operand) else "$eq", path, operand, place)
+
+    # --- where operators stand ---
+
+    def _operators(self, path: Path, written: Mapping[Any, Any], place: str, depth: int) -> Filter:
+        """All operators on one field, each on its own."""
+        self._enter(place, depth)
+        self._count(len(written), "conditions", place)
+        parts = []
+        for name, operand in written.items():
+            here = _below(place, name)
+            structure = _STRUCTURES.get(name) if isinstance(name, str) else None
+            if structure is not None:
+                parts.append(structure(self, path, operand, here, depth))
+            elif name in _LEAVES:
+                parts.append(self._leaf(name, path, operand, here))
+            elif name == "$regex":
+                parts.append(self._regex(path, written, here))
+            elif name == "$options":
+                if "$regex" not in written:
+                    parts.append(self._refuse(here, "$options belongs to $regex", "add $regex, or leave it out"))
+            else:
+                parts.append(self._refuse(here, *_unknown(name)))
+        return conjunction(parts)
+
+    def _leaf(self, name: str, path: Path, operand: Any, place: str) -> Filter:
+        if name in _LISTS and isinstance(operand, list | tuple | set | frozenset):
+            self._count(len(operand), "values", place)
+        try:
+            return _LEAVES[name](path, operand) if name in _LEAVES else RegexMatch(path, *read_regex(operand))
+        except OperandError as error:
+            return self._refuse(place, error.reason, error.fix)
+
+    def _regex(self, path: Path, written: Mapping[Any, Any], place: str) -> Filter:
+        try:
+            return RegexMatch(path, *read_regex(written["$regex"], written.get("$options")))
+        except OperandError as error:
+            return self._refuse(place, error.reason, error.fix)
+
+    def not_(self, path: Path, operand: Any, place: str, depth: int) -> Filter:
+        """The complement of operators, or of a regular expression."""
+        if is_regex(operand):
+            return Not(self._leaf("$regex", path, operand, place))
+        if not is_operators(operand):
+            fix = "use $ne for a value" if path else 'write {"$not": {"$gt": 5}}'
+            return self._refuse(place, "$not takes operators or a regular expression", fix)
+        return negation(self._operators(path, operand, place, depth + 1))
+
+    def elem_match(self, path: Path, operand: Any, place: str, depth: int) -> Filter:
+        """Conditions on one element: on its fields, or on itself if they are operators."""
+        if not isinstance(operand, Mapping):
+            return self._refuse(place, "$elemMatch takes a document", 'write {"$elemMatch": {"field": value}}')
+        kind: Literal["document", "value"] = "value" if _is_about_value(operand) else "document"
+        if kind == "value":
+            return ElemMatch(path, self._operators((), operand, place, depth + 1), kind)
+        return ElemMatch(path, self.filter(operand, place, depth + 1, embedded=True), kind)
+
+    def all_(self, path: Path, operand: Any, place: str, depth: int) -> Filter:
+        """All of several values, or of several $elemMatch."""
+        if not isinstance(operand, list | tuple) or not any(map(is_operators, operand)):
+            return self._leaf("$all", path, operand, place)
+        self._count(len(operand), "conditions", place)
+        parts = []
+        for position, item in enumerate(operand):
+            here = f"{place}[{position}]"
+            if isinstance(item, Mapping) and set(item) == {"$elemMatch"}:
+                parts.append(self.elem_match(path, item["$elemMatch"], _below(here, "$elemMatch"), depth))
+            else:
+                reason = "$all takes values, or $elemMatch in every place"
+                parts.append(self._refuse(here, reason, "use $and with one condition for each"))
+        return conjunction(parts)
+
+    def combine(self, name: str, path: Path, operand: Any, place: str, depth: int) -> Filter:
+        """$and, $or and $nor of operators on an element itself."""
+        if path:
+            return self._refuse(place, f"{name} stands beside fields, not under one", _lifted(name, path))
+
+        def read(item: Any, here: str) -> Filter:
+            if is_operators(item):
+                return self._operators((), item, here, depth + 1)
+            return self._refuse(here, "operators on the element are expected here", 'write such as {"$gt": 5}')
+
+        return self._logical(name, operand, place, read)
+
+    # --- mistakes and limits ---
+
+    def _refuse(self, place: str, reason: str, fix: str) -> Filter:
+        self._count(1, "conditions", place)  # mistakes are limited too
+        self.report.error(place, reason, fix)
+        return NOTHING
+
+    def _enter(self, place: str, depth: int) -> None:
+        if depth > FILTER_DEPTH_MAX:
+            reason = f"FILTER_DEPTH_MAX is {FILTER_DEPTH_MAX} levels"
+            raise LimitExceededError(f"the filter is nested too deep at {place[:80]}…", reason=reason, fix="flatten it")
+
+    def _count(self, count: int, what: Literal["conditions", "values"], place: str) -> None:
+        if what == "values":
+            self._values_left -= count
+        else:
+            self._conditions_left -= count
+        if self._values_left < 0 or self._conditions_left < 0:
+            limit = FILTER_VALUES_MAX if what == "values" else FILTER_CONDITIONS_MAX
+            raise LimitExceededError(
+                f"the filter has too many {what} at {place[:80] or 'the top level'}",
+                reason=f"FILTER_{what.upper()}_MAX is {limit}",
+                fix="ask several times, with a part each",
+            )
+
+
+def _below(place: str, name: object) -> str:
+    return f"{place}.{name}" if place else str(name)
+
+
+def _is_about_value(written: Mapping[Any, Any]) -> bool:
+    """Whether the conditions of an $elemMatch are about the element itself: operators with no field above them."""
+    for name, operand in written.items():
+        if not isinstance(name, str) or not name.startswith("$"):
+            return False
+        if name not in LOGICAL_OPERATORS:
+            return True
+        inner = operand if isinstance(operand, list | tuple) else [operand]
+        if any(isinstance(item, Mapping) and item and _is_about_value(item) for item in inner):
+            return True
+    return False
+
+
+def _misplaced(name: str) -> tuple[str, str]:
+    """Why an operator cannot stand where a field is expected, and the fix."""
+    if name in FIELD_OPERATORS:
+        return f"{name} is about a field, and no field stands above it", f'write {{"field": {{"{name}": …}}}}'
+    return _refused_or_unknown(name, LOGICAL_OPERATORS)
+
+
+def _unknown(name: object) -> tuple[str, str]:
+    if not isinstance(name, str) or not name.startswith("$"):
+        fix = "put all under operators, or compare with a whole document by $eq"
+        return "fields and operators are mixed", fix
+    return _refused_or_unknown(name, FIELD_OPERATORS)
+
+
+def _lifted(name: str, path: Path) -> str:
+    return f'write {{"{name}": [{{"{".".join(path)}": …}}, …]}}'
+
+
+def _refused_or_unknown(name: str, known: tuple[str, ...]) -> tuple[str, str]:
+    if name in _REFUSED:
+        return f"{name} is not there: {_REFUSED[name][0]}", _REFUSED[name][1]
+    return f"there is no operator {name[:40]}", did_you_mean(name, known)
+
+
+_NO_CODE: Final = ("no code runs in a query", "write the condition with operators")
+_NO_PLACES: Final = ("there are no indexes of places", "compare coordinates with $gte and $lte")
+_REFUSED: Final[dict[str, tuple[str, str]]] = {
+    "$where": _NO_CODE,
+    "$expr": _NO_CODE,
+    "$function": _NO_CODE,
+    "$accumulator": _NO_CODE,
+    "$jsonSchema": ("documents are checked by the model", "use $type and $exists"),
+    "$text": ("there is no index of words", "use $regex or $contains"),
+    "$near": _NO_PLACES,
+    "$nearSphere": _NO_PLACES,
+    "$geoWithin": _NO_PLACES,
+    "$geoIntersects": _NO_PLACES,
+    "$comment": ("a filter carries no notes", "leave it out"),
+}
+
+_LEAVES: Final[dict[str, Callable[[Path, Any], Filter]]] = {
+    "$eq": lambda path, operand: Compare(path, "eq", read_value(operand)),
+    "$ne": lambda path, operand: Not(Compare(path, "eq", read_constant(operand))),
+    "$gt": lambda path, operand: Compare(path, "gt", read_constant(operand)),
+    "$gte": lambda path, operand: Compare(path, "gte", read_constant(operand)),
+    "$lt": lambda path, operand: Compare(path, "lt", read_constant(operand)),
+    "$lte": lambda path, operand: Compare(path, "lte", read_constant(operand)),
+    "$in": lambda path, operand: In(path, _runnable(read_values(operand))),
+    "$nin": lambda path, operand: Not(In(path, _runnable(read_values(operand)))),
+    "$all": lambda path, operand: All(path, _runnable(read_values(operand))),
+    "$exists": lambda path, operand: Exists(path) if read_flag(operand) else Not(Exists(path)),
+    "$type": lambda path, operand: Type(path, read_types(operand)),
+    "$size": lambda path, operand: Size(path, read_size(operand)),
+    "$mod": lambda path, operand: Mod(path, *read_mod(operand)),
+    "$contains": lambda path, operand: Contains(path, read_constant(operand)),
+    "$startsWith": lambda path, operand: StartsWith(path, read_text(operand)),
+    "$endsWith": lambda path, operand: EndsWith(path, read_text(operand)),
+}
+_LISTS: Final = frozenset({"$in", "$nin", "$all"})
+
+_STRUCTURES: Final[dict[str, Callable[[_Parser, Path, Any, str, int], Filter]]] = {
+    "$not": _Parser.not_,
+    "$elemMatch": _Parser.elem_match,
+    "$all": _Parser.all_,
+    "$and": lambda parser, *rest: parser.combine("$and", *rest),
+    "$or": lambda parser, *rest: parser.combine("$or", *rest),
+    "$nor": lambda parser, *rest: parser.combine("$nor", *rest),
+}
+
+FIELD_OPERATORS: Final = (*_LEAVES, "$regex", "$options", "$elemMatch", "$not")
+"""Operators that stand under a field."""
+
+
+def _runnable(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The values of a list, when RE2 can run the regular expressions among them."""
+    for value in values:
+        if type(value) is Regex:
+            read_regex(value)
+    return values

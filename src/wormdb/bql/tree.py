@@ -1,0 +1,320 @@
+"""A filter as a tree: what it asks, without how it was written or how it will be answered.
+
+Negation is one node: $ne is the complement of equality, $nin that of $in, $nor that of $or. The path of a
+condition inside a `ElemMatch` of kind "value" is empty: the condition is about the element itself, and an array that
+is an element is one value there.
+
+Every node can be hashed. Nodes are equal if their texts are: `text` is a filter in JSON that parses to the same tree,
+so 1, 1.0 and true are three values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from wormdb.format.json import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from wormdb.format.path import Path
+
+__all__ = [
+    "EVERYTHING",
+    "NOTHING",
+    "All",
+    "And",
+    "Compare",
+    "Comparison",
+    "Contains",
+    "ElemMatch",
+    "EndsWith",
+    "Everything",
+    "Exists",
+    "Filter",
+    "In",
+    "Mod",
+    "Not",
+    "Nothing",
+    "Or",
+    "RegexMatch",
+    "Size",
+    "StartsWith",
+    "Type",
+    "conjunction",
+    "disjunction",
+    "negation",
+]
+
+Comparison: TypeAlias = Literal["eq", "gt", "gte", "lt", "lte"]
+"""How a value is compared with the one of the filter."""
+
+
+class _Node:
+    """What all nodes share: equality and hash by text."""
+
+    @cached_property
+    def text(self) -> str:
+        """The filter as compact JSON; the same tree always has the same text."""
+        return encode(self.to_filter()).decode()
+
+    def to_filter(self) -> dict[str, Any]:
+        """The filter as the mapping that `parse_filter` reads; normalized values."""
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Node) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, eq=False)
+class Everything(_Node):
+    """Matches every document."""
+
+    def to_filter(self) -> dict[str, Any]:
+        """{}."""
+        return {}
+
+
+@dataclass(frozen=True, eq=False)
+class Nothing(_Node):
+    """Matches no document."""
+
+    def to_filter(self) -> dict[str, Any]:
+        """{"$not": {}}."""
+        return {"$not": {}}
+
+
+EVERYTHING: Final = Everything()
+NOTHING: Final = Nothing()
+
+
+@dataclass(frozen=True, eq=False)
+class And(_Node):
+    """Matches what all of two or more filters match; each on its own, so different elements of an array may serve."""
+
+    filters: tuple[Filter, ...]
+
+    def __post_init__(self) -> None:
+        assert len(self.filters) > 1
+
+    def to_filter(self) -> dict[str, Any]:
+        """{"$and": […]}."""
+        return {"$and": [child.to_filter() for child in self.filters]}
+
+
+@dataclass(frozen=True, eq=False)
+class Or(_Node):
+    """Matches what any of two or more filters matches."""
+
+    filters: tuple[Filter, ...]
+
+    def __post_init__(self) -> None:
+        assert len(self.filters) > 1
+
+    def to_filter(self) -> dict[str, Any]:
+        """{"$or": […]}."""
+        return {"$or": [child.to_filter() for child in self.filters]}
+
+
+@dataclass(frozen=True, eq=False)
+class Not(_Node):
+    """Matches exactly what `filter` does not match."""
+
+    filter: Filter
+
+    def to_filter(self) -> dict[str, Any]:
+        """{"$not": {…}}."""
+        return {"$not": self.filter.to_filter()}
+
+
+@dataclass(frozen=True, eq=False)
+class _Condition(_Node):
+    """A node about the values of one path; an empty path is the element of a `ElemMatch` itself."""
+
+    path: Path
+
+    def _operators(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def to_filter(self) -> dict[str, Any]:
+        """The operators, under the path if there is one."""
+        return {".".join(self.path): self._operators()} if self.path else self._operators()
+
+
+@dataclass(frozen=True, eq=False)
+class Compare(_Condition):
+    """Some value is in this relation to `value`, within its bracket of types; null equals missing."""
+
+    op: Comparison
+    value: Any
+
+    def _operators(self) -> dict[str, Any]:
+        return {f"${self.op}": self.value}
+
+
+@dataclass(frozen=True, eq=False)
+class In(_Condition):
+    """Some value equals one of `values`, or matches one that is a regular expression; sorted, without repeats."""
+
+    values: tuple[Any, ...]
+
+    def _operators(self) -> dict[str, Any]:
+        return {"$in": list(self.values)}
+
+
+@dataclass(frozen=True, eq=False)
+class All(_Condition):
+    """For each of `values` some value equals it, or matches it as a regular expression; nothing without values."""
+
+    values: tuple[Any, ...]
+
+    def _operators(self) -> dict[str, Any]:
+        return {"$all": list(self.values)}
+
+
+@dataclass(frozen=True, eq=False)
+class Exists(_Condition):
+    """The field is there, null or not."""
+
+    def _operators(self) -> dict[str, Any]:
+        return {"$exists": True}
+
+
+@dataclass(frozen=True, eq=False)
+class Type(_Condition):
+    """Some value has one of these types, named as BSON's aliases, sorted."""
+
+    names: tuple[str, ...]
+
+    def _operators(self) -> dict[str, Any]:
+        return {"$type": list(self.names)}
+
+
+@dataclass(frozen=True, eq=False)
+class Size(_Condition):
+    """The value is an array of this many elements."""
+
+    count: int
+
+    def _operators(self) -> dict[str, Any]:
+        return {"$size": self.count}
+
+
+@dataclass(frozen=True, eq=False)
+class Mod(_Condition):
+    """Some value is a number that leaves `remainder`, of the sign of the number, when its whole part is divided."""
+
+    divisor: int
+    remainder: int
+
+    def _operators(self) -> dict[str, Any]:
+        return {"$mod": [self.divisor, self.remainder]}
+
+
+@dataclass(frozen=True, eq=False)
+class RegexMatch(_Condition):
+    """Some text holds a match of the pattern, or some value is this very expression; options are of imsx, sorted."""
+
+    pattern: str
+    options: str
+
+    def _operators(self) -> dict[str, Any]:
+        return {"$regex": self.pattern} | ({"$options": self.options} if self.options else {})
+
+
+@dataclass(frozen=True, eq=False)
+class Contains(_Condition):
+    """The value is an array with an element equal to `value`, or a text of which `value` is a part."""
+
+    value: Any
+
+    def _operators(self) -> dict[str, Any]:
+        return {"$contains": self.value}
+
+
+@dataclass(frozen=True, eq=False)
+class StartsWith(_Condition):
+    """Some value is a text that starts with this one."""
+
+    prefix: str
+
+    def _operators(self) -> dict[str, Any]:
+        return {"$startsWith": self.prefix}
+
+
+@dataclass(frozen=True, eq=False)
+class EndsWith(_Condition):
+    """Some value is a text that ends with this one."""
+
+    suffix: str
+
+    def _operators(self) -> dict[str, Any]:
+        return {"$endsWith": self.suffix}
+
+
+@dataclass(frozen=True, eq=False)
+class ElemMatch(_Condition):
+    """The value is an array of which one element matches the whole of `filter`.
+
+    Kind "document": elements are taken as documents, and an array among them as one whose fields are its positions.
+    Kind "value": the conditions have empty paths and are about the element itself.
+    """
+
+    filter: Filter
+    kind: Literal["document", "value"]
+
+    def _operators(self) -> dict[str, Any]:
+        anything = self.kind == "value" and isinstance(self.filter, Everything)  # {} would ask for a document
+        return {"$elemMatch": {"$exists": True} if anything else self.filter.to_filter()}
+
+
+Filter: TypeAlias = (
+    Everything
+    | Nothing
+    | And
+    | Or
+    | Not
+    | Compare
+    | In
+    | All
+    | Exists
+    | Type
+    | Size
+    | Mod
+    | RegexMatch
+    | Contains
+    | StartsWith
+    | EndsWith
+    | ElemMatch
+)
+
+
+def conjunction(filters: Iterable[Filter]) -> Filter:
+    """What all of them match; everything if there are none. No requests."""
+    filters = tuple(filters)
+    return And(filters) if len(filters) > 1 else filters[0] if filters else EVERYTHING
+
+
+def disjunction(filters: Iterable[Filter]) -> Filter:
+    """What any of them matches; nothing if there are none. No requests."""
+    filters = tuple(filters)
+    return Or(filters) if len(filters) > 1 else filters[0] if filters else NOTHING
+
+
+def negation(child: Filter) -> Filter:
+    """What `child` does not match. No requests."""
+    match child:
+        case Everything():
+            return NOTHING
+        case Nothing():
+            return EVERYTHING
+        case _:
+            return Not(child)
