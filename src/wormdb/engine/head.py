@@ -118,6 +118,7 @@ class Head:
             self._base: Base = EmptyBase()
             self._overlay = Overlay()
             self._unique: dict[str, UniqueOwners] = {}
+            self._tail_bytes = 0
 
     @property
     def collection(self) -> str:
@@ -143,7 +144,7 @@ class Head:
     def tail_bytes(self) -> int:
         """Bytes of the entries that the known root has not applied."""
         with self.lock:
-            return sum(point.bytes for point in self._points.values())
+            return self._tail_bytes
 
     @property
     def has_attached(self) -> bool:
@@ -283,6 +284,7 @@ class Head:
             kept[self.applied] = replace(kept[self.applied], bytes=0)
             self._unique = {}
             self._points, self._last = kept, kept[self.number]
+            self._tail_bytes = sum(point.bytes for point in kept.values())
 
     def _view(self, point: Point) -> View:
         return View(point.number, point.definition, self._base, self.applied, self._overlay, point.count, point.jobs)
@@ -309,6 +311,7 @@ class Head:
         jobs = last.jobs.after(entry)
         self._last = Point(record.number, record.hash, definition, count, sequence, jobs, record.bytes)
         self._points[record.number] = self._last
+        self._tail_bytes += record.bytes
 
     def _follow(
         self, number: LogNumber, known: StoreTime | None, ahead: Iterator[Probe] | None = None

@@ -218,6 +218,7 @@ class Ledger:
             self._trees,
             around.chance,
             known=self._known_sequence,
+            entries=self._log.between,
             commit=lambda pending: self.commit(pending, seconds=seconds),
             block_target=around.sizes.block_target,
         )

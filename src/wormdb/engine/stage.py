@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from wormdb.format.entry import Change, Entry
     from wormdb.format.sample import Sample
     from wormdb.index.definition import Index
+    from wormdb.types import LogNumber
 
 __all__ = ["Stager"]
 
@@ -104,6 +105,8 @@ class Stager:
     chance: Chance
     known: Callable[[], tuple[View, int]]
     """The newest state, and the greatest id made of digits in it."""
+    entries: Callable[[LogNumber, LogNumber], Sequence[Entry] | None]
+    """The log after one number through another; None if it has been trimmed."""
     commit: Callable[[Pending], Committed]
     block_target: int
 
@@ -135,8 +138,11 @@ class Stager:
 
     def _attach(self, pending: Pending, job: WriteId) -> Committed:
         written: tuple[dict[bytes, Row], list[BlockEntry]] = ({}, [])
-        for _ in range(CHECKS_MAX):
-            checked = self._check(pending)
+        checked: _Checked | None = None
+        checks = 0
+        while checked is not None or checks < CHECKS_MAX:
+            if checked is None:
+                checked, checks = self._check(pending), checks + 1
             if written[0] != checked.rows:
                 blocks = BlockWriter(self.shelf, self.writer, self.block_target, checked.view.definition.columns)
                 written = checked.rows, blocks.write_side_by_side(checked.rows.items())
@@ -152,6 +158,7 @@ class Stager:
                 committed = self.commit(events)
             except _OvertakenError as error:
                 log.info("%s: a staged batch is checked again: %s", self.collection, error.reason)
+                checked = self._caught_up(checked)
                 continue
             return Committed(committed.number, committed.misc, checked.changes)
         raise ConflictError(
@@ -159,6 +166,27 @@ class Stager:
             reason=f"others changed the same documents {CHECKS_MAX} times while it was staged",
             fix="retry later, or in smaller batches",
         )
+
+    def _caught_up(self, checked: _Checked) -> _Checked | None:
+        """What was checked, as of a newer state, if nothing that came between concerns it; None if that is not known.
+
+        A large batch takes longer to check than others take to bring the log forward, so it must not start again
+        for that alone. 1 GET for each entry between.
+        """
+        view, _ = self.known()
+        same = (view.definition.body, view.definition.indexes) == (
+            checked.view.definition.body,
+            checked.view.definition.indexes,
+        )
+        entries = self.entries(checked.view.number, view.number) if same else None
+        if entries is None or any(isinstance(event, JobAttached) for entry in entries for event in entry.events):
+            return None
+        try:
+            for entry in entries:
+                _check_entry(entry, checked)
+        except _OvertakenError:
+            return None
+        return replace(checked, view=view)
 
     def _check(self, pending: Pending) -> _Checked:
         view, greatest = self.known()
