@@ -23,8 +23,8 @@ __all__ = ["command"]
 def command(url: str, names: tuple[str, ...], *, as_json: bool) -> None:
     """Show how far each collection is behind its log.
 
-    With its documents, blocks and indexes. COLLECTION is a model's name or a folder; without any, the bucket is searched
-    for collections. Writes nothing.
+    With its documents, blocks and indexes. COLLECTION is a model's name or a folder; without any, the bucket is
+    searched for collections. Writes nothing.
     """
     with connect(url) as database:
         found = existing_status(database, names)
