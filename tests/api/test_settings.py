@@ -20,10 +20,17 @@ def test_every_setting_is_a_number_from_0_on(name: str, value: Any) -> None:
         Settings(**{name: value})
 
 
-@pytest.mark.parametrize("name", ["pool_threads", "tail_entries_max", "forward_entries"])
+@pytest.mark.parametrize("name", ["pool_threads", "tail_entries_max", "forward_entries", "block_bytes"])
 def test_some_must_be_at_least_1(name: str) -> None:
+    least: Any = {name: 0}
     with pytest.raises(InvalidRequestError, match="at least 1"):
-        Settings(**{name: 0})
+        Settings(**least)
+
+
+@pytest.mark.parametrize("choice", ["sometimes", "", None, 1])
+def test_who_forwards_is_one_of_a_few(choice: Any) -> None:
+    with pytest.raises(InvalidRequestError, match="auto, inline, background, manual"):
+        Settings(forward=choice)
 
 
 def test_the_log_stays_for_an_hour_at_least() -> None:

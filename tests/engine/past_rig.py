@@ -63,6 +63,9 @@ class ModelBase:
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
         return {key: self.state[key] for key in keys if key in self.state}
 
+    def trashed(self) -> Iterator[bytes]:
+        return (key for key, held in self.scan() if held.trash is not None)
+
     def prepare(self, keys: Sequence[bytes]) -> None:
         pass
 
