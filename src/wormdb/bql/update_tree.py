@@ -1,0 +1,178 @@
+"""An update as a tree of the paths that it changes, with one operator at the end of each.
+
+A tree cannot hold two operators for one value, which is how conflicts are found: when it is built for paths that are
+the same or lead through one another, and when it is applied for segments that turn out to be the same element.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
+
+from wormdb.bql.update_path import MATCHED, filter_name, segment_order
+from wormdb.errors import InvalidRequestError, LimitExceededError, Problem
+from wormdb.format.kinds import MISSING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from wormdb.format.kinds import Document
+    from wormdb.format.path import Path
+
+__all__ = [
+    "ConflictingPathsError",
+    "Elements",
+    "Fields",
+    "Leaf",
+    "Node",
+    "Occasion",
+    "Operator",
+    "Place",
+    "grow",
+    "leaves_of",
+    "merge",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Occasion:
+    """All that one application of an update knows besides the update."""
+
+    document: Document
+    matched: Mapping[str, int]
+    now: datetime
+    is_insert: bool
+    filters: Mapping[str, Callable[[Document], bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an operator is at work: its name, the path with real positions, and the occasion."""
+
+    operator: str
+    path: Path
+    occasion: Occasion
+
+    def refuse(self, reason: str, fix: str, *, limit: bool = False) -> NoReturn:
+        """Raise InvalidRequestError that names operator, document and path; LimitExceededError if `limit`."""
+        identity = self.occasion.document.get("_id", MISSING)
+        which = "the document to insert" if identity is MISSING else f"document {identity!r}"
+        problem = Problem(".".join(self.path), reason, fix)
+        kind = LimitExceededError if limit else InvalidRequestError
+        raise kind(f"{self.operator} cannot be applied to {which}", problems=[problem])
+
+
+class Operator(Protocol):
+    """What happens to the value at the end of a path; frozen."""
+
+    def apply(self, value: Any, place: Place) -> Any:
+        """The new value for `value`; MISSING, before or after, for a field that is not there."""
+
+    def insists(self, place: Place) -> bool:
+        """Whether it is an error that something else stands in the way of the path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """The end of a path."""
+
+    name: str
+    path: Path
+    operator: Operator
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """Fields of a document or positions of an array, in the order in which they change."""
+
+    children: tuple[tuple[str, Node], ...]
+    matched: Node | None = None
+    array: str = field(default="", compare=False)
+    """The path up to here, by which the query's match is known; only where there is `matched`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """Elements of an array: each (""), or those that match an array filter."""
+
+    children: tuple[tuple[str, Node], ...]
+
+
+Node: TypeAlias = Leaf | Fields | Elements
+
+
+class ConflictingPathsError(Exception):
+    """Two leaves change the same value; never leaves this package."""
+
+    def __init__(self, first: Leaf, second: Leaf) -> None:
+        """The two, in no order."""
+        self.first = first
+        self.second = second
+        super().__init__(first, second)
+
+
+def grow(leaves: Sequence[Leaf], depth: int = 0) -> Node:
+    """The tree of some leaves, one at least; raises ConflictingPathsError. No requests."""
+    ended = next((leaf for leaf in leaves if len(leaf.path) == depth), None)
+    if ended is not None:
+        other = next((leaf for leaf in leaves if leaf is not ended), None)
+        if other is not None:
+            raise ConflictingPathsError(ended, other)
+        return ended
+    groups: dict[str, list[Leaf]] = {}
+    for leaf in leaves:
+        groups.setdefault(leaf.path[depth], []).append(leaf)
+    nodes = {segment: grow(group, depth + 1) for segment, group in groups.items()}
+    filtered = {name: nodes[segment] for segment in nodes if (name := filter_name(segment)) is not None}
+    if filtered:
+        if len(filtered) < len(nodes):
+            plain = next(segment for segment in nodes if filter_name(segment) is None)
+            every = next(segment for segment in nodes if filter_name(segment) is not None)
+            raise ConflictingPathsError(groups[plain][0], groups[every][0])
+        return Elements(tuple(sorted(filtered.items())))
+    return _fields(nodes, leaves[0].path[:depth])
+
+
+def _fields(nodes: dict[str, Node], path: Path) -> Fields:
+    matched = nodes.pop(MATCHED, None)
+    children = tuple((segment, nodes[segment]) for segment in sorted(nodes, key=segment_order))
+    return Fields(children, matched, ".".join(path) if matched is not None else "")
+
+
+def merge(nodes: Iterable[Node]) -> Node:
+    """One tree that does what all do, for segments that are the same element; raises ConflictingPathsError."""
+    first, *others = nodes
+    for other in others:
+        first = _merge_two(first, other)
+    return first
+
+
+def _merge_two(first: Node, second: Node) -> Node:
+    if isinstance(first, Fields) and isinstance(second, Fields):
+        children = _merge_children(first.children, second.children)
+        matched = [node for node in (first.matched, second.matched) if node is not None]
+        array = first.array or second.array
+        ordered = tuple((segment, children[segment]) for segment in sorted(children, key=segment_order))
+        return Fields(ordered, merge(matched) if matched else None, array)
+    if isinstance(first, Elements) and isinstance(second, Elements):
+        return Elements(tuple(sorted(_merge_children(first.children, second.children).items())))
+    raise ConflictingPathsError(next(leaves_of(first)), next(leaves_of(second)))
+
+
+def _merge_children(first: tuple[tuple[str, Node], ...], second: tuple[tuple[str, Node], ...]) -> dict[str, Node]:
+    children = dict(first)
+    for segment, node in second:
+        children[segment] = _merge_two(children[segment], node) if segment in children else node
+    return children
+
+
+def leaves_of(node: Node) -> Iterator[Leaf]:
+    """All ends of paths below a node, one at least."""
+    if isinstance(node, Leaf):
+        yield node
+        return
+    for _, child in node.children:
+        yield from leaves_of(child)
+    if isinstance(node, Fields) and node.matched is not None:
+        yield from leaves_of(node.matched)
