@@ -25,6 +25,7 @@ CODES: dict[int, Any] = {
     3: dict,
     4: list,
     5: (bytes, Binary),
+    6: (),
     7: ObjectId,
     8: bool,
     9: datetime,
@@ -53,9 +54,11 @@ ALIASES = {
     "minKey": [-1],
     "maxKey": [127],
     "number": [1, 16, 18, 19],
+    "undefined": [6],
 }
 
 COMPLEMENTS = {"$ne": "$eq", "$nin": "$in"}
+LOGICAL = {"$and", "$or", "$nor"}
 
 
 def matches(document: dict[str, Any], written: dict[str, Any], *, top: bool = True) -> bool:
@@ -140,11 +143,18 @@ def _about_whole(value: Any, name: str, operand: Any) -> bool:
 
 
 def _element(element: Any, operand: dict[str, Any]) -> bool:
-    if operand and all(name.startswith("$") and name not in {"$and", "$or", "$nor"} for name in operand):
+    if operand and all(name.startswith("$") and name not in LOGICAL for name in operand):
         return _field([element], [element], operand)
+    if len(operand) == 1 and (name := next(iter(operand))) in LOGICAL and _are_operators(operand[name]):
+        found = [_field([element], [element], child) for child in operand[name]]
+        return {"$and": all(found), "$or": any(found), "$nor": not any(found)}[name]
     if isinstance(element, list):
         element = {str(place): item for place, item in enumerate(element)}
     return isinstance(element, dict) and matches(element, operand, top=False)
+
+
+def _are_operators(children: list[dict[str, Any]]) -> bool:
+    return all(name.startswith("$") and name not in LOGICAL and name != "$not" for child in children for name in child)
 
 
 def _all_item(each: list[Any], whole: list[Any], item: Any) -> bool:
@@ -205,7 +215,7 @@ def _mod(value: Any, divisor: int, remainder: int) -> bool:
     whole = number.quantize(exact.create_decimal(1), rounding=ROUND_DOWN, context=exact)
     if not -(2**63) <= whole < 2**63:
         return False
-    return bool(exact.remainder(whole, exact.create_decimal(divisor)) == remainder)
+    return bool(exact.remainder(whole, exact.create_decimal(int(divisor))) == int(remainder))
 
 
 def _regex(value: Any, pattern: str, options: str) -> bool:
