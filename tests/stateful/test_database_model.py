@@ -468,7 +468,7 @@ class FolderMachine(DatabaseMachine):
 
 
 TestDatabaseInMemory = DatabaseMachine.TestCase
-TestDatabaseInMemory.settings = settings(max_examples=30, stateful_step_count=40)
+TestDatabaseInMemory.settings = settings(max_examples=40, stateful_step_count=40)
 TestDatabaseInAFolder = FolderMachine.TestCase
 TestDatabaseInAFolder.settings = settings(max_examples=6, stateful_step_count=25)
 
@@ -478,9 +478,10 @@ def test_database_on_s3(s3_url: str) -> None:
         """The same on a server, each in a folder of its own."""
 
         def place(self) -> str:
-            return f"{s3_url}/{SystemChance().token(6).hex()}"
+            place, _, options = s3_url.partition("?")
+            return f"{place}/{SystemChance().token(6).hex()}?{options}"
 
         def clean(self) -> None:
             """The server goes with all of it."""
 
-    run_state_machine_as_test(CloudMachine, settings=settings(max_examples=3, stateful_step_count=20, deadline=None))
+    run_state_machine_as_test(CloudMachine, settings=settings(max_examples=8, stateful_step_count=25, deadline=None))

@@ -23,7 +23,7 @@ __all__ = ["Indexing", "Loads", "Past"]
 class Past:
     """Documents with a trash and snapshots: every change stays to be seen, and every state of then."""
 
-    names = ("a", "b", "c")
+    names = ("a", "b")
 
     def begin(self, client: Client) -> None:
         """Deleted documents go to the trash; every third version is a snapshot."""
@@ -34,7 +34,8 @@ class Past:
         world = client.world
         name = world.pick(*self.names)
         match world.pick(
-            "save", "save", "modify", "delete", "restore", "purge", "rollback", "snapshot", "history", "travel", "trash"
+            *("save", "modify", "delete", "delete", "restore", "restore", "purge", "rollback", "rollback"),
+            *("snapshot", "history", "travel", "trash"),
         ):
             case "save":
                 client.save({"_id": name, "v": client.new_value()})
@@ -47,7 +48,7 @@ class Past:
             case "purge":
                 client.purge(name)
             case "rollback":
-                client.rollback(name, 1 + int(world.chance.fraction() * 6))
+                client.rollback(name, 1 + int(world.chance.fraction() * 4))
             case "snapshot":
                 client.snapshot(name)
             case "history":

@@ -143,7 +143,7 @@ class Plan:
     @property
     def keeper_ms(self) -> tuple[float, float]:
         """Between which times the housekeepers rest."""
-        return (HOUR_MS / 12, HOUR_MS / 2) if self.is_long else (500.0, 10_000.0)
+        return (HOUR_MS / 8, HOUR_MS / 1.5) if self.is_long else (500.0, 10_000.0)
 
 
 def _weather(chance: Chance) -> Weather:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -37,6 +38,7 @@ from wormdb.testing.sim_workloads import WORKLOADS
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from wormdb.format.event import Event
     from wormdb.testing.sim_history import Call
     from wormdb.testing.sim_nodes import Node
     from wormdb.testing.sim_replay import Replay
@@ -65,6 +67,8 @@ class Report:
     zombies: int
     hours: float
     outcomes: dict[str, int]
+    events: dict[str, int]
+    """How many events of each kind the log has."""
 
 
 class SimulationFailed(AssertionError):  # noqa: N818 - read as a sentence in a test report
@@ -134,7 +138,11 @@ class _Run:
             zombies=len(bucket.zombies),
             hours=self.world.scheduler.now / HOUR_MS,
             outcomes=dict(sorted(outcomes.items())),
+            events=dict(sorted(Counter(type(event).__name__ for event in self._events()).items())),
         )
+
+    def _events(self) -> list[Event]:
+        return [event for entry in (self._replay.entries if self._replay else ()) for event in entry.events]
 
     # --- the parts of a run, one after the other ---
 
