@@ -138,5 +138,9 @@ ARRAY_PADDING_MAX: Final = 1_500_000
 """Elements of null that an update may put before a position after the end of an array."""
 UPDATE_PATHS_MAX: Final = 10_000
 """Fields that one update names."""
+PROJECTION_PATHS_MAX: Final = 10_000
+"""Parts of documents that one projection names."""
 GROUPS_MAX: Final = 1_000_000
 """Groups of one aggregation: each is held in memory."""
+SORT_FIELDS_MAX: Final = 32
+"""Fields of one sort."""
