@@ -1,0 +1,139 @@
+"""Sums that are exact until they are read, so that neither order nor partition of the numbers matters.
+
+Integers are added as they are. Doubles and Decimal128 are integers times a power of 2 or 10; those of one power are
+added as integers. Only the result is rounded, once, to its type: Decimal128 if there is one among the numbers, else
+double if there is one, else an integer.
+"""
+
+from __future__ import annotations
+
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, Inexact
+from math import frexp, inf, isfinite, isnan, nan
+from typing import TYPE_CHECKING, Any, Final
+
+from wormdb.bql.update_numbers import DECIMAL128, to_decimal128
+from wormdb.format.kinds import Decimal128
+from wormdb.limits import INT_MAX, INT_MIN
+
+if TYPE_CHECKING:
+    from wormdb.bql.update_numbers import Number
+
+__all__ = ["ExactSum"]
+
+_MANTISSA_BITS: Final = 53
+_MANTISSA: Final = 2.0**_MANTISSA_BITS
+# Decimal128 spans exponents from -6176 to 6144, doubles 10^-1074 to 10^308: no exact sum has more digits than this.
+_EXACT: Final = Context(prec=20_000, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[Inexact])
+
+
+class ExactSum:
+    """The sum and the mean of numbers of all types."""
+
+    __slots__ = ("_decimals", "_doubles", "_infinities", "_integers", "_kind", "count")
+
+    def __init__(self) -> None:
+        """Nothing added yet."""
+        self.count = 0
+        self._kind: type[Number] = int
+        self._integers = 0
+        self._doubles: dict[int, int] = {}  # by power of 2
+        self._decimals: dict[int, int] = {}  # by power of 10
+        self._infinities: set[float] = set()  # nan among them
+
+    def add(self, value: Any) -> None:
+        """Count a normalized value in; what is no number is left aside."""
+        kind = type(value)
+        if kind is int:
+            self._integers += value
+        elif kind is float:
+            self._add_double(value)
+        elif kind is Decimal128:
+            self._add_decimal(value.to_decimal())
+        else:
+            return
+        self.count += 1
+
+    def _add_double(self, value: float) -> None:
+        if self._kind is int:
+            self._kind = float
+        if isfinite(value):
+            mantissa, exponent = frexp(value)
+            power = exponent - _MANTISSA_BITS
+            self._doubles[power] = self._doubles.get(power, 0) + int(mantissa * _MANTISSA)
+        else:
+            self._infinities.add(nan if isnan(value) else value)
+
+    def _add_decimal(self, value: Decimal) -> None:
+        self._kind = Decimal128
+        if value.is_finite():
+            sign, digits, power = value.as_tuple()
+            assert isinstance(power, int)
+            number = int("".join(map(str, digits)))
+            # A zero is added too: its power says how many digits the result shows.
+            self._decimals[power] = self._decimals.get(power, 0) + (-number if sign else number)
+        else:
+            self._infinities.add(nan if value.is_nan() else float(value))
+
+    def merge(self, other: ExactSum) -> None:
+        """Count in all that `other` counted."""
+        self.count += other.count
+        if Decimal128 in (self._kind, other._kind):
+            self._kind = Decimal128
+        elif float in (self._kind, other._kind):
+            self._kind = float
+        self._integers += other._integers
+        for mine, others in ((self._doubles, other._doubles), (self._decimals, other._decimals)):
+            for power, number in others.items():
+                mine[power] = mine.get(power, 0) + number
+        self._infinities |= other._infinities
+
+    def total(self) -> Number:
+        """The sum; 0 of nothing. An integer over 64 bits becomes a Decimal128, which holds it exactly."""
+        if self._infinities:
+            return self._typed(self._infinity())
+        if self._kind is Decimal128:
+            return to_decimal128(self._decimal())
+        numerator, power = self._binary()
+        if self._kind is float:
+            return _ratio(numerator << max(power, 0), 1 << max(-power, 0))
+        return numerator if INT_MIN <= numerator <= INT_MAX else to_decimal128(Decimal(numerator))
+
+    def mean(self) -> float | Decimal128 | None:
+        """The average: a Decimal128 or a double; None of nothing."""
+        if not self.count:
+            return None
+        if self._infinities:
+            return self._typed(self._infinity())
+        if self._kind is Decimal128:
+            return to_decimal128(DECIMAL128.divide(self._decimal(), Decimal(self.count)))
+        numerator, power = self._binary()
+        return _ratio(numerator << max(power, 0), self.count << max(-power, 0))
+
+    def _infinity(self) -> float:
+        return next(iter(self._infinities)) if len(self._infinities) == 1 else nan
+
+    def _typed(self, value: float) -> float | Decimal128:
+        return to_decimal128(Decimal.from_float(value)) if self._kind is Decimal128 else value  # noqa: FURB164 - exact
+
+    def _binary(self) -> tuple[int, int]:
+        """Integers and doubles as one integer times a power of 2, which is 0 or less if there are integers."""
+        power = min([*self._doubles, 0])
+        return sum((number << (of - power) for of, number in self._doubles.items()), self._integers << -power), power
+
+    def _decimal(self) -> Decimal:
+        result = Decimal(self._integers)
+        for power, number in self._decimals.items():
+            result = _EXACT.add(result, Decimal(number).scaleb(power, context=_EXACT))
+        for power, number in self._doubles.items():
+            if number:
+                scaled = Decimal(number << power) if power >= 0 else Decimal(number * 5**-power)
+                result = _EXACT.add(result, scaled.scaleb(min(power, 0), context=_EXACT))
+        return result
+
+
+def _ratio(numerator: int, denominator: int) -> float:
+    """The nearest double, infinite if it is too large for one."""
+    try:
+        return numerator / denominator
+    except OverflowError:
+        return inf if numerator > 0 else -inf
