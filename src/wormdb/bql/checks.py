@@ -172,12 +172,13 @@ def check_membership(values: Sequence[Any]) -> Test:
 def _equals_any(values: Sequence[Any]) -> Test:
     keys = frozenset(map(encode_key, values))
     kinds = frozenset(map(kind_of, values))
-    integers = frozenset(value for value in values if type(value) is int)
-    only_integers = len(integers) == len(values)
+    numbers = frozenset(value for value in values if type(value) is int or type(value) is float)
+    # Python finds an int or a float in a set by exact value, whichever of the two it is; only NaN it does not find.
+    plain = not any(type(value) is Decimal128 or _is_nan(value) for value in values)
 
     def test(value: Any) -> bool:
-        if only_integers and type(value) is int:
-            return value in integers
+        if plain and (type(value) is int or type(value) is float):
+            return value in numbers
         return kind_of(value) in kinds and encode_key(value) in keys
 
     return test

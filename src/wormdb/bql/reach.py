@@ -29,41 +29,35 @@ def any_value(path: Path, test: Test, *, expand: bool = True) -> Callable[[Docum
     """
     if not path:
         return test
-    end = _each(test) if expand else test
-    if len(path) == 1:
-        return _single(path[0], end)
-    in_document, _ = _walks(path, test, end)
+    in_document, _ = _walks(path, test, expand=expand)
     return in_document
 
 
-def _each(test: Test) -> Test:
-    """The elements of an array and then itself; any other value alone."""
+def _end(name: str, test: Test, *, expand: bool) -> Callable[[Document], bool]:
+    """The last step: the elements of an array and then itself, or the value alone."""
 
-    def end(value: Any) -> bool:
+    def each(document: Document) -> bool:
+        value = document.get(name, MISSING)
         if type(value) is list:
             for element in value:
                 if test(element):
                     return True
         return test(value)
 
-    return end
+    def whole(document: Document) -> bool:
+        return test(document.get(name, MISSING))
+
+    return each if expand else whole
 
 
-def _single(name: str, end: Test) -> Callable[[Document], bool]:
-    def in_document(document: Document) -> bool:
-        return end(document.get(name, MISSING))
-
-    return in_document
-
-
-def _walks(path: Path, test: Test, end: Test) -> tuple[Callable[[Document], bool], Callable[[list[Any]], bool]]:
+def _walks(path: Path, test: Test, *, expand: bool) -> tuple[Callable[[Document], bool], Callable[[list[Any]], bool]]:
     """How the walk goes on when it stands at a document, and when at an array."""
     name, rest = path[0], path[1:]
     position = int(name) if is_position(name) else None
     if not rest:
-        in_document = _single(name, end)
+        in_document = _end(name, test, expand=expand)
         return in_document, _in_array(in_document, position, test)
-    later_document, later_array = _walks(rest, test, end)
+    later_document, later_array = _walks(rest, test, expand=expand)
 
     def further_document(document: Document) -> bool:
         value = document.get(name, MISSING)

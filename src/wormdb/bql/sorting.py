@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from wormdb.errors import InvalidRequestError
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING
-from wormdb.format.path import is_position, parse_path
+from wormdb.format.path import TRAVERSED, get_direct, is_position, parse_path
 from wormdb.limits import SORT_FIELDS_MAX
 from wormdb.schema.report import Report
 
@@ -150,9 +150,16 @@ def sort_key(spec: SortSpec) -> Callable[[Document], bytes]:
         fields = (*fields, SortField(_IDENTITY, spec.is_id_descending))
     directions = tuple(field.descending for field in fields)
     starts = tuple((field.path, number) for number, field in enumerate(fields))
+    plain = tuple((field.path, field.descending) for field in fields)
 
     def key(document: Document) -> bytes:
-        return b"".join(_best([(document, path, number) for path, number in starts], directions).values())
+        keys = []
+        for path, descending in plain:  # most documents have no array there
+            value = get_direct(document, path)
+            if type(value) is list or value is TRAVERSED:
+                return b"".join(_best([(document, path, number) for path, number in starts], directions).values())
+            keys.append(encode_key(None if value is MISSING else value, descending=descending))
+        return b"".join(keys)
 
     return key
 
@@ -174,6 +181,9 @@ def _best(places: list[_Place], directions: tuple[bool, ...]) -> dict[int, bytes
 
 def _best_element(members: list[_Place], directions: tuple[bool, ...]) -> dict[int, bytes]:
     """The keys of the fields that lie in one array."""
+    if len(members) == 1 and members[0][0] and not members[0][1]:
+        array, _, number = members[0]
+        return {number: min(encode_key(element, descending=directions[number]) for element in array)}
     rows = []
     for position, element in enumerate(members[0][0]):
         options = [_within(element, position, rest) for _, rest, _ in members]
