@@ -18,7 +18,6 @@ from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.format.kinds import MISSING, equal
 from wormdb.format.order import compare
 from wormdb.limits import INT_MAX, INT_MIN
-from wormdb.testing.strategies import documents as any_documents
 from wormdb.testing.strategies import numbers, values
 
 if TYPE_CHECKING:
@@ -304,7 +303,7 @@ def nearest_double(number: Fraction) -> float:
     try:
         return number.numerator / number.denominator
     except OverflowError:
-        return math.copysign(math.inf, number)
+        return math.inf if number > 0 else -math.inf
 
 
 def check_rounding(found: Decimal, expected: Fraction) -> None:
@@ -321,7 +320,7 @@ def check_rounding(found: Decimal, expected: Fraction) -> None:
         assert digits == 34 or power == -6176
 
 
-@given(st.lists(any_documents(), max_size=6))
+@given(st.lists(st.fixed_dictionaries({}, optional={"a": SMALL | values()}), max_size=6))
 def test_min_max_and_distinct_by_the_order_of_values(items: list[dict[str, Any]]) -> None:
     found = aggregate(parse_aggregation({"min": "a", "max": "a", "distinct": "a"}), items)
     present = [item["a"] for item in items if item.get("a") is not None]

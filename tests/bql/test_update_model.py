@@ -17,6 +17,7 @@ from wormdb.bql.update import OPERATORS, apply_update, parse_update
 from wormdb.bql.update_numbers import add, multiply
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.format.kinds import equal
+from wormdb.format.path import get_direct
 from wormdb.format.values import normalize_document
 from wormdb.limits import INT_MAX, INT_MIN
 from wormdb.testing.strategies import numbers
@@ -96,7 +97,8 @@ def test_updates_do_what_the_model_does(
     except InvalidRequestError:
         assume(False)
     before = copy.deepcopy(document)
-    matched = dict.fromkeys(update.arrays, position)
+    found = {array: get_direct(document, tuple(array.split("."))) for array in update.arrays}
+    matched = {array: position for array, value in found.items() if isinstance(value, list) and position < len(value)}
     expected: dict[str, Any] | None
     try:
         expected = updated(document, written, filters=filters, matched=matched, now=NOW, is_insert=is_insert)

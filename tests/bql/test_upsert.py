@@ -97,4 +97,4 @@ def test_mistakes_of_replacements() -> None:
     with pytest.raises(InvalidRequestError, match="is not the id 7"):
         replacement({"_id": 7, "id": 8})
     with pytest.raises(InvalidRequestError, match="mapping"):
-        replacement([("a", 1)], identity=7)  # type: ignore[arg-type]
+        replacement([("a", 1)], identity=7)  # type: ignore[arg-type] # that is the mistake

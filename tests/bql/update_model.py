@@ -44,7 +44,10 @@ def updated(
         for path in real_paths(document, text.split("."), [], matched, tests)
     ]
     check_conflicts([path for path, _, _ in jobs])
-    for path, name, operand in sorted(jobs, key=lambda job: list(map(order, job[0]))):
+    # What is renamed comes where its new name stands.
+    for path, name, operand in sorted(
+        jobs, key=lambda job: [order(part) for part in (job[2].split(".") if job[1] == "$rename" else job[0])]
+    ):
         if name == "$rename":
             rename(document, result, path, operand.split("."))
         elif name != "$setOnInsert" or is_insert:
