@@ -104,6 +104,13 @@ CASES: list[tuple[str, dict[str, Any], Any, dict[str, Any]]] = [
         {"s": {"$elemMatch": {"g": 7}}, "z": 1},
         {"_id": 1, "z": 0, "s": [{"n": "ann", "g": 7}]},
     ),
+    (
+        "beside $slice alone it shows all other fields too",
+        {"_id": 1, "a": [1, 5], "b": [1, 2], "c": 3},
+        {"a": {"$elemMatch": {"$gt": 3}}, "b": {"$slice": 1}},
+        {"_id": 1, "a": [5], "b": [1], "c": 3},
+    ),
+    ("beside the id left out it is an inclusion", STUDENTS, {"s": {"$elemMatch": {"g": 1}}, "_id": 0}, {}),
     ("with an exclusion", STUDENTS, {"s": {"$elemMatch": {"g": 7}}, "z": 0}, {"_id": 1, "s": [{"n": "ann", "g": 7}]}),
 ]
 

@@ -175,7 +175,8 @@ class _Reader:
         identity = self._parts.get(("_id",), (None,))[0]
         if self.has_inclusion or identity == "include":
             return "include"
-        return "include" if any(isinstance(part, FirstMatch) for _, part, _ in self._parts.values()) else "exclude"
+        kinds = {type(part) for _, part, _ in self._parts.values()}
+        return "include" if FirstMatch in kinds and Slice not in kinds else "exclude"
 
     def _queried(self, query: Filter | None) -> tuple[str, ...]:
         found = [(path, part, at) for path, (_, part, at) in self._parts.items() if isinstance(part, Queried)]
