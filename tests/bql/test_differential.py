@@ -7,6 +7,7 @@ questions stay clear of the faults, so that every other disagreement is found.
 from __future__ import annotations
 
 import warnings
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    mock_filtering = pytest.importorskip("mongomock.filtering")
-    monty_queries = pytest.importorskip("montydb.engine.queries")
+    mock_filtering = import_module("mongomock.filtering")
+    monty_queries = import_module("montydb.engine.queries")
 
 
 def ours(document: dict[str, Any], written: dict[str, Any]) -> bool:
