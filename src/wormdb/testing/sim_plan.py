@@ -58,7 +58,7 @@ class Plan:
     dawn: float
     """How often a rest ends at the moment when many others do."""
     dawn_of_trimmers: float
-    steps: int = 8
+    steps: int = 6
     """Calls of each client."""
     stage_bytes: int = STAGE_BYTES
     block_bytes: int = BLOCK_BYTES_TARGET
@@ -107,7 +107,8 @@ class Plan:
             return replace(plan, pauses=True, clerks=3, resolves=False, commit_seconds=0.1)
         if focus == "dawn":
             plan = replace(plan, weather=replace(plan.weather, slow=0.0, shows_time=True), distance=20)
-            return replace(plan, nodes=2, threads=2, is_long=True, dawn=0.6, dawn_of_trimmers=0.9, has_keeper=True)
+            plan = replace(plan, nodes=2, threads=2, is_long=True, dawn=0.6, dawn_of_trimmers=0.9, has_keeper=True)
+            return replace(plan, steps=9)
         if focus == "crowd":
             plan = replace(plan, weather=replace(plan.weather, refused=0.3), commit_seconds=0.1, is_long=False)
             return replace(plan, nodes=2, threads=4, steps=8)
@@ -117,8 +118,8 @@ class Plan:
         return plan
 
     def sized(self, chance: Chance) -> Plan:
-        """With sizes that a few documents reach, in most runs."""
-        staged, cut = chance.fraction() < 0.6, chance.fraction() < 0.6
+        """With sizes that a few documents reach, in some runs."""
+        staged, cut = chance.fraction() < 0.4, chance.fraction() < 0.4
         return replace(
             self,
             stage_bytes=TINY_STAGE_BYTES if staged else STAGE_BYTES,

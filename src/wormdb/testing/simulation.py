@@ -49,7 +49,8 @@ __all__ = ["Report", "SimulationFailed", "main", "run_seed"]
 RETENTION_MS = LOG_RETENTION_MS_MIN
 DAWN_MS = 2.5 * HOUR_MS
 TRACE_SHOWN = 60
-ROOTS_LOOKED_AT = 2
+ROOTS_LOOKED_AT = 1
+REBUILT_EACH = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +190,7 @@ class _Run:
 
         for number in range(2):
             act = partial(self._keep_some, keepers, lambda node: node.ledger.forward())
-            self._every(f"forwarder{number}", least, most, act)
+            self._every(f"forwarder{number}", 2 * least, 2 * most, act)
         for number in range(2):
             act = partial(self._keep, some(keepers), trim)
             self._every(f"trimmer{number}", least, most, act, dawn=plan.dawn_of_trimmers)
@@ -201,7 +202,7 @@ class _Run:
         for number in range(2):
             watcher = Watcher(world, some(), is_feed=number == 0)
             self._watchers.append(watcher)
-            self._every(f"watcher{number}", least / 3, most, partial(self._guarded, watcher.node, watcher.look))
+            self._every(f"watcher{number}", least, 2 * most, partial(self._guarded, watcher.node, watcher.look))
         self._every("nemesis", max(least / 2, 10_000), max(most, 120_000), lambda: self._hurt(some()))
 
     def _every(
@@ -355,7 +356,7 @@ class _Run:
         chosen = {len(roots) - 1, *(int(world.chance.fraction() * len(roots)) for _ in range(ROOTS_LOOKED_AT))}
         for place in sorted(chosen):
             check_root(world.bucket.objects, PATHS, roots[place], replay)
-        if not world.bucket.trimmed:
+        if not world.bucket.trimmed and world.seed % REBUILT_EACH == 0:
             check_rebuilt(world.bucket.objects, COLLECTION, replay, world.settings)
 
     def _see_the_same(self, nodes: list[Node]) -> None:
