@@ -27,6 +27,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     mock_filtering = import_module("mongomock.filtering")
     monty_queries = import_module("montydb.engine.queries")
+    import_module("montydb.types.bson").init(use_bson=True)  # else it depends on who comes first
 
 
 def ours(document: dict[str, Any], written: dict[str, Any]) -> bool:
@@ -67,7 +68,6 @@ FAULTS = {
     "monty: no $type number": Fault(monty, {"a": 1}, {"a": {"$type": "number"}}, expected=True),
     "monty: $all of nothing is an error": Fault(monty, {"a": [1]}, {"a": {"$all": []}}, expected=False),
     "monty: null is not at least null": Fault(monty, {}, {"a": {"$gte": None}}, expected=True),
-    "monty: no $not of $regex": Fault(monty, {"a": "b"}, {"a": {"$not": {"$regex": "a"}}}, expected=True),
 }
 
 
@@ -156,10 +156,10 @@ def is_clear_for_mock(question: tuple[dict[str, Any], dict[str, Any]]) -> bool:
 
 def is_clear_for_monty(question: tuple[dict[str, Any], dict[str, Any]]) -> bool:
     found = facts(question[1])
-    return not found & {"$gte null", "$lte null"} and not {"$not", "$regex"} <= found
+    return not found & {"$gte null", "$lte null"}
 
 
-@settings(max_examples=300)
+@settings(max_examples=5 * settings().max_examples)
 @given(question=QUESTIONS.filter(is_clear_for_mock))
 def test_mongomock_agrees(question: tuple[dict[str, Any], dict[str, Any]]) -> None:
     assert ours(*question) is mock(*question)
@@ -167,7 +167,7 @@ def test_mongomock_agrees(question: tuple[dict[str, Any], dict[str, Any]]) -> No
 
 # Some of montydb's generators are not closed in time, which is no business of ours.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@settings(max_examples=300)
+@settings(max_examples=5 * settings().max_examples)
 @given(question=QUESTIONS.filter(is_clear_for_monty))
 def test_montydb_agrees(question: tuple[dict[str, Any], dict[str, Any]]) -> None:
     assert ours(*question) is monty(*question)

@@ -68,13 +68,13 @@ def has_no_array(documents: list[dict[str, Any]]) -> bool:
     return not any(isinstance(part, list) for document in documents for part in parts(document))
 
 
-@settings(max_examples=100)
+@settings(max_examples=2 * settings().max_examples)
 @given(documents=DOCUMENTS.filter(has_no_array), written=st.sampled_from(["a", "-a", "a.b", "-a.b", "a.0"]))
 def test_mongomock_sorts_the_same(documents: list[dict[str, Any]], written: str) -> None:
     assert ours(documents, written) == mock(documents, written)
 
 
-@settings(max_examples=100)
+@settings(max_examples=2 * settings().max_examples)
 @given(documents=DOCUMENTS, written=st.sampled_from(["a", "-a"]))
 def test_montydb_sorts_the_same(documents: list[dict[str, Any]], written: str) -> None:
     assert ours(documents, written) == monty(documents, written)

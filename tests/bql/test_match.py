@@ -22,7 +22,7 @@ from wormdb.format.kinds import equal
 from wormdb.format.path import resolve
 
 
-@settings(max_examples=600)
+@settings(max_examples=10 * settings().max_examples)
 @given(question=QUESTIONS)
 def test_matching_agrees_with_the_slow_evaluator(question: tuple[dict[str, Any], dict[str, Any]]) -> None:
     document, written = question
@@ -33,7 +33,7 @@ def test_matching_agrees_with_the_slow_evaluator(question: tuple[dict[str, Any],
     assert compile_filter(tree)(document) is oracle.matches(document, written)
 
 
-@settings(max_examples=150)
+@settings(max_examples=2 * settings().max_examples)
 @given(question=QUESTIONS)
 def test_the_text_of_a_tree_parses_to_the_same_tree(question: tuple[dict[str, Any], dict[str, Any]]) -> None:
     document, written = question
@@ -48,7 +48,7 @@ def test_the_text_of_a_tree_parses_to_the_same_tree(question: tuple[dict[str, An
     assert compile_filter(again)(document) is compile_filter(tree)(document)
 
 
-@settings(max_examples=150)
+@settings(max_examples=2 * settings().max_examples)
 @given(document=SMALL_DOCUMENTS, path=st.lists(NAMES, min_size=1, max_size=4).map(tuple), expand=st.booleans())
 def test_the_walk_meets_exactly_the_values_that_the_path_has(
     document: dict[str, Any], path: tuple[str, ...], expand: bool

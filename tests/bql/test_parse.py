@@ -252,7 +252,7 @@ def test_option_x_leaves_classes_and_escapes_alone(pattern: str, text: str, is_f
     assert compile_regex(pattern, "x")(text) is is_found
 
 
-@settings(max_examples=200)
+@settings(max_examples=2 * settings().max_examples)
 @given(
     pattern=st.text(alphabet="ab^.é ", max_size=4),
     text=st.text(alphabet="abé^. \n\0", max_size=8),

@@ -96,7 +96,7 @@ def test_every_condition_says_which_of_its_fields_are_values() -> None:
     assert set(shape._VALUES) == set(get_args(tree.Filter)) - structures
 
 
-@settings(max_examples=150)
+@settings(max_examples=2 * settings().max_examples)
 @given(question=QUESTIONS, other=QUESTIONS)
 def test_values_taken_out_and_put_back_make_the_same_filter(question: Any, other: Any) -> None:
     try:

@@ -133,7 +133,7 @@ PATHS = st.lists(NAMES, min_size=1, max_size=3).map(tuple).filter(lambda path: p
 SPECS = st.lists(st.builds(SortField, PATHS, st.booleans()), min_size=1, max_size=3, unique_by=lambda field: field.path)
 
 
-@settings(max_examples=100)
+@settings(max_examples=2 * settings().max_examples)
 @given(document=SMALL_DOCUMENTS, fields=SPECS)
 def test_the_key_is_the_first_of_those_that_an_index_would_hold(
     document: dict[str, Any], fields: list[SortField]
