@@ -27,7 +27,8 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     mock_filtering = import_module("mongomock.filtering")
     monty_queries = import_module("montydb.engine.queries")
-    import_module("montydb.types.bson").init(use_bson=True)  # else it depends on who comes first
+    # Made here because it also sets, for the whole process, which version of MongoDB is followed.
+    MONTY = import_module("montydb").MontyClient(":memory:")
 
 
 def ours(document: dict[str, Any], written: dict[str, Any]) -> bool:
@@ -54,10 +55,18 @@ FAULTS = {
     "mock: true equals 1": Fault(mock, {"a": True}, {"a": 1}, expected=False),
     "mock: a scalar on the way is no missing field": Fault(mock, {"a": 0}, {"a.b": None}, expected=True),
     "mock: null on the way is no missing field": Fault(mock, {"a": None}, {"a.b": None}, expected=True),
+    "mock: complements of a scalar on the way": Fault(
+        mock, {"a": 0}, {"a.a": {"$nin": [0], "$exists": False}}, expected=True
+    ),
     "mock: $all of nothing matches": Fault(mock, {"a": [1]}, {"a": {"$all": []}}, expected=False),
     "mock: $size counts the fields of a document": Fault(mock, {"a": {"x": 1}}, {"a": {"$size": 1}}, expected=False),
     "mock: an element that is an empty array": Fault(mock, {"a": [[]]}, {"a": {"$ne": []}}, expected=False),
     "mock: an empty array in a list": Fault(mock, {"a": []}, {"a": {"$nin": [[]]}}, expected=False),
+    "mock: an array at a position is gone through": Fault(mock, {"a": [[0]]}, {"a.0": 0}, expected=False),
+    "mock: the order of fields does not count": Fault(
+        mock, {"a": {"x": 1, "y": 2}}, {"a": {"y": 2, "x": 1}}, expected=False
+    ),
+    "mock: a whole array is not in a list": Fault(mock, {"a": [0]}, {"a": {"$in": [[0]]}}, expected=True),
     "mock: no $mod": Fault(mock, {"a": 4}, {"a": {"$mod": [2, 0]}}, expected=True),
     "mock: no $type null": Fault(mock, {"a": None}, {"a": {"$type": "null"}}, expected=True),
     "mock: no $type by number for null": Fault(mock, {"a": None}, {"a": {"$type": 10}}, expected=True),
@@ -137,21 +146,31 @@ QUESTIONS = st.builds(_question, DOCUMENTS, _filters())
 
 
 def facts(written: Any, above: str = "") -> set[str]:
-    """What a filter has in it: operators, dotted paths, null, empty arrays."""
+    """What a filter has in it: operators, dotted paths, positions, null, empty arrays, several fields in a value."""
     found: set[str] = set()
     if isinstance(written, dict):
+        if above not in {"", "$and", "$or", "$nor", "$elemMatch"} and sum(name[0] != "$" for name in written) > 1:
+            found.add("several fields")
         for name, value in written.items():
             found |= {name if name.startswith("$") else "dotted" if "." in name else "field"} | facts(value, name)
+            found |= {"position"} if "0" in name else set()
     elif isinstance(written, list):
+        found |= {"array in a list"} if any(isinstance(item, list) for item in written) else set()
         found |= {"[]"} if not written else set().union(*(facts(item, above) for item in written))
     elif written is None:
         found |= {"null", f"{above} null"}
     return found
 
 
+MOCK_FAULTS = {"null", "[]", "$size", "position", "several fields", "array in a list"}
+
+
+COMPLEMENTS = {"$not", "$nor", "$ne", "$nin", "$exists"}
+
+
 def is_clear_for_mock(question: tuple[dict[str, Any], dict[str, Any]]) -> bool:
     found = facts(question[1])
-    return not found & {"null", "[]", "$size"} and not {"$not", "dotted"} <= found
+    return not found & MOCK_FAULTS and not ("dotted" in found and found & COMPLEMENTS)
 
 
 def is_clear_for_monty(question: tuple[dict[str, Any], dict[str, Any]]) -> bool:

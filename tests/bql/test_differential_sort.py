@@ -11,15 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.bql.test_differential import VALUES
+from tests.bql.test_differential import MONTY, VALUES
 from tests.bql.written import parts
 from wormdb.bql.sorting import parse_sort, sort_key
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     mongomock = import_module("mongomock")
-    montydb = import_module("montydb")
-    MONTY = montydb.MontyClient(":memory:")
 
 NUMBERS = count()
 
