@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from wormdb.errors import InvalidRequestError
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING
-from wormdb.format.path import TRAVERSED, get_direct, is_position, parse_path
+from wormdb.format.path import TRAVERSED, get_direct, parse_path, walk, within
 from wormdb.limits import SORT_FIELDS_MAX
 from wormdb.schema.report import Report
 
@@ -169,7 +169,7 @@ def _best(places: list[_Place], directions: tuple[bool, ...]) -> dict[int, bytes
     found: dict[int, bytes] = {}
     arrays: dict[int, list[_Place]] = {}
     for start, path, number in places:
-        value, rest = _walk(start, path)
+        value, rest = walk(start, path)
         if rest is not None:
             arrays.setdefault(id(value), []).append((value, rest, number))
         else:
@@ -186,7 +186,7 @@ def _best_element(members: list[_Place], directions: tuple[bool, ...]) -> dict[i
         return {number: min(encode_key(element, descending=directions[number]) for element in array)}
     rows = []
     for position, element in enumerate(members[0][0]):
-        options = [_within(element, position, rest) for _, rest, _ in members]
+        options = [within(element, position, rest) for _, rest, _ in members]
         if any(options):
             for chosen in product(*(option or [(MISSING, None)] for option in options)):
                 row = [(*place, number) for place, (_, _, number) in zip(chosen, members, strict=True)]
@@ -196,33 +196,3 @@ def _best_element(members: list[_Place], directions: tuple[bool, ...]) -> dict[i
     # Below null, where the bytes of a missing field are, stands only an empty array.
     nothing = ((MISSING if not array and not rest else None, number) for array, rest, number in members)
     return {number: encode_key(value, descending=directions[number]) for value, number in nothing}
-
-
-def _walk(value: Any, path: Path | None) -> tuple[Any, Path | None]:
-    """Through documents and positions to a value that counts, or to an array to go through."""
-    if path is None:
-        return value, None
-    for place, segment in enumerate(path):
-        if type(value) is dict:
-            value = value.get(segment, MISSING)
-        elif type(value) is not list:
-            return MISSING, None
-        elif not is_position(segment) or any(type(element) is dict and segment in element for element in value):
-            return value, path[place:]
-        else:
-            value = value[int(segment)] if int(segment) < len(value) else MISSING
-            if place + 1 == len(path):
-                return value, None  # an array reached by its position is one value
-    return value, () if type(value) is list else None
-
-
-def _within(element: Any, position: int, rest: Path | None) -> list[tuple[Any, Path | None]]:
-    """How a path goes on in one element of an array: not at all, once, or by name and by position."""
-    if not rest:
-        return [(element, None)]
-    places: list[tuple[Any, Path | None]] = []
-    if type(element) is dict:
-        places.append((element, rest))
-    if rest[0] == str(position):
-        places.append((element, rest[1:] or None))
-    return places

@@ -22,10 +22,24 @@ if TYPE_CHECKING:
 
     from wormdb.format.kinds import Document
 
-__all__ = ["TRAVERSED", "Path", "Traversed", "get_direct", "is_position", "parse_path", "resolve"]
+__all__ = [
+    "TRAVERSED",
+    "Path",
+    "Place",
+    "Traversed",
+    "get_direct",
+    "is_position",
+    "parse_path",
+    "resolve",
+    "walk",
+    "within",
+]
 
 Path = tuple[str, ...]
 """A parsed path: one segment or more."""
+
+Place = tuple[Any, "Path | None"]
+"""A value and what is left of the path to go from there; None: the value is the one that counts."""
 
 
 class Traversed(enum.Enum):
@@ -153,3 +167,33 @@ def get_direct(document: Document, path: Path) -> Any:
             return TRAVERSED if type(value) is list else MISSING
         value = value.get(segment, MISSING)
     return value
+
+
+def walk(value: Any, path: Path | None) -> Place:
+    """Through documents and positions to a value that counts, or to an array to go through. No requests."""
+    if path is None:
+        return value, None
+    for place, segment in enumerate(path):
+        if type(value) is dict:
+            value = value.get(segment, MISSING)
+        elif type(value) is not list:
+            return MISSING, None
+        elif not is_position(segment) or any(type(element) is dict and segment in element for element in value):
+            return value, path[place:]
+        else:
+            value = value[int(segment)] if int(segment) < len(value) else MISSING
+            if place + 1 == len(path):
+                return value, None  # an array reached by its position is one value
+    return value, () if type(value) is list else None
+
+
+def within(element: Any, position: int, rest: Path | None) -> list[Place]:
+    """How a path goes on in one element of an array: not at all, once, or by name and by position."""
+    if not rest:
+        return [(element, None)]
+    places: list[Place] = []
+    if type(element) is dict:
+        places.append((element, rest))
+    if rest[0] == str(position):
+        places.append((element, rest[1:] or None))
+    return places

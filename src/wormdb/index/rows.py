@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.errors import InvalidRequestError
 from wormdb.format.kinds import MISSING
-from wormdb.format.path import is_position
+from wormdb.format.path import walk, within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from wormdb.format.kinds import Document
-    from wormdb.format.path import Path
+    from wormdb.format.path import Path, Place
 
 __all__ = ["EMPTY", "Empty", "Row", "rows_of"]
 
@@ -41,9 +41,6 @@ EMPTY: Final = Empty.EMPTY
 Row = tuple[Any, ...]
 """One value a path; MISSING where there is none, EMPTY for an empty array."""
 
-# A value and what is left of the path to go from there; None: the value is the one that counts.
-_Place = tuple[Any, "Path | None"]
-
 
 def rows_of(document: Document, paths: Sequence[Path]) -> list[Row]:
     """All rows of a normalized document, one at least, perhaps with repeats. No requests.
@@ -56,8 +53,8 @@ def rows_of(document: Document, paths: Sequence[Path]) -> list[Row]:
     return list(_rows([(document, path) for path in paths]))
 
 
-def _rows(places: Sequence[_Place]) -> Iterator[Row]:
-    reached = [_walk(value, path) for value, path in places]
+def _rows(places: Sequence[Place]) -> Iterator[Row]:
+    reached = [walk(value, path) for value, path in places]
     arrays = {id(value): value for value, rest in reached if rest is not None}
     if not arrays:
         yield tuple(value for value, _ in reached)
@@ -71,7 +68,7 @@ def _rows(places: Sequence[_Place]) -> Iterator[Row]:
     (array,) = arrays.values()
     anything = False
     for position, element in enumerate(array):
-        options = [[(value, None)] if rest is None else _within(element, position, rest) for value, rest in reached]
+        options = [[(value, None)] if rest is None else within(element, position, rest) for value, rest in reached]
         if any(option for option, (_, rest) in zip(options, reached, strict=True) if rest is not None):
             anything = True
             for chosen in product(*(option or [(MISSING, None)] for option in options)):
@@ -82,33 +79,3 @@ def _rows(places: Sequence[_Place]) -> Iterator[Row]:
 
 def _nothing(array: list[Any], rest: Path) -> Any:
     return EMPTY if not array and not rest else MISSING
-
-
-def _walk(value: Any, path: Path | None) -> _Place:
-    """Through documents and positions to a value that counts, or to an array to go through."""
-    if path is None:
-        return value, None
-    for place, segment in enumerate(path):
-        if type(value) is dict:
-            value = value.get(segment, MISSING)
-        elif type(value) is not list:
-            return MISSING, None
-        elif not is_position(segment) or any(type(element) is dict and segment in element for element in value):
-            return value, path[place:]
-        else:
-            value = value[int(segment)] if int(segment) < len(value) else MISSING
-            if place + 1 == len(path):
-                return value, None  # an array reached by its position is one value
-    return value, () if type(value) is list else None
-
-
-def _within(element: Any, position: int, rest: Path) -> list[_Place]:
-    """How a path goes on in one element of an array: not at all, once, or by name and by position."""
-    if not rest:
-        return [(element, None)]
-    places: list[_Place] = []
-    if type(element) is dict:
-        places.append((element, rest))
-    if rest[0] == str(position):
-        places.append((element, rest[1:] or None))
-    return places
