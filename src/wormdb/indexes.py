@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from wormdb.engine.define import create_index, drop_index
 from wormdb.errors import ConflictError, InvalidRequestError
 from wormdb.index.definition import Index
-from wormdb.status import IndexSummary, status_of
+from wormdb.status import IndexSummary, indexes_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,8 +28,7 @@ class Indexes(Generic[T]):
 
     def all(self) -> list[IndexSummary]:
         """The primary one first, the others in order of their names. 1 GET in a warm process."""
-        self._access.view()
-        return list(status_of(self._access.ledger).indexes)
+        return list(indexes_of(self._access.view().definition))
 
     def create(
         self, fields: str | Sequence[str], *, name: str | None, unique: bool, sparse: bool, wait: bool

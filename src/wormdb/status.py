@@ -9,9 +9,10 @@ from wormdb.engine.index_state import PRIMARY
 from wormdb.engine.listing import runs_of
 
 if TYPE_CHECKING:
+    from wormdb.engine.definition import Definition
     from wormdb.engine.ledger import Ledger
 
-__all__ = ["CollectionStatus", "IndexSummary", "status_of"]
+__all__ = ["CollectionStatus", "IndexSummary", "indexes_of", "status_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +57,21 @@ class CollectionStatus:
     """History has every change after this log number."""
 
 
-def status_of(ledger: Ledger) -> CollectionStatus:
-    """The state of a collection. 2 GETs and 1 for each entry of the tail, for a ledger that was not used before."""
-    view = ledger.view()
-    definition, root = view.definition, None if view.place is None else view.place.root
+def indexes_of(definition: Definition) -> tuple[IndexSummary, ...]:
+    """The primary index and those of a definition, in order of their names, without dropped ones. No requests."""
     primary = IndexSummary(PRIMARY, (PRIMARY,), unique=True, state="ready")
     others = tuple(
         IndexSummary(each.index.name, each.index.fields, each.index.unique, each.state, each.reason)
         for each in definition.indexes
         if each.state != "dropped"
     )
+    return (primary, *others)
+
+
+def status_of(ledger: Ledger) -> CollectionStatus:
+    """The state of a collection. 2 GETs and 1 for each entry of the tail, for a ledger that was not used before."""
+    view = ledger.view()
+    definition, root = view.definition, None if view.place is None else view.place.root
     return CollectionStatus(
         name=ledger.collection.rstrip("/") if definition.model is None else definition.model.name,
         prefix=ledger.collection,
@@ -77,6 +83,6 @@ def status_of(ledger: Ledger) -> CollectionStatus:
         count=view.count,
         blocks=0 if root is None else len(root.blocks) + sum(page.blocks for page in root.block_pages),
         runs=0 if root is None else len(runs_of(root.blocks, root.block_pages)),
-        indexes=(primary, *others),
+        indexes=indexes_of(definition),
         history_from=0 if root is None else root.history_from,
     )

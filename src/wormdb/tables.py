@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from wormdb.arrow_columns import ArrowColumn
 from wormdb.engine.column_scan import portions_of, scan_columns
+from wormdb.engine.definition import COLUMN_TYPES_OF
 from wormdb.engine.moments import view_at
 from wormdb.engine.portion import DOCUMENT
 from wormdb.engine.state import id_key
@@ -40,18 +41,6 @@ __all__ = ["Tables", "load_package"]
 T = TypeVar("T")
 
 _TIMES: Final = ("createdAt", "updatedAt")
-_KINDS: Final = {
-    "string": "string",
-    "integer": "int64",
-    "number": "double",
-    "boolean": "bool",
-    "datetime": "date",
-    "binary": "binary",
-    "objectid": "objectid",
-    "decimal": "decimal",
-    "object": "json",
-}
-"""The column type of a declared field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +205,8 @@ def _declared(model: Model | None, path: str) -> str | None:
     if field is None:
         return None
     if field.type != "array":
-        return _KINDS.get(field.type)
-    inner = None if field.items is None else _KINDS.get(field.items.type)
+        return COLUMN_TYPES_OF.get(field.type)
+    inner = None if field.items is None else COLUMN_TYPES_OF.get(field.items.type)
     return None if inner is None or inner == "json" else f"list<{inner}>"
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from wormdb.index.definition import Index
     from wormdb.schema.model import Model
 
-__all__ = ["Definition", "settled"]
+__all__ = ["COLUMN_TYPES_OF", "Definition", "settled"]
 
 NO_INDEXES = IndexStates()
 

@@ -202,11 +202,6 @@ class Head:
         """The greatest id made of digits, deleted or not. No requests."""
         return self._last.sequence
 
-    @property
-    def jobs(self) -> Jobs:
-        """What became of bulk jobs. No requests."""
-        return self._last.jobs
-
     def ask(self) -> Ahead:
         """Ask the log for what comes next in another thread, for a `refresh` a moment later. 1 GET."""
         number = self.number

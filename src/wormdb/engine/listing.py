@@ -120,19 +120,5 @@ def _cut(entries: Sequence[BlockEntry], sizes: Sequence[int]) -> Iterator[Sequen
 
 def _page(entries: Sequence[BlockEntry], shelf: Shelf, name: str) -> tuple[NewObject, BlockPageRef]:
     body = encode_block_page(BlockPage(blocks=tuple(entries)), identity=name)
-    ref = BlockPageRef(
-        name=name,
-        sha256=sha256(body).digest(),
-        length=len(body),
-        run=entries[0].run,
-        level=max(entry.level for entry in entries),
-        blocks=len(entries),
-        rows=sum(entry.rows for entry in entries),
-        size=sum(entry.length for entry in entries),
-        rev_first=min(entry.rev_first for entry in entries),
-        rev_last=max(entry.rev_last for entry in entries),
-        trashed=sum(entry.trashed for entry in entries),
-        key_first=entries[0].key_first,
-        key_last=entries[-1].key_last,
-    )
+    ref = BlockPageRef.over(entries, name=name, sha256=sha256(body).digest(), length=len(body))
     return NewObject(shelf.page_key(name), body), ref

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
@@ -10,6 +10,9 @@ from wormdb.format.damage import corrupt
 from wormdb.format.frame import FrameKind, decode_frame, encode_frame
 from wormdb.format.message import Count, Digest, Name, decode_message, encode_message
 from wormdb.limits import ROOT_BYTES_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = [
     "BlockEntry",
@@ -93,6 +96,25 @@ class BlockPageRef(msgspec.Struct, frozen=True, kw_only=True):
     trashed: Count = msgspec.field(name="x")
     key_first: bytes = msgspec.field(name="f")
     key_last: bytes = msgspec.field(name="t")
+
+    @classmethod
+    def over(cls, blocks: Sequence[BlockEntry], *, name: str, sha256: bytes, length: int) -> BlockPageRef:
+        """What a root says of a page of these blocks, which are of one run and in order of key."""
+        return cls(
+            name=name,
+            sha256=sha256,
+            length=length,
+            run=blocks[0].run,
+            level=max(block.level for block in blocks),
+            blocks=len(blocks),
+            rows=sum(block.rows for block in blocks),
+            size=sum(block.length for block in blocks),
+            rev_first=min(block.rev_first for block in blocks),
+            rev_last=max(block.rev_last for block in blocks),
+            trashed=sum(block.trashed for block in blocks),
+            key_first=blocks[0].key_first,
+            key_last=blocks[-1].key_last,
+        )
 
 
 class BlockPage(msgspec.Struct, frozen=True, kw_only=True):

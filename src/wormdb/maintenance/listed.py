@@ -138,19 +138,7 @@ class CheckedList:
         entries = decode_block_page(body, name=key, identity=ref.name).blocks
         if not entries or any(entry.run != ref.run for entry in entries):
             corrupt(key, "it does not hold the blocks that the root says")
-        summary = msgspec.structs.replace(
-            ref,
-            level=max(entry.level for entry in entries),
-            blocks=len(entries),
-            rows=sum(entry.rows for entry in entries),
-            size=sum(entry.length for entry in entries),
-            rev_first=min(entry.rev_first for entry in entries),
-            rev_last=max(entry.rev_last for entry in entries),
-            trashed=sum(entry.trashed for entry in entries),
-            key_first=entries[0].key_first,
-            key_last=entries[-1].key_last,
-        )
-        if summary != ref:
+        if BlockPageRef.over(entries, name=ref.name, sha256=ref.sha256, length=ref.length) != ref:
             self._fault("list", key, "the root is wrong about what it holds")
         return entries
 
