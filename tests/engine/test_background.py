@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -64,3 +66,15 @@ def test_a_bug_ends_its_thread_and_the_next_work_gets_another() -> None:
     background.submit("works", ended.set)
     assert ended.wait(60)
     background.close()
+
+
+def test_a_program_that_forgot_to_close_ends_after_the_step_that_runs() -> None:
+    program = (
+        "import threading, time; from wormdb.engine.background import Background\n"
+        "begun = threading.Event(); background = Background()\n"
+        "def step():\n    begun.set(); time.sleep(0.3); print('whole')\n"
+        "background.submit('step', step); begun.wait()\n"
+        "background.submit('next', lambda: print('never'))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "whole\n"), done.stderr

@@ -54,17 +54,16 @@ def test_the_trace_does_not_depend_on_the_order_of_hashes() -> None:
         "import logging; logging.disable(); from wormdb.testing.simulation import run_seed;"
         "print([run_seed(seed).digest for seed in range(5)])"
     )
-    printed = {
-        subprocess.run(
-            [sys.executable, "-c", program],
+    expected = f"{[run_seed(seed).digest for seed in range(5)]}\n"
+    for seed in ("0", "1"):
+        done = subprocess.run(
+            [sys.executable, "-X", "faulthandler", "-c", program],
             env=os.environ | {"PYTHONHASHSEED": seed},
             capture_output=True,
             text=True,
-            check=True,
-        ).stdout
-        for seed in ("0", "1")
-    }
-    assert printed == {f"{[run_seed(seed).digest for seed in range(5)]}\n"}
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (0, expected), done.stderr
 
 
 def test_the_runs_are_worth_something() -> None:

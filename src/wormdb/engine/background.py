@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import threading
 from typing import TYPE_CHECKING
@@ -36,9 +37,11 @@ class Background:
                 return
             self._waiting.setdefault(name, work)
             if self._thread is None:
-                # A daemon: a program that forgot to close its database still ends.
+                # A daemon: a program that forgot to close its database still ends. But not in the middle of a step:
+                # the interpreter may abort when a thread comes back from native code while it is torn down.
                 self._thread = threading.Thread(target=self._run, name="wormdb-forward", daemon=True)
                 self._thread.start()
+                atexit.register(self.close)
             self._changed.notify()
 
     def close(self) -> None:
@@ -63,6 +66,7 @@ class Background:
             # If something else went wrong, it is shown as of any thread, and the next work gets a new one.
             with self._changed:
                 self._thread = None
+            atexit.unregister(self.close)
 
     def _take(self) -> tuple[str, Callable[[], object]] | None:
         """The work that waits longest, when there is some; None at the end."""

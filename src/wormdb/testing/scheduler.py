@@ -100,6 +100,7 @@ class Scheduler:
         self._tasks: list[Task] = []
         self._over = False
         self._threads: set[int] = set()
+        self._lives: list[threading.Thread] = []
         self._is_starting = False
 
     @property
@@ -126,7 +127,9 @@ class Scheduler:
         task = Task(name)
         self._tasks.append(task)
         self._is_starting = True
-        threading.Thread(target=self._live, args=(task, body), name=f"sim-{name}", daemon=True).start()
+        thread = threading.Thread(target=self._live, args=(task, body), name=f"sim-{name}", daemon=True)
+        self._lives.append(thread)
+        thread.start()
         self._is_starting = False
         self.after(0, lambda: task)
         return task
@@ -141,6 +144,9 @@ class Scheduler:
         for task in self._tasks:
             if not task.finished:
                 self._hand_over(self._main, task)
+        # A thread that is still ending when the interpreter is torn down may abort the whole process.
+        for thread in self._lives:
+            thread.join()
         if self.failure is not None:
             raise self.failure
 
