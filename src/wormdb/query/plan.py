@@ -1,0 +1,184 @@
+"""How a query is answered, as a tree of steps that an executor follows.
+
+Leaves find rows, the nodes above narrow, order and complete them:
+
+    Part(limit 20)                          Part(limit 20)
+      Fetch                                   Filter(residual)
+        Part(limit 20)                          Fetch
+          Order(-population)                      IndexScan(country: "DE")
+            Filter(country = "DE")
+              Scan(_id, country, population)
+
+A plan is for one request and one state: values and ranges are in it. What is kept for other requests of the
+same shape is only which way was chosen (`wormdb.query.plan_cache`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from wormdb.index.entries import Range
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wormdb.bql.sorting import SortSpec
+    from wormdb.bql.tree import Filter
+    from wormdb.query.request import Strategy
+
+__all__ = [
+    "ALL_IDS",
+    "Cost",
+    "Empty",
+    "Fetch",
+    "IdLookup",
+    "IndexCount",
+    "IndexScan",
+    "Intersection",
+    "Node",
+    "Order",
+    "Part",
+    "Plan",
+    "Rejected",
+    "Residual",
+    "Scan",
+    "Union",
+]
+
+ALL_IDS: Final = Range()
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """No rows: the filter contradicts itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Columns of every document, or of those whose ids are in `span`, in order of id.
+
+    `names` has `_id` always, and DOCUMENT if whole documents are read: then it is a full scan.
+    """
+
+    names: tuple[str, ...]
+    span: Range = ALL_IDS
+    bounds: Mapping[str, Range] = field(default_factory=dict)
+    """By path: every row of the answer has a value in each, so blocks without one are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdLookup:
+    """Ids by their keys, ascending and distinct; those of documents that do not exist among them."""
+
+    keys: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexScan:
+    """The ids of the entries of ranges of one index, each id once, in the order of its first entry.
+
+    Ranges ascend and do not overlap; `reverse` reads them from the end. Where the request's order is that of the
+    entries, there is no `Order` above, and a `Part` above pulls only what it needs.
+    """
+
+    index: str
+    spans: tuple[Range, ...]
+    reverse: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Intersection:
+    """The ids that all children have, in order of id."""
+
+    children: tuple[IndexScan | Union | Intersection | IdLookup, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """The ids that any child has, each once, in order of id."""
+
+    children: tuple[IndexScan | Union | Intersection | IdLookup, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexCount:
+    """Only the number of entries in ranges of an index, of which each document has at most one."""
+
+    index: str
+    spans: tuple[Range, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """The whole documents of the ids below, in the order below; those that do not exist are left out."""
+
+    child: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Residual:
+    """Only rows that match; by columns if `child` has no documents yet, otherwise by documents."""
+
+    child: Node
+    filter: Filter
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Rows in an order; with `first` only so many of them are kept in memory."""
+
+    child: Node
+    sort: SortSpec
+    first: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows without the first `offset`, and `limit` at most."""
+
+    child: Node
+    offset: int = 0
+    limit: int | None = None
+
+
+Node: TypeAlias = (
+    Empty | Scan | IdLookup | IndexScan | Intersection | Union | IndexCount | Fetch | Residual | Order | Part
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a plan is expected to take."""
+
+    requests: float = 0.0
+    bytes: float = 0.0
+    rows: float = 0.0
+    """Rows that are looked at."""
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.requests + other.requests, self.bytes + other.bytes, self.rows + other.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A way that would have been possible, or was asked for and is not."""
+
+    strategy: Strategy
+    what: str
+    """For people: `index status`, `columns status, total`."""
+    cost: Cost | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A tree, and why it is this one."""
+
+    root: Node
+    strategy: Strategy
+    reason: str
+    cost: Cost
+    rejected: tuple[Rejected, ...] = ()
+    is_cached: bool = False
+    """Whether the choice came from the plan cache."""

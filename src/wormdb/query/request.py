@@ -1,0 +1,44 @@
+"""What is asked: a filter, an order, a part of the rows, and what is wanted of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
+
+from wormdb.bql.sorting import SortSpec
+from wormdb.bql.tree import EVERYTHING
+
+if TYPE_CHECKING:
+    from wormdb.bql.projection import Projection
+    from wormdb.bql.tree import Filter
+
+__all__ = ["BY_ID", "STRATEGIES", "Request", "Strategy"]
+
+Strategy: TypeAlias = Literal["index_lookup", "manifest_scan", "manifest_fetch", "full_scan"]
+"""How a query is answered, by the names that users see."""
+
+BY_ID: Final = SortSpec()
+
+STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One query, parsed and checked. A value without a place: any source can answer it."""
+
+    filter: Filter = EVERYTHING
+    sort: SortSpec = BY_ID
+    limit: int | None = None
+    offset: int = 0
+    projection: Projection | None = None
+    """None for whole documents."""
+    after: bytes | None = None
+    """Only rows whose sort key (`wormdb.bql.sorting.sort_key`) comes after this one: the last of the page before."""
+    strategy: Strategy | None = None
+    """The only one that may be used."""
+    rows_max: int | None = None
+    """How many rows may be looked at before it is given up with LimitExceededError."""
+    deadline: float | None = None
+    """When it is given up with UnavailableError, by the monotonic clock, in seconds."""
+    is_count: bool = False
+    """Only the number of rows is wanted, not the rows."""
