@@ -14,7 +14,7 @@ from tests.engine.columns_rig import Gone, Layers, all_values
 from tests.engine.runs_rig import noise
 from wormdb.engine import column_fetch, column_merge, column_sources, listing
 from wormdb.engine.column_scan import is_excluded, scan_columns
-from wormdb.engine.portion import DOCUMENT
+from wormdb.engine.portion import DOCUMENT, VERSION
 from wormdb.engine.runs import RunBase
 from wormdb.errors import CorruptionError, InvalidRequestError, SnapshotTooOldError
 from wormdb.format import block, json
@@ -144,6 +144,15 @@ def test_few_rows_among_many_are_placed_as_sorting_would(layers: Layers, data: s
         portions = list(scan_columns(layers.view(), ["_id", "a"]))
     assert same(all_values(portions, "_id"), [document["_id"] for document in layers.expected()])
     assert same(all_values(portions, "a"), [direct(document, "a") for document in layers.expected()])
+
+
+@given(layered(), st.data())
+def test_versions_are_those_of_the_rows(layers: Layers, data: st.DataObject) -> None:
+    names = data.draw(st.lists(st.sampled_from(["a", "_id", DOCUMENT]), unique=True))
+    with by_parts(data):
+        portions = list(scan_columns(layers.view(), [*names, VERSION], rows=data.draw(st.none() | st.integers(1, 9))))
+    alive = [held for _, held in layers.view().scan() if held.document is not None]
+    assert [one for portion in portions for one in portion.versions()] == [(held.rev, held.seq) for held in alive]
 
 
 # --- zone maps ---
@@ -341,6 +350,17 @@ def test_blocks_are_fetched_ahead_and_few_at_a_time() -> None:
         assert portion.rows == 1
         assert len(layers.requests) == min(taken + 1 + column_sources.AHEAD_BLOCKS, 60)
     assert pool.most == column_sources.AHEAD_BLOCKS + 1
+
+
+@pytest.mark.parametrize(("rows", "asked"), [(1, [1, 3, 6, 8]), (3, [3, 6, 7, 8]), (20, [5, 6, 7, 8])])
+def test_no_more_is_fetched_ahead_than_will_be_taken_and_then_more(rows: int, asked: list[int]) -> None:
+    layers = Layers(block_target=1, pool=EagerPool())
+    layers.run([{"_id": number, "a": number} for number in range(9)], TWO)
+    scan = scan_columns(layers.view(), ["a"], rows=rows)
+    layers.requests.clear()
+    found = [len(layers.requests) for _ in scan]
+    assert found[: len(asked)] == asked
+    assert found[-1] == 9
 
 
 @pytest.mark.parametrize("names", [[DOCUMENT], ["unknown"], ["a", "unknown"]])

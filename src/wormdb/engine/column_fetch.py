@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from wormdb.engine.blockfetch import BLOCK_WHOLE_BYTES
-from wormdb.engine.portion import DOCUMENT, Portion, elsewhere_rows, encode_documents, join_portions, texts_of
+from wormdb.engine.portion import (
+    DOCUMENT,
+    VERSION_TYPES,
+    Portion,
+    elsewhere_rows,
+    encode_documents,
+    join_portions,
+    texts_of,
+)
 from wormdb.format.blockread import assemble_block, parts_for, read_arrow, read_page_rows
 from wormdb.format.columns import KIND_PREFIX, decode_column
 from wormdb.format.project import read_id
@@ -29,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Fetched", "Wanted", "fetch_columns", "is_heavy"]
 
 _PAGES_AT_ONCE = 64
+_STORED_VERSIONS = ("_rev", "_seq")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +48,7 @@ class Wanted:
     """Paths of fields, and the type that a column of them takes where a block has none."""
     with_ids: bool = False
     with_documents: bool = False
+    with_versions: bool = False
 
     def hiding(self) -> Wanted:
         """Nothing but ids: of rows that only hide older ones."""
@@ -46,7 +56,7 @@ class Wanted:
 
     def keyed(self) -> Wanted:
         """The same, and ids."""
-        return Wanted(self.specs, with_ids=True, with_documents=self.with_documents)
+        return replace(self, with_ids=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +85,7 @@ def fetch_columns(
     typed = [*(["_id"] if wanted.with_ids or absent else []), *(path for path in wanted.specs if path in stored)]
     whole = bool(absent) or wanted.with_documents
     columns = [*typed, *(["_deleted"] if entry.deleted else []), *(["_doc"] if whole else [])]
+    columns += _STORED_VERSIONS if wanted.with_versions else ()
     block, types = reader.open(columns), {path: stored[path] for path in typed}
     # Documents are much longer than the columns made of them: those of one row group are in memory at a time.
     steps = [range(group, group + 1) for group in reader.groups] if absent else [reader.groups]
@@ -105,7 +116,8 @@ def _from_table(reader: _Reader, groups: range, table: pa.Table, choice: _Choice
     """What is wanted of some row groups that were read."""
     wanted, types = choice.wanted, dict(choice.types)
     deleted = table.column("_deleted") if reader.entry.deleted else None
-    columns = {name: table.column(name) for name in table.column_names if name not in ("_deleted", "_doc")}
+    besides = {"_deleted", "_doc", *_STORED_VERSIONS}
+    columns = {name: table.column(name) for name in table.column_names if name not in besides}
     if choice.absent:
         ids = _ids(columns, types["_id"], table.column("_doc"), name=reader.key)
         found = _from_documents(_documents(table, deleted), choice.absent, ids, name=reader.key)
@@ -117,7 +129,22 @@ def _from_table(reader: _Reader, groups: range, table: pa.Table, choice: _Choice
         columns[DOCUMENT] = table.column("_doc")
     elif rows := _elsewhere(columns):
         columns[DOCUMENT] = _sparse(rows, reader.cells(rows, table, groups), table.num_rows)
-    return Fetched(Portion(_as_table(columns), {path: types[path] for path in chosen}), deleted)
+    types = {path: types[path] for path in chosen}
+    if wanted.with_versions:
+        columns |= _versions(reader.entry, table)
+        types |= VERSION_TYPES
+    return Fetched(Portion(_as_table(columns), types), deleted)
+
+
+def _versions(entry: BlockEntry, table: pa.Table) -> dict[str, pa.ChunkedArray]:
+    """The columns of versions, with the block's number where rows were written before it was known."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    revisions, sequences = (table.column(name) for name in _STORED_VERSIONS)
+    if not entry.rev_first:
+        revisions = pc.if_else(pc.equal(revisions, 0), pa.scalar(entry.run, pa.int64()), revisions)
+    return dict(zip(VERSION_TYPES, (revisions, sequences), strict=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from wormdb.engine.column_fetch import Wanted
 from wormdb.engine.column_merge import merge_parts
 from wormdb.engine.column_sources import Plan, RunSource, Tail, encode_rows
-from wormdb.engine.portion import DOCUMENT
+from wormdb.engine.portion import DOCUMENT, VERSION
 from wormdb.engine.runs import AttachedBase, RunBase
 from wormdb.engine.state import EmptyBase
 from wormdb.format.blocklist import BlockEntry
@@ -53,12 +53,13 @@ def scan_columns(
     low: bytes = b"",
     high: bytes | None = None,
     bounds: Mapping[str, Range] | None = None,
+    rows: int | None = None,
 ) -> Iterator[Portion]:
     """Columns of every live document of a view with a key from `low` up to but not including `high`, in order of id.
 
-    `names` are dotted paths, `_id`, and DOCUMENT for the whole document; one at least. With `bounds`, ranges of
-    encoded keys by path, blocks that can have no value in one of them are left out; rows of other blocks come
-    whether they are in the ranges or not.
+    `names` are dotted paths, `_id`, DOCUMENT for the whole document, and VERSION; one at least. With `bounds`, ranges
+    of encoded keys by path, blocks that can have no value in one of them are left out; rows of other blocks come
+    whether they are in the ranges or not. `rows` says about how many will be taken: no more is fetched ahead.
 
     For each block in the range as `fetch_columns` says, and 1 GET for each page of a long run's list that is not
     kept. Raises InvalidRequestError for what is no path; and CorruptionError, SnapshotTooOldError while it runs.
@@ -71,7 +72,7 @@ def scan_columns(
         (base.runs.shelf, run) for base in bases if isinstance(base, RunBase | AttachedBase) for run in base.runs.runs
     ]
     tail = Tail(view.overlay.scan(view.number, low, high), wanted.keyed())
-    return _Scan(runs, tail, wanted, Range(low, high), bounds or {}).portions()
+    return _Scan(runs, tail, wanted, Range(low, high), bounds or {}, rows).portions()
 
 
 def portions_of(view: View, rows: Iterable[Held], names: Sequence[str]) -> Iterator[Portion]:
@@ -82,11 +83,12 @@ def portions_of(view: View, rows: Iterable[Held], names: Sequence[str]) -> Itera
 def _wanted(view: View, names: Sequence[str]) -> Wanted:
     assert names, "a scan has columns"
     declared = {spec.path: spec for spec in view.definition.columns}
-    paths = [name for name in dict.fromkeys(names) if name not in ("_id", DOCUMENT)]
+    paths = [name for name in dict.fromkeys(names) if name not in ("_id", DOCUMENT, VERSION)]
     return Wanted(
         {path: declared.get(path) or ColumnSpec(path) for path in paths},
         with_ids="_id" in names,
         with_documents=DOCUMENT in names,
+        with_versions=VERSION in names,
     )
 
 
@@ -124,13 +126,14 @@ class _Scan:
     wanted: Wanted
     span: Range
     bounds: Mapping[str, Range]
+    rows: int | None
 
     def portions(self) -> Iterator[Portion]:
         """The rows of all sources, newest first where they share keys."""
         if self.span.empty:
             return
         sources: list[Source] = [
-            RunSource(shelf, run.through, self._plans(age), self.wanted, self.span)
+            RunSource(shelf, run.through, self._plans(age), self.wanted, self.span, self.rows)
             for age, (shelf, run) in enumerate(self.runs)
         ]
         sources.append(self.tail)

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from wormdb.engine.column_fetch import fetch_columns, is_heavy
 from wormdb.engine.column_merge import Keys, Part
-from wormdb.engine.portion import DOCUMENT, Portion, elsewhere_rows, encode_documents, texts_of
+from wormdb.engine.portion import (
+    DOCUMENT,
+    VERSION_TYPES,
+    Portion,
+    elsewhere_rows,
+    encode_documents,
+    texts_of,
+    version_cells,
+)
 from wormdb.format import json
 from wormdb.format.columns import KIND_PREFIX, ColumnSpec, encode_column
 from wormdb.limits import BLOCK_BYTES_TARGET
@@ -102,13 +110,19 @@ class Plan:
 class RunSource:
     """The blocks of one run."""
 
-    def __init__(self, shelf: Shelf, rank: int, plans: Iterator[Plan], wanted: Wanted, span: Range) -> None:
-        """`plans` in order of key; `rank` is the run's log number, and `span` what is wanted of it. No requests."""
+    def __init__(
+        self, shelf: Shelf, rank: int, plans: Iterator[Plan], wanted: Wanted, span: Range, rows: int | None = None
+    ) -> None:
+        """`plans` in order of key; `rank` is the run's log number, and `span` what is wanted of it. No requests.
+
+        With `rows`, no more blocks are fetched ahead at first than have so many; then twice as many, and so on.
+        """
         self._shelf = shelf
         self._rank = rank
         self._plans = plans
         self._wanted = wanted
         self._span = span
+        self._rows = rows
         self._ahead: deque[tuple[Plan, Iterator[Part]]] = deque()
         self._next = next(plans, None)
         self._part: Part | None = None
@@ -129,13 +143,18 @@ class RunSource:
     def begin(self) -> None:
         """As `Source`."""
         size = sum(plan.entry.length for plan, _ in self._ahead)
-        while self._next is not None and len(self._ahead) <= AHEAD_BLOCKS:
+        while self._next is not None and len(self._ahead) <= AHEAD_BLOCKS and not self._has_enough():
             size += self._next.entry.length
             is_enough = size > AHEAD_BYTES or is_heavy(self._next.entry, self._wanted)
             if len(self._ahead) > 1 and is_enough:
                 return
             plan, self._next = self._next, next(self._plans, None)
             self._ahead.append((plan, self._shelf.begin(self._fetch, plan)))
+
+    def _has_enough(self) -> bool:
+        if self._rows is None or not self._ahead:
+            return False
+        return sum(plan.entry.rows for plan, _ in self._ahead) >= self._rows
 
     def take(self, bound: bytes) -> Part | None:
         """As `Source`."""
@@ -148,6 +167,7 @@ class RunSource:
         if stop < rows:
             self._done = stop
         else:
+            self._rows = self._rows and 2 * self._rows
             self._ahead.popleft()
             self._part, self._done = None, 0
         return part.slice(start, stop) if start < stop else None
@@ -210,7 +230,11 @@ def _portion(rows: Sequence[Held], wanted: Wanted) -> Portion:
     elif needed:
         cells = [_cell(held) if row in needed else None for row, held in enumerate(rows)]
         columns[DOCUMENT] = texts_of(cells)
-    return Portion(pa.table(columns), {path: encoded[path].type for path in columns if path in encoded})
+    types = {path: encoded[path].type for path in columns if path in encoded}
+    if wanted.with_versions:
+        columns |= version_cells([held.rev for held in rows], [held.seq for held in rows])
+        types |= VERSION_TYPES
+    return Portion(pa.table(columns), types)
 
 
 def _cell(held: Held) -> bytes:

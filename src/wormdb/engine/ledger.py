@@ -15,6 +15,7 @@ from wormdb.engine.forward import DEFAULT_SIZES, Forwarder, Shelves, Sizes
 from wormdb.engine.group import GroupCommit
 from wormdb.engine.head import Head
 from wormdb.engine.index_build import Builder
+from wormdb.engine.index_read import read_index
 from wormdb.engine.index_shelf import IndexShelf
 from wormdb.engine.keeper import DEFAULT_LIMITS, Keeper, TailLimits
 from wormdb.engine.log import Log
@@ -37,11 +38,13 @@ if TYPE_CHECKING:
 
     from wormdb.clock import Chance, Clock
     from wormdb.engine.background import Background
+    from wormdb.engine.index_read import IndexReader
     from wormdb.engine.misc_clock import MiscClock
     from wormdb.engine.register import RootState
     from wormdb.engine.resolve import Fate
     from wormdb.engine.state import Base, Held, View
     from wormdb.format.event import Event, JobAttached
+    from wormdb.index.definition import Index
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
     from wormdb.types import LogNumber
@@ -178,6 +181,10 @@ class Ledger:
     def history(self, view: View) -> History:
         """What a view of this ledger knows of the past; what is read of blocks of history is kept. No requests."""
         return History(view, past=self._past, data=self._shelf)
+
+    def index(self, view: View, index: Index) -> IndexReader | None:
+        """An index at the state of a view of this ledger; None if it cannot answer. Costs as `read_index`."""
+        return read_index(view, index, self._trees)
 
     def known(self) -> View:
         """The state as far as this process knows it, its own writes included; opens the collection once."""

@@ -2,7 +2,8 @@
 
 A portion is what a column scan yields. Its table has each column under its path and, where one is needed, the
 companion `$kind.<path>` (docs/format/objects.md says what its codes mean). Where a cell is elsewhere,
-or the whole document was asked for, `$doc` has the document; in other rows that is null.
+or the whole document was asked for, `$doc` has the document; in other rows that is null. Where versions were asked
+for, `$rev` and `$seq` have the revision and the count of changes.
 """
 
 from __future__ import annotations
@@ -22,10 +23,29 @@ if TYPE_CHECKING:
 
     from wormdb.format.columns import EncodedColumn
 
-__all__ = ["DOCUMENT", "ELSEWHERE_CODE", "Portion", "elsewhere_rows", "encode_documents", "join_portions", "texts_of"]
+__all__ = [
+    "DOCUMENT",
+    "ELSEWHERE_CODE",
+    "VERSION",
+    "VERSION_TYPES",
+    "Portion",
+    "elsewhere_rows",
+    "encode_documents",
+    "join_portions",
+    "texts_of",
+    "version_cells",
+]
 
 DOCUMENT: Final = "$doc"
 """The name of the column of whole documents, as JSON: no field's name starts with `$`."""
+
+VERSION: Final = "$version"
+"""Asks for which version of a document a row is: `Portion.versions` tells."""
+
+_REVISION: Final = "$rev"
+_SEQUENCE: Final = "$seq"
+VERSION_TYPES: Final = {_REVISION: "int64", _SEQUENCE: "int64"}
+"""The columns that versions take."""
 
 ELSEWHERE_CODE: Final = 3
 _HERE_CODE: Final = 0
@@ -78,6 +98,11 @@ class Portion:
         cells: list[bytes] = chosen.cast(pa.large_binary()).to_pylist()
         return cells
 
+    def versions(self) -> list[tuple[int, int]]:
+        """The revision and the count of changes of each row; they must have been asked for."""
+        revisions, sequences = (self.table.column(name).to_pylist() for name in VERSION_TYPES)
+        return list(zip(revisions, sequences, strict=True))
+
     def slice(self, start: int, stop: int) -> Portion:
         """Rows from `start` up to but not including `stop`. Nothing is copied."""
         if start == 0 and stop >= self.rows:
@@ -113,6 +138,13 @@ def texts_of(documents: Sequence[bytes | None]) -> pa.Array:
     import pyarrow as pa
 
     return pa.array(documents, pa.large_binary()).cast(pa.large_string())
+
+
+def version_cells(revisions: Sequence[int], sequences: Sequence[int]) -> dict[str, pa.Array]:
+    """The columns of versions."""
+    import pyarrow as pa
+
+    return {_REVISION: pa.array(revisions, pa.int64()), _SEQUENCE: pa.array(sequences, pa.int64())}
 
 
 def encode_documents(
