@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from wormdb.status import CollectionStatus, IndexSummary
     from wormdb.storage.open import open_store
     from wormdb.trash import Trashed
+    from wormdb.updating import DeleteResult, UpdateResult
 
 __all__ = [
     "AlreadyExistsError",
@@ -55,6 +56,7 @@ __all__ = [
     "ConflictError",
     "CorruptionError",
     "Database",
+    "DeleteResult",
     "Document",
     "Finding",
     "HistoryEntry",
@@ -78,6 +80,7 @@ __all__ = [
     "UniqueViolationError",
     "UnsupportedFormatError",
     "UnsupportedStoreError",
+    "UpdateResult",
     "ValidationError",
     "Verification",
     "WormError",
@@ -92,6 +95,7 @@ _LATER = {
     "Collection": "wormdb.collection",
     "CollectionStatus": "wormdb.status",
     "Database": "wormdb.database",
+    "DeleteResult": "wormdb.updating",
     "Document": "wormdb.document",
     "Finding": "wormdb.maintenance.report",
     "HistoryEntry": "wormdb.past",
@@ -101,6 +105,7 @@ _LATER = {
     "Settings": "wormdb.settings",
     "Snapshot": "wormdb.past",
     "Trashed": "wormdb.trash",
+    "UpdateResult": "wormdb.updating",
     "Verification": "wormdb.maintenance.report",
     "connect": "wormdb.database",
     "open_store": "wormdb.storage.open",

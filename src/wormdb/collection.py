@@ -6,9 +6,10 @@ Thin on purpose: what is true is decided by `wormdb.engine`, what fits a model b
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from wormdb.batch import Batch
+from wormdb.changing import Changing
 from wormdb.engine.operations import Loaded
 from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError, OutcomeUnknownError
 from wormdb.feed import Change, changes_of, parse_resume
@@ -39,7 +40,7 @@ __all__ = ["Change", "Collection"]
 T = TypeVar("T")
 
 
-class Collection(Generic[T]):
+class Collection(Changing[T]):
     """One collection. Reads return documents of type `T`: `Document`, or the class the model was made from.
 
     Calls that write take an `actor` and `metadata`, a mapping, which are kept with each change; without them those

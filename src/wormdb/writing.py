@@ -132,13 +132,19 @@ class Writer(Generic[T]):
         fresh = None if _has_id(given) or self._is_singleton else values.get("_id")
         return self._codec.from_document(Document({_outer(name): value for name, value in values.items()}, fresh=fresh))
 
+    def given(self, document: Any) -> dict[str, Any]:
+        """What a document or an instance says, without an id that is none. No requests."""
+        values = stored(self._codec.to_values(document))
+        return values if _has_id(values) else {name: value for name, value in values.items() if name != "_id"}
+
     def shape(self, verb: str, document: Any, loaded: Loaded | None = None) -> Shape:
-        """Check and encode a document; with `loaded` it is a change of that."""
+        """Check and encode a document; with `loaded` it is a change of that, and to "replace" it gets defaults too."""
         loaded = loaded or self._loaded(verb, document)
         given = self._codec.to_values(document)
         if loaded is not None and not _has_id(given):
             given = {**given, "id": json.decode(loaded.held.id, name="document id")}
-        values = self._new(given) if loaded is None else self._with_times(self._checked(stored(given)), loaded)
+        values = self._new(given) if loaded is None or verb == "replace" else self._checked(stored(given))
+        values = values if loaded is None else self._with_times(values, loaded)
         if "_id" not in values and not self._is_numbered:
             raise InvalidRequestError(
                 f"document of {self.name}", reason="it has no id", fix="give one: ids of this model are not made"

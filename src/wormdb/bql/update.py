@@ -106,7 +106,7 @@ def _read_operators(written: Any, mistakes: Mistakes) -> list[Leaf]:
         return []
     names = [name for name in written if isinstance(name, str) and name.startswith("$")]
     if not names:
-        mistakes.add("", "it has no operator", 'write {"$set": {…}}; to replace whole documents, call replace')
+        mistakes.add("", "it has no operator", 'write {"$set": {…}}; to replace a whole document, call replace_one')
         return []
     leaves: list[Leaf] = []
     for name, operand in written.items():
@@ -117,7 +117,7 @@ def _read_operators(written: Any, mistakes: Mistakes) -> list[Leaf]:
         elif name in _READERS:
             leaves += _read_fields(name, operand, mistakes)
         else:
-            fix = _INSTEAD.get(name) or did_you_mean(name, OPERATORS)
+            fix = _INSTEAD.get(name) or did_you_mean(name, OPERATORS, shown_max=len(OPERATORS))
             mistakes.add(name, f"there is no operator {name[:40]} of updates", fix)
     if len(leaves) > UPDATE_PATHS_MAX:
         mistakes.add("", f"it names {len(leaves)} fields, and UPDATE_PATHS_MAX is {UPDATE_PATHS_MAX}", "split it")

@@ -35,7 +35,7 @@ def replacement(written: Mapping[str, Any], *, identity: Any = MISSING) -> Docum
     given: Any = written
     for name in given if isinstance(given, Mapping) else ():
         if str(name).startswith("$"):
-            mistakes.add(name, "a replacement has fields, no operators", "call update with operators, or rename it")
+            mistakes.add(name, "a replacement has fields, no operators", "call update_one with operators, or rename it")
     mistakes.settle("the document cannot be replaced")
     document = normalize_document(written)
     for name in ("_id", "id"):

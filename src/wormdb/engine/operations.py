@@ -107,8 +107,12 @@ class Pending:
     @property
     def bytes_about(self) -> int:
         """About how many bytes it adds to an entry: each document may need its before image too."""
-        return 200 + sum(
-            200 + 2 * len(operation.document or b"")
-            for operation in self.operations
-            if not isinstance(operation, Remove | Purge)
-        )
+        return 200 + sum(map(_bytes_about, self.operations))
+
+
+def _bytes_about(operation: Operation) -> int:
+    if not isinstance(operation, Remove | Purge):
+        return 200 + 2 * len(operation.document or b"")
+    loaded = operation.loaded
+    # What goes to the trash is there twice: as it was, and as it lies there.
+    return 0 if loaded is None else 200 + 2 * len(loaded.held.document or b"")

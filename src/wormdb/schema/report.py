@@ -60,7 +60,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return by_lower[found[0]] if found else None
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str], *, shown_max: int = _SHOWN_MAX) -> str:
     """The fix for an unknown name: the nearest known one, or all of them if they are few."""
     known = list(known)
     suggestion = nearest(name, known)
@@ -68,5 +68,5 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
         return f"did you mean {suggestion!r}?"
     if not known:
         return "remove it"
-    shown = ", ".join(known[:_SHOWN_MAX])
-    return f"known are: {shown}, …" if len(known) > _SHOWN_MAX else f"known are: {shown}"
+    shown = ", ".join(known[:shown_max])
+    return f"known are: {shown}, …" if len(known) > shown_max else f"known are: {shown}"

@@ -1,0 +1,333 @@
+"""Updates, replacements and deletes of what a filter finds, as users call them on a collection."""
+
+# ruff: noqa: A002, PLR0913 - names and keyword-only options are those that users know
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, overload
+
+from wormdb.bql.positions import compile_positions
+from wormdb.bql.projection import project
+from wormdb.bql.projection_parse import parse_projection
+from wormdb.errors import InvalidRequestError
+from wormdb.format import json
+from wormdb.query.edit import Operators, Replacement, Targets
+from wormdb.updating import DeleteResult, UpdateResult, Updating
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from wormdb.access import Access
+    from wormdb.actor import By
+    from wormdb.bql.sorting import WrittenSort
+    from wormdb.engine.state import Held
+    from wormdb.query.edit import Edit
+    from wormdb.types import LogNumber
+    from wormdb.updating import Look
+
+    Written = Mapping[str, Any]
+    ArrayFilters = Sequence[Mapping[str, Any]] | None
+    Metadata = Mapping[str, Any] | None
+    Select = Sequence[str] | Mapping[str, Any]
+    Which = Literal["before", "after"]
+
+__all__ = ["Changing"]
+
+T = TypeVar("T")
+
+_WHICH: Final = ("before", "after")
+
+
+class Changing(Generic[T]):
+    """Changes by filters, each one batch in the log: all of it or nothing.
+
+    If somebody else changes one of the documents meanwhile, a call starts again from the state that is there then.
+    """
+
+    _access: Access[T]
+
+    def update_one(
+        self,
+        filter: Written | str,
+        update: Written,
+        *,
+        upsert: bool = False,
+        array_filters: ArrayFilters = None,
+        sort: WrittenSort = None,
+        actor: str | None = None,
+        metadata: Metadata = None,
+    ) -> UpdateResult:
+        """Change the first document that matches, by operators: $set, $unset, $inc, $push and others.
+
+        With `upsert`, if none matches, a document is inserted: the equalities of the filter, then the update. Fields
+        are checked against the model, and its `updatedAt` is now. 1 PUT after what finding it costs; by id that is what
+        `find_by_id` costs. No PUT if the document stays as it is.
+        Raises InvalidRequestError that names document, operator and field, ValidationError, UniqueViolationError,
+        AlreadyExistsError if an upsert has the id of a document that does not match, and ConflictError after many
+        losses; nothing was written then.
+        """
+        targets = Targets.of(filter, sort)
+        edit = Operators.of(update, targets.filter, array_filters)
+        return self._updated(targets, edit, self._access.by(actor, metadata), upsert=upsert)
+
+    def update_many(
+        self,
+        filter: Written | str,
+        update: Written,
+        *,
+        upsert: bool = False,
+        array_filters: ArrayFilters = None,
+        actor: str | None = None,
+        metadata: Metadata = None,
+    ) -> UpdateResult:
+        """Change all documents that match one state, in one batch. Otherwise as `update_one`.
+
+        1 PUT after what finding them costs, and as `insert_many` for a batch that is large. The changed documents are
+        in memory, as they were and as they will be; those that stay as they are, are not.
+        """
+        targets = Targets.of(filter, is_many=True)
+        edit = Operators.of(update, targets.filter, array_filters)
+        return self._updated(targets, edit, self._access.by(actor, metadata), upsert=upsert)
+
+    def replace_one(
+        self,
+        filter: Written | str,
+        replacement: T | Mapping[str, Any],
+        *,
+        upsert: bool = False,
+        sort: WrittenSort = None,
+        actor: str | None = None,
+        metadata: Metadata = None,
+    ) -> UpdateResult:
+        """Put a whole document in the place of the first that matches, under its id; a model's `createdAt` stays.
+
+        Defaults of the model are filled in. The replacement may have the same id or none. What it was read as does not
+        count: to notice that it changed since, `save` it. Otherwise as `update_one`.
+        """
+        targets = Targets.of(filter, sort)
+        edit = Replacement.of(self._access.writer.given(replacement), targets.filter)
+        return self._updated(targets, edit, self._access.by(actor, metadata), upsert=upsert)
+
+    def delete_one(
+        self,
+        filter: Written | str,
+        *,
+        sort: WrittenSort = None,
+        actor: str | None = None,
+        metadata: Metadata = None,
+    ) -> DeleteResult:
+        """Delete the first document that matches; of a model with softDelete it goes to the trash.
+
+        1 PUT after what finding it costs; by id that is what `find_by_id` costs. Raises InvalidRequestError,
+        and ConflictError after many losses; nothing was written then.
+        """
+        done = self._updating.remove(Targets.of(filter, sort), self._access.by(actor, metadata))
+        return DeleteResult(done.modified, done.number)
+
+    def delete_many(
+        self,
+        filter: Written | str,
+        *,
+        actor: str | None = None,
+        metadata: Metadata = None,
+    ) -> DeleteResult:
+        """Delete all documents that match one state, in one batch; {} matches every document.
+
+        1 PUT after what finding them costs. All of them are in memory. Otherwise as `delete_one`.
+        """
+        done = self._updating.remove(Targets.of(filter, is_many=True), self._access.by(actor, metadata))
+        return DeleteResult(done.modified, done.number)
+
+    @overload
+    def find_one_and_update(
+        self,
+        filter: Written | str,
+        update: Written,
+        *,
+        sort: WrittenSort = None,
+        upsert: bool = False,
+        return_document: Which = "before",
+        select: None = None,
+        array_filters: ArrayFilters = None,
+        actor: str | None = None,
+        metadata: Metadata = None,
+    ) -> T | None: ...
+
+    @overload
+    def find_one_and_update(
+        self,
+        filter: Written | str,
+        update: Written,
+        *,
+        sort: WrittenSort = None,
+        upsert: bool = False,
+        return_document: Which = "before",
+        select: Select,
+        array_filters: ArrayFilters = None,
+        actor: str | None = None,
+        metadata: Metadata = None,
+    ) -> dict[str, Any] | None: ...
+
+    def find_one_and_update(
+        self,
+        filter: Written | str,
+        update: Written,
+        *,
+        sort: WrittenSort = None,
+        upsert: bool = False,
+        return_document: Which = "before",
+        select: Select | None = None,
+        array_filters: ArrayFilters = None,
+        actor: str | None = None,
+        metadata: Metadata = None,
+    ) -> T | dict[str, Any] | None:
+        """As `update_one`, and the document as it was before, or is after that; None if there was none.
+
+        With `select` a dict with these fields alone. A document of before is as it was read: to save it is a conflict.
+        """
+        targets = Targets.of(filter, sort)
+        edit = Operators.of(update, targets.filter, array_filters)
+        exchange = _Exchange(return_document, select, upsert=upsert)
+        return self._exchanged(targets, edit, exchange, self._access.by(actor, metadata))
+
+    @overload
+    def find_one_and_replace(
+        self,
+        filter: Written | str,
+        replacement: T | Mapping[str, Any],
+        *,
+        sort: WrittenSort = None,
+        upsert: bool = False,
+        return_document: Which = "before",
+        select: None = None,
+        actor: str | None = None,
+        metadata: Metadata = None,
+    ) -> T | None: ...
+
+    @overload
+    def find_one_and_replace(
+        self,
+        filter: Written | str,
+        replacement: T | Mapping[str, Any],
+        *,
+        sort: WrittenSort = None,
+        upsert: bool = False,
+        return_document: Which = "before",
+        select: Select,
+        actor: str | None = None,
+        metadata: Metadata = None,
+    ) -> dict[str, Any] | None: ...
+
+    def find_one_and_replace(
+        self,
+        filter: Written | str,
+        replacement: T | Mapping[str, Any],
+        *,
+        sort: WrittenSort = None,
+        upsert: bool = False,
+        return_document: Which = "before",
+        select: Select | None = None,
+        actor: str | None = None,
+        metadata: Metadata = None,
+    ) -> T | dict[str, Any] | None:
+        """As `replace_one`, and the document as it was before, or is after that. Otherwise as `find_one_and_update`."""
+        targets = Targets.of(filter, sort)
+        edit = Replacement.of(self._access.writer.given(replacement), targets.filter)
+        exchange = _Exchange(return_document, select, upsert=upsert)
+        return self._exchanged(targets, edit, exchange, self._access.by(actor, metadata))
+
+    @overload
+    def find_one_and_delete(
+        self,
+        filter: Written | str,
+        *,
+        sort: WrittenSort = None,
+        select: None = None,
+        actor: str | None = None,
+        metadata: Metadata = None,
+    ) -> T | None: ...
+
+    @overload
+    def find_one_and_delete(
+        self,
+        filter: Written | str,
+        *,
+        sort: WrittenSort = None,
+        select: Select,
+        actor: str | None = None,
+        metadata: Metadata = None,
+    ) -> dict[str, Any] | None: ...
+
+    def find_one_and_delete(
+        self,
+        filter: Written | str,
+        *,
+        sort: WrittenSort = None,
+        select: Select | None = None,
+        actor: str | None = None,
+        metadata: Metadata = None,
+    ) -> T | dict[str, Any] | None:
+        """As `delete_one`, and the document as it was; None if there was none.
+
+        It is a copy: saving it puts it back. With `select` a dict with these fields alone.
+        """
+        targets = Targets.of(filter, sort)
+        writer = self._access.writer
+        look = _selected(select, targets) or (lambda held, _: writer.show_past(held))
+        return self._updating.remove(targets, self._access.by(actor, metadata), look=look).before
+
+    # --- inside ---
+
+    @property
+    def _updating(self) -> Updating[T]:
+        return Updating(self._access)
+
+    def _updated(self, targets: Targets, edit: Edit, by: By, *, upsert: bool) -> UpdateResult:
+        done = self._updating.change(targets, edit, by, upsert=upsert)
+        return UpdateResult(done.matched, done.modified, done.upserted_id, done.number)
+
+    def _exchanged(self, targets: Targets, edit: Edit, exchange: _Exchange, by: By) -> Any:
+        show = exchange.selected(targets) or self._access.writer.show
+        if exchange.which == "before":
+            return self._updating.change(targets, edit, by, upsert=exchange.upsert, look=show).before
+        done = self._updating.change(targets, edit, by, upsert=exchange.upsert)
+        return None if done.after is None else show(done.after, done.number)
+
+
+@dataclass(frozen=True, slots=True)
+class _Exchange:
+    """What is wanted of a document that is found and changed."""
+
+    which: Which
+    select: Select | None
+    upsert: bool
+
+    def selected(self, targets: Targets) -> Look | None:
+        """Shows the selected fields; None if nothing is selected. Raises InvalidRequestError."""
+        if self.which not in _WHICH:
+            raise InvalidRequestError(
+                f"return_document={self.which!r}", reason="there is no such document", fix='give "before" or "after"'
+            )
+        return _selected(self.select, targets, is_after=self.which == "after")
+
+
+def _selected(select: Select | None, targets: Targets, *, is_after: bool = False) -> Look | None:
+    if select is None:
+        return None
+    projection = parse_projection(select, query=targets.filter)
+    if is_after and projection.arrays:
+        raise InvalidRequestError(
+            f"select of {projection.arrays[0]}.$",
+            reason="it shows what the filter matched, and the document is another one after the change",
+            fix='select the whole array, or return_document="before"',
+        )
+    positions = compile_positions(targets.filter, projection.arrays)
+
+    def show(held: Held, _: LogNumber) -> dict[str, Any]:
+        assert held.document is not None, "deleted documents are not shown"
+        document = json.decode_document(held.document, name=f"document {held.id.decode()}")
+        shown = project(projection, document, matched=positions(document))
+        return {("id" if name == "_id" else name): value for name, value in shown.items()}
+
+    return show

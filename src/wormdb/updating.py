@@ -1,0 +1,249 @@
+"""Changes of the documents that a filter finds: which they are, what becomes of each, and one batch for all.
+
+A call looks at one state. Every operation says what it saw of its document, so that the batch lands only if none of
+them has changed since; if one has, the call starts again from the state that is there then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from wormdb.bql.match import compile_filter
+from wormdb.engine.operations import Loaded, Remove
+from wormdb.engine.state import Held, id_key
+from wormdb.errors import AlreadyExistsError, ConflictError, InvalidRequestError, UniqueViolationError
+from wormdb.format import json
+from wormdb.format.key import encode_key
+from wormdb.format.kinds import MISSING
+from wormdb.format.wrappers import moment
+from wormdb.query.engine_source import EngineSource
+from wormdb.query.request import Request
+from wormdb.query.run import run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import datetime
+
+    from wormdb.access import Access
+    from wormdb.actor import By
+    from wormdb.engine.operations import Operation
+    from wormdb.engine.state import View
+    from wormdb.format.entry import Change
+    from wormdb.format.kinds import Document
+    from wormdb.query.edit import Edit, Targets
+    from wormdb.query.run import Hit
+    from wormdb.types import LogNumber
+    from wormdb.writing import Shape
+
+    Look = Callable[[Held, LogNumber], Any]
+    """Makes something of a document as it was found, and of the number of the state."""
+
+__all__ = ["Changed", "DeleteResult", "UpdateResult", "Updating"]
+
+T = TypeVar("T")
+
+
+def _look_away(held: Held, number: LogNumber) -> None:
+    """For who wants to see nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateResult:
+    """What an update or a replacement did."""
+
+    matched: int
+    """Documents that the filter found."""
+    modified: int
+    """Those of them that are different now: a document that would stay as it is, is not written."""
+    upserted_id: Any
+    """The id of the document that an upsert inserted; None if it inserted none."""
+    number: int
+    """The log number of the batch; of the state that was looked at, if nothing was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteResult:
+    """What a delete did."""
+
+    deleted: int
+    """Documents that are gone, or in the trash."""
+    number: int
+    """The log number of the batch; of the state that was looked at, if nothing was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What a call did, with what its caller may want to show."""
+
+    matched: int
+    modified: int
+    number: LogNumber
+    before: Any = None
+    """What was made of the first document before it changed; None if there was none."""
+    after: Held | None = None
+    """The first document as it is now; None if there is none."""
+    upserted_id: Any = None
+
+
+class Updating(Generic[T]):
+    """Carries out changes of what filters find in one collection."""
+
+    def __init__(self, access: Access[T]) -> None:
+        """No requests."""
+        self._access = access
+
+    def change(self, targets: Targets, edit: Edit, by: By, *, upsert: bool, look: Look = _look_away) -> Changed:
+        """Change documents; with `upsert` insert one if there is none. One batch, or none if nothing changes.
+
+        `look` is shown the first document before anything is written. Memory is needed for the changed documents, as
+        they were and as they will be. Raises what a commit raises, and ConflictError after many losses.
+        """
+        seen: list[UniqueViolationError] = []
+
+        def once() -> Changed:
+            try:
+                return self._change(targets, edit, by, upsert=upsert, look=look)
+            except UniqueViolationError as error:
+                if not upsert or seen:
+                    raise
+                # Somebody may have inserted just now what the filter is about: then it is found.
+                seen.append(error)
+                raise ConflictError(error.what) from error
+
+        return self._settle(edit.verb, once)
+
+    def remove(self, targets: Targets, by: By, *, look: Look = _look_away) -> Changed:
+        """Delete documents, all in one batch. Otherwise as `change`."""
+        return self._settle("delete", lambda: self._remove(targets, by, look))
+
+    def _settle(self, verb: str, once: Callable[[], Changed]) -> Changed:
+        """Try until nobody else was faster."""
+        access = self._access
+        access.writer.check_mode()
+        attempts = access.context.settings.modify_attempts
+        for _ in range(attempts):
+            try:
+                return once()
+            except ConflictError:
+                continue
+        raise ConflictError(
+            f"{verb} in {access.name}",
+            reason=f"somebody else changed the same documents {attempts} times in a row",
+            fix="retry later, or change fewer documents at once",
+        )
+
+    # --- one try ---
+
+    def _change(self, targets: Targets, edit: Edit, by: By, *, upsert: bool, look: Look) -> Changed:
+        access = self._access
+        view, rows = self._find(targets)
+        now = moment(access.context.now_ms())
+        operations: list[Operation] = []
+        matched, first, before = 0, None, None
+        for held, document in rows:
+            if not matched:
+                first, before = held, look(held, view.number)
+            matched += 1
+            shape = self._shape(edit, document, now, Loaded(held, view.number, access.writer.origin))
+            if shape is not None:
+                operations.append(access.writer.prepared("update", document, shape).operation)
+        if not matched and upsert:
+            return self._insert(edit.start(now), view, by)
+        if not operations:
+            return Changed(matched, 0, view.number, before, first)
+        committed = access.commit(operations, by)
+        after = _held(committed.changes[0], committed.number)
+        return Changed(matched, len(operations), committed.number, before, after)
+
+    def _remove(self, targets: Targets, by: By, look: Look) -> Changed:
+        access = self._access
+        view, rows = self._find(targets)
+        operations: list[Operation] = []
+        before = None
+        for held, _ in rows:
+            if not operations:
+                before = look(held, view.number)
+            operations.append(Remove(held.id, Loaded(held, view.number, access.writer.origin)))
+        if not operations:
+            return Changed(0, 0, view.number)
+        committed = access.commit(operations, by)
+        return Changed(len(operations), len(operations), committed.number, before)
+
+    def _insert(self, values: Document, view: View, by: By) -> Changed:
+        """Insert what an upsert makes where nothing matched in `view`."""
+        access = self._access
+        shape = access.writer.shape("insert", values)
+        if shape.id is not None and not shape.fresh and _is_alive(view.get(id_key(shape.id))):
+            raise AlreadyExistsError(
+                f"document {shape.values['_id']!r} in {access.name}",
+                reason="it exists, and the filter does not match it, so the upsert cannot insert it",
+                fix="filter by the id alone, or by what the document has",
+                key=shape.id.decode(),
+            )
+        operation = access.writer.prepared("insert", values, shape).operation
+        try:
+            committed = access.commit([operation], by)
+        except UniqueViolationError:
+            raise
+        except AlreadyExistsError as error:  # since `view`
+            raise ConflictError(error.what, reason=error.reason) from error
+        (change,) = committed.changes
+        identity = json.decode(change.id, name="document id")
+        return Changed(0, 0, committed.number, None, _held(change, committed.number), identity)
+
+    def _find(self, targets: Targets) -> tuple[View, Iterator[tuple[Held, Document]]]:
+        """A state, and the documents in it that are meant. Nothing is missed that was there when the call began.
+
+        An id in the filter is looked up as `find_by_id` does it.
+        """
+        access = self._access
+        if targets.identity is MISSING:
+            view = access.present()
+            request = Request(targets.filter, sort=targets.sort, limit=None if targets.is_many else 1)
+            return view, _rows(run(request, EngineSource.of(view, access.ledger)))
+        key, matches = encode_key(targets.identity), compile_filter(targets.filter)
+        view, held = access.get(key)
+        found = _matching(held, matches)
+        if not found and access.context.settings.staleness_ms:
+            view = access.present()
+            found = _matching(view.get(key), matches)
+        return view, iter(found)
+
+    def _shape(self, edit: Edit, document: Document, now: datetime, loaded: Loaded) -> Shape | None:
+        """A document as it will be, checked; None if it stays as it is. Raises InvalidRequestError that names it."""
+        access = self._access
+        after = edit.apply(document, now)
+        try:
+            if json.encode_document(after) == loaded.held.document:
+                return None
+            shape = access.writer.shape(edit.verb, after, loaded)
+        except InvalidRequestError as error:
+            raise type(error)(
+                f"document {document['_id']!r} in {access.name} cannot be changed: {error.what}",
+                reason=error.reason,
+                fix=error.fix,
+                problems=error.problems,
+            ) from error
+        return None if shape.is_unchanged else shape
+
+
+def _rows(hits: Iterator[Hit]) -> Iterator[tuple[Held, Document]]:
+    for hit in hits:
+        assert hit.held is not None, "whole documents were asked for"
+        yield hit.held, hit.document
+
+
+def _matching(held: Held | None, matches: Callable[[Document], bool]) -> list[tuple[Held, Document]]:
+    if held is None or held.document is None:
+        return []
+    document = json.decode_document(held.document, name=f"document {held.id.decode()}")
+    return [(held, document)] if matches(document) else []
+
+
+def _held(change: Change, number: LogNumber) -> Held:
+    return Held(change.id, number, change.seq, change.after)
+
+
+def _is_alive(held: Held | None) -> bool:
+    return held is not None and held.document is not None
