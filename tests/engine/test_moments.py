@@ -6,6 +6,8 @@ import msgspec
 import pytest
 
 from tests.engine.past_rig import Bench
+from tests.engine.rig import Rig, insert, remove, save
+from tests.engine.stage_rig import MANUAL
 from wormdb.engine.moments import AsOf, check_begun, view_at
 from wormdb.errors import InvalidRequestError, SnapshotTooOldError
 
@@ -46,6 +48,19 @@ def test_a_time_that_no_calendar_has_is_refused_as_any_other() -> None:
         SnapshotTooOldError, match=r"-1000000000000000000 ms: history begins at 2023-11-14T22:13:20\.000Z"
     ):
         check_begun(AsOf.time(-(10**18), now_ms=SECOND), SECOND)
+
+
+@pytest.mark.parametrize("stage_bytes", [1, 10**9])
+def test_an_earlier_view_has_as_many_documents_as_there_were(stage_bytes: int) -> None:
+    rig = Rig()
+    ledger = rig.ledger(limits=MANUAL, stage_bytes=stage_bytes)
+    for operations in ([insert(1), insert(2)], [insert(3)], [remove(1), remove(2)], [save(3, n=1), save(4)]):
+        ledger.commit(rig.batch(*operations))
+    view = ledger.view()
+    for number in range(1, view.number + 1):
+        then = view_at(view, AsOf.number(number))
+        assert then is not None
+        assert then.count == sum(held.document is not None for _, held in then.scan())
 
 
 def test_a_root_newer_than_the_next_entry_hides_nothing() -> None:

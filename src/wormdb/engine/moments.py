@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from wormdb.errors import InvalidRequestError, SnapshotTooOldError
 from wormdb.format.blocklist import BlockPageRef
+from wormdb.format.event import JobAttached
 from wormdb.format.past import first_ms, misc_ms
 from wormdb.format.wrappers import moment
 from wormdb.types import LogNumber
@@ -14,6 +15,7 @@ from wormdb.types import LogNumber
 if TYPE_CHECKING:
     from wormdb.engine.state import View
     from wormdb.format.blocklist import BlockEntry
+    from wormdb.format.entry import Entry
 
 __all__ = ["AsOf", "check_begun", "view_at"]
 
@@ -67,7 +69,7 @@ def view_at(view: View, as_of: AsOf) -> View | None:
         begins = 0 if root is None else root.history_from
         if as_of.bound < begins:
             _too_old(as_of, f"history begins after entry {begins}", f"ask for entry {begins} or a later one")
-        return replace(view, number=LogNumber(as_of.bound)) if as_of.bound >= base else None
+        return _earlier(view, as_of.bound) if as_of.bound >= base else None
     made = {entry.number: misc_ms(entry.misc) for entry in view.overlay.entries(view.number)}
     applied = 0 if root is None else misc_ms(root.misc)
     latest = max([as_of.now_ms, applied, *made.values()])
@@ -79,8 +81,22 @@ def view_at(view: View, as_of: AsOf) -> View | None:
         )
     reached = [number for number, ms in made.items() if ms <= as_of.bound]
     if reached or (root is not None and as_of.bound >= applied):
-        return replace(view, number=LogNumber(max([base, *reached])))
+        return _earlier(view, max([base, *reached]))
     return None
+
+
+def _earlier(view: View, number: int) -> View:
+    """A view before its last entries, with as many documents as there were."""
+    later = (entry for entry in view.overlay.entries(view.number) if entry.number > number)
+    added = sum(map(_added, later))
+    return replace(view, number=LogNumber(number), count=view.count - added)
+
+
+def _added(entry: Entry) -> int:
+    """How many documents more there are after an entry."""
+    changes = (change for batch in entry.batches for change in batch.changes)
+    added = sum((change.after is not None) - (change.before is not None) for change in changes)
+    return added + sum(event.added for event in entry.events if isinstance(event, JobAttached))
 
 
 def check_begun(as_of: AsOf, begins_ms: int | None) -> None:
