@@ -17,7 +17,7 @@ from wormdb.limits import REGEX_BYTES_MAX
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["OPTIONS", "compile_regex"]
+__all__ = ["OPTIONS", "compile_regex", "rewritten"]
 
 OPTIONS: Final = "imsux"
 """The letters of $options: ignore case, ^ and $ at every line, dot matches newlines, and x for patterns with blanks
@@ -45,10 +45,8 @@ def compile_regex(pattern: str, options: str = "") -> Callable[[str], bool]:
     settings.log_errors = False
     settings.never_capture = True
     settings.case_sensitive = "i" not in options
-    source = _without_blanks(pattern) if "x" in options else pattern
-    flags = "".join(letter for letter in "ms" if letter in options)
     try:
-        compiled = re2.compile(f"(?{flags}){source}" if flags else source, settings)
+        compiled = re2.compile(rewritten(pattern, options), settings)
     except re2.error as error:
         raise InvalidRequestError(
             "the pattern cannot be run",
@@ -57,6 +55,13 @@ def compile_regex(pattern: str, options: str = "") -> Callable[[str], bool]:
         ) from error
     search = compiled.search
     return _plain(pattern, options) or (lambda text: search(text) is not None)
+
+
+def rewritten(pattern: str, options: str) -> str:
+    """The pattern as RE2 takes it, with the options m, s and x in it. No requests."""
+    source = _without_blanks(pattern) if "x" in options else pattern
+    flags = "".join(letter for letter in "ms" if letter in options)
+    return f"(?{flags}){source}" if flags else source
 
 
 def _plain(pattern: str, options: str) -> Callable[[str], bool] | None:

@@ -1,0 +1,92 @@
+"""Portions of documents as the engine makes them: from blocks with declared columns, right and wrong, and from the tail."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import strategies as st
+
+from tests.bql.written import SMALL_VALUES
+from tests.engine.columns_rig import Layers
+from wormdb.engine.column_scan import scan_columns
+from wormdb.engine.portion import join_portions
+from wormdb.format.columns import COLUMN_TYPES, ColumnSpec
+from wormdb.testing.strategies import dates, numbers, strings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypothesis.strategies import SearchStrategy
+
+    from wormdb.engine.portion import Portion
+
+__all__ = ["COLUMNS", "COLLECTIONS", "FAMILIES", "Values", "make_portion", "make_portions"]
+
+Values = dict[str, Any]
+
+_INTEGERS = st.sampled_from([0, 1, -1, 2, 7, 2**31, -(2**31) - 1, 2**53, 2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63)])
+_DOUBLES = st.sampled_from(
+    [0.0, -0.0, 1.0, 1.5, -1.5, 2.0**53, 2.0**63, -(2.0**63), 1e308, 5e-324, float("nan"), float("inf"), float("-inf")]
+)
+FAMILIES: list[SearchStrategy[Any]] = [
+    _INTEGERS,
+    _DOUBLES,
+    st.one_of(_INTEGERS, _DOUBLES),
+    numbers(),
+    st.sampled_from(["", "a", "ab", "b", "A", "a\0b", "é", "\uffff", "\U0001f600"]) | strings(),
+    st.booleans(),
+    dates(),
+    st.lists(_INTEGERS | st.none(), max_size=3),
+    st.lists(st.sampled_from(["a", "b", "ab", ""]), max_size=3),
+    st.lists(_DOUBLES, max_size=3),
+    SMALL_VALUES,
+]
+"""Values of one column: mostly of one type, as data is."""
+
+COLUMNS = st.lists(
+    st.builds(
+        ColumnSpec, st.sampled_from(["a", "b", "a.b", "b.a", "a.0"]), st.sampled_from(["auto", *sorted(COLUMN_TYPES)])
+    ),
+    unique_by=lambda spec: spec.path,
+    max_size=3,
+)
+"""Columns that may be declared, of types that are often wrong."""
+
+
+@st.composite
+def _collections(draw: st.DrawFn) -> list[Values]:
+    """Documents of distinct ids whose fields `a` and `b` have each a family of values, with exceptions."""
+    families = {name: draw(st.sampled_from(FAMILIES)) for name in ("a", "b")}
+    ids = draw(st.sampled_from([range(20), [f"k{number:02}" for number in range(20)], [0, 1.5, "x", "y", 2, b"z"]]))
+    documents = []
+    for identity in draw(st.lists(st.sampled_from(list(ids)), unique=True, max_size=9)):
+        document: Values = {"_id": identity}
+        for name, family in families.items():
+            fate = draw(st.integers(0, 9))
+            if fate:
+                document[name] = draw(SMALL_VALUES) if fate == 1 else None if fate == 2 else draw(family)
+        documents.append(document)
+    return documents
+
+
+COLLECTIONS: SearchStrategy[list[Values]] = _collections()
+
+
+def make_portions(
+    documents: Sequence[Values], names: Sequence[str], columns: Sequence[ColumnSpec] = (), *, tail: int = 0
+) -> list[Portion]:
+    """The portions of a scan in order of id; the last `tail` documents are still in the log."""
+    layers = Layers(block_target=200)
+    count = len(documents) - tail
+    if count > 0:
+        layers.run(documents[:count], columns)
+    if documents[max(count, 0) :]:
+        layers.change(documents[max(count, 0) :])
+    return list(scan_columns(layers.view(), list(names)))
+
+
+def make_portion(
+    documents: Sequence[Values], names: Sequence[str], columns: Sequence[ColumnSpec] = (), *, tail: int = 0
+) -> Portion:
+    """The same as one portion; there is at least one document."""
+    return join_portions(make_portions(documents, names, columns, tail=tail))
