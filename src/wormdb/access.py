@@ -39,6 +39,10 @@ class Context:
     new_batch_id: Callable[[], str]
     creating: Callable[[], None]
     """Told before the first entry of a new collection is committed."""
+    monotonic: Callable[[], float]
+    """Seconds since some moment; never goes back."""
+    access_of: Callable[[str], Access[Any]]
+    """The collection of a model of the schema, for refs; raises NotFoundError, InvalidRequestError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,8 @@ class Access(Generic[T]):
     ledger: Ledger
     writer: Writer[T]
     context: Context
+    plans: Any = None
+    """The cache of plans that all handles of the collection share."""
 
     @property
     def name(self) -> str:

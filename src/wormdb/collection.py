@@ -14,6 +14,7 @@ from wormdb.engine.operations import Loaded
 from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError, OutcomeUnknownError
 from wormdb.feed import Change, changes_of, parse_resume
 from wormdb.indexes import Indexes
+from wormdb.querying import Querying
 from wormdb.recall import Recall
 from wormdb.tables import Tables, load_package
 from wormdb.trashcan import Trashcan
@@ -40,7 +41,7 @@ __all__ = ["Change", "Collection"]
 T = TypeVar("T")
 
 
-class Collection(Changing[T]):
+class Collection(Querying[T], Changing[T]):
     """One collection. Reads return documents of type `T`: `Document`, or the class the model was made from.
 
     Calls that write take an `actor` and `metadata`, a mapping, which are kept with each change; without them those
@@ -98,10 +99,6 @@ class Collection(Changing[T]):
         key = self._writer.key_of(identity)
         _, held = self._access.get(key)
         return held is not None and held.document is not None
-
-    def count(self, *, as_of: Moment = None) -> int:
-        """How many documents there are. 1 GET in a warm process; of the past a scan of history."""
-        return self._access.view().count if as_of is None else self._recall.count(as_of)
 
     @overload
     def scan(self, start: Any = None, stop: Any = None, *, as_of: Moment = None) -> Iterator[T]: ...

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -31,12 +30,10 @@ from wormdb.errors import (
 from wormdb.maintenance.repair import repair
 from wormdb.maintenance.site import Site
 from wormdb.maintenance.verify import verify
-from wormdb.published import PUBLISHED_SCHEMA, PublishedSchema
+from wormdb.published import PUBLISHED_SCHEMA, PublishedSchema, given_schema
 from wormdb.schema.difference import Change as Difference
 from wormdb.schema.difference import difference
 from wormdb.schema.identity import check_outer
-from wormdb.schema.load import load_schema
-from wormdb.schema.model import Schema
 from wormdb.schema.report import did_you_mean
 from wormdb.settings import Settings
 from wormdb.status import status_of
@@ -52,7 +49,7 @@ from wormdb.types import LogNumber
 from wormdb.writing import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import TracebackType
     from typing import Self
 
@@ -61,7 +58,7 @@ if TYPE_CHECKING:
     from wormdb.document import Document
     from wormdb.engine.keeper import ForwardMode
     from wormdb.maintenance.report import Repair, Verification
-    from wormdb.schema.model import Model
+    from wormdb.schema.model import Model, Schema
     from wormdb.status import CollectionStatus
     from wormdb.storage.meter import Request, Usage
     from wormdb.storage.pool import Pool
@@ -93,7 +90,7 @@ def connect(  # noqa: PLR0913 - one door with keyword-only options
     _check_options(url, settings, hook)
     clock, chance = clock or SystemClock(), chance or SystemChance()
     settings = settings or Settings()
-    loaded = None if schema is None else _load(schema)
+    loaded = None if schema is None else given_schema(schema)
     metered = MeteredStore(open_store(str(url), clock=clock, chance=chance), hook=hook, clock=clock)
     pool = ThreadPool(settings.pool_threads)
     database = Database(metered, pool, settings=settings, schema=loaded, actor=actor, clock=clock, chance=chance)
@@ -189,11 +186,11 @@ class Database:
         if isinstance(model, str):
             definition = self._model(model)
             prefix = definition.path.collection_prefix(check_outer(definition, outer))
-            return self._collection(prefix, model, definition, PlainCodec())
+            return self._collection(prefix, model, definition, PlainCodec(), outer)
         codec = ClassCodec(model)
         definition = self._definition(model, codec)
         prefix = definition.path.collection_prefix(check_outer(definition, outer))
-        return self._collection(prefix, definition.name, definition, codec)
+        return self._collection(prefix, definition.name, definition, codec, outer)
 
     @property
     def schema(self) -> Schema | None:
@@ -369,7 +366,14 @@ class Database:
             self._definitions[cls] = known.get(codec.model.name, codec.model)
         return self._definitions[cls]
 
-    def _collection(self, prefix: str, name: str, model: Model | None, codec: Codec[T]) -> Collection[T]:
+    def _collection(
+        self, prefix: str, name: str, model: Model | None, codec: Codec[T], outer: Mapping[str, Any] | None = None
+    ) -> Collection[T]:
+        return Collection(self._access(prefix, name, model, codec, outer or {}))
+
+    def _access(
+        self, prefix: str, name: str, model: Model | None, codec: Codec[T], outer: Mapping[str, Any]
+    ) -> Access[T]:
         origin = f"{self._place}/{prefix}"
         writer = Writer(name, model, codec, origin=origin, clock=self._clock, chance=self._chance)
         context = Context(
@@ -379,8 +383,17 @@ class Database:
             by=self._by,
             new_batch_id=self._batch_id,
             creating=self._publish,
+            monotonic=self._clock.monotonic,
+            access_of=lambda target: self._access_of(target, outer),
         )
-        return Collection(Access(self._ledger(prefix), writer, context))
+        return Access(self._ledger(prefix), writer, context)
+
+    def _access_of(self, name: str, outer: Mapping[str, Any]) -> Access[Document]:
+        """The collection that refs to a model lead to: the outer parts of its path are those of who refers to it."""
+        definition = self._model(name)
+        shared = {part.name: outer[part.name] for part in definition.path.outer if part.name in outer}
+        prefix = definition.path.collection_prefix(check_outer(definition, shared))
+        return self._access(prefix, name, definition, PlainCodec(), shared)
 
     def _ledger(self, prefix: str) -> Ledger:
         self._lifetime.check()
@@ -464,21 +477,3 @@ def _check_options(url: object, settings: object, hook: object) -> None:
         )
     if hook is not None and not callable(hook):
         raise InvalidRequestError(f"hook {hook!r}", reason="it cannot be called", fix="give a function of one argument")
-
-
-def _load(schema: Schema | Mapping[str, Any] | str | Path) -> Schema:
-    if isinstance(schema, Schema):
-        return schema
-    if isinstance(schema, Path) or (isinstance(schema, str) and not schema.lstrip().startswith("{")):
-        path = Path(schema)
-        try:
-            return load_schema(path.read_bytes(), name=str(path))
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            fix = "give a dict, or the path of a schema.json"
-            raise InvalidRequestError(f"schema {str(schema)[:200]!r}", reason=reason, fix=fix) from error
-    if isinstance(schema, str | bytes | Mapping):
-        return load_schema(schema)
-    raise InvalidRequestError(
-        f"schema of type {type(schema).__name__}", reason="it is no schema", fix="give a dict, or a file's path"
-    )

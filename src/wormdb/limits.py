@@ -144,3 +144,11 @@ GROUPS_MAX: Final = 1_000_000
 """Groups of one aggregation: each is held in memory."""
 SORT_FIELDS_MAX: Final = 32
 """Fields of one sort."""
+
+# --- answers ---
+POPULATE_DEPTH_MAX: Final = 4
+"""Refs that one name of populate follows, one from the other."""
+POPULATE_ROWS: Final = 1_000
+"""Rows whose refs are fetched together."""
+CURSOR_MS_MAX: Final = 1_800_000
+"""How long the state of a cursor can be read: the objects that it needs are kept for longer."""

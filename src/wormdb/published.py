@@ -5,27 +5,30 @@ It is a courtesy. What counts is the definition in each collection's log.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
+    InvalidRequestError,
     OutcomeUnknownError,
     PermissionDeniedError,
     SchemaError,
     UnavailableError,
 )
 from wormdb.schema.load import load_schema
+from wormdb.schema.model import Schema
 from wormdb.storage.store import Always, IfAbsent, IfMatch
 
 if TYPE_CHECKING:
-    from wormdb.schema.model import Schema
     from wormdb.storage.store import Precondition, Store
 
-__all__ = ["PUBLISHED_SCHEMA", "PublishedSchema"]
+__all__ = ["PUBLISHED_SCHEMA", "PublishedSchema", "given_schema"]
 
 PUBLISHED_SCHEMA = ".worm.schema.json"
 ATTEMPTS_MAX = 5
@@ -75,3 +78,25 @@ class PublishedSchema:
             raise UnavailableError(
                 f"object {PUBLISHED_SCHEMA}", reason=error.reason, fix="retry; no document was written"
             ) from error
+
+
+def given_schema(schema: Schema | Mapping[str, Any] | str | Path) -> Schema:
+    """The schema that a caller gives: itself, a mapping, JSON text, or the path of a file. No requests.
+
+    Raises InvalidRequestError for what cannot be read, SchemaError listing every mistake.
+    """
+    if isinstance(schema, Schema):
+        return schema
+    if isinstance(schema, Path) or (isinstance(schema, str) and not schema.lstrip().startswith("{")):
+        path = Path(schema)
+        try:
+            return load_schema(path.read_bytes(), name=str(path))
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            fix = "give a dict, or the path of a schema.json"
+            raise InvalidRequestError(f"schema {str(schema)[:200]!r}", reason=reason, fix=fix) from error
+    if isinstance(schema, str | bytes | Mapping):
+        return load_schema(schema)
+    raise InvalidRequestError(
+        f"schema of type {type(schema).__name__}", reason="it is no schema", fix="give a dict, or a file's path"
+    )

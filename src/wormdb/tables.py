@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     Moment = int | datetime | str | None
 
-__all__ = ["Tables", "load_package"]
+__all__ = ["Tables", "declared_type", "default_columns", "load_package"]
 
 T = TypeVar("T")
 
@@ -58,10 +58,12 @@ class Tables(Generic[T]):
 
         named = None if columns is None else self._checked(columns)
         reading = _Reading.of(self.access, start, stop, as_of)
-        named = named or _default(reading.model)
+        named = named or default_columns(reading.model)
         _check_known(reading.model, named, self.access.name)
         gathered = {
-            name: ArrowColumn(path, _declared(reading.model, path)) for name, path in named.items() if path != DOCUMENT
+            name: ArrowColumn(path, declared_type(reading.model, path))
+            for name, path in named.items()
+            if path != DOCUMENT
         }
         texts: list[pa.Array] = []
         for portion in reading.portions(list(named.values())):
@@ -152,7 +154,8 @@ def _stored_path(name: str) -> str:
 # --- what a model says ---
 
 
-def _default(model: Model | None) -> dict[str, str]:
+def default_columns(model: Model | None) -> dict[str, str]:
+    """By name what is read for each column of a table for which none are named. No requests."""
     if model is None:
         return {"id": "_id", "doc": DOCUMENT}
     return {"id": "_id", **{name: name for name in model.columns}}
@@ -188,8 +191,8 @@ def _is_open(model: Model, path: Path) -> bool:
     return True
 
 
-def _declared(model: Model | None, path: str) -> str | None:
-    """The column type of a field that lies in documents only, not in arrays; None if nothing tells."""
+def declared_type(model: Model | None, path: str) -> str | None:
+    """The column type of a field that lies in documents only, not in arrays; None if nothing tells. No requests."""
     if model is None:
         return None
     if path in _TIMES and path not in model.fields:

@@ -1,0 +1,250 @@
+"""What is asked of a collection: options as callers write them, checked before anything is read."""
+
+# ruff: noqa: A002 - a filter is what everybody calls it
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
+
+from wormdb.bql.parse import parse_filter
+from wormdb.bql.projection_parse import parse_projection
+from wormdb.bql.sorting import SortSpec, parse_sort
+from wormdb.bql.text import parse_filter_text
+from wormdb.bql.tree import EVERYTHING, Filter
+from wormdb.errors import InvalidRequestError
+from wormdb.past import parse_as_of
+from wormdb.query.request import STRATEGIES, Request, Strategy
+from wormdb.schema.report import did_you_mean
+from wormdb.tokens import refused, seal, unseal
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from wormdb.access import Access
+    from wormdb.bql.sorting import WrittenSort
+    from wormdb.engine.moments import AsOf
+
+__all__ = [
+    "Asked",
+    "FindOneOptions",
+    "FindOptions",
+    "Moment",
+    "WrittenFilter",
+    "WrittenSelect",
+    "ask",
+    "page_token",
+    "read_filter",
+]
+
+WrittenFilter: TypeAlias = "Mapping[str, Any] | str | Filter | None"
+"""{"age": {"$gt": 30}}, or as on the command line: "age>30,tags~vip"."""
+
+WrittenSelect: TypeAlias = "Sequence[str] | Mapping[str, Any]"
+"""["name", "address.city"], or a projection: {"name": 1, "tags": {"$slice": 3}}, {"notes": 0}."""
+
+Moment: TypeAlias = "int | datetime | str | None"
+"""A log number, a datetime with a time zone, or ISO text; None is now."""
+
+
+class FindOneOptions(TypedDict, total=False):
+    """Options of queries, beside the filter."""
+
+    sort: WrittenSort | SortSpec
+    """"name", "-name", ["city", "-age"], [("name", "desc")]; ties, and without it all rows, are in order of id."""
+    strategy: Strategy | None
+    """The only way to be used: index_lookup, manifest_scan, manifest_fetch or full_scan; an error if it cannot be."""
+    max_scanned: int | None
+    """How many rows may be looked at before LimitExceededError."""
+    timeout_seconds: float | None
+    """How long it may take before UnavailableError, from the first row that is asked for."""
+    as_of: Moment
+    """The state of a moment: a log number, a datetime with a time zone, or ISO text."""
+
+
+class FindOptions(FindOneOptions, total=False):
+    """Options of queries with many rows, beside the filter."""
+
+    limit: int | None
+    """How many rows at most, 1 or more."""
+    offset: int
+    """How many rows are passed over first; pages by `page` cost less, however far they go."""
+    page: str | None
+    """The `next_page` of the page before, of the same filter, sort and selection."""
+
+
+_DIGEST_BYTES: Final = 12
+_KNOWN: Final = ("select", "populate", *sorted({*FindOneOptions.__annotations__, *FindOptions.__annotations__}))
+_OTHER_NAMES: Final[Mapping[str, str]] = {
+    "skip": "offset",
+    "projection": "select",
+    "fields": "select",
+    "columns": "select",
+    "order_by": "sort",
+    "_strategy": "strategy",
+    "hint": "strategy",
+    "where": "filter",
+    "query": "filter",
+    "max_time_ms": "timeout_seconds",
+}
+"""What people know from elsewhere, and how it is called here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A checked question. No state was read for it."""
+
+    request: Request
+    """Without a deadline: time counts from the first read."""
+    collection: str
+    moment: AsOf | None = None
+    """None for now."""
+    is_past: bool = False
+    """Whether documents are shown as copies of what once was."""
+    timeout_seconds: float | None = None
+    populate: tuple[str, ...] = ()
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether rows are plain dicts: parts of documents, or more than the documents."""
+        return self.request.projection is not None or bool(self.populate)
+
+    @property
+    def digest(self) -> bytes:
+        """Equal for questions whose rows have the same order and form, whatever part of them is asked for."""
+        request = self.request
+        projection = "" if request.projection is None else repr(request.projection)
+        parts = (request.filter.text, str(request.sort), projection, "" if self.moment is None else str(self.moment))
+        return sha256("\0".join(parts).encode()).digest()[:_DIGEST_BYTES]
+
+
+def ask(access: Access[Any], filter: WrittenFilter, options: Mapping[str, Any]) -> Asked:
+    """The question that a caller's filter and options make.
+
+    Raises InvalidRequestError with all mistakes of the first part that has some, and LimitExceededError. No requests.
+    """
+    what = f"a query of {access.name}"
+    for name in options:
+        _check_known(name, what)
+    tree = read_filter(filter)
+    select, sort = options.get("select"), options.get("sort")
+    moment = options.get("as_of")
+    asked = Asked(
+        request=Request(
+            filter=tree,
+            sort=sort if isinstance(sort, SortSpec) else parse_sort(sort),
+            limit=_whole(options.get("limit"), "limit", 1, what),
+            offset=_whole(options.get("offset", 0), "offset", 0, what) or 0,
+            projection=None if select is None else parse_projection(select, query=tree),
+            strategy=_strategy(options.get("strategy"), what),
+            rows_max=_whole(options.get("max_scanned"), "max_scanned", 1, what),
+        ),
+        collection=access.ledger.collection,
+        moment=None if moment is None else parse_as_of(moment, access.context.now_ms()),
+        is_past=moment is not None,
+        timeout_seconds=_seconds(options.get("timeout_seconds"), what),
+        populate=_names(options.get("populate"), what),
+    )
+    page = options.get("page")
+    return asked if page is None else _after(asked, page)
+
+
+def read_filter(written: WrittenFilter) -> Filter:
+    """The tree of a filter in any of its forms; everything for None.
+
+    Raises InvalidRequestError with all mistakes, LimitExceededError, MissingExtraError. No requests.
+    """
+    if written is None:
+        return EVERYTHING
+    if isinstance(written, str):
+        return parse_filter_text(written)
+    if isinstance(written, Mapping):
+        return parse_filter(written)
+    if isinstance(written, Filter):
+        return written
+    raise InvalidRequestError(
+        f"a filter of type {type(written).__name__}",
+        reason="it is neither a mapping nor text",
+        fix='write {"age": {"$gt": 30}} or "age>30"; find_by_id takes an id',
+    )
+
+
+# --- options ---
+
+
+def _check_known(name: str, what: str) -> None:
+    if name in _KNOWN:
+        return
+    other = _OTHER_NAMES.get(name)
+    fix = did_you_mean(name, _KNOWN) if other is None else f"it is called {other!r} here"
+    raise InvalidRequestError(what, reason=f"there is no option {name!r}", fix=fix)
+
+
+def _whole(value: object, name: str, least: int, what: str) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        fix = "leave it out for all rows" if name == "limit" else "leave it out"
+        reason = f"{name}={value!r:.40} is no whole number of {least} or more"
+        raise InvalidRequestError(what, reason=reason, fix=fix)
+    return value
+
+
+def _seconds(value: object, what: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf:
+        return float(value)
+    reason = f"timeout_seconds={value!r:.40} is no number above 0"
+    raise InvalidRequestError(what, reason=reason, fix="give seconds, or leave it out")
+
+
+def _strategy(value: Any, what: str) -> Strategy | None:
+    if value is None:
+        return None
+    if value not in STRATEGIES:
+        reason = f"there is no strategy {value!r:.40}"
+        raise InvalidRequestError(what, reason=reason, fix=did_you_mean(str(value), STRATEGIES))
+    strategy: Strategy = value
+    return strategy
+
+
+def _names(value: object, what: str) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Sequence) else ()
+    if not names or not all(isinstance(name, str) and name for name in names):
+        reason = f"populate={value!r:.60} is no list of names"
+        raise InvalidRequestError(what, reason=reason, fix='name refs of the model, as in ["customer"]')
+    return tuple(dict.fromkeys(names))
+
+
+# --- pages ---
+
+
+def page_token(asked: Asked, order: bytes) -> str:
+    """The token of the page that begins behind a row, given the row's sort key. No requests."""
+    return seal("page", _place_of(asked.collection) + asked.digest + order)
+
+
+def _after(asked: Asked, token: str) -> Asked:
+    if asked.request.offset:
+        raise InvalidRequestError(
+            f"page and offset={asked.request.offset} together",
+            reason="a page begins where the one before it ended",
+            fix="leave out offset",
+        )
+    body = unseal("page", token)
+    place, digest, order = body[:_DIGEST_BYTES], body[_DIGEST_BYTES : 2 * _DIGEST_BYTES], body[2 * _DIGEST_BYTES :]
+    if place != _place_of(asked.collection):
+        raise refused("page", token, f"it is for another collection than {asked.collection.rstrip('/')}")
+    if digest != asked.digest:
+        raise refused("page", token, "it is for a query with another filter, sort, selection or as_of")
+    return replace(asked, request=replace(asked.request, after=order))
+
+
+def _place_of(collection: str) -> bytes:
+    return sha256(collection.encode()).digest()[:_DIGEST_BYTES]

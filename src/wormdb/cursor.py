@@ -1,0 +1,196 @@
+"""Cursors: the rows of one state in batches, while writers go on, in this process or in another one.
+
+A cursor holds no lock and no object: the state is a log number, and the place in it a sort key. Both are in its token,
+with the query, so that another process reads on where this one stopped.
+"""
+
+# ruff: noqa: A002 - a filter is what everybody calls it
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+import msgspec
+
+from wormdb.asking import ask
+from wormdb.bql.parse import parse_filter
+from wormdb.engine.moments import AsOf
+from wormdb.errors import ClosedError, InvalidRequestError, SnapshotTooOldError
+from wormdb.format import json
+from wormdb.format.values import normalize
+from wormdb.limits import CURSOR_MS_MAX
+from wormdb.reading import Reading, open_state
+from wormdb.tokens import refused, seal, unseal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from types import TracebackType
+    from typing import Self
+
+    from wormdb.access import Access
+    from wormdb.asking import WrittenFilter
+    from wormdb.query.run import Hit
+
+__all__ = ["Cursor", "open_cursor", "resume_cursor"]
+
+T = TypeVar("T")
+
+
+class _Token(msgspec.Struct, frozen=True, array_like=True):
+    """All that another process needs."""
+
+    collection: str
+    filter: str
+    sort: str
+    select: str | None
+    strategy: str | None
+    batch_size: int
+    bound: int
+    is_time: bool
+    is_past: bool
+    opened_ms: int
+    after: bytes | None
+
+
+class Cursor(Generic[T]):
+    """The rows of one state that does not move, batch by batch. A context manager; for one thread at a time.
+
+    It can be read for 30 minutes from when it was opened, also by `Collection.resume`; then SnapshotTooOldError is
+    raised. Rows are documents, or plain dicts with `id` if there is a `select`.
+    """
+
+    def __init__(self, reading: Reading[Any], select: str | None, batch_size: int, opened_ms: int) -> None:
+        """Made by `Collection.cursor` and `Collection.resume`; `select` is the projection as JSON."""
+        self._reading = reading
+        self._select = select
+        self._batch_size = batch_size
+        self._opened_ms = opened_ms
+        self._hits: Iterator[Hit] | None = None
+        self._after = reading.asked.request.after
+        self._is_closed = False
+
+    @property
+    def batch_size(self) -> int:
+        """How many rows a batch has, but for the last."""
+        return self._batch_size
+
+    def next_batch(self) -> list[T]:
+        """The next rows, as many as the batch size; fewer at the end, and none exactly when there are no more.
+
+        Costs what the plan costs, of which only as much is done as the batch needs. Raises ClosedError,
+        SnapshotTooOldError.
+        """
+        self._check()
+        if self._hits is None:
+            self._hits = self._reading.hits()
+        hits = list(islice(self._hits, self._batch_size))
+        if hits:
+            self._after = hits[-1].order
+        return [cast("T", self._reading.show(hit)) for hit in hits]
+
+    @property
+    def token(self) -> str:
+        """Where it stands, for `Collection.resume`: behind the last batch. Raises ClosedError. No requests."""
+        self._check_open()
+        asked = self._reading.asked
+        assert asked.moment is not None, "a cursor is of one moment"
+        token = _Token(
+            collection=asked.collection,
+            filter=asked.request.filter.text,
+            sort=str(asked.request.sort),
+            select=self._select,
+            strategy=asked.request.strategy,
+            batch_size=self._batch_size,
+            bound=asked.moment.bound,
+            is_time=asked.moment.is_time,
+            is_past=asked.is_past,
+            opened_ms=self._opened_ms,
+            after=self._after,
+        )
+        return seal("cursor", msgspec.msgpack.encode(token))
+
+    def __iter__(self) -> Iterator[T]:
+        """The rows that are left, one by one."""
+        while batch := self.next_batch():
+            yield from batch
+
+    def close(self) -> None:
+        """Give up what it holds in memory. May be called twice; its tokens can still be resumed. No requests."""
+        self._is_closed, self._hits = True, None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Cursor({self._reading.access.name}, {self._reading.asked.moment}{', closed' * self._is_closed})"
+
+    def _check(self) -> None:
+        self._check_open()
+        _check_age(self._reading.access, self._opened_ms)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ClosedError(f"the cursor of {self._reading.access.name}", fix="open another, or resume its token")
+
+
+def _check_age(access: Access[Any], opened_ms: int) -> None:
+    if access.context.now_ms() - opened_ms > CURSOR_MS_MAX:
+        raise SnapshotTooOldError(
+            f"the cursor of {access.name}", reason="it was opened more than 30 minutes ago", fix="open a new cursor"
+        )
+
+
+def open_cursor(
+    access: Access[Any],
+    filter: WrittenFilter,
+    options: Mapping[str, Any],
+    batch_size: object,
+) -> Cursor[Any]:
+    """A cursor over the state now, or of `as_of`. 1 GET in a warm process; raises as `Collection.cursor` says."""
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+        raise InvalidRequestError(
+            f"a cursor of {access.name}",
+            reason=f"batch_size={batch_size!r:.40} is no whole number of 1 or more",
+            fix="leave it out for batches of 100",
+        )
+    asked = ask(access, filter, options)
+    select = options.get("select")
+    written = None if select is None else json.encode(normalize(select)).decode()
+    state = open_state(access, asked.moment)
+    pinned = asked if asked.moment is not None else replace(asked, moment=AsOf.number(state.number))
+    return Cursor(Reading(access, pinned, state), written, batch_size, access.context.now_ms())
+
+
+def resume_cursor(access: Access[Any], token: str) -> Cursor[Any]:
+    """The cursor that a token is of, behind its last batch. No requests yet; raises as `Collection.resume` says."""
+    read = _read(token)
+    if read.collection != access.ledger.collection:
+        raise refused("cursor", token, f"it is for the collection {read.collection.rstrip('/')}")
+    _check_age(access, read.opened_ms)
+    options = {
+        "select": None if read.select is None else json.parse(read.select, operators=True),
+        "sort": read.sort.split(",") if read.sort else None,
+        "strategy": read.strategy,
+    }
+    asked = ask(access, parse_filter(json.parse(read.filter, operators=True)), options)
+    pinned = replace(
+        asked,
+        request=replace(asked.request, after=read.after),
+        moment=AsOf(read.bound, read.is_time, access.context.now_ms() if read.is_time else 0),
+        is_past=read.is_past,
+    )
+    return Cursor(Reading(access, pinned), read.select, read.batch_size, read.opened_ms)
+
+
+def _read(token: str) -> _Token:
+    try:
+        return msgspec.msgpack.decode(unseal("cursor", token), type=_Token)
+    except msgspec.MsgspecError as error:
+        raise refused("cursor", token, "it is damaged, or no token") from error

@@ -1,0 +1,60 @@
+"""A state that only history tells, as a source of queries: every document of then is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from wormdb.engine.column_scan import portions_of
+from wormdb.query.facts import Facts
+from wormdb.query.plan import ALL_IDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from wormdb.engine.moments import AsOf
+    from wormdb.engine.past_reader import History
+    from wormdb.engine.portion import Portion
+    from wormdb.engine.state import Held, View
+    from wormdb.index.entries import Range
+    from wormdb.query.source import Entries
+
+__all__ = ["PastSource"]
+
+
+@dataclass(frozen=True, slots=True)
+class PastSource:
+    """A moment of history. It has neither columns nor indexes; costs what reads of history cost."""
+
+    view: View
+    """The present, which knows of the past."""
+    history: History
+    moment: AsOf
+
+    @property
+    def facts(self) -> Facts:
+        """As `Source`: that there were about as many documents as there are now."""
+        root = None if self.view.place is None else self.view.place.root
+        return Facts(rows=self.view.count, blocks=1 if root is None else max(1, len(root.history)))
+
+    def scan(
+        self,
+        names: Sequence[str],
+        *,
+        span: Range = ALL_IDS,
+        bounds: Mapping[str, Range] | None = None,  # noqa: ARG002 - history has no zone maps
+        in_order: bool = True,  # noqa: ARG002 - it always is
+        rows: int | None = None,  # noqa: ARG002 - nothing is read ahead
+    ) -> Iterator[Portion]:
+        """As `Source`; costs as `History.scan`."""
+        found = self.history.scan(self.moment, span.low, span.high)
+        return portions_of(self.view, (held for _, held in found), names)
+
+    def fetch(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
+        """As `Source`; costs as `History.at` for each."""
+        found = {key: self.history.at(key, self.moment) for key in keys}
+        return {key: held for key, held in found.items() if held is not None and held.document is not None}
+
+    def entries(self, name: str) -> Entries:
+        """As `Source`; there are none."""
+        raise KeyError(name)

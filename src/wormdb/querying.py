@@ -1,0 +1,278 @@
+"""What can be asked of a collection: the query calls of `Collection`."""
+
+# ruff: noqa: A002 - filter, sum, min and max are what everybody calls them
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
+
+from wormdb.asking import FindOneOptions, FindOptions, ask
+from wormdb.cursor import Cursor, open_cursor, resume_cursor
+from wormdb.found import Found
+from wormdb.queries import Query
+from wormdb.reading import Reading
+from wormdb.recall import Recall
+from wormdb.summing import Summing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wormdb.access import Access
+    from wormdb.asking import Moment, WrittenFilter, WrittenSelect
+    from wormdb.bql.sorting import WrittenSort
+    from wormdb.query.explain import Explained
+    from wormdb.query.request import Strategy
+
+    Names = str | Sequence[str] | None
+
+__all__ = ["Querying"]
+
+T = TypeVar("T")
+
+
+class Querying(Generic[T]):
+    """Queries. Filters are mappings as in MongoDB, or text as on the command line; `id` and `_id` are the same field.
+
+    An answer never depends on indexes, columns or plans: they only make it cheaper.
+    """
+
+    _access: Access[T]
+
+    # --- rows ---
+
+    @overload
+    def find(
+        self,
+        filter: WrittenFilter = None,
+        *,
+        select: None = None,
+        populate: None = None,
+        **options: Unpack[FindOptions],
+    ) -> Found[T]: ...
+
+    @overload
+    def find(
+        self,
+        filter: WrittenFilter = None,
+        *,
+        select: WrittenSelect,
+        populate: Names = None,
+        **options: Unpack[FindOptions],
+    ) -> Found[dict[str, Any]]: ...
+
+    @overload
+    def find(
+        self,
+        filter: WrittenFilter = None,
+        *,
+        select: None = None,
+        populate: str | Sequence[str],
+        **options: Unpack[FindOptions],
+    ) -> Found[dict[str, Any]]: ...
+
+    def find(
+        self,
+        filter: WrittenFilter = None,
+        *,
+        select: WrittenSelect | None = None,
+        populate: Names = None,
+        **options: Unpack[FindOptions],
+    ) -> Found[Any]:
+        """What a filter finds, lazily: nothing is asked before rows are wanted. See `FindOptions` for the options.
+
+        With `select`, names or a projection, rows are plain dicts with `id` and these parts. With `populate`, names of
+        refs of the model, they are plain dicts with the documents that the refs lead to in their places: one batched
+        read for each 1,000 rows, None where there is no such document. Raises InvalidRequestError with every mistake.
+        """
+        return Found(self._access, ask(self._access, filter, {"select": select, "populate": populate, **options}))
+
+    @overload
+    def find_all(
+        self,
+        filter: WrittenFilter = None,
+        *,
+        select: None = None,
+        populate: None = None,
+        **options: Unpack[FindOptions],
+    ) -> list[T]: ...
+
+    @overload
+    def find_all(
+        self,
+        filter: WrittenFilter = None,
+        *,
+        select: WrittenSelect,
+        populate: Names = None,
+        **options: Unpack[FindOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    def find_all(
+        self,
+        filter: WrittenFilter = None,
+        *,
+        select: None = None,
+        populate: str | Sequence[str],
+        **options: Unpack[FindOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    def find_all(
+        self,
+        filter: WrittenFilter = None,
+        *,
+        select: WrittenSelect | None = None,
+        populate: Names = None,
+        **options: Unpack[FindOptions],
+    ) -> list[Any]:
+        """What `find` finds, as a list."""
+        return Found[Any](
+            self._access, ask(self._access, filter, {"select": select, "populate": populate, **options})
+        ).to_list()
+
+    @overload
+    def find_one(
+        self,
+        filter: WrittenFilter = None,
+        *,
+        select: None = None,
+        populate: None = None,
+        **options: Unpack[FindOneOptions],
+    ) -> T | None: ...
+
+    @overload
+    def find_one(
+        self,
+        filter: WrittenFilter = None,
+        *,
+        select: WrittenSelect,
+        populate: Names = None,
+        **options: Unpack[FindOneOptions],
+    ) -> dict[str, Any] | None: ...
+
+    @overload
+    def find_one(
+        self,
+        filter: WrittenFilter = None,
+        *,
+        select: None = None,
+        populate: str | Sequence[str],
+        **options: Unpack[FindOneOptions],
+    ) -> dict[str, Any] | None: ...
+
+    def find_one(
+        self,
+        filter: WrittenFilter = None,
+        *,
+        select: WrittenSelect | None = None,
+        populate: Names = None,
+        **options: Unpack[FindOneOptions],
+    ) -> Any:
+        """The first row of what `find` finds, or None. By id 1 GET in a warm process, and 1 for its page."""
+        asked = ask(self._access, filter, {"limit": 1, "select": select, "populate": populate, **options})
+        return Found[Any](self._access, asked).first()
+
+    def query(self) -> Query[T]:
+        """A query to be built step by step: `query().eq("role", "admin").sort("name").limit(10).execute()`."""
+        return Query(self._access)
+
+    def explain(
+        self,
+        filter: WrittenFilter = None,
+        *,
+        analyze: bool = False,
+        select: WrittenSelect | None = None,
+        populate: Names = None,
+        **options: Unpack[FindOptions],
+    ) -> Explained:
+        """How `find` would find it: strategy, reason, estimated requests, the plan, and the plans that were rejected.
+
+        1 GET in a warm process. With `analyze` it is done, and requests, bytes, rows, time and dollars are told.
+        """
+        asked = ask(self._access, filter, {"select": select, "populate": populate, **options})
+        return Found[Any](self._access, asked).explain(analyze=analyze)
+
+    # --- numbers ---
+
+    def count(self, filter: WrittenFilter = None, *, as_of: Moment = None) -> int:
+        """How many documents there are, or match. All: 1 GET in a warm process; of the past a scan of history."""
+        if filter is None:
+            return self._access.view().count if as_of is None else Recall(self._access).count(as_of)
+        reading = Reading(self._access, ask(self._access, filter, {"as_of": as_of}))
+        return reading.attempt(lambda state: state.count(reading.request()))
+
+    def distinct(self, field: str, filter: WrittenFilter = None, *, as_of: Moment = None) -> list[Any]:
+        """The different values of a field, in order; of an array its elements."""
+        return Summing(self._access).distinct(field, filter, {"as_of": as_of})
+
+    def aggregate(  # noqa: PLR0913 - one keyword for each function
+        self,
+        *,
+        group_by: Names = None,
+        count: bool | None = None,
+        sum: Names = None,
+        avg: Names = None,
+        min: Names = None,
+        max: Names = None,
+        filter: WrittenFilter = None,
+        as_of: Moment = None,
+    ) -> dict[str, Any]:
+        """Functions over all documents, or over what a filter finds: `{"count": 2, "sum": 30}`.
+
+        With `group_by`, one field or several, `{"groups": {"active": {"count": 2, "sum": 30}, …}}`. Each function takes
+        a field, or a list of fields, whose result is then a dict by field. Sums of decimals are exact. Raises
+        InvalidRequestError with every mistake, and LimitExceededError over GROUPS_MAX groups.
+        """
+        functions = {"group_by": group_by, "count": count, "sum": sum, "avg": avg, "min": min, "max": max}
+        return Summing(self._access).aggregate(functions, filter, {"as_of": as_of})
+
+    # --- cursors ---
+
+    @overload
+    def cursor(
+        self,
+        filter: WrittenFilter = None,
+        *,
+        sort: WrittenSort = None,
+        select: None = None,
+        batch_size: int = 100,
+        strategy: Strategy | None = None,
+        as_of: Moment = None,
+    ) -> Cursor[T]: ...
+
+    @overload
+    def cursor(
+        self,
+        filter: WrittenFilter = None,
+        *,
+        sort: WrittenSort = None,
+        select: WrittenSelect,
+        batch_size: int = 100,
+        strategy: Strategy | None = None,
+        as_of: Moment = None,
+    ) -> Cursor[dict[str, Any]]: ...
+
+    def cursor(
+        self,
+        filter: WrittenFilter = None,
+        *,
+        sort: WrittenSort = None,
+        select: WrittenSelect | None = None,
+        batch_size: int = 100,
+        strategy: Strategy | None = None,
+        as_of: Moment = None,
+    ) -> Cursor[Any]:
+        """The rows of the state as it is now in batches, whatever is written meanwhile; for 30 minutes.
+
+        1 GET in a warm process. Raises InvalidRequestError with every mistake.
+        """
+        options = {"sort": sort, "select": select, "strategy": strategy, "as_of": as_of}
+        return open_cursor(self._access, filter, options, batch_size)
+
+    def resume(self, token: str) -> Cursor[T]:
+        """The cursor of a token, behind its last batch, in this process or another one. No requests yet.
+
+        Rows are those of `cursor`, plain dicts if it had a `select`. States that are not in the log any more are read
+        from history. Raises InvalidRequestError for a token that is damaged or of another collection, and
+        SnapshotTooOldError 30 minutes after the cursor was opened.
+        """
+        return resume_cursor(self._access, token)
