@@ -1,0 +1,1 @@
+"""Filters made smaller without a change of what they match: one rule a file, their order in `rules`."""

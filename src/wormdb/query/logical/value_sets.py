@@ -1,0 +1,154 @@
+"""Which values a condition takes: exactly, or between two bounds where only the value itself can tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isnan, nan
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
+
+from wormdb.bql.tree import Compare, EndsWith, Exists, In, Mod, RegexMatch, StartsWith, Type
+from wormdb.format.key import encode_key, prefix_end
+from wormdb.format.kinds import Decimal128, Kind, MaxKey, MinKey, Regex, kind_of
+from wormdb.query.logical.spans import ALL, NONE, Spans, bracket, joined
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wormdb.bql.tree import Comparison
+
+__all__ = ["Tested", "ValueSet", "is_unusual", "point_of", "value_set"]
+
+Tested: TypeAlias = Compare | In | Exists | Type | Mod | RegexMatch | StartsWith | EndsWith
+"""Conditions that hold if some value of their path passes a test, the elements of an array and itself among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueSet:
+    """All of `least` passes the test of a condition, and nothing outside of `most` does."""
+
+    least: Spans
+    most: Spans
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the two are one."""
+        return self.least is self.most
+
+
+_NUMBERS: Final = bracket(Kind.NUMBER)
+_STRINGS: Final = bracket(Kind.STRING)
+_AFTER_NAN: Final = encode_key(nan) + b"\0"
+_NULLS: Final = (bracket(Kind.MISSING)[0], bracket(Kind.NULL)[1])
+_TEXTS: Final = (_STRINGS, bracket(Kind.REGEX))
+_PRESENT: Final = joined([bracket(kind) for kind in Kind if kind is not Kind.MISSING])
+_ALONE: Final = {Kind.MINKEY, Kind.MAXKEY}
+_UNUSUAL: Final = frozenset({type(None), MinKey, MaxKey, list, dict, Regex})
+_NUMBER_TYPES: Final = frozenset({"double", "int", "long", "decimal"})
+_TYPES: Final = {
+    "string": Kind.STRING,
+    "object": Kind.DOCUMENT,
+    "array": Kind.ARRAY,
+    "binData": Kind.BINARY,
+    "objectId": Kind.OBJECTID,
+    "bool": Kind.BOOLEAN,
+    "date": Kind.DATE,
+    "null": Kind.NULL,
+    "regex": Kind.REGEX,
+    "timestamp": Kind.TIMESTAMP,
+    "minKey": Kind.MINKEY,
+    "maxKey": Kind.MAXKEY,
+}
+
+
+def value_set(condition: Tested) -> ValueSet:
+    """The values that pass the test of a condition."""
+    match condition:
+        case Compare(_, op, value):
+            return _exactly(_comparison(op, value))
+        case In(_, values):
+            return _membership(values)
+        case Exists():
+            return _exactly(_PRESENT)
+        case Type(_, names):
+            return _of_types(names)
+        case Mod():
+            return ValueSet(NONE, ((_AFTER_NAN, _NUMBERS[1]),))
+        case RegexMatch():
+            return ValueSet(NONE, _TEXTS)
+        case StartsWith(_, prefix):
+            return _exactly((_beginning(prefix),))
+        case EndsWith():
+            return ValueSet(NONE, (_STRINGS,))
+        case _:
+            assert_never(condition)
+
+
+def is_unusual(value: Any) -> bool:
+    """Whether a comparison with this value may hold for every value of a path, or for none."""
+    return type(value) in _UNUSUAL or _is_nan(value)
+
+
+def _is_nan(value: Any) -> bool:
+    if type(value) is float:
+        return isnan(value)
+    return type(value) is Decimal128 and bool(value.to_decimal().is_nan())
+
+
+def _exactly(spans: Spans) -> ValueSet:
+    return ValueSet(spans, spans)
+
+
+def point_of(value: Any) -> tuple[bytes, bytes]:
+    """What equals a value; null equals missing.
+
+    No key begins with another, so nothing lies between a key and the same with a NUL.
+    """
+    if value is None:
+        return _NULLS
+    kind = kind_of(value)
+    if kind in _ALONE:
+        return bracket(kind)
+    key = encode_key(value)
+    return key, key + b"\0"
+
+
+def _comparison(op: Comparison, value: Any) -> Spans:
+    if op == "eq":
+        return (point_of(value),)
+    kind = kind_of(value)
+    if kind is Kind.NULL or _is_nan(value):
+        return NONE if op in {"gt", "lt"} else (point_of(value),)
+    low, high = (_AFTER_NAN, _NUMBERS[1]) if kind is Kind.NUMBER else bracket(kind)
+    if kind in _ALONE:  # the ends of the order compare with every value
+        (low, high), (start, end) = ALL[0], (low, high)
+    else:
+        start, end = point_of(value)
+    if op == "gt":
+        return joined([(end, high)])
+    if op == "gte":
+        return joined([(start, high)])
+    return joined([(low, start if op == "lt" else end)])
+
+
+def _membership(values: Sequence[Any]) -> ValueSet:
+    points = joined([point_of(value) for value in values if type(value) is not Regex])
+    if any(type(value) is Regex for value in values):
+        return ValueSet(points, joined([*points, *_TEXTS]))
+    return _exactly(points)
+
+
+def _of_types(names: Sequence[str]) -> ValueSet:
+    least = [bracket(_TYPES[name]) for name in names if name in _TYPES]
+    numbers = _NUMBER_TYPES.intersection(names)
+    if not numbers or numbers == _NUMBER_TYPES:
+        return _exactly(joined([*least, _NUMBERS] if numbers else least))
+    return ValueSet(joined(least), joined([*least, _NUMBERS]))
+
+
+def _beginning(prefix: str) -> tuple[bytes, bytes]:
+    if not prefix:
+        return _STRINGS
+    stem = encode_key(prefix)[:-1]
+    end = prefix_end(stem)
+    assert end is not None
+    return stem, end
