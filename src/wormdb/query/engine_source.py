@@ -41,9 +41,10 @@ class EngineSource:
         span: Range = ALL_IDS,
         bounds: Mapping[str, Range] | None = None,
         in_order: bool = True,  # noqa: ARG002 - it always is
+        rows: int | None = None,
     ) -> Iterator[Portion]:
         """As `Source`; costs as `scan_columns`."""
-        return scan_columns(self.view, names, low=span.low, high=span.high, bounds=bounds)
+        return scan_columns(self.view, names, low=span.low, high=span.high, bounds=bounds, rows=rows)
 
     def fetch(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
         """As `Source`; costs as `View.get_many`."""
@@ -52,3 +53,7 @@ class EngineSource:
     def entries(self, name: str) -> Entries:
         """As `Source`."""
         raise KeyError(name)
+
+    def count_all(self) -> int:
+        """As `Counted`."""
+        return self.view.count

@@ -2,63 +2,79 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from wormdb.bql.match import compile_filter
-from wormdb.bql.positions import compile_positions
-from wormdb.bql.projection import project
-from wormdb.bql.sorting import sort_key
+from wormdb.bql.tree import Everything
+from wormdb.clock import SystemClock
 from wormdb.engine.portion import DOCUMENT
-from wormdb.format import json
-from wormdb.format.key import encode_key
+from wormdb.query.execute import Executor
+from wormdb.query.execute_ids import count_entries
+from wormdb.query.execute_rows import Keys
+from wormdb.query.execute_show import Hit, Showing
+from wormdb.query.plan import Cost, IndexCount, Order, Part, Plan, Residual, Scan
+from wormdb.query.source import Counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wormdb.engine.state import Held
-    from wormdb.format.kinds import Document
+    from wormdb.clock import Clock
+    from wormdb.query.plan import Node
     from wormdb.query.request import Request
     from wormdb.query.source import Source
 
-__all__ = ["Hit", "count", "run"]
+__all__ = ["Hit", "count", "count_plan", "run", "run_plan"]
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """One row of an answer."""
+def run(request: Request, source: Source, *, cache: Any = None, clock: Clock | None = None) -> Iterator[Hit]:
+    """The rows of an answer, in its order. Nothing is read until the first is asked for; costs what the plan costs.
 
-    key: bytes
-    """The key of its id."""
-    order: bytes
-    """Its sort key (`wormdb.bql.sorting.sort_key`): the place of the row, for page tokens."""
-    held: Held | None
-    """What is stored; None if the request has a projection and only columns were read for it."""
-    document: Document
-    """Normalized: projected if the request has a projection, otherwise whole."""
+    Raises LimitExceededError over `rows_max`, UnavailableError at the deadline by `clock`, SnapshotTooOldError if the
+    state is so old that objects of it are gone (then ask a new one), CorruptionError.
+    """
+    plan = _planned(request, source, cache)
+    yield from run_plan(plan.root, request, source, clock=clock)
 
 
-def run(request: Request, source: Source, *, cache: Any = None) -> Iterator[Hit]:  # noqa: ARG001 - no plans yet
-    """The rows of an answer, in its order. Nothing is read until the first is asked for."""
-    order, matches = sort_key(request.sort), compile_filter(request.filter)
-    found: list[tuple[bytes, bytes, Document]] = []
-    for portion in source.scan([DOCUMENT, "_id"]):
-        for text in portion.documents():
-            document = json.decode_document(text, name="document")
-            place = order(document)
-            if matches(document) and (request.after is None or place > request.after):
-                found.append((place, encode_key(document["_id"]), document))
-    found.sort(key=lambda row: row[0])
-    stop = None if request.limit is None else request.offset + request.limit
-    positions = None if request.projection is None else compile_positions(request.filter, request.projection.arrays)
-    for place, key, document in islice(found, request.offset, stop):
-        if request.projection is None or positions is None:
-            yield Hit(key, place, source.fetch([key])[key], document)
-        else:
-            yield Hit(key, place, None, project(request.projection, document, matched=positions(document)))
+def run_plan(root: Node, request: Request, source: Source, *, clock: Clock | None = None) -> Iterator[Hit]:
+    """The same by a plan that is given."""
+    executor = Executor(request, source, clock or SystemClock())
+    showing = Showing(request, executor.fetch)
+    for batch in executor.batches(root):
+        yield from showing.hits(batch)
 
 
-def count(request: Request, source: Source, *, cache: Any = None) -> int:
-    """How many rows the answer has."""
-    return sum(1 for _ in run(request, source, cache=cache))
+def count(request: Request, source: Source, *, cache: Any = None, clock: Clock | None = None) -> int:
+    """How many rows the answer has. No requests for all documents; raises what `run` does."""
+    if _is_of_all(request) and isinstance(source, Counted):
+        return _in_part(source.count_all(), request)
+    asked = replace(request, is_count=True)
+    return count_plan(_planned(asked, source, cache).root, asked, source, clock=clock)
+
+
+def count_plan(root: Node, request: Request, source: Source, *, clock: Clock | None = None) -> int:
+    """The same by a plan that is given."""
+    if isinstance(root, IndexCount):
+        return _in_part(count_entries(source.entries(root.index), root.spans), request)
+    executor = Executor(request, source, clock or SystemClock())
+    batches = executor.batches(root)
+    return sum(len(executor.fetch(one) if isinstance(one, Keys) and not one.is_sure else one) for one in batches)
+
+
+def _is_of_all(request: Request) -> bool:
+    return isinstance(request.filter, Everything) and request.after is None
+
+
+def _in_part(rows: int, request: Request) -> int:
+    left = max(rows - request.offset, 0)
+    return left if request.limit is None else min(left, request.limit)
+
+
+def _planned(request: Request, source: Source, cache: Any) -> Plan:  # noqa: ARG001 - one plan for all
+    root: Node = Residual(Scan(("_id", DOCUMENT)), request.filter)
+    if request.sort.fields:
+        first = None if request.limit is None else request.offset + request.limit
+        root = Order(root, request.sort, first)
+    if request.limit is not None or request.offset:
+        root = Part(root, request.offset, request.limit)
+    return Plan(root, "full_scan", "", Cost())

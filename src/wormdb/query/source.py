@@ -6,7 +6,7 @@ not move: asked twice, it answers the same.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from wormdb.query.plan import ALL_IDS
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from wormdb.index.entries import Entry, Range
     from wormdb.query.facts import Facts
 
-__all__ = ["Entries", "Source"]
+__all__ = ["Counted", "Entries", "Source"]
 
 
 class Entries(Protocol):
@@ -52,11 +52,13 @@ class Source(Protocol):
         span: Range = ALL_IDS,
         bounds: Mapping[str, Range] | None = None,
         in_order: bool = True,
+        rows: int | None = None,
     ) -> Iterator[Portion]:
         """Columns of all documents whose id's key is in `span`, as `wormdb.engine.column_scan.scan_columns` gives them.
 
-        Names are dotted paths, `_id`, and DOCUMENT. `bounds` may leave out blocks without a value in one of them. In
-        order of id, unless `in_order` is False: then as is cheapest, still each document once.
+        Names are dotted paths, `_id`, DOCUMENT, and VERSION. `bounds` may leave out blocks without a value in one of
+        them. In order of id, unless `in_order` is False: then as is cheapest, still each document once. `rows` says
+        about how many will be taken: then no more is read ahead.
         """
         ...
 
@@ -66,4 +68,13 @@ class Source(Protocol):
 
     def entries(self, name: str) -> Entries:
         """An index by its name, one of `facts.indexes`. No requests yet."""
+        ...
+
+
+@runtime_checkable
+class Counted(Protocol):
+    """A source that knows how many documents there are."""
+
+    def count_all(self) -> int:
+        """How many, exactly. No requests."""
         ...

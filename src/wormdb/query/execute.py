@@ -1,0 +1,281 @@
+"""Plans carried out over a source: rows stream through the nodes, some at a time, and no more than are taken.
+
+Where a plan gives a node less than it needs (columns that do not tell a path, ids without documents) the documents are
+fetched, so every tree of nodes that finds the right rows gives the right answer; only what it costs depends on the
+plan.
+
+Memory: a batch of a block's columns or of 1,024 documents for each node; an order without `first` holds all of its
+rows; `Union`, `Intersection` and indexes of arrays hold the keys of their ids.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from wormdb.bql.match import compile_filter
+from wormdb.engine.portion import DOCUMENT, VERSION
+from wormdb.errors import LimitExceededError, UnavailableError
+from wormdb.format import json
+from wormdb.index.entries import Range
+from wormdb.query.column_match import compile_columns
+from wormdb.query.column_order import sort_paths
+from wormdb.query.execute_ids import BATCH_MAX, Demand, scan_index
+from wormdb.query.execute_order import Ordering, order_keys
+from wormdb.query.execute_rows import Columns, Documents, Keys, filter_paths
+from wormdb.query.plan import (
+    Empty,
+    Fetch,
+    IdLookup,
+    IndexScan,
+    Intersection,
+    Order,
+    Part,
+    Residual,
+    Scan,
+    Union,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from wormdb.clock import Clock
+    from wormdb.query.execute_rows import Batch, Known
+    from wormdb.query.measure import Watch
+    from wormdb.query.plan import Node
+    from wormdb.query.request import Request
+    from wormdb.query.source import Source
+
+__all__ = ["Executor"]
+
+_ALL = Demand()
+
+
+@dataclass(slots=True)
+class Executor:
+    """Carries out one plan for one request."""
+
+    request: Request
+    source: Source
+    clock: Clock
+    watch: Watch | None = None
+    _looked_at: int = 0
+    _after_below: Node | None = field(default=None, init=False)
+
+    def batches(self, root: Node) -> Iterator[Batch]:
+        """The rows that a plan finds, in its order. Nothing is read until the first batch is taken.
+
+        Raises LimitExceededError over `rows_max`, UnavailableError at the deadline, and what the source raises.
+        """
+        self._after_below = None if self.request.after is None else _place_of_after(root)
+        return self._run(root, _ALL)
+
+    def fetch(self, batch: Batch) -> Documents:
+        """The whole documents of rows, in their order, with their versions; without those that do not exist."""
+        if isinstance(batch, Documents) and batch.helds is not None:
+            return batch
+        if isinstance(batch, Columns) and batch.is_whole and (found := batch.decoded()).helds is not None:
+            return found
+        keys = batch.keys
+        held = self.source.fetch(keys)
+        self._check_time()
+        there = [key for key in keys if key in held]
+        helds = [held[key] for key in there]
+        documents = [json.decode_document(one.document or b"", name="document") for one in helds]
+        return Documents(there, documents, helds)
+
+    # --- nodes ---
+
+    def _run(self, node: Node, demand: Demand) -> Iterator[Batch]:
+        return self._finished(node, self._of(node, demand))
+
+    def _finished(self, node: Node, found: Iterator[Batch]) -> Iterator[Batch]:
+        if node is self._after_below:
+            found = self._after(found)
+        return found if self.watch is None else self.watch.over(node, found)
+
+    def _of(self, node: Node, demand: Demand) -> Iterator[Batch]:
+        match node:
+            case Empty():
+                return iter(())
+            case Scan():
+                return self._scan(node, demand, ())
+            case IdLookup(keys):
+                return _in_batches(keys, demand, is_sure=False)
+            case IndexScan():
+                return scan_index(node, self.source, demand, self._look)
+            case Intersection() | Union():
+                return self._combined(node, demand)
+            case Fetch(child):
+                return self._fetched(child, demand)
+            case Residual():
+                return self._residual(node, demand)
+            case Order():
+                return self._ordered(node)
+            case Part():
+                return self._part(node, demand)
+            case _:
+                raise AssertionError("a count has no rows")
+
+    def _scan(self, node: Scan, demand: Demand, more: Iterable[str]) -> Iterator[Batch]:
+        """The portions of a scan, with columns besides those of the plan that help to filter documents."""
+        names = dict.fromkeys(["_id", *node.names, *more])
+        is_whole = DOCUMENT in names
+        if is_whole and self.request.projection is None and not self.request.is_count:
+            names[VERSION] = None
+        span, after = node.span, self.request.after
+        if after is not None and not self.request.sort.fields:
+            span = Range(max(span.low, after + b"\0"), span.high)
+        portions = self.source.scan(list(names), span=span, bounds=node.bounds, rows=demand.rows)
+        for portion in portions:
+            self._look(portion.rows)
+            yield Columns(portion, is_whole)
+
+    def _combined(self, node: Intersection | Union, demand: Demand) -> Iterator[Batch]:
+        keys, is_sure = self._ids(node)
+        yield from _in_batches(sorted(keys), demand, is_sure=is_sure)
+
+    def _ids(self, node: IndexScan | Union | Intersection | IdLookup) -> tuple[set[bytes], bool]:
+        """The keys of all ids, and whether all of them exist."""
+        match node:
+            case IdLookup(keys):
+                return set(keys), False
+            case IndexScan():
+                return {key for batch in self._run(node, _ALL) for key in batch.keys}, True
+            case Union(children):
+                found = [self._ids(child) for child in children]
+                return set().union(*(keys for keys, _ in found)), all(is_sure for _, is_sure in found)
+            case Intersection(children):
+                common, is_sure = self._ids(children[0])
+                for child in children[1:]:
+                    if not common:
+                        break
+                    others, is_other_sure = self._ids(child)
+                    common, is_sure = common & others, is_sure or is_other_sure
+                return common, is_sure
+
+    def _fetched(self, child: Node, demand: Demand) -> Iterator[Batch]:
+        size = BATCH_MAX if demand.rows is None else demand.first
+        for batch in self._run(child, demand):
+            for start in range(0, len(batch), size):
+                found = self.fetch(batch.cut(start, min(start + size, len(batch))))
+                if len(found):
+                    yield found
+            size = min(2 * size, BATCH_MAX)
+
+    def _residual(self, node: Residual, demand: Demand) -> Iterator[Batch]:
+        names = filter_paths(node.filter)
+        matches, columns = compile_filter(node.filter), compile_columns(node.filter)
+        for batch in self._below(node, names, demand.loosened()):
+            known = self._told(batch, names)
+            if isinstance(known, Columns):
+                found: Known = Columns(known.portion.filter(columns.mask(known.portion)), known.is_whole)
+            else:
+                found = known.pick([row for row, document in enumerate(known.documents) if matches(document)])
+            if len(found):
+                yield found
+
+    def _below(self, node: Residual, names: Iterable[str], demand: Demand) -> Iterator[Batch]:
+        """The rows under a filter. Of a scan of documents its columns are read too, if there are any."""
+        child = node.child
+        if (
+            not isinstance(child, Scan)
+            or DOCUMENT not in child.names
+            or not self.source.facts.columns.issuperset(names)
+        ):
+            return self._run(child, demand)
+        return self._finished(child, self._scan(child, demand, names))
+
+    def _ordered(self, node: Order) -> Iterator[Batch]:
+        paths = sort_paths(node.sort)
+        ordering = Ordering(node.sort, node.first)
+        for batch in self._run(node.child, _ALL):
+            ordering.add(self._told(batch, paths))
+        self._check_time()
+        yield from ordering.rows(BATCH_MAX)
+
+    def _part(self, node: Part, demand: Demand) -> Iterator[Batch]:
+        wanted = (
+            demand.rows if node.limit is None else node.limit if demand.rows is None else min(node.limit, demand.rows)
+        )
+        stop = None if wanted is None else node.offset + wanted
+        is_firm = node.limit is not None or demand.is_firm
+        skip, left = node.offset, node.limit
+        if left == 0:
+            return
+        for batch in self._run(node.child, Demand(stop, is_firm)):
+            sure = self._sure(batch)
+            start, skip = min(skip, len(sure)), max(skip - len(sure), 0)
+            end = len(sure) if left is None else min(len(sure), start + left)
+            if start < end:
+                yield sure if end - start == len(sure) else sure.cut(start, end)
+            left = None if left is None else left - max(end - start, 0)
+            if left == 0:
+                return
+
+    # --- what nodes need ---
+
+    def _sure(self, batch: Batch) -> Batch:
+        """Rows that exist."""
+        return self.fetch(batch) if isinstance(batch, Keys) and not batch.is_sure else batch
+
+    def _told(self, batch: Batch, names: Iterable[str]) -> Known:
+        """Rows with all that is to know about some paths: by columns, or by documents."""
+        if isinstance(batch, Documents) or (isinstance(batch, Columns) and batch.covers(names)):
+            return batch
+        if isinstance(batch, Columns) and batch.is_whole:
+            return batch.decoded()
+        return self.fetch(batch)
+
+    def _after(self, found: Iterator[Batch]) -> Iterator[Batch]:
+        """Only rows behind the last one of the page before."""
+        sort, after = self.request.sort, self.request.after or b""
+        names = sort_paths(sort)
+        for batch in found:
+            known = batch if not sort.fields else self._told(batch, names)
+            orders = known.keys if isinstance(known, Keys) else order_keys(known, sort)
+            rows = [row for row, order in enumerate(orders) if order > after]
+            if rows:
+                yield known if len(rows) == len(known) else known.pick(rows)
+
+    def _look(self, rows: int) -> None:
+        """Count rows that are looked at, and stop where the request says."""
+        self._looked_at += rows
+        most = self.request.rows_max
+        if most is not None and self._looked_at > most:
+            raise LimitExceededError(
+                "the query was given up",
+                reason=f"it looked at more than max_scanned, {most:,}, rows",
+                fix="narrow the filter, create an index for it, or raise max_scanned",
+            )
+        self._check_time()
+
+    def _check_time(self) -> None:
+        deadline = self.request.deadline
+        if deadline is not None and self.clock.monotonic() >= deadline:
+            raise UnavailableError(
+                "the query was given up",
+                reason="timeout_seconds have passed",
+                fix="narrow the filter, create an index for it, or raise timeout_seconds",
+            )
+
+
+def _in_batches(keys: Sequence[bytes], demand: Demand, *, is_sure: bool) -> Iterator[Batch]:
+    size = BATCH_MAX if demand.rows is None else demand.first
+    start = 0
+    while start < len(keys):
+        yield Keys(keys[start : start + size], is_sure)
+        start += size
+        size = min(2 * size, BATCH_MAX)
+
+
+def _place_of_after(root: Node) -> Node:
+    """The node of which only the rows behind the page before count: below the first order, or else the first part."""
+    way: list[Node] = [root]
+    while isinstance(way[-1], Fetch | Residual | Order | Part):
+        way.append(way[-1].child)
+    for kind in (Order, Part):
+        places = [place for place, node in enumerate(way) if isinstance(node, kind)]
+        if places:
+            return way[places[-1] + 1]
+    return root

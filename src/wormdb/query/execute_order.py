@@ -1,0 +1,95 @@
+"""Rows in an order: by columns, or by documents, of which with a limit only about so many are held."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final
+
+from wormdb.bql.sorting import sort_key
+from wormdb.query import column_order
+from wormdb.query.column_order import TopRows
+from wormdb.query.execute_rows import Columns, Documents, join_documents
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from wormdb.bql.sorting import SortSpec
+    from wormdb.query.execute_rows import Known
+
+__all__ = ["Ordering", "order_keys"]
+
+_SLACK_ROWS: Final = 1_024
+
+
+def order_keys(batch: Known, sort: SortSpec) -> Sequence[bytes]:
+    """The sort key of each row, of documents, or of columns that tell the fields of the sort."""
+    if not sort.fields:
+        return batch.keys  # by id: its key is the sort key
+    if isinstance(batch, Documents):
+        return list(map(sort_key(sort), batch.documents))
+    return column_order.order_keys(batch.portion, sort)
+
+
+class Ordering:
+    """Takes rows in any order and gives them in one; all of them by columns, or all by documents.
+
+    With `first` it holds that many rows and a few more. Without, it holds all of them.
+    """
+
+    def __init__(self, sort: SortSpec, first: int | None) -> None:
+        """Nothing is held yet."""
+        self._columns = TopRows(sort, first)
+        self._documents = _TopDocuments(sort, first)
+        self._is_whole = True
+
+    def add(self, batch: Known) -> None:
+        """Take some rows in."""
+        if isinstance(batch, Documents):
+            self._documents.add(batch)
+        else:
+            self._columns.add(batch.portion)
+            self._is_whole &= batch.is_whole
+
+    def rows(self, size: int) -> Iterator[Known]:
+        """All rows in order, so many at a time."""
+        portion, documents = self._columns.finish(), self._documents.finish()
+        assert portion is None or documents is None, "batches are of one kind"
+        found: Known | None = documents if portion is None else Columns(portion, self._is_whole)
+        for start in range(0, 0 if found is None else len(found), size):
+            assert found is not None
+            yield found.cut(start, min(start + size, len(found)))
+
+
+class _TopDocuments:
+    def __init__(self, sort: SortSpec, first: int | None) -> None:
+        self._sort = sort
+        self._first = first
+        self._found: list[tuple[bytes, int, int]] = []
+        self._batches: list[Documents] = []
+        self._bound: bytes | None = None
+
+    def add(self, batch: Documents) -> None:
+        place, bound = len(self._batches), self._bound
+        keys = order_keys(batch, self._sort)
+        self._found += [(key, place, row) for row, key in enumerate(keys) if bound is None or key < bound]
+        self._batches.append(batch)
+        if self._first is not None and len(self._found) > 2 * self._first + _SLACK_ROWS:
+            self._settle()
+
+    def finish(self) -> Documents | None:
+        self._settle()
+        return self._batches[0] if self._found else None
+
+    def _settle(self) -> None:
+        """Hold the first rows in order as one batch, and nothing else."""
+        self._found.sort()
+        if self._first is not None and len(self._found) >= self._first:
+            del self._found[self._first :]
+            self._bound = self._found[-1][0] if self._found else b""
+        if not self._found:
+            self._batches = []
+            return
+        starts = list(accumulate(map(len, self._batches), initial=0))
+        chosen = [starts[place] + row for _, place, row in self._found]
+        self._batches = [join_documents(self._batches).pick(chosen)]
+        self._found = [(key, 0, row) for row, (key, _, _) in enumerate(self._found)]

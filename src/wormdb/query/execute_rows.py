@@ -1,0 +1,144 @@
+"""Rows on their way through a plan, some at a time: known by their ids alone, by columns, or by whole documents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from wormdb.bql.tree import And, Everything, Not, Nothing, Or
+from wormdb.engine.portion import VERSION_TYPES
+from wormdb.engine.state import Held
+from wormdb.format import json
+from wormdb.format.key import encode_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from wormdb.bql.tree import Filter
+    from wormdb.engine.portion import Portion
+    from wormdb.format.kinds import Document
+
+__all__ = ["Batch", "Columns", "Documents", "Keys", "Known", "filter_paths", "join_documents"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Rows of which only the keys of their ids are known."""
+
+    keys: Sequence[bytes]
+    is_sure: bool = True
+    """Whether there is a document for each."""
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def pick(self, rows: Sequence[int]) -> Keys:
+        """Rows by their numbers, in that order."""
+        return Keys(_at(self.keys, rows), self.is_sure)
+
+    def cut(self, start: int, stop: int) -> Keys:
+        """Rows from `start` up to but not including `stop`."""
+        return Keys(self.keys[start:stop], self.is_sure)
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """Rows with their whole documents."""
+
+    keys: Sequence[bytes]
+    documents: Sequence[Document]
+    helds: Sequence[Held] | None
+    """What is stored; None if versions were not asked for."""
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def pick(self, rows: Sequence[int]) -> Documents:
+        """Rows by their numbers, in that order."""
+        helds = None if self.helds is None else _at(self.helds, rows)
+        return Documents(_at(self.keys, rows), _at(self.documents, rows), helds)
+
+    def cut(self, start: int, stop: int) -> Documents:
+        """Rows from `start` up to but not including `stop`."""
+        helds = None if self.helds is None else self.helds[start:stop]
+        return Documents(self.keys[start:stop], self.documents[start:stop], helds)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Rows of a portion, which has `_id`; perhaps with whole documents that nobody has decoded yet."""
+
+    portion: Portion
+    is_whole: bool
+    """Whether every row has its document."""
+
+    def __len__(self) -> int:
+        return self.portion.rows
+
+    @property
+    def keys(self) -> list[bytes]:
+        """The keys of the ids."""
+        return encode_keys(self.portion.values("_id"))
+
+    def pick(self, rows: Sequence[int]) -> Columns:
+        """Rows by their numbers, in that order."""
+        import pyarrow as pa
+
+        return Columns(self.portion.take(pa.array(rows, pa.int64())), self.is_whole)
+
+    def cut(self, start: int, stop: int) -> Columns:
+        """Rows from `start` up to but not including `stop`."""
+        return Columns(self.portion.slice(start, stop), self.is_whole)
+
+    def covers(self, names: Iterable[str]) -> bool:
+        """Whether there is a column for each of some paths."""
+        return all(name in self.portion.types for name in names)
+
+    def decoded(self) -> Documents:
+        """The same rows with their documents, which all are there."""
+        texts = self.portion.documents()
+        documents = [json.decode_document(text, name="document") for text in texts]
+        ids = [document["_id"] for document in documents]
+        helds: list[Held] | None = None
+        if self.portion.types.keys() >= VERSION_TYPES.keys():
+            versions = self.portion.versions()
+            helds = [
+                Held(json.encode(identity), rev, seq, text)
+                for identity, (rev, seq), text in zip(ids, versions, texts, strict=True)
+            ]
+        return Documents(encode_keys(ids), documents, helds)
+
+
+Known: TypeAlias = Documents | Columns
+"""Rows of which more is known than their ids."""
+
+Batch: TypeAlias = Keys | Known
+
+
+def _at(items: Sequence[T], rows: Sequence[int]) -> list[T]:
+    return [items[row] for row in rows]
+
+
+def join_documents(batches: Sequence[Documents]) -> Documents:
+    """The rows of several batches, one after the other."""
+    helds = [held for batch in batches for held in batch.helds or ()]
+    return Documents(
+        [key for batch in batches for key in batch.keys],
+        [document for batch in batches for document in batch.documents],
+        helds if all(batch.helds is not None for batch in batches) else None,
+    )
+
+
+def filter_paths(tree: Filter) -> set[str]:
+    """The paths of all conditions of a filter: whether a document matches depends on nothing else."""
+    match tree:
+        case Everything() | Nothing():
+            return set()
+        case And(filters) | Or(filters):
+            return set().union(*map(filter_paths, filters))
+        case Not(child):
+            return filter_paths(child)
+        case _:
+            return {".".join(tree.path)}
