@@ -188,6 +188,7 @@ def test_the_filter_may_be_over_other_keys_than_the_ids() -> None:
     assert sum(sidecar.membership.might_contain(encode_key(number)) for number in range(50, 1050)) < 30
     assert len(sidecar.membership) <= 50
     assert sidecar.map == sidecar_of(write_block(rows)).map
+    assert sidecar.map.found == sidecar_of(write_block(rows)).map.found
     with pytest.raises(AssertionError):
         write_block(rows, members=members[1:])
 

@@ -43,6 +43,7 @@ def test_the_page_map_can_be_read_alone() -> None:
     block = write_block(numbered(700))
     page_map = decode_page_map(block.sidecar[: block.map_bytes], name=NAME, identity=block.sha256.hex(), block=BLOCK)
     assert page_map == decode(block).map
+    assert page_map.found == decode(block).map.found
     assert (page_map.rows, page_map.length, page_map.sha256) == (700, len(block.parquet), block.sha256)
     ref = locate_key(page_map, encode_key(650))
     assert isinstance(ref, PageRef)
@@ -169,7 +170,7 @@ def test_maps_that_cannot_be_are_corruption(damage: dict[str, Any]) -> None:
     payload = msgspec.msgpack.encode({**payload_of(block), **damage})
     first = encode_frame(FrameKind.PAGE_MAP, version=1, identity=block.sha256.hex(), payload=payload)
     with pytest.raises(CorruptionError) as caught:
-        decode_page_map(first, name=NAME, identity=block.sha256.hex(), block=BLOCK)
+        assert decode_page_map(first, name=NAME, identity=block.sha256.hex(), block=BLOCK).found
     assert caught.value.key == NAME
 
 

@@ -213,6 +213,8 @@ def _page_cells(shelf: Shelf, entry: BlockEntry, page_map: PageMap, rows: Sequen
 
 def _groups_between(page_map: PageMap, low: bytes, high: bytes | None) -> range:
     """The row groups in which keys of a range may be; at least one."""
+    if not low and high is None:
+        return range(len(page_map.groups))  # without unpacking the keys
     first = max(bisect_right(page_map.keys, low) - 1, 0)
     last = max((len(page_map.keys) if high is None else bisect_left(page_map.keys, high)) - 1, first)
     if page_map.pages is None:

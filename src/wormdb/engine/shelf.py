@@ -197,7 +197,7 @@ class Shelf:
         name = entry.name
         page_map = decode_page_map(data, name=key, identity=entry.sha256.hex(), block=self.block_key(name))
         planes = len(page_map.versions.revs.planes) + len(page_map.versions.seqs.planes)
-        cost = page_map.rows * planes + len(page_map.versions.deleted) + _PAGE_MEMORY * len(page_map.keys)
+        cost = page_map.rows * planes + len(page_map.versions.deleted) + _PAGE_MEMORY * page_map.page_count
         self._maps.keep(name, page_map, cost)
         return page_map
 

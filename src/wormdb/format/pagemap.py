@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.errors import CorruptionError
 from wormdb.format.page import page_cells, read_header
-from wormdb.format.sidecar import PageMap, PageSpan, Part, RowGroup, Versions, checksum, separators
+from wormdb.format.sidecar import PageMap, Pages, PageSpan, Part, RowGroup, Versions, checksum, separators
 from wormdb.limits import PAGE_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -35,6 +35,12 @@ def map_file(parquet: bytes, digest: bytes, keys: Sequence[bytes], versions: Ver
             offsets += list(accumulate((page.length for page in own), initial=chunk.offset))[:-1]
         runs = [page.rows for own in pages for page in own]
     first_rows = tuple(accumulate(runs, initial=0))[:-1]
+    found = Pages(
+        keys=separators(keys, first_rows),
+        first_rows=first_rows,
+        spans=None if pages is None else tuple(page for own in pages for page in own),
+        offsets=tuple(offsets),
+    )
     return PageMap(
         block=_NAME,
         rows=len(keys),
@@ -43,10 +49,7 @@ def map_file(parquet: bytes, digest: bytes, keys: Sequence[bytes], versions: Ver
         footer=_footer(parquet),
         groups=tuple(groups),
         versions=versions,
-        keys=separators(keys, first_rows),
-        pages=None if pages is None else tuple(page for own in pages for page in own),
-        offsets=tuple(offsets),
-        first_rows=first_rows,
+        unpack_pages=lambda: found,
     )
 
 

@@ -14,7 +14,8 @@ cells of `_doc` stay plain JSON for everybody else.
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from hashlib import blake2b
 from itertools import accumulate
 from typing import TYPE_CHECKING, Annotated, Final
@@ -30,7 +31,7 @@ from wormdb.format.node import front_code, front_decode, is_ascending, shared_pr
 from wormdb.limits import SIDECAR_BYTES_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 __all__ = [
     "CHECKSUM_BYTES",
@@ -38,6 +39,7 @@ __all__ = [
     "PageMap",
     "PageRef",
     "PageSpan",
+    "Pages",
     "Part",
     "RowGroup",
     "Sidecar",
@@ -133,8 +135,26 @@ class Versions:
 
 
 @dataclass(frozen=True, slots=True)
+class Pages:
+    """Where rows lie: page by page, or row group by row group where pages are not mapped."""
+
+    keys: tuple[bytes, ...]
+    """For each the least key that may be in it."""
+    first_rows: tuple[int, ...]
+    """The first row of each."""
+    spans: tuple[PageSpan, ...] | None
+    """None where pages are not mapped."""
+    offsets: tuple[int, ...]
+    """Where each page begins."""
+
+
+@dataclass(frozen=True)
 class PageMap:
-    """The first frame of a sidecar, unpacked. `block` is the name of the Parquet object."""
+    """The first frame of a sidecar, unpacked. `block` is the name of the Parquet object.
+
+    Its pages are unpacked when they are asked for: a scan of columns does without. Only then is noticed, by
+    CorruptionError, that they cannot be right.
+    """
 
     block: str
     rows: int
@@ -143,13 +163,37 @@ class PageMap:
     footer: Part
     groups: tuple[RowGroup, ...]
     versions: Versions
-    keys: tuple[bytes, ...]
-    """For each page, or each row group where pages are not mapped, the least key that may be in it."""
-    pages: tuple[PageSpan, ...] | None
-    offsets: tuple[int, ...]
-    """Where each page begins."""
-    first_rows: tuple[int, ...]
-    """The first row of each page, or of each row group."""
+    unpack_pages: Callable[[], Pages] = field(compare=False, repr=False)
+
+    @cached_property
+    def found(self) -> Pages:
+        """Its pages."""
+        return self.unpack_pages()
+
+    @property
+    def page_count(self) -> int:
+        """How many pages there are, or row groups where pages are not mapped."""
+        return sum(group.pages for group in self.groups) or len(self.groups)
+
+    @property
+    def keys(self) -> tuple[bytes, ...]:
+        """For each page, or each row group where pages are not mapped, the least key that may be in it."""
+        return self.found.keys
+
+    @property
+    def pages(self) -> tuple[PageSpan, ...] | None:
+        """None where pages are not mapped."""
+        return self.found.spans
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """Where each page begins."""
+        return self.found.offsets
+
+    @property
+    def first_rows(self) -> tuple[int, ...]:
+        """The first row of each page, or of each row group."""
+        return self.found.first_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +268,7 @@ def decode_sidecar(data: bytes, *, name: str, identity: str, block: str) -> Side
     """
     cut = frame_length(data, name=name)
     page_map = decode_page_map(data[:cut], name=name, identity=identity, block=block)
+    assert page_map.found, "who reads all of it wants to know whether all of it is right"
     return Sidecar(page_map, decode_filter(data[cut:], name=name, identity=identity))
 
 
@@ -247,9 +292,6 @@ def decode_page_map(data: bytes, *, name: str, identity: str, block: str) -> Pag
         data, FrameKind.PAGE_MAP, name=name, identity=identity, version_max=_VERSION, bytes_max=SIDECAR_BYTES_MAX
     )
     message = decode_message(_DECODER, frame.payload, name=name)
-    keys = front_decode(message.shared, message.suffixes, name=name)
-    pages = _spans(message, name)
-    runs = [group.rows for group in message.groups] if pages is None else [page.rows for page in pages]
     page_map = PageMap(
         block=block,
         rows=message.rows,
@@ -258,12 +300,9 @@ def decode_page_map(data: bytes, *, name: str, identity: str, block: str) -> Pag
         footer=message.footer,
         groups=message.groups,
         versions=Versions(message.revs, message.seqs, message.deleted),
-        keys=keys,
-        pages=pages,
-        offsets=() if pages is None else _offsets(message.groups, pages, name),
-        first_rows=tuple(accumulate(runs, initial=0))[:-1],
+        unpack_pages=partial(_pages, message, name),
     )
-    _check(page_map, sum(runs), name)
+    _check(page_map, name)
     return page_map
 
 
@@ -300,6 +339,22 @@ def _pick(packed: _Planes, row: int) -> int:
     return packed.least + sum(plane[row] << (8 * place) for place, plane in enumerate(packed.planes))
 
 
+def _pages(message: _MapMessage, name: str) -> Pages:
+    keys = front_decode(message.shared, message.suffixes, name=name)
+    spans = _spans(message, name)
+    runs = [group.rows for group in message.groups] if spans is None else [page.rows for page in spans]
+    if sum(runs) != message.rows:
+        corrupt(name, "its counts of rows differ")
+    if len(keys) != len(runs) or not is_ascending(keys):
+        corrupt(name, "it does not know the first key of every page")
+    return Pages(
+        keys=keys,
+        first_rows=tuple(accumulate(runs, initial=0))[:-1],
+        spans=spans,
+        offsets=() if spans is None else _offsets(message.groups, spans, name),
+    )
+
+
 def _spans(message: _MapMessage, name: str) -> tuple[PageSpan, ...] | None:
     if not message.mapped:
         return None
@@ -327,15 +382,13 @@ def _offsets(groups: Sequence[RowGroup], pages: Sequence[PageSpan], name: str) -
     return tuple(offsets)
 
 
-def _check(page_map: PageMap, rows: int, name: str) -> None:
-    versions = page_map.versions
+def _check(page_map: PageMap, name: str) -> None:
+    versions, rows = page_map.versions, page_map.rows
     columns = [*versions.revs.planes, *versions.seqs.planes, *([versions.deleted] if versions.deleted else [])]
-    if rows != page_map.rows or sum(group.rows for group in page_map.groups) != rows:
+    if sum(group.rows for group in page_map.groups) != rows:
         corrupt(name, "its counts of rows differ")
     if any(len(column) != rows for column in columns) or (rows and not (versions.revs.planes and versions.seqs.planes)):
         corrupt(name, "it does not know the revision of every row")
-    if len(page_map.keys) != len(page_map.first_rows) or not is_ascending(page_map.keys):
-        corrupt(name, "it does not know the first key of every page")
     parts = [page_map.footer, *(chunk for group in page_map.groups for chunk in group.chunks)]
     if any(part.offset + part.length > page_map.length for part in parts):
         corrupt(name, "a part reaches over the end of the file")
