@@ -39,9 +39,9 @@ class Count:
 
     __slots__ = ("count",)
 
-    def __init__(self) -> None:
-        """None yet."""
-        self.count = 0
+    def __init__(self, count: int = 0) -> None:
+        """So many yet."""
+        self.count = count
 
     def add(self, _: Any) -> None:
         """One more."""
@@ -59,23 +59,23 @@ class Count:
 class Sum:
     """The exact sum of all numbers; what is no number does not count. 0 of none."""
 
-    __slots__ = ("_numbers",)
+    __slots__ = ("numbers",)
 
     def __init__(self) -> None:
         """Nothing added yet."""
-        self._numbers = ExactSum()
+        self.numbers = ExactSum()
 
     def add(self, value: Any) -> None:
         """Add it if it is a number."""
-        self._numbers.add(value)
+        self.numbers.add(value)
 
     def merge(self, other: Sum) -> None:
         """Add all that another added."""
-        self._numbers.merge(other._numbers)
+        self.numbers.merge(other.numbers)
 
     def result(self) -> Any:
         """The sum."""
-        return self._numbers.total()
+        return self.numbers.total()
 
 
 class Average(Sum):
@@ -85,7 +85,7 @@ class Average(Sum):
 
     def result(self) -> Any:
         """The average."""
-        return self._numbers.mean()
+        return self.numbers.mean()
 
 
 class Extreme:

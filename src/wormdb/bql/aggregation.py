@@ -20,7 +20,7 @@ from wormdb.limits import GROUPS_MAX
 from wormdb.schema.report import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from wormdb.bql.accumulators import Accumulator
     from wormdb.format.kinds import Document
@@ -166,6 +166,14 @@ class Tally:
         if any(a is not b for a, b in zip(key, shown, strict=True)):
             self._groups[encoded] = (tuple(map(plainest, key, shown)), accumulators)
         return accumulators
+
+    def add_group(self, key: tuple[Any, ...], accumulators: Sequence[Accumulator]) -> None:
+        """Take in what accumulators, one a function, took in of documents of one group; LimitExceededError. No requests.
+
+        A missing value in the key is null.
+        """
+        for mine, others in zip(self._group(tuple(map(encode_key, key)), key), accumulators, strict=True):
+            mine.merge(others)
 
     def merge(self, other: Tally) -> None:
         """Take in all that a tally of the same aggregation took in. No requests."""

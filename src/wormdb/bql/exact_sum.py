@@ -16,6 +16,8 @@ from wormdb.format.kinds import Decimal128
 from wormdb.limits import INT_MAX, INT_MIN
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from wormdb.bql.update_numbers import Number
 
 __all__ = ["ExactSum"]
@@ -52,6 +54,22 @@ class ExactSum:
         else:
             return
         self.count += 1
+
+    def add_many(self, kind: type[Number], count: int, numbers: Mapping[int, int]) -> None:
+        """Count in finite numbers of one type at once, by their sum.
+
+        That is the sum of all `numbers`, each times its power: of 2 for doubles, of 10 for Decimal128. Integers have
+        the power 0 only; a Decimal128 has that of its last digit.
+        """
+        self.count += count
+        if kind is int:
+            self._integers += numbers[0]
+            return
+        if self._kind is not Decimal128:
+            self._kind = kind
+        sums = self._doubles if kind is float else self._decimals
+        for power, number in numbers.items():
+            sums[power] = sums.get(power, 0) + number
 
     def _add_double(self, value: float) -> None:
         if self._kind is int:

@@ -319,7 +319,6 @@ class _Leaf:
         whole = _of_some(cells, left, lambda array: self._of_whole(decoded(array, cells.kind)))
         return complement(_both(complement(found), complement(whole)))
 
-
     def _of_whole(self, values: list[Any]) -> pa.Array:
         import pyarrow as pa
 

@@ -19,7 +19,9 @@ from wormdb.format.key import encode_key
 from wormdb.query.column_match import compile_columns
 
 
-def matched(documents: list[Values], written: Values, columns: list[ColumnSpec], *, tail: int = 0, whole: bool = False) -> list[Any]:
+def matched(
+    documents: list[Values], written: Values, columns: list[ColumnSpec], *, tail: int = 0, whole: bool = False
+) -> list[Any]:
     """The ids that a mask finds, in order of id."""
     found = compile_columns(parse_filter(written))
     names = sorted({"_id", *found.paths, *([DOCUMENT] if whole else [])})
