@@ -14,6 +14,7 @@ from wormdb.engine.operations import Loaded
 from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError, OutcomeUnknownError
 from wormdb.feed import Change, changes_of, parse_resume
 from wormdb.indexes import Indexes
+from wormdb.manifest import Manifest
 from wormdb.querying import Querying
 from wormdb.recall import Recall
 from wormdb.tables import Tables, load_package
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
 
     from wormdb.access import Access
     from wormdb.engine.resolve import Fate
+    from wormdb.manifest import ManifestStatus
     from wormdb.past import HistoryEntry, Snapshot
-    from wormdb.status import IndexSummary
+    from wormdb.status import IndexDescription, IndexSummary
     from wormdb.trash import Trashed
     from wormdb.types import LogNumber
 
@@ -59,6 +61,7 @@ class Collection(Querying[T], Changing[T]):
         self._trash = Trashcan(access)
         self._tables = Tables(access)
         self._indexes = Indexes(access)
+        self._manifest = Manifest(access)
 
     @property
     def name(self) -> str:
@@ -267,6 +270,59 @@ class Collection(Querying[T], Changing[T]):
     def indexes(self) -> list[IndexSummary]:
         """Every index with its state, the primary one first. 1 GET in a warm process."""
         return self._indexes.all()
+
+    def describe_index(self, name: str) -> IndexDescription:
+        """One index in detail: its definition, its state, and how many entries and values. 1 GET in a warm process.
+
+        Raises NotFoundError, as all calls that name an index.
+        """
+        return self._indexes.describe(name)
+
+    def analyze_index(self, name: str) -> IndexDescription:
+        """Bring the log forward, which measures indexes whose entries changed by a tenth, and describe one of them.
+
+        Planning uses these numbers; an answer never depends on them. Costs as `forward`, and 1 GET.
+        """
+        self._indexes.describe(name)
+        self.forward()
+        return self._indexes.describe(name)
+
+    def index_tasks(self) -> list[IndexSummary]:
+        """The indexes that wait, are being built or failed. 1 GET in a warm process."""
+        return [each for each in self._indexes.all() if each.state != "ready"]
+
+    def build_index(self, name: str) -> IndexSummary:
+        """Build an index that waits or failed; one that is ready is brought up to date. Costs as `forward`.
+
+        A ready index needs no rebuilding: it is checked by `Database.verify`, and `repair` makes it anew if it is
+        damaged. Raises InvalidRequestError with the reason if it fails.
+        """
+        return self._indexes.build(name)
+
+    def build_indexes(self) -> list[IndexSummary]:
+        """Build all indexes that wait, and bring the others up to date; every index. Costs as `forward`, and 1 GET."""
+        return self._indexes.build_all()
+
+    # --- the manifest ---
+
+    def get_manifest_status(self) -> ManifestStatus:
+        """What the columns of blocks can answer, and how far they are behind the log. 1 GET in a warm process."""
+        return self._manifest.status()
+
+    def build_manifest(self) -> ManifestStatus:
+        """Bring the log into blocks with a column for each field of the manifest. Costs as `forward`, and 1 GET.
+
+        Blocks that were written before a field was declared get its column when they are merged; until then the
+        documents of these blocks are read instead, and `fresh` is False.
+        """
+        return self._manifest.build()
+
+    def invalidate_manifest(self) -> None:
+        """Forget what this process knows of the collection: the next read begins with the newest root. No requests.
+
+        Columns are never stale, because every reader adds the log's tail; so there is nothing to throw away.
+        """
+        self._manifest.invalidate()
 
     # --- history ---
 

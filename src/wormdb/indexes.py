@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wormdb.engine.define import create_index, drop_index
-from wormdb.errors import ConflictError, InvalidRequestError
+from wormdb.engine.index_state import PRIMARY
+from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError
 from wormdb.index.definition import Index
-from wormdb.status import IndexSummary, indexes_of
+from wormdb.schema.report import did_you_mean
+from wormdb.status import IndexSummary, describe_index, indexes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from wormdb.access import Access
+    from wormdb.status import IndexDescription
 
 __all__ = ["Indexes"]
 
@@ -43,12 +46,51 @@ class Indexes(Generic[T]):
         access.ledger.commit(pending, seconds=access.context.settings.commit_seconds)
         if wait:
             access.ledger.forward()
-        made = next((each for each in self.all() if each.name == index.name), None)
+        return self._made(index.name)
+
+    def describe(self, name: str) -> IndexDescription:
+        """One index in detail. 1 GET in a warm process; raises NotFoundError."""
+        view = self._access.view()
+        found = describe_index(view, name)
+        if found is None:
+            raise self._unknown(name, indexes_of(view.definition))
+        return found
+
+    def build(self, name: str) -> IndexSummary:
+        """Build one index that is not ready. Costs as `Collection.forward`; raises as `Collection.build_index` says."""
+        access = self._access
+        found = access.present().definition.indexes.get(name)
+        if name != PRIMARY and (found is None or found.state == "dropped"):
+            raise self._unknown(name, self.all())
+        if found is not None and found.state == "failed":
+            access.writer.check_mode()
+            pending = create_index(
+                access.context.new_batch_id(), found.index, seen=access.present(), actor=access.context.by.actor
+            )
+            access.ledger.commit(pending, seconds=access.context.settings.commit_seconds)
+        access.ledger.forward()
+        return self._made(name)
+
+    def build_all(self) -> list[IndexSummary]:
+        """Build what waits. Costs as `Collection.forward`, and 1 GET."""
+        self._access.ledger.forward()
+        return self.all()
+
+    def _unknown(self, name: str, known: Iterable[IndexSummary]) -> NotFoundError:
+        kind = "model" if self._access.writer.model is not None else "collection"
+        return NotFoundError(
+            f"Unknown index {name!r} on {kind} {self._access.name}",
+            fix=did_you_mean(name, [each.name for each in known]),
+        )
+
+    def _made(self, name: str) -> IndexSummary:
+        """An index that was to be built; raises if it is not there, or failed."""
+        made = next((each for each in self.all() if each.name == name), None)
         if made is None:
-            raise ConflictError(f"index {index.name}", reason="somebody else dropped it meanwhile")
+            raise ConflictError(f"index {name}", reason="somebody else dropped it meanwhile")
         if made.state == "failed":
             raise InvalidRequestError(
-                f"index {index.name}",
+                f"index {name}",
                 reason=made.reason or "it failed",
                 fix="change the documents, and create it again",
             )

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from wormdb.engine.index_state import PRIMARY
 from wormdb.engine.listing import runs_of
+from wormdb.index.statistics import decode_statistics
 
 if TYPE_CHECKING:
     from wormdb.engine.definition import Definition
     from wormdb.engine.ledger import Ledger
+    from wormdb.engine.state import View
 
-__all__ = ["CollectionStatus", "IndexSummary", "indexes_of", "status_of"]
+__all__ = ["CollectionStatus", "IndexDescription", "IndexSummary", "describe_index", "indexes_of", "status_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,32 @@ class IndexSummary:
     state: Literal["waiting", "building", "ready", "failed", "dropped"]
     reason: str | None = None
     """Why it failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDescription:
+    """One index in detail. Numbers are of the last forwarding, and 0 for the primary one and until it is ready."""
+
+    name: str
+    fields: tuple[str, ...]
+    type: Literal["standard", "multiValue", "compound"]
+    unique: bool
+    sparse: bool
+    """Whether documents without any of the fields are left out."""
+    declared: bool
+    """Whether it is the primary one or the model's; otherwise `create_index` made it."""
+    state: Literal["waiting", "building", "ready", "failed", "dropped"]
+    reason: str | None
+    """Why it failed."""
+    entries: int
+    distinct: int
+    """Different values, about."""
+    height: int
+    """Levels of its tree: what a look-up reads."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**asdict(self), "fields": list(self.fields)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +94,45 @@ def indexes_of(definition: Definition) -> tuple[IndexSummary, ...]:
         if each.state != "dropped"
     )
     return (primary, *others)
+
+
+def describe_index(view: View, name: str) -> IndexDescription | None:
+    """One index of a state in detail; None if there is none of that name. No requests."""
+    if name == PRIMARY:
+        return IndexDescription(
+            name=PRIMARY,
+            fields=(PRIMARY,),
+            type="standard",
+            unique=True,
+            sparse=False,
+            declared=True,
+            state="ready",
+            reason=None,
+            entries=0,
+            distinct=0,
+            height=0,
+        )
+    found = view.definition.indexes.get(name)
+    if found is None or found.state == "dropped":
+        return None
+    stored = None if view.place is None else view.place.root.index(name)
+    measured = None
+    if stored is not None and stored.statistics is not None:
+        measured = decode_statistics(stored.statistics, name="root")
+    index = found.index
+    return IndexDescription(
+        name=name,
+        fields=index.fields,
+        type="compound" if len(index.fields) > 1 else "multiValue" if index.multi_valued else "standard",
+        unique=index.unique,
+        sparse=index.sparse,
+        declared=found.declared,
+        state=found.state,
+        reason=found.reason,
+        entries=0 if stored is None else stored.entries,
+        distinct=0 if measured is None else measured.distinct,
+        height=0 if stored is None else stored.height,
+    )
 
 
 def status_of(ledger: Ledger) -> CollectionStatus:
