@@ -31,12 +31,16 @@ __all__ = [
     "Scenario",
     "State",
     "World",
+    "block_and_tail",
     "collection_of",
     "database_on",
     "insert_model",
     "note_model",
+    "one_person",
     "put_model",
+    "soft",
     "state_of",
+    "two_in_a_block",
     "unchanged",
 ]
 
@@ -233,22 +237,25 @@ def _two(database: Database) -> None:
     things.insert({"id": "b", "n": 1})
 
 
-def _two_in_a_block(database: Database) -> None:
+def two_in_a_block(database: Database) -> None:
+    """All in a block, nothing in the tail."""
     _two(database)
     database["things"].forward()
 
 
-def _block_and_tail(database: Database) -> None:
-    _two_in_a_block(database)
+def block_and_tail(database: Database) -> None:
+    """One in a block, one changed since."""
+    two_in_a_block(database)
     database["things"].save({"id": "b", "n": 1})
 
 
-def _one_person(database: Database) -> None:
+def one_person(database: Database) -> None:
+    """Somebody with a unique value."""
     database.model("Person").insert({"id": "p", "email": "p@x"})
 
 
 def _ready_to_trim(database: Database) -> None:
-    _two_in_a_block(database)
+    two_in_a_block(database)
     ledger = database["things"]._ledger
     ledger.trim(0)
     world_of(database.store).manual.advance(7_200)
@@ -310,17 +317,18 @@ def _person_model(state: State) -> State | None:
     return None if "q@x" in taken or _alive(state, "q") else _put(state, "q", {"email": "q@x"})
 
 
-def _soft(database: Database) -> None:
-    soft = database.model("Soft")
-    soft.insert({"id": "a", "n": 1})
-    soft.save({"id": "a", "n": 2})
-    soft.insert({"id": "b", "n": 1})
-    soft.insert({"id": "gone", "n": 1})
-    soft.delete("gone")
+def soft(database: Database) -> None:
+    """Two documents, and one in the trash."""
+    kept = database.model("Soft")
+    kept.insert({"id": "a", "n": 1})
+    kept.save({"id": "a", "n": 2})
+    kept.insert({"id": "b", "n": 1})
+    kept.insert({"id": "gone", "n": 1})
+    kept.delete("gone")
 
 
 def _soft_in_a_block(database: Database) -> None:
-    _soft(database)
+    soft(database)
     database.model("Soft").forward()
 
 
@@ -339,22 +347,20 @@ SCENARIOS = (
     Scenario(
         "insert into a block",
         "things",
-        _two_in_a_block,
+        two_in_a_block,
         lambda c: c.insert({"id": "x", "n": 1}),
         insert_model(("x", {"n": 1})),
     ),
     Scenario("insert what is there", "things", _two, _insert_again, unchanged, result="refused"),
     Scenario("save loaded", "things", _two, _save_loaded, put_model("a", {"n": 2}), may_conflict=True),
     Scenario(
-        "save loaded, in a block", "things", _two_in_a_block, _save_loaded, put_model("a", {"n": 2}), may_conflict=True
+        "save loaded, in a block", "things", two_in_a_block, _save_loaded, put_model("a", {"n": 2}), may_conflict=True
     ),
-    Scenario(
-        "save blindly", "things", _block_and_tail, lambda c: c.save({"id": "a", "n": 2}), put_model("a", {"n": 2})
-    ),
+    Scenario("save blindly", "things", block_and_tail, lambda c: c.save({"id": "a", "n": 2}), put_model("a", {"n": 2})),
     Scenario("save what is new", "things", _two, lambda c: c.save({"id": "x", "n": 1}), put_model("x", {"n": 1})),
-    Scenario("delete", "things", _block_and_tail, lambda c: c.delete("b"), put_model("b", None), result=True),
+    Scenario("delete", "things", block_and_tail, lambda c: c.delete("b"), put_model("b", None), result=True),
     Scenario("delete loaded", "things", _two, _delete_loaded, put_model("b", None), result=True, may_conflict=True),
-    Scenario("batch", "things", _two_in_a_block, _batch, _batch_model),
+    Scenario("batch", "things", two_in_a_block, _batch, _batch_model),
     Scenario(
         "insert many",
         "things",
@@ -367,9 +373,9 @@ SCENARIOS = (
     Scenario(
         "first write of a model", "Person", _nothing, lambda c: c.insert({"id": "q", "email": "q@x"}), _person_model
     ),
-    Scenario("unique", "Person", _one_person, lambda c: c.insert({"id": "q", "email": "q@x"}), _person_model),
+    Scenario("unique", "Person", one_person, lambda c: c.insert({"id": "q", "email": "q@x"}), _person_model),
     Scenario("numbered", "Note", _nothing, lambda c: c.insert({"n": 1})["id"], note_model(1), "0000000001"),
-    Scenario("soft delete", "Soft", _soft, lambda c: c.delete("b"), put_model("b", None), result=True),
+    Scenario("soft delete", "Soft", soft, lambda c: c.delete("b"), put_model("b", None), result=True),
     Scenario("restore", "Soft", _soft_in_a_block, lambda c: c.restore("gone")["n"], _restore_model, result=1),
     Scenario("purge", "Soft", _soft_in_a_block, lambda c: c.purge("gone"), _purge_model),
     Scenario("purge what expired", "Soft", _soft_expired, lambda c: c.purge_expired(), _expire_model),
@@ -381,8 +387,8 @@ SCENARIOS = (
         put_model("a", {"n": 1}),
         result=1,
     ),
-    Scenario("snapshot", "Soft", _soft, lambda c: c.snapshot("b").seq, unchanged, result=1),
-    Scenario("forward", "things", _block_and_tail, lambda c: c.forward(), unchanged, result=3),
+    Scenario("snapshot", "Soft", soft, lambda c: c.snapshot("b").seq, unchanged, result=1),
+    Scenario("forward", "things", block_and_tail, lambda c: c.forward(), unchanged, result=3),
     Scenario("trim", "things", _ready_to_trim, lambda c: c._ledger.trim(0), unchanged, is_trimmed=True),
     Scenario("settle", "things", _two, _settle, unchanged, result=Fate.NOT_COMMITTED),
 )

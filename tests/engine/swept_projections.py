@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tests.engine.swept import Scenario, State, insert_model, unchanged, world_of
+from tests.engine.swept_updates import delete_where, update_where
 from wormdb.engine.define import change_definition
 from wormdb.errors import InvalidRequestError
 from wormdb.schema.load import load_model
@@ -198,6 +199,26 @@ BUILDS = (
     Scenario("create index", "things", _two_runs, _create, unchanged, "ready", settings=MANUAL, check=none_waits),
 )
 STAGED = (Scenario("load", "things", _indexed_runs, _load("xyz"), _loaded("xyz"), ["x", "y", "z"], settings=STAGING),)
+_CHANGES = (
+    Scenario(
+        "update many",
+        "things",
+        _indexed_runs,
+        lambda c: c.update_many({"n": {"$lt": 5}}, {"$inc": {"n": 10}}).modified,
+        update_where(lambda values: values["n"] < 5, lambda values: {**values, "n": values["n"] + 10}),
+        5,
+        settings=STAGING,
+    ),
+    Scenario(
+        "delete many",
+        "things",
+        _indexed_runs,
+        lambda c: c.delete_many({"n": 0}).deleted,
+        delete_where(lambda values: values["n"] == 0),
+        3,
+        settings=STAGING,
+    ),
+)
 PROJECTED = (
     *FORWARDS,
     *BUILDS,
@@ -214,5 +235,6 @@ PROJECTED = (
     Scenario("drop index", "things", _ready, _drop, unchanged, settings=MANUAL, check=none_waits),
     Scenario("apply a schema", "things", _two_runs, _apply, unchanged, settings=MANUAL, check=none_waits),
     *STAGED,
+    *_CHANGES,
     Scenario("trim", "things", _old_enough, _trim, unchanged, settings=MANUAL, is_trimmed=True),
 )

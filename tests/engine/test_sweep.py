@@ -26,6 +26,7 @@ from tests.engine.swept import (
     state_of,
     unchanged,
 )
+from tests.engine.swept_updates import UPDATES
 from wormdb.clock import SeededChance
 from wormdb.engine.resolve import Fate
 from wormdb.errors import ConflictError, OutcomeUnknownError, WormError
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 FAULTS = (Fault.CRASH_BEFORE, Fault.CRASH_AFTER, Fault.ANSWER_LOST, Fault.LANDS_LATE)
 MORE_FAULTS = (*FAULTS, Fault.UNAVAILABLE_503, Fault.CONFLICT_409)
 
-by_name = pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
+by_name = pytest.mark.parametrize("scenario", [*SCENARIOS, *UPDATES], ids=str)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -274,7 +275,8 @@ class SecondCheck:
             verdict.see(state_of(case.inner, self.scenario.collection))
 
 
-@by_name
+# Changes by filters leave behind what batches do.
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 def test_every_fault_at_every_request_of_what_comes_after_a_fault(scenario: Scenario) -> None:
     runs = 0
     for again, verdict in first_runs(scenario):
