@@ -31,7 +31,7 @@ def contradiction(tree: Filter, scope: Scope) -> Filter:
 
 
 def _has_contradiction(tree: And, scope: Scope) -> bool:
-    for group in pairs_of(groups_of(tree.filters)):
+    for group in pairs_of(groups_of(tree, scope)):
         for (_, a), (_, b) in combinations(group, 2):
             if excludes(a, b, scope):
                 return True

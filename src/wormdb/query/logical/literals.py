@@ -6,21 +6,30 @@ tests without a common value exclude each other only where the path has a single
 
 from __future__ import annotations
 
-from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from wormdb.bql.tree import All, Compare, Filter, Not, RegexMatch
+from wormdb.bql.tree import All, And, Compare, Filter, Not, Or, RegexMatch
 from wormdb.format.kinds import Regex
 from wormdb.format.wrappers import regex_options
 from wormdb.query.logical.spans import is_apart, is_within, joined, shared
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from wormdb.format.path import Path
     from wormdb.query.logical.scope import Scope
 
-__all__ = ["PAIRS_MAX", "Literal", "condition_of", "excludes", "groups_of", "implies", "literal_of", "pairs_of"]
+__all__ = [
+    "PAIRS_MAX",
+    "Group",
+    "Groups",
+    "Literal",
+    "condition_of",
+    "excludes",
+    "groups_of",
+    "implies",
+    "literal_of",
+    "pairs_of",
+    "subject_of",
+]
 
 PAIRS_MAX: Final = 24
 """Of so many conditions on one path, each is compared with each; of more, none."""
@@ -38,8 +47,11 @@ class Literal(NamedTuple):
         return Literal(self.leaf, not self.positive)
 
 
-Group: TypeAlias = "list[tuple[int, Literal]]"
-"""Literals about the same thing, each with its place among the filters that they came from."""
+Group: TypeAlias = list[tuple[int, Literal]]
+"""Literals about the same thing, each with its place in the list that they came from."""
+
+Groups: TypeAlias = "dict[Path | type, Group]"
+"""Literals by what they are about."""
 
 
 def literal_of(child: Filter) -> Literal:
@@ -50,20 +62,25 @@ def literal_of(child: Filter) -> Literal:
     return Literal(child, positive)
 
 
-def groups_of(filters: Iterable[Filter]) -> dict[Path | type, Group]:
-    """The literals of the filters, by their paths; those without one by what they are."""
-    groups: dict[Path | type, Group] = defaultdict(list)
-    for place, child in enumerate(filters):
-        literal = literal_of(child)
-        groups[getattr(literal.leaf, "path", None) or _without_path(literal.leaf)].append((place, literal))
-    return groups
+def groups_of(tree: And | Or, scope: Scope) -> Groups:
+    """The literals of a list by what they are about; made once for all rules."""
+    known = scope.groups.get(id(tree))
+    if known is None:
+        groups: Groups = {}
+        for place, child in enumerate(tree.filters):
+            literal = literal_of(child)
+            groups.setdefault(subject_of(literal), []).append((place, literal))
+        scope.groups[id(tree)] = known = tree, groups
+    return known[1]
 
 
-def _without_path(leaf: Filter) -> Path | type:
-    return () if hasattr(leaf, "path") else type(leaf)
+def subject_of(literal: Literal) -> Path | type:
+    """What a literal is about: its path, or what it is if it has none."""
+    path: Path | type = getattr(literal.leaf, "path", type(literal.leaf))
+    return path
 
 
-def pairs_of(groups: dict[Path | type, Group]) -> list[Group]:
+def pairs_of(groups: Groups) -> list[Group]:
     """The groups whose literals should be compared with each other."""
     return [group for group in groups.values() if 1 < len(group) <= PAIRS_MAX]
 
@@ -114,15 +131,16 @@ def _is_same(a: Filter, b: Filter, scope: Scope) -> bool:
 
 
 def _implies_by_values(a: Literal, b: Literal, scope: Scope) -> bool:
+    path: Path | None = getattr(a.leaf, "path", None)
+    if path is None or (a.positive and not b.positive and not scope.is_single(path)):
+        return False
     first, second = scope.values_of(a.leaf), scope.values_of(b.leaf)
     if first is None or second is None:
         return False
-    path = cast("Compare", a.leaf).path  # what is tested by values has a path
-    if a.positive and b.positive:
-        return is_within(shared(first.most, scope.domain(path)), second.least)
-    if not a.positive and not b.positive:
-        return is_within(shared(second.most, scope.domain(path)), first.least)
-    if a.positive:
-        common = shared(first.most, second.most)
-        return (not common or is_apart(common, scope.domain(path))) and scope.is_single(path)
-    return scope.is_filled(path) and is_within(scope.domain(path), joined([*first.least, *second.least]))
+    if a.positive is not b.positive:
+        if a.positive:
+            return is_apart(shared(first.most, second.most), scope.domain(path))
+        return scope.is_filled(path) and is_within(scope.domain(path), joined([*first.least, *second.least]))
+    if not a.positive:
+        first, second = second, first
+    return is_within(shared(first.most, scope.domain(path)), second.least)

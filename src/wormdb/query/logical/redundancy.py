@@ -20,15 +20,23 @@ from typing import TYPE_CHECKING, Any
 from wormdb.bql.tree import And, Compare, Filter, In, Or, conjunction, disjunction, negation
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import Regex
-from wormdb.query.logical.literals import PAIRS_MAX, Literal, excludes, groups_of, implies, literal_of, pairs_of
+from wormdb.query.logical.literals import (
+    PAIRS_MAX,
+    Literal,
+    excludes,
+    groups_of,
+    implies,
+    literal_of,
+    pairs_of,
+    subject_of,
+)
 from wormdb.query.logical.spans import has_all, has_any
 from wormdb.query.logical.value_sets import point_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from wormdb.format.path import Path
-    from wormdb.query.logical.literals import Group
+    from wormdb.query.logical.literals import Group, Groups
     from wormdb.query.logical.scope import Scope
 
 __all__ = ["redundancy"]
@@ -37,7 +45,7 @@ __all__ = ["redundancy"]
 def redundancy(tree: Filter, scope: Scope) -> Filter:
     """The list with one redundancy less; itself if there is none."""
     assert isinstance(tree, And | Or)
-    groups = groups_of(tree.filters)
+    groups = groups_of(tree, scope)
     dual = Or if type(tree) is And else And
     if len(groups) == len(tree.filters) and dual not in groups:
         return tree  # every condition is about something else
@@ -52,7 +60,7 @@ def redundancy(tree: Filter, scope: Scope) -> Filter:
 class _Work:
     """The items of one list, and what has become of them. All signs are those that they would have under an `And`."""
 
-    def __init__(self, tree: And | Or, groups: dict[Path | type, Group], scope: Scope) -> None:
+    def __init__(self, tree: And | Or, groups: Groups, scope: Scope) -> None:
         self.is_changed = False
         self._is_and = type(tree) is And
         self._items: list[Filter | None] = list(tree.filters)
@@ -130,11 +138,11 @@ class _Work:
 
     def _known(self, child: Filter) -> bool | None:
         """Whether the other conditions imply an item of a clause, or its complement."""
-        (key,) = groups_of([child])
-        group = self._groups.get(key, ())
+        literal = literal_of(child)
+        group = self._groups.get(subject_of(literal), ())
         if not group or len(group) > PAIRS_MAX or isinstance(child, And | Or):
             return None
-        literal = literal_of(child) if self._is_and else literal_of(child).opposite
+        literal = literal if self._is_and else literal.opposite
         if any(implies(other, literal, self._scope) for _, other in group):
             return True
         return False if any(excludes(other, literal, self._scope) for _, other in group) else None

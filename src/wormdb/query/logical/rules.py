@@ -6,11 +6,10 @@ No rule makes a filter longer.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import is_
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from wormdb.bql.tree import All, And, Compare, ElemMatch, Exists, Filter, In, Mod, Not, Or, Size, Type
 from wormdb.query.logical.contradiction import contradiction
@@ -22,7 +21,7 @@ from wormdb.query.logical.scope import Scope, always_true
 from wormdb.query.logical.tautology import tautology
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from wormdb.format.path import Path
 
@@ -42,11 +41,13 @@ class Rule:
     on: tuple[type[Filter], ...]
     """The filters that it is for."""
     apply: Step
+    is_early: bool = False
+    """Whether it also runs before the parts are settled, to spare them work."""
 
 
 RULES: Final = (
     Rule("folding", (And, Or, Not, In, All, ElemMatch, Mod), folding),
-    Rule("flatten", (And, Or), flatten),
+    Rule("flatten", (And, Or), flatten, is_early=True),
     Rule("double_negation", (Not,), double_negation),
     Rule("contradiction", (And, Compare, ElemMatch, Size, All, Type), contradiction),
     Rule("tautology", (Or, Compare, Exists), tautology),
@@ -64,21 +65,32 @@ def simplify(tree: Filter, *, arrays: Callable[[Path], bool] = always_true, with
     return _settled(tree, Scope(arrays), _steps(frozenset(without)))
 
 
+class _Steps(NamedTuple):
+    """What runs on each kind of filter, before and after its parts are settled."""
+
+    early: Mapping[type, tuple[Step, ...]]
+    late: Mapping[type, tuple[Step, ...]]
+
+
 @lru_cache(maxsize=128)
-def _steps(without: frozenset[str]) -> Mapping[type, tuple[Step, ...]]:
-    steps: dict[type, list[Step]] = defaultdict(list)
-    for rule in RULES:
-        for kind in rule.on if rule.name not in without else ():
-            steps[kind].append(rule.apply)
-    return {kind: tuple(found) for kind, found in steps.items()}
+def _steps(without: frozenset[str]) -> _Steps:
+    rules = [rule for rule in RULES if rule.name not in without]
+    return _Steps(_by_kind([rule for rule in rules if rule.is_early]), _by_kind(rules))
 
 
-def _settled(tree: Filter, scope: Scope, steps: Mapping[type, tuple[Step, ...]]) -> Filter:
+def _by_kind(rules: Sequence[Rule]) -> Mapping[type, tuple[Step, ...]]:
+    kinds = {kind for rule in rules for kind in rule.on}
+    return {kind: tuple(rule.apply for rule in rules if kind in rule.on) for kind in kinds}
+
+
+def _settled(tree: Filter, scope: Scope, steps: _Steps) -> Filter:
     for _ in range(PASSES_MAX):
         if id(tree) in scope.settled:
             break
+        for step in steps.early.get(type(tree), ()):
+            tree = step(tree, scope)
         tree = _with_settled_parts(tree, scope, steps)
-        for step in steps.get(type(tree), ()):
+        for step in steps.late.get(type(tree), ()):
             changed = step(tree, scope)
             if changed is not tree:
                 tree = changed
@@ -89,7 +101,7 @@ def _settled(tree: Filter, scope: Scope, steps: Mapping[type, tuple[Step, ...]])
     return tree
 
 
-def _with_settled_parts(tree: Filter, scope: Scope, steps: Mapping[type, tuple[Step, ...]]) -> Filter:
+def _with_settled_parts(tree: Filter, scope: Scope, steps: _Steps) -> Filter:
     if isinstance(tree, And | Or):
         parts = tuple([_settled(child, scope, steps) for child in tree.filters])
         return tree if all(map(is_, parts, tree.filters)) else type(tree)(parts)

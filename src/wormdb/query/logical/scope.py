@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from wormdb.bql.tree import ElemMatch, Filter
     from wormdb.format.path import Path
+    from wormdb.query.logical.literals import Groups
 
 __all__ = ["Scope", "always_true"]
 
@@ -47,6 +48,8 @@ class Scope:
         """Without `is_top` the filter is about elements: their paths may have anything."""
         self.settled: dict[int, Filter] = {}
         """By its address, each filter of this level that no rule changes; kept, so that no other gets the address."""
+        self.groups: dict[int, tuple[Filter, Groups]] = {}
+        """By its address, the literals of each list; kept with the list for the same reason."""
         self._arrays = arrays
         self._is_top = is_top
         self._sets: dict[int, tuple[Filter, ValueSet | None]] = {}

@@ -46,6 +46,8 @@ def joined(spans: Iterable[tuple[bytes, bytes]]) -> Spans:
 
 def shared(a: Spans, b: Spans) -> Spans:
     """What both hold."""
+    if b is ALL:
+        return a
     found = []
     left = right = 0
     while left < len(a) and right < len(b):

@@ -31,7 +31,7 @@ def tautology(tree: Filter, scope: Scope) -> Filter:
 
 
 def _has_tautology(tree: Or, scope: Scope) -> bool:
-    for group in pairs_of(groups_of(tree.filters)):
+    for group in pairs_of(groups_of(tree, scope)):
         for (_, a), (_, b) in combinations(group, 2):
             if implies(a.opposite, b, scope):
                 return True

@@ -123,11 +123,11 @@ def _comparison(op: Comparison, value: Any) -> Spans:
         (low, high), (start, end) = ALL[0], (low, high)
     else:
         start, end = point_of(value)
-    if op == "gt":
-        return joined([(end, high)])
-    if op == "gte":
-        return joined([(start, high)])
-    return joined([(low, start if op == "lt" else end)])
+    if op in {"gt", "gte"}:
+        low = end if op == "gt" else start
+    else:
+        high = start if op == "lt" else end
+    return ((low, high),) if low < high else NONE
 
 
 def _membership(values: Sequence[Any]) -> ValueSet:
