@@ -152,6 +152,11 @@ class Overlay:
         newer._attached = [attached for attached in self._attached if attached.number > number]
         return newer
 
+    @property
+    def size(self) -> int:
+        """How many ids entries changed since the base."""
+        return len(self._versions)
+
     def entries(self, number: LogNumber) -> list[Entry]:
         """The entries since the base up to `number`, in order."""
         return [entry for entry in self._entries if entry.number <= number]

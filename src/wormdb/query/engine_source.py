@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wormdb.engine.column_scan import scan_columns
-from wormdb.query.facts import Facts
+from wormdb.query.engine_facts import known_of
 from wormdb.query.plan import ALL_IDS
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from wormdb.engine.portion import Portion
     from wormdb.engine.state import Held, View
     from wormdb.index.entries import Range
+    from wormdb.query.engine_facts import Known
+    from wormdb.query.facts import Facts
     from wormdb.query.source import Entries
 
 __all__ = ["EngineSource"]
@@ -23,16 +25,21 @@ __all__ = ["EngineSource"]
 
 @dataclass(frozen=True, slots=True)
 class EngineSource:
-    """One view. Costs what the view's own reads cost."""
+    """One view of one ledger. Costs what the view's own reads cost; what is learned of its root is kept."""
 
     view: View
     ledger: Ledger
-    facts: Facts = field(default_factory=Facts)
+    _known: Known
 
     @classmethod
     def of(cls, view: View, ledger: Ledger) -> EngineSource:
         """The source of a view of this ledger. No requests."""
-        return cls(view, ledger, Facts(rows=view.count, version=view.base_number))
+        return cls(view, ledger, known_of(view))
+
+    @property
+    def facts(self) -> Facts:
+        """As `Source`. Raises CorruptionError for a damaged root."""
+        return self._known.facts(self.view)
 
     def scan(
         self,
@@ -51,8 +58,10 @@ class EngineSource:
         return {key: held for key, held in self.view.get_many(keys).items() if held.document is not None}
 
     def entries(self, name: str) -> Entries:
-        """As `Source`."""
-        raise KeyError(name)
+        """As `Source`. If blocks were attached since the root, they are read: 1 GET each."""
+        found = self.facts.find_index(name)
+        assert found is not None, f"the facts have no index {name}"
+        return self._known.reader(self.view, found.index, self.ledger)
 
     def count_all(self) -> int:
         """As `Counted`."""
