@@ -1,0 +1,252 @@
+"""How a query is answered, for people and for programs: the plan as a tree, its cost, and what else was possible.
+
+print(explained)
+
+index_lookup: index byStatus covers filter
+about 3 requests, 68.1 KB, 25 rows
+Part  limit 20
+└─ Fetch
+   └─ IndexScan  byStatus, 1 range
+rejected
+  manifest_fetch  columns status, then documents  1.6 times the cost  (4 requests, 120 KB, 10,000 rows)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from wormdb.query.cost import estimate
+from wormdb.query.plan import (
+    ALL_IDS,
+    Cost,
+    Fetch,
+    IdLookup,
+    IndexCount,
+    IndexScan,
+    Intersection,
+    Order,
+    Part,
+    Residual,
+    Scan,
+    Union,
+)
+from wormdb.query.selectivity import Selectivity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from wormdb.query.cost import Estimate
+    from wormdb.query.facts import Facts
+    from wormdb.query.measure import Taken
+    from wormdb.query.plan import Node, Plan, Rejected
+    from wormdb.query.request import Strategy
+
+__all__ = ["Explained", "Step", "explain_plan", "render"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One node of a plan."""
+
+    name: str
+    detail: str
+    cost: Cost
+    """What is expected of it with all below it."""
+    children: tuple[Step, ...] = ()
+    taken: Taken | None = None
+    """What it took with all below it; None if it did not run."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        found: dict[str, Any] = {"name": self.name, "detail": self.detail}
+        found["estimate"] = _cost_dict(self.cost)
+        if self.taken is not None:
+            found |= _taken_dict(self.taken)
+        if self.children:
+            found["children"] = [child.to_dict() for child in self.children]
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """How a query is answered, or was: `taken` is there only after it ran."""
+
+    strategy: Strategy
+    reason: str
+    estimated_requests: int
+    manifest_fields: tuple[str, ...]
+    plan: Step
+    rejected: tuple[Rejected, ...] = ()
+    cached: bool = False
+    taken: Taken | None = None
+
+    @property
+    def requests(self) -> int | None:
+        """Requests that were made; None if it did not run."""
+        return None if self.taken is None else self.taken.requests
+
+    @property
+    def bytes(self) -> int | None:
+        """Bytes that were read; None if it did not run."""
+        return None if self.taken is None else self.taken.bytes
+
+    @property
+    def rows(self) -> int | None:
+        """Rows of the answer; None if it did not run."""
+        return None if self.taken is None else self.taken.rows
+
+    @property
+    def milliseconds(self) -> float | None:
+        """How long it took; None if it did not run."""
+        return None if self.taken is None else self.taken.milliseconds
+
+    @property
+    def dollars(self) -> float | None:
+        """What the requests cost; None if it did not run."""
+        return None if self.taken is None else self.taken.dollars
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it, in camelCase."""
+        found: dict[str, Any] = {
+            "strategy": self.strategy,
+            "reason": self.reason,
+            "estimatedRequests": self.estimated_requests,
+            "manifestFields": list(self.manifest_fields),
+            "plan": self.plan.to_dict(),
+            "estimate": _cost_dict(self.plan.cost),
+            "rejected": [_rejected_dict(each) for each in self.rejected],
+            "cached": self.cached,
+        }
+        return found if self.taken is None else found | _taken_dict(self.taken)
+
+    def __str__(self) -> str:
+        return render(self)
+
+
+def explain_plan(
+    plan: Plan,
+    facts: Facts,
+    *,
+    taken_of: Callable[[Node], Taken] | None = None,
+    taken: Taken | None = None,
+) -> Explained:
+    """A plan for people; if it was carried out, with what each node took and the whole of it. No requests."""
+    seen: dict[int, Estimate] = {}
+    estimate(plan.root, facts, Selectivity(facts), seen=seen)
+
+    def step(node: Node) -> Step:
+        return Step(
+            type(node).__name__,
+            _detail(node),
+            seen[id(node)].cost,
+            tuple(step(child) for child in _children(node)),
+            None if taken_of is None else taken_of(node),
+        )
+
+    root = step(plan.root)
+    return Explained(
+        plan.strategy,
+        plan.reason,
+        ceil(root.cost.requests),
+        tuple(sorted(facts.column_bytes)),
+        root,
+        plan.rejected,
+        plan.is_cached,
+        taken,
+    )
+
+
+def render(explained: Explained) -> str:
+    """A readable tree for a terminal."""
+    head = f"{explained.strategy}: {explained.reason}{' (plan from the cache)' if explained.cached else ''}"
+    lines = [head, f"about {_cost_text(explained.plan.cost)}"]
+    if explained.taken is not None:
+        lines.append(f"took {_taken_text(explained.taken)}, ${explained.taken.dollars:.7f}")
+    lines += _tree(explained.plan, "", "")
+    if explained.rejected:
+        lines.append("rejected")
+        for each in explained.rejected:
+            cost = "" if each.cost is None else f"  ({_cost_text(each.cost)})"
+            lines.append(f"  {each.strategy}  {each.what}  {each.reason}{cost}")
+    return "\n".join(lines)
+
+
+# --- nodes ---
+
+
+def _children(node: Node) -> tuple[Node, ...]:
+    if isinstance(node, Union | Intersection):
+        return node.children
+    return (node.child,) if isinstance(node, Fetch | Residual | Order | Part) else ()
+
+
+def _detail(node: Node) -> str:
+    match node:
+        case Scan(names, span, bounds):
+            parts = [", ".join(names), *(["a range of ids"] if span != ALL_IDS else [])]
+            return "; ".join([*parts, *([f"blocks by {', '.join(sorted(bounds))}"] if bounds else [])])
+        case IdLookup(keys):
+            return _counted(len(keys), "id")
+        case IndexScan(name, spans, reverse):
+            return f"{name}, {_counted(len(spans), 'range')}{', backwards' if reverse else ''}"
+        case IndexCount(name, spans):
+            return f"{name}, {_counted(len(spans), 'range')}"
+        case Residual(_, tree):
+            return tree.text
+        case Order(_, sort, first):
+            return f"{sort if sort.fields else '_id'}{'' if first is None else f', first {first:,}'}"
+        case Part(_, offset, limit):
+            parts = [f"offset {offset:,}"] if offset else []
+            return ", ".join([*parts, *([f"limit {limit:,}"] if limit is not None else [])])
+        case _:
+            return ""
+
+
+# --- texts ---
+
+
+def _tree(step: Step, first: str, rest: str) -> Iterator[str]:
+    text = f"{step.name}  {step.detail}".rstrip()
+    if step.taken is not None:
+        text += f"  [{_taken_text(step.taken)}]"
+    yield first + text
+    for place, child in enumerate(step.children):
+        is_last = place == len(step.children) - 1
+        yield from _tree(child, rest + ("└─ " if is_last else "├─ "), rest + ("   " if is_last else "│  "))
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def _size(number: float) -> str:
+    for unit in ("B", "KB", "MB"):
+        if number < 1000:
+            return f"{number:.0f} {unit}" if unit == "B" or number >= 100 else f"{number:.1f} {unit}"
+        number /= 1000
+    return f"{number:.1f} GB"
+
+
+def _cost_text(cost: Cost) -> str:
+    requests, rows = _counted(ceil(cost.requests), "request"), _counted(ceil(cost.rows), "row")
+    return f"{requests}, {_size(cost.bytes)}, {rows}"
+
+
+def _taken_text(taken: Taken) -> str:
+    text = f"{_counted(taken.requests, 'request')}, {_size(taken.bytes)}, {_counted(taken.rows, 'row')}"
+    return f"{text}, {taken.milliseconds:.1f} ms"
+
+
+def _cost_dict(cost: Cost) -> dict[str, float]:
+    return {part.name: round(getattr(cost, part.name), 2) for part in fields(Cost)}
+
+
+def _taken_dict(taken: Taken) -> dict[str, float]:
+    return {part.name: getattr(taken, part.name) for part in fields(taken)}
+
+
+def _rejected_dict(rejected: Rejected) -> dict[str, Any]:
+    found: dict[str, Any] = {"strategy": rejected.strategy, "what": rejected.what, "reason": rejected.reason}
+    return found if rejected.cost is None else found | {"estimate": _cost_dict(rejected.cost)}

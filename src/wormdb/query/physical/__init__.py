@@ -1,0 +1,1 @@
+"""Ways to find the rows of a conjunction: one file a way, each proposes candidates."""

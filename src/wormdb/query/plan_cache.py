@@ -1,0 +1,107 @@
+"""Which way was best for requests of one shape, so that the next one needs not be planned from the start.
+
+Kept are names and never values: the plan itself is built anew with the values and the facts of each request, so a
+choice that is out of date costs time and never changes an answer.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from wormdb.bql.projection import fields_needed
+from wormdb.bql.shape import shape_of
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from wormdb.index.definition import Index
+    from wormdb.query.facts import Facts
+    from wormdb.query.physical.question import Way
+    from wormdb.query.plan import Cost, Rejected
+    from wormdb.query.request import Request
+
+__all__ = ["PLANS_MAX", "Choice", "PlanCache", "shape_key"]
+
+PLANS_MAX: Final = 200
+"""Shapes that are kept for a collection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The way that was chosen for a shape, and what was known then."""
+
+    way: Way
+    version: int
+    indexes: tuple[Index, ...]
+    is_simple: bool
+    """Whether the filter could not be simplified."""
+    entries: float
+    """Entries of indexes that were expected to be read: with many more the choice is made again."""
+    cost: Cost
+    rejected: tuple[Rejected, ...] = ()
+
+    def fits(self, facts: Facts) -> bool:
+        """Whether it was made for this root and these indexes."""
+        return (
+            self.version == facts.version
+            and len(self.indexes) == len(facts.indexes)
+            and all(kept == found.index for kept, found in zip(self.indexes, facts.indexes, strict=True))
+        )
+
+
+class PlanCache:
+    """Choices by shape, those longest unused dropped first. Threads may share it."""
+
+    def __init__(self, size: int = PLANS_MAX) -> None:
+        """For so many shapes; 0 keeps none."""
+        self._size = size
+        self._choices: OrderedDict[Hashable, Choice] = OrderedDict()
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._choices)
+
+    def find(self, key: Hashable, facts: Facts) -> Choice | None:
+        """The choice for a shape, if it fits; one that does not is dropped. No requests."""
+        with self._lock:
+            found = self._choices.get(key)
+            if found is None:
+                return None
+            if not found.fits(facts):
+                del self._choices[key]
+                return None
+            self._choices.move_to_end(key)
+            return found
+
+    def keep(self, key: Hashable, choice: Choice) -> None:
+        """Remember a choice. No requests."""
+        with self._lock:
+            self._choices[key] = choice
+            self._choices.move_to_end(key)
+            while len(self._choices) > self._size:
+                self._choices.popitem(last=False)
+
+    def clear(self) -> None:
+        """Forget everything. No requests."""
+        with self._lock:
+            self._choices.clear()
+
+
+def shape_key(request: Request) -> Hashable:
+    """What requests have in common that can be answered in the same way. No requests."""
+    projection = request.projection
+    needed = None if projection is None else fields_needed(projection)
+    return (
+        shape_of(request.filter)[0].text,
+        request.sort,
+        request.limit is None,
+        bool(request.offset),
+        request.after is None,
+        needed if needed is None else frozenset(needed),
+        projection is not None and bool(projection.arrays),
+        request.strategy,
+        request.is_count,
+    )

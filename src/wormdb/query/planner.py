@@ -1,0 +1,204 @@
+"""From a request to a plan: simplify the filter, propose ways, make them cheaper, take the cheapest.
+
+    request ─ simplify (logical) ─ propose (physical) ─ optimize (optimizer) ─ estimate (cost) ─▶ plan
+
+A plan cache skips the choice: for a shape that was planned before only the chosen way is built, with the values of
+this request.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from wormdb.bql.tree import Nothing
+from wormdb.errors import InvalidRequestError
+from wormdb.query.cost import estimate
+from wormdb.query.logical.rules import simplify
+from wormdb.query.optimizer.rules import optimize
+from wormdb.query.physical import columns, counting, full, identity, intersection, ordered, single, union
+from wormdb.query.physical.fields import listed, paths_of
+from wormdb.query.physical.question import Question
+from wormdb.query.plan import Cost, Empty, IndexScan, Intersection, Plan, Rejected, Union
+from wormdb.query.plan_cache import Choice, shape_key
+from wormdb.query.request import STRATEGIES
+from wormdb.query.selectivity import Selectivity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+    from wormdb.bql.tree import Filter
+    from wormdb.format.path import Path
+    from wormdb.query.cost import Estimate
+    from wormdb.query.facts import Facts
+    from wormdb.query.physical.question import Candidate, Way
+    from wormdb.query.plan import Node
+    from wormdb.query.plan_cache import PlanCache
+    from wormdb.query.request import Request, Strategy
+
+__all__ = ["candidates", "make_plan"]
+
+_WAYS: Final[dict[str, Callable[[Question, Way], Iterator[Candidate]]]] = {
+    "identity": identity.propose,
+    "counting": counting.propose,
+    "ordered": ordered.propose,
+    "single": single.propose,
+    "intersection": intersection.propose,
+    "union": union.propose,
+    "columns": columns.propose,
+    "full": full.propose,
+}
+"""By the first name of a way; of equally cheap ones the first is taken."""
+
+_ENTRIES_GROWTH: Final = 4
+_ENTRIES_FEW: Final = 64
+_REJECTED_MAX: Final = 8
+_CONTRADICTION: Final = "the filter matches nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class _Rated:
+    candidate: Candidate
+    root: Node
+    estimate: Estimate
+
+
+def make_plan(request: Request, facts: Facts, cache: PlanCache | None = None) -> Plan:
+    """The cheapest plan for a request by what is known. No requests.
+
+    Raises InvalidRequestError if the strategy that was asked for cannot answer it.
+    """
+    key = None if cache is None else shape_key(request)
+    if cache is not None and (choice := cache.find(key, facts)) is not None:
+        plan = _planned_again(request, facts, choice)
+        if plan is not None:
+            return plan
+    question = Question(request, facts, _simplified(request.filter, facts))
+    if isinstance(question.tree, Nothing):
+        return _empty(request)
+    best, others = _rate(question)
+    rejected = _rejected(question, best, others)
+    if cache is not None:
+        is_simple = question.tree is request.filter
+        known = tuple(each.index for each in facts.indexes)
+        entries = _entries(best.root, Selectivity(facts))
+        way = best.candidate.way
+        cache.keep(key, Choice(way, facts.version, known, is_simple, entries, best.estimate.cost, rejected))
+    return Plan(best.root, best.candidate.strategy, best.candidate.reason, best.estimate.cost, rejected)
+
+
+def candidates(request: Request, facts: Facts, *, without: Collection[str] = ()) -> list[Plan]:
+    """All plans that would answer a request, the cheapest first. No requests.
+
+    `without` names rules of the optimizer to leave out.
+    """
+    question = Question(request, facts, _simplified(request.filter, facts))
+    if isinstance(question.tree, Nothing):
+        return [_empty(request)]
+    return [
+        Plan(rated.root, rated.candidate.strategy, rated.candidate.reason, rated.estimate.cost)
+        for rated in _rated(question, without)
+        if request.strategy in {None, rated.candidate.strategy}
+    ]
+
+
+def _simplified(tree: Filter, facts: Facts) -> Filter:
+    plain = {
+        path[:depth]
+        for each in facts.indexes
+        for path, has_arrays in zip(each.index.paths, each.may_have_arrays, strict=True)
+        if not has_arrays
+        for depth in range(1, len(path) + 1)
+    }
+
+    def may_have_arrays(path: Path) -> bool:
+        return path not in plain
+
+    return simplify(tree, arrays=may_have_arrays)
+
+
+# --- the choice ---
+
+
+def _rated(question: Question, without: Collection[str] = ()) -> list[_Rated]:
+    selectivity = Selectivity(question.facts)
+    found = []
+    for propose in _WAYS.values():
+        for candidate in propose(question, ()):
+            root = optimize(candidate.root, selectivity, without=without)
+            found.append(_Rated(candidate, root, estimate(root, question.facts, selectivity)))
+    return sorted(found, key=lambda rated: rated.estimate.score)
+
+
+def _rate(question: Question) -> tuple[_Rated, list[_Rated]]:
+    """The best that may be used, and all others."""
+    rated = _rated(question)
+    wanted = question.request.strategy
+    allowed = [each for each in rated if wanted in {None, each.candidate.strategy}]
+    if not allowed:
+        assert wanted is not None, "a full scan is always possible"
+        reason, fix = _unavailable(question, wanted)
+        raise InvalidRequestError(f"Strategy {wanted!r} not available", reason=reason, fix=fix)
+    best = allowed[0]
+    return best, [each for each in rated if each is not best]
+
+
+def _rejected(question: Question, best: _Rated, others: Sequence[_Rated]) -> tuple[Rejected, ...]:
+    found = []
+    for each in others[:_REJECTED_MAX]:
+        reason = f"{each.estimate.score / max(best.estimate.score, 1.0):.1f} times the cost"
+        if question.request.strategy not in {None, each.candidate.strategy}:
+            reason = f"strategy {question.request.strategy} was asked for"
+        found.append(Rejected(each.candidate.strategy, each.candidate.what, each.estimate.cost, reason))
+    possible = {best.candidate.strategy, *(each.candidate.strategy for each in others)}
+    found += [
+        Rejected(strategy, strategy, None, _unavailable(question, strategy)[0])
+        for strategy in STRATEGIES
+        if strategy not in possible
+    ]
+    return tuple(found)
+
+
+def _unavailable(question: Question, strategy: Strategy) -> tuple[str, str]:
+    """Why a strategy cannot answer, and what to do about it."""
+    if strategy == "index_lookup":
+        if not question.facts.indexes:
+            return "no index", f"create an index on {listed(paths_of(question.tree)) or 'a field of the filter'}"
+        return "no index serves the filter", f"create an index on {listed(paths_of(question.tree)) or 'a field'}"
+    reason = columns.why_no_scan(question) if strategy == "manifest_scan" else columns.why_no_fetch(question)
+    if reason is not None and reason.startswith("documents"):
+        return reason, "select only fields of the manifest, or use manifest_fetch"
+    return reason or "columns do not narrow", "add these fields to the manifest, or leave the strategy to the planner"
+
+
+def _empty(request: Request) -> Plan:
+    return Plan(Empty(), request.strategy or "index_lookup", _CONTRADICTION, Cost())
+
+
+# --- the same choice again ---
+
+
+def _planned_again(request: Request, facts: Facts, choice: Choice) -> Plan | None:
+    """The chosen way with the values of this request; None if it is impossible or would read far more than then."""
+    tree = request.filter if choice.is_simple else _simplified(request.filter, facts)
+    if isinstance(tree, Nothing):
+        return None
+    kind, *names = choice.way
+    candidate = next(_WAYS[kind](Question(request, facts, tree), tuple(names)), None)
+    if candidate is None:
+        return None
+    selectivity = Selectivity(facts)
+    root = optimize(candidate.root, selectivity, with_sample=False)
+    if _entries(root, selectivity) > _ENTRIES_GROWTH * choice.entries + _ENTRIES_FEW:
+        return None
+    return Plan(root, candidate.strategy, candidate.reason, choice.cost, choice.rejected, is_cached=True)
+
+
+def _entries(node: Node, selectivity: Selectivity) -> float:
+    """Entries of indexes that a plan reads at most, about."""
+    if isinstance(node, IndexScan):
+        return selectivity.entries(node.index, node.spans)
+    if isinstance(node, Union | Intersection):
+        return sum(_entries(child, selectivity) for child in node.children)
+    child: Node | None = getattr(node, "child", None)
+    return 0.0 if child is None else _entries(child, selectivity)
