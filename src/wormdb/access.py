@@ -34,6 +34,8 @@ class Context:
 
     settings: Settings
     sleep: Callable[[float], None]
+    fraction: Callable[[], float]
+    """A number in [0, 1), by chance."""
     now_ms: Callable[[], int]
     by: By
     new_batch_id: Callable[[], str]

@@ -379,6 +379,7 @@ class Database:
         context = Context(
             settings=self._settings,
             sleep=self._clock.sleep,
+            fraction=self._chance.fraction,
             now_ms=self._clock.now_ms,
             by=self._by,
             new_batch_id=self._batch_id,

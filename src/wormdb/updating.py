@@ -7,7 +7,7 @@ them has changed since; if one has, the call starts again from the state that is
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from wormdb.bql.match import compile_filter
 from wormdb.engine.operations import Loaded, Remove
@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 __all__ = ["Changed", "DeleteResult", "UpdateResult", "Updating"]
 
 T = TypeVar("T")
+
+_PAUSE_SECONDS_MIN: Final = 0.001
+_PAUSE_SECONDS_MAX: Final = 0.1
 
 
 def _look_away(held: Held, number: LogNumber) -> None:
@@ -122,7 +125,11 @@ class Updating(Generic[T]):
         access = self._access
         access.writer.check_mode()
         attempts = access.context.settings.modify_attempts
-        for _ in range(attempts):
+        for losses in range(attempts):
+            if losses:
+                # Anywhere between nothing and a bound that doubles, so that those who lost do not meet again.
+                bound = min(_PAUSE_SECONDS_MAX, _PAUSE_SECONDS_MIN * 2 ** min(losses, 20))
+                access.context.sleep(access.context.fraction() * bound)
             try:
                 return once()
             except ConflictError:
