@@ -21,7 +21,7 @@ from wormdb.index.entries import Range
 from wormdb.query.column_match import compile_columns
 from wormdb.query.column_order import sort_paths
 from wormdb.query.execute_ids import BATCH_MAX, Demand, scan_index
-from wormdb.query.execute_order import Ordering, order_keys
+from wormdb.query.execute_order import Ordering, is_by_id, order_keys
 from wormdb.query.execute_rows import Columns, Documents, Keys, filter_paths
 from wormdb.query.plan import (
     Empty,
@@ -124,7 +124,7 @@ class Executor:
         if is_whole and self.request.projection is None and not self.request.is_count:
             names[VERSION] = None
         span, after = node.span, self.request.after
-        if after is not None and not self.request.sort.fields:
+        if after is not None and is_by_id(self.request.sort):
             span = Range(max(span.low, after + b"\0"), span.high)
         portions = self.source.scan(list(names), span=span, bounds=node.bounds, rows=demand.rows)
         for portion in portions:
@@ -232,7 +232,7 @@ class Executor:
         sort, after = self.request.sort, self.request.after or b""
         names = sort_paths(sort)
         for batch in found:
-            known = batch if not sort.fields else self._told(batch, names)
+            known = batch if is_by_id(sort) else self._told(batch, names)
             orders = known.keys if isinstance(known, Keys) else order_keys(known, sort)
             rows = [row for row, order in enumerate(orders) if order > after]
             if rows:

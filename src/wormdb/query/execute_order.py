@@ -16,15 +16,20 @@ if TYPE_CHECKING:
     from wormdb.bql.sorting import SortSpec
     from wormdb.query.execute_rows import Known
 
-__all__ = ["Ordering", "order_keys"]
+__all__ = ["Ordering", "is_by_id", "order_keys"]
 
 _SLACK_ROWS: Final = 1_024
 
 
+def is_by_id(sort: SortSpec) -> bool:
+    """Whether sort keys are the keys of ids."""
+    return not sort.fields or (sort.fields[0].path == ("_id",) and not sort.fields[0].descending)
+
+
 def order_keys(batch: Known, sort: SortSpec) -> Sequence[bytes]:
     """The sort key of each row, of documents, or of columns that tell the fields of the sort."""
-    if not sort.fields:
-        return batch.keys  # by id: its key is the sort key
+    if is_by_id(sort):
+        return batch.keys
     if isinstance(batch, Documents):
         return list(map(sort_key(sort), batch.documents))
     return column_order.order_keys(batch.portion, sort)

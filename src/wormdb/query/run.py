@@ -3,62 +3,101 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from wormdb.bql.tree import Everything
 from wormdb.clock import SystemClock
-from wormdb.engine.portion import DOCUMENT
 from wormdb.query.execute import Executor
 from wormdb.query.execute_ids import count_entries
 from wormdb.query.execute_rows import Keys
 from wormdb.query.execute_show import Hit, Showing
-from wormdb.query.plan import Cost, IndexCount, Order, Part, Plan, Residual, Scan
+from wormdb.query.explain import explain_plan
+from wormdb.query.measure import Watch
+from wormdb.query.plan import IndexCount
+from wormdb.query.planner import make_plan
 from wormdb.query.source import Counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from wormdb.clock import Clock
+    from wormdb.query.explain import Explained
+    from wormdb.query.measure import Metered
     from wormdb.query.plan import Node
+    from wormdb.query.plan_cache import PlanCache
     from wormdb.query.request import Request
     from wormdb.query.source import Source
 
-__all__ = ["Hit", "count", "count_plan", "run", "run_plan"]
+__all__ = ["Hit", "count", "count_plan", "explain", "run", "run_plan"]
 
 
-def run(request: Request, source: Source, *, cache: Any = None, clock: Clock | None = None) -> Iterator[Hit]:
+def run(
+    request: Request, source: Source, *, cache: PlanCache | None = None, clock: Clock | None = None
+) -> Iterator[Hit]:
     """The rows of an answer, in its order. Nothing is read until the first is asked for; costs what the plan costs.
 
     Raises LimitExceededError over `rows_max`, UnavailableError at the deadline by `clock`, SnapshotTooOldError if the
     state is so old that objects of it are gone (then ask a new one), CorruptionError.
     """
-    plan = _planned(request, source, cache)
+    plan = make_plan(request, source.facts, cache)
     yield from run_plan(plan.root, request, source, clock=clock)
 
 
-def run_plan(root: Node, request: Request, source: Source, *, clock: Clock | None = None) -> Iterator[Hit]:
-    """The same by a plan that is given."""
-    executor = Executor(request, source, clock or SystemClock())
+def run_plan(
+    root: Node, request: Request, source: Source, *, clock: Clock | None = None, watch: Watch | None = None
+) -> Iterator[Hit]:
+    """The same by a plan that is given; `watch` measures its nodes."""
+    executor = Executor(request, source, clock or SystemClock(), watch)
     showing = Showing(request, executor.fetch)
     for batch in executor.batches(root):
         yield from showing.hits(batch)
 
 
-def count(request: Request, source: Source, *, cache: Any = None, clock: Clock | None = None) -> int:
+def count(request: Request, source: Source, *, cache: PlanCache | None = None, clock: Clock | None = None) -> int:
     """How many rows the answer has. No requests for all documents; raises what `run` does."""
     if _is_of_all(request) and isinstance(source, Counted):
         return _in_part(source.count_all(), request)
     asked = replace(request, is_count=True)
-    return count_plan(_planned(asked, source, cache).root, asked, source, clock=clock)
+    return count_plan(make_plan(asked, source.facts, cache).root, asked, source, clock=clock)
 
 
-def count_plan(root: Node, request: Request, source: Source, *, clock: Clock | None = None) -> int:
-    """The same by a plan that is given."""
+def count_plan(
+    root: Node, request: Request, source: Source, *, clock: Clock | None = None, watch: Watch | None = None
+) -> int:
+    """The same by a plan that is given; `watch` measures its nodes."""
     if isinstance(root, IndexCount):
         return _in_part(count_entries(source.entries(root.index), root.spans), request)
-    executor = Executor(request, source, clock or SystemClock())
+    executor = Executor(request, source, clock or SystemClock(), watch)
     batches = executor.batches(root)
     return sum(len(executor.fetch(one) if isinstance(one, Keys) and not one.is_sure else one) for one in batches)
+
+
+def explain(
+    request: Request,
+    source: Source,
+    *,
+    cache: PlanCache | None = None,
+    analyze: bool = False,
+    meter: Callable[[], Metered] | None = None,
+    clock: Clock | None = None,
+) -> Explained:
+    """How a request is answered. No requests; with `analyze` it is answered, and the rows are thrown away.
+
+    Then `meter` tells what the store has counted: `MeteredStore.mark`. Raises what `run` does.
+    """
+    plan = make_plan(request, source.facts, cache)
+    if not analyze:
+        return explain_plan(plan, source.facts)
+    clock = clock or SystemClock()
+    watch = Watch(clock, meter)
+
+    def answer() -> int:
+        if request.is_count:
+            return count_plan(plan.root, request, source, clock=clock, watch=watch)
+        return sum(1 for _ in run_plan(plan.root, request, source, clock=clock, watch=watch))
+
+    taken = watch.whole(answer)
+    return explain_plan(plan, source.facts, taken_of=watch.taken, taken=taken)
 
 
 def _is_of_all(request: Request) -> bool:
@@ -68,13 +107,3 @@ def _is_of_all(request: Request) -> bool:
 def _in_part(rows: int, request: Request) -> int:
     left = max(rows - request.offset, 0)
     return left if request.limit is None else min(left, request.limit)
-
-
-def _planned(request: Request, source: Source, cache: Any) -> Plan:  # noqa: ARG001 - one plan for all
-    root: Node = Residual(Scan(("_id", DOCUMENT)), request.filter)
-    if request.sort.fields:
-        first = None if request.limit is None else request.offset + request.limit
-        root = Order(root, request.sort, first)
-    if request.limit is not None or request.offset:
-        root = Part(root, request.offset, request.limit)
-    return Plan(root, "full_scan", "", Cost())
