@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from wormdb.actor import By
+    from wormdb.clock import Clock
     from wormdb.engine.commit import Committed
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.operations import Loaded, Operation
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     from wormdb.engine.state import Held, View
     from wormdb.format.entry import Change
     from wormdb.format.event import Event
+    from wormdb.query.plan_cache import PlanCache
     from wormdb.settings import Settings
+    from wormdb.storage.meter import Usage
     from wormdb.writing import Prepared, Writer
 
 __all__ = ["Access", "Context"]
@@ -41,8 +44,9 @@ class Context:
     new_batch_id: Callable[[], str]
     creating: Callable[[], None]
     """Told before the first entry of a new collection is committed."""
-    monotonic: Callable[[], float]
-    """Seconds since some moment; never goes back."""
+    clock: Clock
+    usage: Callable[[], Usage]
+    """What the store has counted so far."""
     access_of: Callable[[str], Access[Any]]
     """The collection of a model of the schema, for refs; raises NotFoundError, InvalidRequestError."""
 
@@ -54,7 +58,7 @@ class Access(Generic[T]):
     ledger: Ledger
     writer: Writer[T]
     context: Context
-    plans: Any = None
+    plans: PlanCache
     """The cache of plans that all handles of the collection share."""
 
     @property

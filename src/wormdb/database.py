@@ -31,6 +31,7 @@ from wormdb.maintenance.repair import repair
 from wormdb.maintenance.site import Site
 from wormdb.maintenance.verify import verify
 from wormdb.published import PUBLISHED_SCHEMA, PublishedSchema, given_schema
+from wormdb.query.plan_cache import PlanCache
 from wormdb.schema.difference import Change as Difference
 from wormdb.schema.difference import difference
 from wormdb.schema.identity import check_outer
@@ -139,6 +140,7 @@ class Database:
         self._place = metered.name if metered.name != "memory://" else f"memory://{chance.token(8).hex()}"
         self._misc = MiscClock(clock)
         self._ledgers: dict[str, Ledger] = {}
+        self._plans: dict[str, PlanCache] = {}
         self._definitions: dict[type[Any], Model] = {}
         self._background = Background() if self._forward_mode() == "background" else None
         self._lifetime = Lifetime(metered.name)
@@ -384,10 +386,11 @@ class Database:
             by=self._by,
             new_batch_id=self._batch_id,
             creating=self._publish,
-            monotonic=self._clock.monotonic,
+            clock=self._clock,
+            usage=self._metered.mark,
             access_of=lambda target: self._access_of(target, outer),
         )
-        return Access(self._ledger(prefix), writer, context)
+        return Access(self._ledger(prefix), writer, context, self._plans_of(prefix))
 
     def _access_of(self, name: str, outer: Mapping[str, Any]) -> Access[Document]:
         """The collection that refs to a model lead to: the outer parts of its path are those of who refers to it."""
@@ -403,6 +406,10 @@ class Database:
             if ledger is None:
                 ledger = self._ledgers[prefix] = Ledger(prefix, self._surroundings())
             return ledger
+
+    def _plans_of(self, prefix: str) -> PlanCache:
+        with self._lock:
+            return self._plans.setdefault(prefix, PlanCache())
 
     def _batch_id(self) -> str:
         return self._chance.token(16).hex()

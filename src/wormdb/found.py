@@ -99,7 +99,8 @@ class Found(Generic[T]):
 
     def explain(self, *, analyze: bool = False) -> Explained:
         """How the rows are found, and what that costs; with `analyze` they are read, and it is measured."""
-        raise NotImplementedError(analyze)
+        request = self._reading.request()
+        return self._reading.attempt(lambda state: state.explain(request, analyze=analyze))
 
     def _rows(self, limit: int | None = None) -> Iterator[tuple[Hit, Any]]:
         request = self._reading.request()

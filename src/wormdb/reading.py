@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from wormdb.asking import Asked
     from wormdb.engine.moments import AsOf
     from wormdb.engine.state import View
+    from wormdb.query.explain import Explained
+    from wormdb.query.plan_cache import PlanCache
     from wormdb.query.request import Request
     from wormdb.query.run import Hit
     from wormdb.query.source import Source
@@ -50,14 +52,21 @@ class State(Generic[T]):
 
     def hits(self, request: Request) -> Iterator[Hit]:
         """The rows of an answer. Costs what its plan costs."""
-        return query.run(request, self.source, cache=self._cache)
+        return query.run(request, self.source, cache=self._cache, clock=self.access.context.clock)
 
     def count(self, request: Request) -> int:
         """How many rows an answer has."""
-        return query.count(replace(request, is_count=True), self.source, cache=self._cache)
+        return query.count(request, self.source, cache=self._cache, clock=self.access.context.clock)
+
+    def explain(self, request: Request, *, analyze: bool) -> Explained:
+        """How a request is answered; with `analyze` it is, and what that took is measured."""
+        context = self.access.context
+        return query.explain(
+            request, self.source, cache=self._cache, analyze=analyze, meter=context.usage, clock=context.clock
+        )
 
     @property
-    def _cache(self) -> Any:
+    def _cache(self) -> PlanCache | None:
         # A state that only history tells has no indexes, so choices made for others are none for it.
         return self.access.plans if isinstance(self.source, EngineSource) else None
 
@@ -101,7 +110,7 @@ class Reading(Generic[T]):
         seconds = self.asked.timeout_seconds
         if seconds is None:
             return self.asked.request
-        return replace(self.asked.request, deadline=self.access.context.monotonic() + seconds)
+        return replace(self.asked.request, deadline=self.access.context.clock.monotonic() + seconds)
 
     def hits(self, request: Request | None = None) -> Iterator[Hit]:
         """The rows; of a new state if this one is gone before any row of it was shown."""
