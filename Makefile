@@ -35,7 +35,7 @@ format: $(VENV)/.dev ## rewrite the code in the house format
 docs: $(VENV)/.dev ## write the generated reference pages
 	$(BIN)/python -m docs.generate
 
-bench: $(VENV)/.dev ## print ratios against stated references, taken in one run
+bench: $(VENV)/.bench ## print ratios against stated references, taken in one run
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 java: ## say whether Spark's Java is there, and how to get it
@@ -46,6 +46,7 @@ lock: $(VENV)/.dev ## resolve the lock files again from pyproject.toml
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade requirements/build.in -o requirements/build.txt
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade pyproject.toml -o requirements/core.txt
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade --extra all --extra dev pyproject.toml -o requirements/dev.txt
+	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade --extra bench --constraint requirements/dev.txt pyproject.toml -o requirements/bench.txt
 
 clean: ## remove the virtual environment and all caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
@@ -69,4 +70,9 @@ $(VENV)/.core: $(VENV)/.made requirements/build.txt requirements/core.txt pyproj
 $(VENV)/.dev: $(VENV)/.core requirements/dev.txt
 	@echo "installing the test tools (Spark among them: about 500 MB, once) ..."
 	@$(PIP) install --require-hashes -r requirements/dev.txt
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.dev requirements/bench.txt
+	@echo "installing what the benchmarks compare with (about 250 MB, once) ..."
+	@$(PIP) install --require-hashes -r requirements/bench.txt
 	@touch $@
