@@ -39,9 +39,9 @@ class Count:
 
     __slots__ = ("count",)
 
-    def __init__(self, count: int = 0) -> None:
-        """So many yet."""
-        self.count = count
+    def __init__(self) -> None:
+        """None yet."""
+        self.count = 0
 
     def add(self, _: Any) -> None:
         """One more."""

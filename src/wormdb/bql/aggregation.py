@@ -156,24 +156,33 @@ class Tally:
     def _group(self, encoded: tuple[bytes, ...], key: tuple[Any, ...]) -> list[Accumulator]:
         known = self._groups.get(encoded)
         if known is None:
-            if len(self._groups) >= GROUPS_MAX:
-                reason = f"GROUPS_MAX is {GROUPS_MAX}"
-                raise LimitExceededError("there are too many groups", reason=reason, fix="group by another field")
-            accumulators = [ACCUMULATORS[function.name]() for function in self.aggregation.functions]
-            self._groups[encoded] = (key, accumulators)
-            return accumulators
+            fresh = [ACCUMULATORS[function.name]() for function in self.aggregation.functions]
+            return self._begin(encoded, key, fresh)
         shown, accumulators = known
         if any(a is not b for a, b in zip(key, shown, strict=True)):
             self._groups[encoded] = (tuple(map(plainest, key, shown)), accumulators)
         return accumulators
 
-    def add_group(self, key: tuple[Any, ...], accumulators: Sequence[Accumulator]) -> None:
-        """Take in what accumulators, one a function, took in of documents of one group; LimitExceededError. No requests.
+    def _begin(
+        self, encoded: tuple[bytes, ...], key: tuple[Any, ...], accumulators: list[Accumulator]
+    ) -> list[Accumulator]:
+        if len(self._groups) >= GROUPS_MAX:
+            reason = f"GROUPS_MAX is {GROUPS_MAX}"
+            raise LimitExceededError("there are too many groups", reason=reason, fix="group by another field")
+        self._groups[encoded] = (key, accumulators)
+        return accumulators
 
-        A missing value in the key is null.
+    def add_group(self, key: tuple[Any, ...], accumulators: Sequence[Accumulator]) -> None:
+        """Take in what accumulators took in of documents of one group: one for each function, and now the tally's own.
+
+        A missing value in the key is null. No requests; raises LimitExceededError over GROUPS_MAX.
         """
-        for mine, others in zip(self._group(tuple(map(encode_key, key)), key), accumulators, strict=True):
-            mine.merge(others)
+        encoded = tuple(map(encode_key, key))
+        if encoded in self._groups:
+            for mine, others in zip(self._group(encoded, key), accumulators, strict=True):
+                mine.merge(others)
+        else:
+            self._begin(encoded, key, list(accumulators))
 
     def merge(self, other: Tally) -> None:
         """Take in all that a tally of the same aggregation took in. No requests."""

@@ -27,6 +27,7 @@ __all__ = [
     "element_lists",
     "mask_of_rows",
     "rows_of_mask",
+    "whole",
 ]
 
 Outcome: TypeAlias = "bool | pa.Array | pa.ChunkedArray"
@@ -110,7 +111,7 @@ def element_lists(cells: Cells) -> tuple[Cells, Callable[[Outcome], Outcome]]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    arrays = cells.array.combine_chunks() if isinstance(cells.array, pa.ChunkedArray) else cells.array
+    arrays = whole(cells.array)
     elements = Cells(arrays.flatten(), element_kind(cells.kind) or "", null=None)
     lengths = pc.fill_null(pc.list_value_length(arrays), 0).cast(pa.int64())
 
@@ -138,10 +139,16 @@ def by_distinct(test: Callable[[Any], bool], array: pa.Array | pa.ChunkedArray, 
     """A mask of the cells whose values pass a test, which is asked once for each different cell; null stays null."""
     import pyarrow as pa
 
-    whole = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-    encoded = whole.dictionary_encode()
+    encoded = whole(array).dictionary_encode()
     passed = pa.array([test(value) for value in decoded(encoded.dictionary, kind)], pa.bool_())
     return passed.take(encoded.indices)
+
+
+def whole(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Cells in one piece; copied only if they are in several."""
+    import pyarrow as pa
+
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
 def complement(outcome: Outcome) -> Outcome:

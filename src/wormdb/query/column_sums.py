@@ -1,13 +1,15 @@
-"""Exact sums of number columns by group: as integers, which Arrow adds without rounding.
+"""Exact sums of number columns: cut into pieces that Arrow can add without rounding, put together afterwards.
 
-Integers that could overflow together are cut in halves. A double is an integer times a power of 2; doubles whose powers
-lie close together are shifted to one, so that of each group only a few sums come out. `wormdb.bql.exact_sum` rounds
-once, at the end.
+Integers that could overflow together are cut in halves. Of doubles the upper bits are split off, as many as leave room
+for all rows in one double, then the next, until nothing is left: each piece is a multiple of one unit, so every sum of
+them is exact in whatever order. `wormdb.bql.exact_sum` rounds once, at the end.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from decimal import Decimal
+from math import frexp, ldexp
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.format.kinds import Decimal128
@@ -15,43 +17,45 @@ from wormdb.limits import INT_MAX
 from wormdb.query.column_numbers import DECIMAL_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     import pyarrow as pa
 
     from wormdb.bql.update_numbers import Number
     from wormdb.query.column_cells import Cells
 
-    SumOf = tuple[int, type[Number], int, Mapping[int, int]]
-    """A group, and what `ExactSum.add_many` takes."""
+__all__ = ["Pieces", "cut"]
 
-__all__ = ["SUM_ROWS_MAX", "sums_by_group"]
-
-SUM_ROWS_MAX: Final = 2**20
-"""So many rows can be added before a sum of shifted halves may overflow."""
-
-_MANTISSA_BITS: Final = 52
-_EXPONENT: Final = 0x7FF
-_LOWEST_POWER: Final = -1075  # of the last bit of a double whose exponent bits are 0, if there were an implicit 1
-_HALF_BITS: Final = 26
-_SHIFT_BITS: Final = 4
-_KEYS_OF_GROUP: Final = 256
+_HALF_BITS: Final = 32
+_DOUBLE_BITS: Final = 53
+_LEAST_POWER: Final = -1074
+_MOST_POWER: Final = 960  # beyond it the rounding constant would be infinite
 
 
-def sums_by_group(cells: Cells, groups: pa.Array) -> Iterator[SumOf] | None:
-    """The sums of a column of finite numbers, of SUM_ROWS_MAX rows at most, by the number of each row's group.
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """A column as columns whose sums are exact."""
 
-    None if Arrow cannot add these numbers exactly, because they are too large.
+    kind: type[Number]
+    columns: Sequence[pa.Array | pa.ChunkedArray]
+    join: Callable[[Sequence[Any]], Mapping[int, int]]
+    """Of the sums of the columns, the sum as `ExactSum.add_many` takes it."""
+
+
+def cut(cells: Cells) -> Pieces | None:
+    """A column of finite numbers in pieces; None if they are too large for that.
+
+    Doubles that stand for integers are left to the caller.
     """
     import pyarrow.compute as pc
 
+    low, high = (value.as_py() for value in pc.min_max(cells.array).values())
     if cells.kind == "double":
-        return _doubles(cells, groups)
-    extremes = [abs(_unscaled(value.as_py())) for value in pc.min_max(cells.array).values()]
-    bound = max(extremes) * cells.rows
+        return _doubles(cells.array, max(abs(low or 0.0), abs(high or 0.0)), cells.rows)
+    bound = max(abs(_unscaled(low)), abs(_unscaled(high))) * cells.rows
     if cells.kind == "decimal":
-        return None if bound > DECIMAL_MAX else _decimals(cells, groups)
-    return _integers(cells.array, groups) if bound <= INT_MAX else _long_integers(cells.array, groups)
+        return None if bound > DECIMAL_MAX else _decimals(cells.array)
+    return _integers(cells.array) if bound <= INT_MAX else _long_integers(cells.array)
 
 
 def _unscaled(value: int | Decimal | None) -> int:
@@ -63,68 +67,46 @@ def _unscaled(value: int | Decimal | None) -> int:
     return -number if sign else number
 
 
-def _added(groups: pa.Array, columns: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
-    """For each group its number, how many values it has, and the sum of each column; groups without values aside."""
-    import pyarrow as pa
-
-    first = next(iter(columns))
-    table = pa.table({"group": groups, **columns})
-    found = table.group_by("group").aggregate([(first, "count"), *((name, "sum") for name in columns)])
-    names = ["group", f"{first}_count", *(f"{name}_sum" for name in columns)]
-    return (row for row in zip(*(found.column(name).to_pylist() for name in names), strict=True) if row[1])
+def _integers(array: Any) -> Pieces:
+    return Pieces(int, [array], lambda sums: {0: sums[0]})
 
 
-def _integers(array: Any, groups: pa.Array) -> Iterator[SumOf]:
-    for group, count, total in _added(groups, {"x": array}):
-        yield group, int, count, {0: total}
-
-
-def _long_integers(array: Any, groups: pa.Array) -> Iterator[SumOf]:
+def _long_integers(array: Any) -> Pieces:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    high = pc.shift_right(array, pa.scalar(32, pa.int64()))
-    low = pc.bit_wise_and(array, pa.scalar(2**32 - 1, pa.int64()))
-    for group, count, above, below in _added(groups, {"high": high, "low": low}):
-        yield group, int, count, {0: (above << 32) + below}
+    high = pc.shift_right(array, pa.scalar(_HALF_BITS, pa.int64()))
+    low = pc.bit_wise_and(array, pa.scalar(2**_HALF_BITS - 1, pa.int64()))
+    return Pieces(int, [high, low], lambda sums: {0: (sums[0] << _HALF_BITS) + sums[1]})
 
 
-def _decimals(cells: Cells, groups: pa.Array) -> Iterator[SumOf]:
-    power = -cells.array.type.scale
-    for group, count, total in _added(groups, {"x": cells.array}):
-        yield group, Decimal128, count, {power: _unscaled(total)}
+def _decimals(array: Any) -> Pieces:
+    power = -array.type.scale
+    return Pieces(Decimal128, [array], lambda sums: {power: _unscaled(sums[0])})
 
 
-def _doubles(cells: Cells, groups: pa.Array) -> Iterator[SumOf]:
-    import pyarrow as pa
+def _doubles(array: Any, most: float, rows: int) -> Pieces | None:
     import pyarrow.compute as pc
 
-    def number(value: int) -> pa.Scalar:
-        return pa.scalar(value, pa.int64())
+    if most >= 2.0**_MOST_POWER:
+        return None
+    bits = _DOUBLE_BITS - rows.bit_length()
+    columns = []
+    while most:
+        power = max(frexp(most)[1] - bits, _LEAST_POWER)
+        # Next to this number doubles are one unit apart, so adding and subtracting it rounds to units.
+        around = ldexp(1.5, _DOUBLE_BITS - 1 + power)
+        upper = pc.subtract(pc.add(array, around), around)
+        columns.append(upper)
+        array = pc.subtract(array, upper)
+        most = max(abs(value.as_py()) for value in pc.min_max(array).values())
+    return Pieces(float, columns or [array], _joined)
 
-    array = cells.array.combine_chunks() if isinstance(cells.array, pa.ChunkedArray) else cells.array
-    bits = array.view(pa.int64())
-    exponents = pc.bit_wise_and(pc.shift_right(bits, number(_MANTISSA_BITS)), number(_EXPONENT))
-    implicit = pc.min_element_wise(exponents, number(1))
-    mantissas = pc.bit_wise_or(
-        pc.bit_wise_and(bits, number(2**_MANTISSA_BITS - 1)), pc.shift_left(implicit, number(_MANTISSA_BITS))
-    )
-    signed = pc.if_else(pc.less(bits, number(0)), pc.negate(mantissas), mantissas)
-    powers = pc.max_element_wise(exponents, number(1))
-    shifts = pc.bit_wise_and(powers, number(2**_SHIFT_BITS - 1))
-    steps = pc.shift_right(powers, number(_SHIFT_BITS))
-    keys = pc.add(pc.multiply(groups.cast(pa.int64()), number(_KEYS_OF_GROUP)), pc.shift_left(steps, number(1)))
-    integers = cells.integers()
-    if integers is not None:
-        keys = pc.add(keys, integers.combine_chunks().cast(pa.int64()))
-    # The upper half has the sign, the lower one is what is above it: an arithmetic shift rounds down.
-    high = pc.shift_left(pc.shift_right(signed, number(_HALF_BITS)), shifts)
-    low = pc.shift_left(pc.bit_wise_and(signed, number(2**_HALF_BITS - 1)), shifts)
-    for key, count, above, below in _added(keys, {"high": high, "low": low}):
-        group, place = divmod(key, _KEYS_OF_GROUP)
-        power = _LOWEST_POWER + ((place >> 1) << _SHIFT_BITS)
-        total = (above << _HALF_BITS) + below
-        if place & 1:
-            yield group, int, count, {0: total << power if power >= 0 else total >> -power}
-        else:
-            yield group, float, count, {power: total}
+
+def _joined(sums: Sequence[float]) -> Mapping[int, int]:
+    found: dict[int, int] = {}
+    for total in sums:
+        number, unit = total.as_integer_ratio()
+        power = 1 - unit.bit_length()
+        found[power] = found.get(power, 0) + number
+    return found
