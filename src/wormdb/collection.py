@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from wormdb.access import Access
     from wormdb.engine.resolve import Fate
-    from wormdb.manifest import ManifestStatus
+    from wormdb.manifest import ManifestStatus, ParquetFiles
     from wormdb.past import HistoryEntry, Snapshot
     from wormdb.status import IndexDescription, IndexSummary
     from wormdb.trash import Trashed
@@ -323,6 +323,14 @@ class Collection(Querying[T], Changing[T]):
         Columns are never stale, because every reader adds the log's tail; so there is nothing to throw away.
         """
         self._manifest.invalidate()
+
+    def parquet_files(self) -> ParquetFiles:
+        """The blocks of the present state, for whatever reads Parquet, and how far they are behind the log.
+
+        1 GET in a warm process, and 1 for each page of a long list of blocks. Blocks are deleted some time after a
+        newer state replaced them.
+        """
+        return self._manifest.files()
 
     # --- history ---
 

@@ -5,17 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from wormdb.engine.runs import Runs
+from wormdb.engine.shelf import Shelf
+from wormdb.errors import InvalidRequestError
 from wormdb.format.past import misc_ms
 from wormdb.format.wrappers import moment
 from wormdb.query.engine_source import EngineSource
+from wormdb.storage.url import parse_url
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from wormdb.access import Access
+    from wormdb.engine.place import Place
     from wormdb.engine.state import View
 
-__all__ = ["Manifest", "ManifestStatus"]
+__all__ = ["Manifest", "ManifestStatus", "ParquetFile", "ParquetFiles"]
 
 T = TypeVar("T")
 
@@ -57,6 +62,58 @@ class ManifestStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class ParquetFile:
+    """One block of a collection, for whatever reads Parquet. Each has the columns `_id`, `_deleted` and `_doc`."""
+
+    key: str
+    """Its key in the store."""
+    run: int
+    """Of two rows with one `_id`, that in the file of the greater run counts."""
+    rows: int
+    deleted: int
+    """How many of the rows say that a document was deleted: `_deleted` is true."""
+    size_bytes: int
+    id_type: str | None
+    """The type of `_id` if all ids of the file have one; else None, and `_doc` tells them."""
+    partial: tuple[str, ...]
+    """Columns with rows whose value is of another type: null there, and only `_doc` has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetFiles:
+    """The blocks that together hold the documents of one state, the newest run first."""
+
+    files: tuple[ParquetFile, ...]
+    number: int
+    """The log number that they go through."""
+    lag_entries: int
+    """Log entries that came later, and are in none of the files."""
+    last_change: datetime | None
+    """When the newest log entry was written, about, in UTC."""
+    place: str
+    """The URL of the store, without secrets; empty if there are no files."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(each.size_bytes for each in self.files)
+
+    def locate(self, file: ParquetFile) -> str:
+        """Where other programs find a file: a path, or a URL such as s3://bucket/prefix/key. No requests.
+
+        Raises InvalidRequestError for a database in memory.
+        """
+        url = parse_url(self.place)
+        if url.scheme == "memory":
+            raise InvalidRequestError(
+                f"files of {self.place}", reason="they are in the memory of one process", fix="use a folder or a bucket"
+            )
+        if url.scheme == "file":
+            return f"{url.path.rstrip('/')}/{file.key}"
+        return "/".join(part for part in (f"{url.scheme}://{url.bucket}", url.prefix, file.key) if part)
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest(Generic[T]):
     """Shows how far the columns of one collection are, and brings them up to date."""
 
@@ -75,6 +132,19 @@ class Manifest(Generic[T]):
         """Forget what this process knows. No requests."""
         self.access.ledger.forget()
 
+    def files(self) -> ParquetFiles:
+        """1 GET in a warm process, and 1 for each page of a long list of blocks."""
+        view = self.access.present()
+        entries = view.overlay.entries(view.number)
+        times = [entry.misc for entry in entries[-1:]] + ([] if view.place is None else [view.place.root.misc])
+        return ParquetFiles(
+            files=() if view.place is None else _files(view.place),
+            number=view.base_number,
+            lag_entries=view.number - view.base_number,
+            last_change=moment(misc_ms(max(times))) if times else None,
+            place="" if view.place is None else view.place.store.name,
+        )
+
     def _status(self, view: View) -> ManifestStatus:
         facts = EngineSource.of(view, self.access.ledger).facts
         root = None if view.place is None else view.place.root
@@ -91,3 +161,22 @@ class Manifest(Generic[T]):
             fields=fields,
             lag_entries=view.number - view.base_number,
         )
+
+
+def _files(place: Place) -> tuple[ParquetFile, ...]:
+    runs = Runs(Shelf(place.store, place.pool, place.paths.data), place.root.blocks, place.root.block_pages)
+    found = []
+    for block in runs.blocks():
+        ids = next((stats for stats in block.columns if stats.path == "_id"), None)
+        found.append(
+            ParquetFile(
+                key=place.paths.block(block.name),
+                run=block.run,
+                rows=block.rows,
+                deleted=block.deleted,
+                size_bytes=block.length,
+                id_type=None if ids is None or ids.others else ids.type,
+                partial=tuple(stats.path for stats in block.columns if stats.others),
+            )
+        )
+    return tuple(found)

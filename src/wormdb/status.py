@@ -49,10 +49,14 @@ class IndexDescription:
     """Different values, about."""
     height: int
     """Levels of its tree: what a look-up reads."""
+    buckets: int = 0
+    """Parts of the histogram by which ranges are estimated; 0 until it is measured."""
+    arrays: tuple[bool, ...] = ()
+    """For each field whether a document had an array there; empty until it is measured."""
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {**asdict(self), "fields": list(self.fields)}
+        return {**asdict(self), "fields": list(self.fields), "arrays": list(self.arrays)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +136,8 @@ def describe_index(view: View, name: str) -> IndexDescription | None:
         entries=0 if stored is None else stored.entries,
         distinct=0 if measured is None else measured.distinct,
         height=0 if stored is None else stored.height,
+        buckets=len(measured.bounds) + 1 if measured is not None and measured.entries else 0,
+        arrays=() if measured is None else measured.arrays,
     )
 
 
