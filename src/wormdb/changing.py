@@ -275,7 +275,9 @@ class Changing(Generic[T]):
         targets = Targets.of(filter, sort)
         writer = self._access.writer
         look = _selected(select, targets) or (lambda held, _: writer.show_past(held))
-        return self._updating.remove(targets, self._access.by(actor, metadata), look=look).before
+        found: T | dict[str, Any] | None
+        found = self._updating.remove(targets, self._access.by(actor, metadata), look=look).before
+        return found
 
     # --- inside ---
 
@@ -287,12 +289,15 @@ class Changing(Generic[T]):
         done = self._updating.change(targets, edit, by, upsert=upsert)
         return UpdateResult(done.matched, done.modified, done.upserted_id, done.number)
 
-    def _exchanged(self, targets: Targets, edit: Edit, exchange: _Exchange, by: By) -> Any:
+    def _exchanged(self, targets: Targets, edit: Edit, exchange: _Exchange, by: By) -> T | dict[str, Any] | None:
         show = exchange.selected(targets) or self._access.writer.show
+        found: T | dict[str, Any] | None
         if exchange.which == "before":
-            return self._updating.change(targets, edit, by, upsert=exchange.upsert, look=show).before
-        done = self._updating.change(targets, edit, by, upsert=exchange.upsert)
-        return None if done.after is None else show(done.after, done.number)
+            found = self._updating.change(targets, edit, by, upsert=exchange.upsert, look=show).before
+        else:
+            done = self._updating.change(targets, edit, by, upsert=exchange.upsert)
+            found = None if done.after is None else show(done.after, done.number)
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,7 +208,8 @@ class Updating(Generic[T]):
         if targets.identity is MISSING:
             view = access.present()
             request = Request(targets.filter, sort=targets.sort, limit=None if targets.is_many else 1)
-            return view, _rows(run(request, EngineSource.of(view, access.ledger)))
+            source = EngineSource.of(view, access.ledger)
+            return view, _rows(run(request, source, cache=access.plans, clock=access.context.clock))
         key, matches = encode_key(targets.identity), compile_filter(targets.filter)
         view, held = access.get(key)
         found = _matching(held, matches)

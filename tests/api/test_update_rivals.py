@@ -41,7 +41,7 @@ class Before:
         self.left = times
         self._action = action
         self._commit = things._ledger.commit
-        things._ledger.commit = self  # type: ignore[method-assign, assignment] # somebody else is faster
+        things._ledger.commit = self  # type: ignore[method-assign] # somebody else is faster
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         if self.left:
