@@ -205,6 +205,12 @@ def _references(access: Access[Any], asked: Asked) -> tuple[Reference, ...]:
     """The refs to follow, each of which has its ids in the rows."""
     if not asked.populate:
         return ()
+    if asked.moment is not None and not asked.moment.is_time:
+        raise InvalidRequestError(
+            f"populate of {access.name} as of {asked.moment}",
+            reason="a log number is of one collection, and refs lead to another",
+            fix="give as_of a time",
+        )
     model_of = access.context.access_of
     references = read_references(asked.populate, access.writer.model, lambda name: model_of(name).writer.model)
     for reference in references:

@@ -1,0 +1,157 @@
+"""Cursors: batches of a state that does not move."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import wormdb
+from tests.api.market import MARKET, filled
+from wormdb.clock import ManualClock
+from wormdb.errors import ClosedError, ConflictError, InvalidRequestError, SnapshotTooOldError
+from wormdb.limits import CURSOR_MS_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wormdb.collection import Collection
+    from wormdb.database import Database
+    from wormdb.document import Document
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def orders(url: str, clock: ManualClock) -> Iterator[Collection[Document]]:
+    with wormdb.connect(url, schema=MARKET, clock=clock) as db:
+        yield filled(db, forwarded=not url.startswith("memory")).model("Order")
+
+
+def ids(rows: list[Any]) -> list[Any]:
+    return [row["id"] for row in rows]
+
+
+def change_everything(orders: Collection[Document], *, forward: bool) -> None:
+    """Documents go, come and change, in all places of an order."""
+    orders.insert({"id": "a-new", "total": -5})
+    orders.insert({"id": "z-new", "total": 45})
+    orders.delete("o03")
+    orders.delete("o08")
+    orders.save({"id": "o09", "total": -1})
+    if forward:
+        orders.forward()
+        orders.delete("o10")
+
+
+@pytest.mark.parametrize(("sort", "forward"), [(None, False), ("-total", True)])
+def test_batches_are_of_one_state(orders: Collection[Document], sort: Any, forward: bool) -> None:
+    expected = orders.find_all(sort=sort)
+    cursor = orders.cursor(sort=sort, batch_size=5)
+    found = [cursor.next_batch()]
+    change_everything(orders, forward=forward)
+    while batch := cursor.next_batch():
+        found.append(batch)
+    assert [len(batch) for batch in found] == [5, 5, 2]
+    assert [row for batch in found for row in batch] == expected
+    assert cursor.next_batch() == cursor.next_batch() == []
+
+
+def test_the_state_is_that_of_opening(orders: Collection[Document]) -> None:
+    cursor = orders.cursor()
+    orders.delete("o00")
+    assert len(list(cursor)) == 12
+
+
+@pytest.mark.parametrize(
+    ("sort", "forward", "batches"), [(None, False, 1), (None, True, 3), ("-total", True, 0), ("-total", True, 1)]
+)
+def test_another_process_goes_on(
+    orders: Collection[Document], url: str, sort: Any, forward: bool, batches: int
+) -> None:
+    expected = orders.find_all({"total": {"$gte": 10}}, sort=sort)
+    cursor = orders.cursor("total>=10", sort=sort, batch_size=4)
+    found = [row for _ in range(batches) for row in cursor.next_batch()]
+    token = cursor.token
+    change_everything(orders, forward=forward)
+    with wormdb.connect(url, schema=MARKET, clock=ManualClock()) as db:
+        resumed = db.model("Order").resume(token)
+        assert resumed.batch_size == 4
+        found += resumed.next_batch()
+        again = db.model("Order").resume(resumed.token)
+        found += list(again)
+        assert again.next_batch() == []
+    assert found == expected
+    assert [row.rev for row in found] == [1] * len(found)
+
+
+def test_selected_rows_and_their_tokens(orders: Collection[Document]) -> None:
+    with orders.cursor(select={"total": 1, "_id": 0}, sort="-total", batch_size=2) as cursor:
+        assert cursor.next_batch() == [{"total": 110}, {"total": 100}]
+        token = cursor.token
+    rows: list[Any] = orders.resume(token).next_batch()
+    assert rows == [{"total": 90}, {"total": 80}]
+
+
+def test_what_a_cursor_gives_notices_conflicts(orders: Collection[Document]) -> None:
+    cursor = orders.cursor(batch_size=3)
+    token = cursor.token
+    orders.save({"id": "o00", "total": 5})
+    orders.forward()
+    for document in (cursor.next_batch()[0], orders.resume(token).next_batch()[0]):
+        with pytest.raises(ConflictError):
+            orders.save(document | {"total": 6})
+
+
+def test_cursors_over_the_past(orders: Collection[Document]) -> None:
+    change_everything(orders, forward=True)
+    for cursor in (orders.cursor(as_of=1, batch_size=7), orders.cursor(as_of=1, batch_size=7)):
+        first = cursor.next_batch()
+        rest = orders.resume(cursor.token).next_batch()
+        assert ids(first) + ids(rest) == [f"o{number:02}" for number in range(12)]
+
+
+def test_a_cursor_ends_after_half_an_hour(orders: Collection[Document], clock: ManualClock) -> None:
+    cursor = orders.cursor(batch_size=2)
+    token = cursor.token
+    clock.sleep(CURSOR_MS_MAX / 1000)
+    assert len(cursor.next_batch()) == 2
+    assert len(orders.resume(token).next_batch()) == 2
+    resumed = orders.resume(token)
+    clock.sleep(0.001)
+    for read in (cursor.next_batch, resumed.next_batch, lambda: orders.resume(token)):
+        with pytest.raises(SnapshotTooOldError, match="30 minutes"):
+            read()
+
+
+def test_a_closed_cursor_gives_nothing_more(orders: Collection[Document]) -> None:
+    with orders.cursor(batch_size=2) as cursor:
+        cursor.next_batch()
+        token = cursor.token
+    cursor.close()
+    with pytest.raises(ClosedError):
+        cursor.next_batch()
+    with pytest.raises(ClosedError):
+        _ = cursor.token
+    assert ids(orders.resume(token).next_batch()) == ["o02", "o03"]
+    assert repr(cursor) == "Cursor(Order, entry 1, closed)"
+
+
+def test_a_token_is_of_one_collection(orders: Collection[Document], url: str) -> None:
+    token = orders.cursor().token
+    with (
+        wormdb.connect(url, schema=MARKET) as db,
+        pytest.raises(InvalidRequestError, match="for the collection orders"),
+    ):
+        db.model("Customer").resume(token)
+
+
+def test_the_size_of_batches_is_a_number(db: Database) -> None:
+    sizes: list[Any] = [0, -1, True, 1.5, None]
+    for size in sizes:
+        with pytest.raises(InvalidRequestError, match="batch_size"):
+            db["orders"].cursor(batch_size=size)
+    assert db.cost().requests == 0
