@@ -30,6 +30,8 @@ API: tuple[type[Any], ...] = (
     wormdb.Collection,
     Batch,
     wormdb.Document,
+    wormdb.UpdateResult,
+    wormdb.DeleteResult,
     wormdb.Change,
     wormdb.HistoryEntry,
     wormdb.Snapshot,
@@ -71,12 +73,21 @@ def api_page() -> str:
         lines += [f"## {kind.__name__}", "", inspect.cleandoc(kind.__doc__ or ""), ""]
         if is_dataclass(kind):
             lines += ["| field | type | what |", "| --- | --- | --- |", *field_rows(kind), ""]
-        for name, member in vars(kind).items():
+        for name, member in members_of(kind):
             function = member.fget if isinstance(member, property) else member
             if not inspect.isfunction(function) or (name.startswith("_") and name not in SPECIAL):
                 continue
             lines += entry(SPECIAL.get(name, name), function, level=3, is_property=isinstance(member, property))
     return "\n".join(lines).rstrip() + "\n"
+
+
+def members_of(kind: type[Any]) -> Iterator[tuple[str, Any]]:
+    """What a class has, then what it has of classes of ours that it is made of, each name once."""
+    seen: set[str] = set()
+    for each in kind.__mro__:
+        if each.__module__.startswith("wormdb."):
+            yield from ((name, member) for name, member in vars(each).items() if name not in seen)
+            seen |= set(vars(each))
 
 
 def entry(title: str, function: Callable[..., object], *, level: int, is_property: bool = False) -> list[str]:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from wormdb.types import LogNumber
     from wormdb.updating import Look
 
-    Written = Mapping[str, Any]
     ArrayFilters = Sequence[Mapping[str, Any]] | None
     Metadata = Mapping[str, Any] | None
     Select = Sequence[str] | Mapping[str, Any]
@@ -49,8 +48,8 @@ class Changing(Generic[T]):
 
     def update_one(
         self,
-        filter: Written | str,
-        update: Written,
+        filter: Mapping[str, Any] | str,
+        update: Mapping[str, Any],
         *,
         upsert: bool = False,
         array_filters: ArrayFilters = None,
@@ -64,8 +63,8 @@ class Changing(Generic[T]):
         are checked against the model, and its `updatedAt` is now. 1 PUT after what finding it costs; by id that is what
         `find_by_id` costs. No PUT if the document stays as it is.
         Raises InvalidRequestError that names document, operator and field, ValidationError, UniqueViolationError,
-        AlreadyExistsError if an upsert has the id of a document that does not match, and ConflictError after many
-        losses; nothing was written then.
+        AlreadyExistsError if an upsert has the id of a document that does not match, ConflictError after many
+        losses, all with nothing written; UnavailableError, OutcomeUnknownError.
         """
         targets = Targets.of(filter, sort)
         edit = Operators.of(update, targets.filter, array_filters)
@@ -73,8 +72,8 @@ class Changing(Generic[T]):
 
     def update_many(
         self,
-        filter: Written | str,
-        update: Written,
+        filter: Mapping[str, Any] | str,
+        update: Mapping[str, Any],
         *,
         upsert: bool = False,
         array_filters: ArrayFilters = None,
@@ -83,8 +82,8 @@ class Changing(Generic[T]):
     ) -> UpdateResult:
         """Change all documents that match one state, in one batch. Otherwise as `update_one`.
 
-        1 PUT after what finding them costs, and as `insert_many` for a batch that is large. The changed documents are
-        in memory, as they were and as they will be; those that stay as they are, are not.
+        1 PUT after what finding them costs; a batch over STAGE_BYTES takes 2, and 2 for each block. The changed
+        documents are in memory, as they were and as they will be; those that stay as they are, are not.
         """
         targets = Targets.of(filter, is_many=True)
         edit = Operators.of(update, targets.filter, array_filters)
@@ -92,7 +91,7 @@ class Changing(Generic[T]):
 
     def replace_one(
         self,
-        filter: Written | str,
+        filter: Mapping[str, Any] | str,
         replacement: T | Mapping[str, Any],
         *,
         upsert: bool = False,
@@ -111,7 +110,7 @@ class Changing(Generic[T]):
 
     def delete_one(
         self,
-        filter: Written | str,
+        filter: Mapping[str, Any] | str,
         *,
         sort: WrittenSort = None,
         actor: str | None = None,
@@ -119,22 +118,23 @@ class Changing(Generic[T]):
     ) -> DeleteResult:
         """Delete the first document that matches; of a model with softDelete it goes to the trash.
 
-        1 PUT after what finding it costs; by id that is what `find_by_id` costs. Raises InvalidRequestError,
-        and ConflictError after many losses; nothing was written then.
+        1 PUT after what finding it costs; by id that is what `find_by_id` costs. Raises InvalidRequestError, and
+        ConflictError after many losses, with nothing written; UnavailableError, OutcomeUnknownError.
         """
         done = self._updating.remove(Targets.of(filter, sort), self._access.by(actor, metadata))
         return DeleteResult(done.modified, done.number)
 
     def delete_many(
         self,
-        filter: Written | str,
+        filter: Mapping[str, Any] | str,
         *,
         actor: str | None = None,
         metadata: Metadata = None,
     ) -> DeleteResult:
         """Delete all documents that match one state, in one batch; {} matches every document.
 
-        1 PUT after what finding them costs. All of them are in memory. Otherwise as `delete_one`.
+        1 PUT after what finding them costs; a batch over STAGE_BYTES takes 2, and 2 for each block. All of them are in
+        memory. Otherwise as `delete_one`.
         """
         done = self._updating.remove(Targets.of(filter, is_many=True), self._access.by(actor, metadata))
         return DeleteResult(done.modified, done.number)
@@ -142,8 +142,8 @@ class Changing(Generic[T]):
     @overload
     def find_one_and_update(
         self,
-        filter: Written | str,
-        update: Written,
+        filter: Mapping[str, Any] | str,
+        update: Mapping[str, Any],
         *,
         sort: WrittenSort = None,
         upsert: bool = False,
@@ -157,8 +157,8 @@ class Changing(Generic[T]):
     @overload
     def find_one_and_update(
         self,
-        filter: Written | str,
-        update: Written,
+        filter: Mapping[str, Any] | str,
+        update: Mapping[str, Any],
         *,
         sort: WrittenSort = None,
         upsert: bool = False,
@@ -171,8 +171,8 @@ class Changing(Generic[T]):
 
     def find_one_and_update(
         self,
-        filter: Written | str,
-        update: Written,
+        filter: Mapping[str, Any] | str,
+        update: Mapping[str, Any],
         *,
         sort: WrittenSort = None,
         upsert: bool = False,
@@ -194,7 +194,7 @@ class Changing(Generic[T]):
     @overload
     def find_one_and_replace(
         self,
-        filter: Written | str,
+        filter: Mapping[str, Any] | str,
         replacement: T | Mapping[str, Any],
         *,
         sort: WrittenSort = None,
@@ -208,7 +208,7 @@ class Changing(Generic[T]):
     @overload
     def find_one_and_replace(
         self,
-        filter: Written | str,
+        filter: Mapping[str, Any] | str,
         replacement: T | Mapping[str, Any],
         *,
         sort: WrittenSort = None,
@@ -221,7 +221,7 @@ class Changing(Generic[T]):
 
     def find_one_and_replace(
         self,
-        filter: Written | str,
+        filter: Mapping[str, Any] | str,
         replacement: T | Mapping[str, Any],
         *,
         sort: WrittenSort = None,
@@ -240,7 +240,7 @@ class Changing(Generic[T]):
     @overload
     def find_one_and_delete(
         self,
-        filter: Written | str,
+        filter: Mapping[str, Any] | str,
         *,
         sort: WrittenSort = None,
         select: None = None,
@@ -251,7 +251,7 @@ class Changing(Generic[T]):
     @overload
     def find_one_and_delete(
         self,
-        filter: Written | str,
+        filter: Mapping[str, Any] | str,
         *,
         sort: WrittenSort = None,
         select: Select,
@@ -261,7 +261,7 @@ class Changing(Generic[T]):
 
     def find_one_and_delete(
         self,
-        filter: Written | str,
+        filter: Mapping[str, Any] | str,
         *,
         sort: WrittenSort = None,
         select: Select | None = None,
