@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from wormdb.engine.state import Held
     from wormdb.types import LogNumber
 
-__all__ = ["Document", "shown", "shown_past", "shown_values", "stored"]
+__all__ = ["Document", "shown", "shown_past", "shown_values", "stored", "with_id"]
 
 
 class Document(dict[str, Any]):
@@ -84,10 +84,12 @@ def _rebuilt(values: dict[str, Any], loaded: Loaded | None, past: Held | None) -
     return Document(values, loaded, past=past)
 
 
-def shown(held: Held, number: LogNumber, origin: str) -> Document:
-    """A document of log `origin` as users see it: `_id` shows as `id`."""
+def shown(held: Held, number: LogNumber, origin: str, values: Mapping[str, Any] | None = None) -> Document:
+    """A document of log `origin` as users see it: `_id` shows as `id`. `values` are those of it, if they are known."""
     assert held.document is not None, "deleted documents are not shown"
-    return Document(shown_values(held.document, f"document {held.id.decode()}"), Loaded(held, number, origin))
+    if values is None:
+        values = json.decode_document(held.document, name=f"document {held.id.decode()}")
+    return Document(with_id(values), Loaded(held, number, origin))
 
 
 def shown_past(held: Held) -> Document:
@@ -98,7 +100,11 @@ def shown_past(held: Held) -> Document:
 
 def shown_values(document: bytes, name: str = "document") -> dict[str, Any]:
     """A stored document with its id called `id`; CorruptionError naming `name`."""
-    values = json.decode_document(document, name=name)
+    return with_id(json.decode_document(document, name=name))
+
+
+def with_id(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values as users see them: `_id` shows as `id`."""
     return {("id" if field == "_id" else field): value for field, value in values.items()}
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from wormdb.arrow_columns import ArrowColumn
 from wormdb.asking import page_token
 from wormdb.bql.projection import Branch, project
+from wormdb.document import with_id
 from wormdb.engine.column_scan import portions_of
 from wormdb.engine.portion import DOCUMENT
 from wormdb.engine.state import Held
@@ -17,7 +18,7 @@ from wormdb.format import json
 from wormdb.limits import POPULATE_ROWS
 from wormdb.preview import PREVIEW_ROWS, html_table, text_table
 from wormdb.query.populate import populate, read_references
-from wormdb.reading import Reading, open_state, shown
+from wormdb.reading import Reading, open_state
 from wormdb.tables import declared_type, default_columns, load_package
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ class Found(Generic[T]):
             return sources[model]
 
         while some := list(islice(hits, POPULATE_ROWS)):
-            rows = [shown(hit.document) for hit in some]
+            rows = [with_id(hit.document) for hit in some]
             populate(rows, self._references, source_of)
             yield from zip(some, rows, strict=True)
 
@@ -194,7 +195,7 @@ class Found(Generic[T]):
         request = self._reading.request()
         limit = min(PREVIEW_ROWS + 1, request.limit or PREVIEW_ROWS + 1)
         hits = self._reading.hits(replace(request, limit=limit))
-        rows = [shown(hit.document) for hit in hits]
+        rows = [with_id(hit.document) for hit in hits]
         return rows[:PREVIEW_ROWS], len(rows) > PREVIEW_ROWS
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from wormdb.document import with_id
 from wormdb.engine.moments import view_at
 from wormdb.errors import SnapshotTooOldError
 from wormdb.query import run as query
+from wormdb.query.aggregate import aggregate
 from wormdb.query.engine_source import EngineSource
 from wormdb.query.past_source import PastSource
 from wormdb.types import LogNumber
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
     from wormdb.access import Access
     from wormdb.asking import Asked
+    from wormdb.bql.aggregation import Aggregation
     from wormdb.engine.moments import AsOf
     from wormdb.engine.state import View
     from wormdb.query.explain import Explained
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from wormdb.query.source import Source
     from wormdb.schema.model import Model
 
-__all__ = ["Reading", "State", "open_state", "shown"]
+__all__ = ["Reading", "State", "open_state"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -57,6 +60,10 @@ class State(Generic[T]):
     def count(self, request: Request) -> int:
         """How many rows an answer has."""
         return query.count(request, self.source, cache=self._cache, clock=self.access.context.clock)
+
+    def aggregate(self, aggregation: Aggregation, request: Request) -> dict[str, Any]:
+        """The result of an aggregation over the rows of an answer."""
+        return aggregate(aggregation, request, self.source, cache=self._cache, clock=self.access.context.clock)
 
     def explain(self, request: Request, *, analyze: bool) -> Explained:
         """How a request is answered; with `analyze` it is, and what that took is measured."""
@@ -124,10 +131,12 @@ class Reading(Generic[T]):
     def show(self, hit: Hit) -> Any:
         """A row as callers see it: a document in their type, or a plain dict if it is no whole document."""
         if self.asked.is_plain:
-            return shown(hit.document)
+            return with_id(hit.document)
         assert hit.held is not None, "without a projection documents are whole"
         writer = self.access.writer
-        return writer.show_past(hit.held) if self.asked.is_past else writer.show(hit.held, self.state.number)
+        if self.asked.is_past:
+            return writer.show_past(hit.held)
+        return writer.show(hit.held, self.state.number, hit.document)
 
     def attempt(self, read: Callable[[State[T]], R]) -> R:
         """What `read` makes of the state; of a new state if this one is gone and nobody saw anything of it."""
@@ -144,8 +153,3 @@ class Reading(Generic[T]):
 
 def _begun(hits: Iterator[Hit]) -> tuple[Iterator[Hit], Hit | None]:
     return hits, next(hits, None)
-
-
-def shown(document: dict[str, Any]) -> dict[str, Any]:
-    """A normalized document or a part of one, with its id called `id`. No requests."""
-    return {("id" if name == "_id" else name): value for name, value in document.items()}

@@ -4,22 +4,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wormdb.asking import ask
-from wormdb.bql.aggregation import Tally, aggregation_fields, parse_aggregation
-from wormdb.bql.projection_parse import parse_projection
+from wormdb.bql.aggregation import parse_aggregation
 from wormdb.errors import InvalidRequestError
-from wormdb.format.path import is_position
 from wormdb.reading import Reading
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from wormdb.access import Access
     from wormdb.asking import WrittenFilter
-    from wormdb.bql.aggregation import Aggregation
 
 __all__ = ["Summing"]
 
@@ -36,7 +33,10 @@ class Summing(Generic[T]):
         self, functions: Mapping[str, Any], filter: WrittenFilter, options: Mapping[str, Any]
     ) -> dict[str, Any]:
         """The result of `parse_aggregation(functions)` over what a filter finds. Raises as `Collection.aggregate`."""
-        return self._tally(parse_aggregation(functions), filter, options).result()
+        aggregation = parse_aggregation(functions)
+        reading = Reading(self.access, ask(self.access, filter, options))
+        request = reading.request()
+        return reading.attempt(lambda state: state.aggregate(aggregation, request))
 
     def distinct(self, field: str, filter: WrittenFilter, options: Mapping[str, Any]) -> list[Any]:
         """The different values of a field. Raises as `Collection.distinct`."""
@@ -46,25 +46,3 @@ class Summing(Generic[T]):
             )
         found: list[Any] = self.aggregate({"distinct": field}, filter, options)["distinct"]
         return found
-
-    def _tally(self, aggregation: Aggregation, filter: WrittenFilter, options: Mapping[str, Any]) -> Tally:
-        asked = ask(self.access, filter, options)
-        projection = parse_projection(_needed(aggregation_fields(aggregation)))
-        reading = Reading(self.access, replace(asked, request=replace(asked.request, projection=projection)))
-        tally = Tally(aggregation)
-        for hit in reading.hits():
-            tally.add(hit.document)
-        return tally
-
-
-def _needed(paths: Iterable[str]) -> list[str]:
-    """The parts of documents that have all values of some paths; a number in a path may be a position in an array."""
-    found: set[str] = set()
-    for path in paths:
-        names: list[str] = []
-        for segment in path.split("."):
-            if names and is_position(segment):
-                break
-            names.append(segment)
-        found.add(".".join(names))
-    return sorted(path for path in found if not any(path.startswith(f"{other}.") for other in found))

@@ -115,9 +115,9 @@ class Writer(Generic[T]):
 
     # --- out ---
 
-    def show(self, held: Held, number: LogNumber) -> T:
-        """A stored document in the caller's type."""
-        return self._codec.from_document(shown(held, number, self.origin))
+    def show(self, held: Held, number: LogNumber, values: Mapping[str, Any] | None = None) -> T:
+        """A stored document in the caller's type; `values` are those of it, where somebody has decoded it already."""
+        return self._codec.from_document(shown(held, number, self.origin, values))
 
     def show_past(self, held: Held) -> T:
         """A document as it once was, in the caller's type: a copy, which does not stand for what is there now."""

@@ -1,0 +1,72 @@
+"""Aggregations of what a request finds: on columns where its plan reads columns, on documents otherwise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from wormdb.bql.aggregation import Tally, aggregation_fields
+from wormdb.bql.projection_parse import parse_projection
+from wormdb.clock import SystemClock
+from wormdb.format.path import is_position
+from wormdb.query.column_groups import ColumnTally
+from wormdb.query.execute import Executor
+from wormdb.query.execute_rows import Columns
+from wormdb.query.execute_show import Showing
+from wormdb.query.planner import make_plan
+from wormdb.query.run import count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from wormdb.bql.aggregation import Aggregation
+    from wormdb.clock import Clock
+    from wormdb.query.plan_cache import PlanCache
+    from wormdb.query.request import Request
+    from wormdb.query.source import Source
+
+__all__ = ["aggregate"]
+
+
+def aggregate(
+    aggregation: Aggregation,
+    request: Request,
+    source: Source,
+    *,
+    cache: PlanCache | None = None,
+    clock: Clock | None = None,
+) -> dict[str, Any]:
+    """What `wormdb.bql.aggregation.aggregate` gives for the documents that a request finds.
+
+    Costs what the plan costs for rows of the fields that are needed; a mere count what `count` costs. Raises what `run`
+    does, and LimitExceededError over GROUPS_MAX.
+    """
+    fields = aggregation_fields(aggregation)
+    if not fields:
+        return {"count": count(request, source, cache=cache, clock=clock)}
+    asked = replace(request, projection=parse_projection(_needed(fields)))
+    executor = Executor(asked, source, clock or SystemClock())
+    showing = Showing(asked, executor.fetch)
+    columns, documents = ColumnTally(aggregation), Tally(aggregation)
+    for batch in executor.batches(make_plan(asked, source.facts, cache).root):
+        if isinstance(batch, Columns) and batch.covers(columns.paths):
+            columns.add(batch.portion)
+        else:
+            for hit in showing.hits(batch):
+                documents.add(hit.document)
+    tally = columns.tally()
+    tally.merge(documents)
+    return tally.result()
+
+
+def _needed(paths: Iterable[str]) -> list[str]:
+    """The parts of documents that have all values of some paths; a number in a path may be a position in an array."""
+    found: set[str] = set()
+    for path in paths:
+        names: list[str] = []
+        for segment in path.split("."):
+            if names and is_position(segment):
+                break
+            names.append(segment)
+        found.add(".".join(names))
+    return sorted(path for path in found if not any(path.startswith(f"{other}.") for other in found))
