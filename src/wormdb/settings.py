@@ -35,7 +35,7 @@ class Settings:
     commit_seconds: float = COMMIT_SECONDS
     """How long a commit tries before it gives up."""
     modify_attempts: int = 100
-    """How often `modify` starts again when somebody else was faster."""
+    """How often `modify` and changes by filter start again when somebody else was faster."""
     pool_threads: int = POOL_THREADS
     """Requests in flight at once."""
     cache_bytes: int = 256 * MIB

@@ -475,9 +475,13 @@ def _check_fit(model: Model, operations: tuple[Operation, ...]) -> None:
         if isinstance(operation, Remove | Purge | InsertNext) or operation.document is None:
             continue
         values = json.decode_document(operation.document, name="document")
-        if validate(model, values) != values:
+        try:
+            fits = validate(model, values) == values
+        except ValidationError as error:
+            raise ValidationError(f"document {values['_id']!r}: {error.what}", problems=error.problems) from error
+        if not fits:
             raise ValidationError(
-                f"this is no {model.name}",
+                f"document {values['_id']!r}: this is no {model.name}",
                 reason="a value is not of the type that the model declares",
                 fix=f"write through db.model({model.name!r}), which converts it",
             )
