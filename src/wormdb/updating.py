@@ -125,6 +125,7 @@ class Updating(Generic[T]):
         access = self._access
         access.writer.check_mode()
         attempts = access.context.settings.modify_attempts
+        last: ConflictError | None = None
         for losses in range(attempts):
             if losses:
                 # Anywhere between nothing and a bound that doubles, so that those who lost do not meet again.
@@ -132,13 +133,13 @@ class Updating(Generic[T]):
                 access.context.sleep(access.context.fraction() * bound)
             try:
                 return once()
-            except ConflictError:
-                continue
+            except ConflictError as error:
+                last = error
         raise ConflictError(
             f"{verb} in {access.name}",
             reason=f"somebody else changed the same documents {attempts} times in a row",
             fix="retry later, or change fewer documents at once",
-        )
+        ) from last
 
     # --- one try ---
 
