@@ -77,7 +77,8 @@ class FindOptions(FindOneOptions, total=False):
 
 
 _DIGEST_BYTES: Final = 12
-_KNOWN: Final = ("select", "populate", *sorted({*FindOneOptions.__annotations__, *FindOptions.__annotations__}))
+_KNOWN_OF_ONE: Final = ("select", "populate", *FindOneOptions.__annotations__)
+_KNOWN: Final = tuple(dict.fromkeys((*_KNOWN_OF_ONE, *FindOptions.__annotations__)))
 _OTHER_NAMES: Final[Mapping[str, str]] = {
     "skip": "offset",
     "projection": "select",
@@ -121,14 +122,14 @@ class Asked:
         return sha256("\0".join(parts).encode()).digest()[:_DIGEST_BYTES]
 
 
-def ask(access: Access[Any], filter: WrittenFilter, options: Mapping[str, Any]) -> Asked:
-    """The question that a caller's filter and options make.
+def ask(access: Access[Any], filter: WrittenFilter, options: Mapping[str, Any], *, is_single: bool = False) -> Asked:
+    """The question that a caller's filter and options make; with `is_single` for one row.
 
     Raises InvalidRequestError with all mistakes of the first part that has some, and LimitExceededError. No requests.
     """
     what = f"a query of {access.name}"
     for name in options:
-        _check_known(name, what)
+        _check_known(name, what, _KNOWN_OF_ONE if is_single else _KNOWN)
     tree = read_filter(filter)
     select, sort = options.get("select"), options.get("sort")
     moment = options.get("as_of")
@@ -136,7 +137,7 @@ def ask(access: Access[Any], filter: WrittenFilter, options: Mapping[str, Any]) 
         request=Request(
             filter=tree,
             sort=sort if isinstance(sort, SortSpec) else parse_sort(sort),
-            limit=_whole(options.get("limit"), "limit", 1, what),
+            limit=1 if is_single else _whole(options.get("limit"), "limit", 1, what),
             offset=_whole(options.get("offset", 0), "offset", 0, what) or 0,
             projection=None if select is None else parse_projection(select, query=tree),
             strategy=_strategy(options.get("strategy"), what),
@@ -175,11 +176,11 @@ def read_filter(written: WrittenFilter) -> Filter:
 # --- options ---
 
 
-def _check_known(name: str, what: str) -> None:
-    if name in _KNOWN:
+def _check_known(name: str, what: str, known: Sequence[str]) -> None:
+    if name in known:
         return
     other = _OTHER_NAMES.get(name)
-    fix = did_you_mean(name, _KNOWN) if other is None else f"it is called {other!r} here"
+    fix = did_you_mean(name, known) if other is None else f"it is called {other!r} here"
     raise InvalidRequestError(what, reason=f"there is no option {name!r}", fix=fix)
 
 

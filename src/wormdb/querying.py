@@ -168,7 +168,7 @@ class Querying(Generic[T]):
         **options: Unpack[FindOneOptions],
     ) -> Any:
         """The first row of what `find` finds, or None. By id 1 GET in a warm process, and 1 for its page."""
-        asked = ask(self._access, filter, {"limit": 1, "select": select, "populate": populate, **options})
+        asked = ask(self._access, filter, {"select": select, "populate": populate, **options}, is_single=True)
         return Found[Any](self._access, asked).first()
 
     def query(self) -> Query[T]:
