@@ -14,6 +14,7 @@ from wormdb.clock import SystemChance, SystemClock
 from wormdb.codecs import ClassCodec, PlainCodec
 from wormdb.collection import Collection
 from wormdb.engine.background import Background
+from wormdb.engine.column_cache import ColumnCache
 from wormdb.engine.define import change_definition
 from wormdb.engine.discover import find_collections
 from wormdb.engine.keeper import TailLimits
@@ -27,6 +28,7 @@ from wormdb.errors import (
     NotFoundError,
     SchemaError,
 )
+from wormdb.limits import COLUMNS_CACHE_SHARE
 from wormdb.maintenance.repair import repair
 from wormdb.maintenance.site import Site
 from wormdb.maintenance.verify import verify
@@ -134,8 +136,11 @@ class Database:
         self._clock = clock
         self._chance = chance
         self._store: Store = RetryingStore(metered, clock=clock, chance=chance)
+        columns_bytes = int(settings.cache_bytes * COLUMNS_CACHE_SHARE)
+        self._columns = ColumnCache(columns_bytes)
         if settings.cache_bytes:
-            self._store = CachedStore(self._store, immutable=is_immutable, bytes_max=settings.cache_bytes)
+            left = settings.cache_bytes - columns_bytes
+            self._store = CachedStore(self._store, immutable=is_immutable, bytes_max=left)
         # A memory without a name is shared with nobody, so its documents are nobody else's.
         self._place = metered.name if metered.name != "memory://" else f"memory://{chance.token(8).hex()}"
         self._misc = MiscClock(clock)
@@ -435,6 +440,7 @@ class Database:
             sizes=Sizes(block_target=settings.block_bytes),
             stage_bytes=settings.stage_bytes,
             background=self._background,
+            columns=self._columns,
             is_distant=self._is_distant,
         )
 

@@ -114,6 +114,8 @@ LIST_PAGE_BYTES: Final = 1 * MIB
 """Bytes of entries at which such a page is closed before."""
 SHELF_BYTES_MAX: Final = 32 * MIB
 """What one folder of blocks may keep unpacked of each: pages of the list, page maps, filters."""
+COLUMNS_CACHE_SHARE: Final = 0.5
+"""The part of the setting `cache_bytes` for columns that stay decoded; the rest is for objects as they are stored."""
 SAMPLE_ROWS: Final = 100
 """Documents of the sample in the root; fewer if they are long."""
 SAMPLE_BYTES_MAX: Final = 64 * KIB

@@ -8,6 +8,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from wormdb.engine.blockfetch import BLOCK_WHOLE_BYTES
+from wormdb.engine.column_cache import Decoded, Label, decoded_of, portion_of
 from wormdb.engine.portion import (
     DOCUMENT,
     VERSION_TYPES,
@@ -25,6 +26,7 @@ from wormdb.storage.store import ByteRange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     import pyarrow as pa
 
@@ -34,10 +36,11 @@ if TYPE_CHECKING:
     from wormdb.format.columns import ColumnSpec
     from wormdb.format.sidecar import PageMap
 
-__all__ = ["Fetched", "Wanted", "fetch_columns", "is_heavy"]
+__all__ = ["Fetched", "Wanted", "fetch_columns", "is_heavy", "is_kept", "may_be_kept"]
 
 _PAGES_AT_ONCE = 64
 _STORED_VERSIONS = ("_rev", "_seq")
+_DELETED = "$deleted"  # which no path of a field is
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,24 @@ class Wanted:
         """The same, and ids."""
         return replace(self, with_ids=True)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of a portion of these, but for documents, in order."""
+        return (
+            *(("_id",) if self.with_ids else ()),
+            *self.specs,
+            *(VERSION_TYPES if self.with_versions else ()),
+        )
+
+    def without(self, names: AbstractSet[str]) -> Wanted | None:
+        """What is left; None if nothing is."""
+        specs = {path: spec for path, spec in self.specs.items() if path not in names}
+        with_ids = self.with_ids and "_id" not in names
+        with_versions = self.with_versions and not names >= VERSION_TYPES.keys()
+        if not (specs or with_ids or with_versions or self.with_documents):
+            return None
+        return Wanted(specs, with_ids, self.with_documents, with_versions)
+
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
@@ -75,8 +96,58 @@ def fetch_columns(
 
     1 GET for a small block. Otherwise 1 for its page map unless that is kept, and 1 for each range of chunks (those
     that lie close together are one range). Cells that are elsewhere cost 1 GET more for each range of the pages of
-    the documents that have them. Raises CorruptionError, SnapshotTooOldError.
+    the documents that have them. Nothing for columns that the shelf keeps decoded.
+    Raises CorruptionError, SnapshotTooOldError.
     """
+    if not may_be_kept(shelf, wanted):
+        return _read(shelf, entry, wanted, low, high)
+    kept = _kept(shelf, entry, wanted)
+    missing = wanted.without(kept.keys())
+    if missing is None:
+        return _of_kept(entry, wanted, kept)
+    if entry.key_first < low or (high is not None and entry.key_last >= high):
+        return _read(shelf, entry, wanted, low, high)
+    read = _read(shelf, entry, missing)
+    found = decoded_of(read.portion)
+    if read.deleted is not None:
+        found[_DELETED] = Decoded(read.deleted, None, "bool")
+    for name, column in found.items():
+        shelf.columns.keep(_label(shelf, entry, wanted, name), column, column.bytes)
+    return _of_kept(entry, wanted, kept | found)
+
+
+def may_be_kept(shelf: Shelf, wanted: Wanted) -> bool:
+    """Whether such columns stay decoded at all: documents do not, which are much longer."""
+    return shelf.columns.bytes_max > 0 and not wanted.with_documents
+
+
+def is_kept(shelf: Shelf, entry: BlockEntry, wanted: Wanted) -> bool:
+    """Whether `fetch_columns` of a whole block would make no requests, if nothing is forgotten before."""
+    return may_be_kept(shelf, wanted) and wanted.without(_kept(shelf, entry, wanted).keys()) is None
+
+
+def _kept(shelf: Shelf, entry: BlockEntry, wanted: Wanted) -> dict[str, Decoded]:
+    """The columns that are kept; none if which rows are deleted is to be read again, which is read with any."""
+    names = (*wanted.names, _DELETED) if entry.deleted else wanted.names
+    found = {
+        name: column for name in names if (column := shelf.columns.find(_label(shelf, entry, wanted, name))) is not None
+    }
+    return {} if entry.deleted and _DELETED not in found else found
+
+
+def _label(shelf: Shelf, entry: BlockEntry, wanted: Wanted, name: str) -> Label:
+    spec = wanted.specs.get(name)
+    # Where a block has no such column, what is made of its documents depends on the type that is wanted.
+    return Label(shelf.block_key(entry.name), "" if spec is None else spec.type, name)
+
+
+def _of_kept(entry: BlockEntry, wanted: Wanted, columns: Mapping[str, Decoded]) -> Fetched:
+    portion = portion_of({name: columns[name] for name in wanted.names})
+    return Fetched(portion, columns[_DELETED].cells if entry.deleted else None)
+
+
+def _read(shelf: Shelf, entry: BlockEntry, wanted: Wanted, low: bytes = b"", high: bytes | None = None) -> Fetched:
+    """The same from the store."""
     import pyarrow as pa
 
     reader = _Reader.of(shelf, entry, low, high)

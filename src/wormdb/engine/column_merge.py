@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.engine.portion import join_portions
-from wormdb.format.columns import decode_column
+from wormdb.format.columns import arrow_type, decode_column
 from wormdb.format.key import encode_key, encode_keys
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.portion import Portion
 
-__all__ = ["Keys", "Part", "merge_parts"]
+__all__ = ["Keys", "Part", "marked", "merge_parts"]
 
 PLAIN_TYPES: Final = frozenset({"string", "int64", "objectid"})
 """Ids of these types: Arrow orders them as their keys are ordered, and equal ones have equal keys."""
@@ -51,6 +51,13 @@ class Keys:
         import pyarrow as pa
 
         return cls(pa.chunked_array([pa.array(keys, pa.binary())]), None)
+
+    @classmethod
+    def plain(cls, cells: Sequence[Any], kind: str) -> Keys:
+        """Of ids of one of PLAIN_TYPES, as their columns hold them."""
+        import pyarrow as pa
+
+        return cls(pa.chunked_array([pa.array(cells, arrow_type(kind))]), kind)
 
     def __len__(self) -> int:
         return len(self.cells)
@@ -104,6 +111,20 @@ class Part:
             None if self.deleted is None else self.deleted.slice(start, count),
             self.ranks if isinstance(self.ranks, int) else self.ranks.slice(start, count),
         )
+
+
+def marked(keys: Keys, others: Sequence[Keys]) -> pa.Array:
+    """Which of some keys are among others, which need no order."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    # Ids of two plain types are never equal.
+    near = [one for one in others if keys.type is None or one.type in (None, keys.type)]
+    if any(one.type != keys.type for one in near):
+        keys, near = keys.as_encoded(), [one.as_encoded() for one in near]
+    chunks = [chunk for one in near for chunk in one.cells.chunks]
+    found = pc.is_in(keys.cells, value_set=pa.chunked_array(chunks, keys.cells.type).combine_chunks())
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
 
 def merge_parts(parts: Sequence[Part]) -> Portion | None:

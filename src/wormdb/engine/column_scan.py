@@ -16,7 +16,9 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from wormdb.engine.column_fetch import Wanted
+from wormdb.engine.column_cache import State
+from wormdb.engine.column_fetch import Wanted, may_be_kept
+from wormdb.engine.column_loose import LooseScan, Piece
 from wormdb.engine.column_merge import merge_parts
 from wormdb.engine.column_sources import Plan, RunSource, Tail, encode_rows
 from wormdb.engine.portion import DOCUMENT, VERSION
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from wormdb.engine.listing import Run
     from wormdb.engine.portion import Portion
     from wormdb.engine.shelf import Shelf
-    from wormdb.engine.state import Held, View
+    from wormdb.engine.state import Base, Held, View
     from wormdb.format.blocklist import BlockPageRef, ColumnStats
 
 __all__ = ["is_excluded", "portions_of", "scan_columns"]
@@ -46,16 +48,19 @@ _NULL_KEY: Final = encode_key(None)
 _MISSING_KEY: Final = encode_key(MISSING)
 
 
-def scan_columns(
+def scan_columns(  # noqa: PLR0913 - what is scanned, and how it comes
     view: View,
     names: Sequence[str],
     *,
     low: bytes = b"",
     high: bytes | None = None,
     bounds: Mapping[str, Range] | None = None,
+    in_order: bool = True,
     rows: int | None = None,
 ) -> Iterator[Portion]:
     """Columns of every live document of a view with a key from `low` up to but not including `high`, in order of id.
+
+    With `in_order` False in any order, as is cheapest; each document still comes once.
 
     `names` are dotted paths, `_id`, DOCUMENT for the whole document, and VERSION; one at least. With `bounds`, ranges
     of encoded keys by path, blocks that can have no value in one of them are left out; rows of other blocks come
@@ -68,11 +73,25 @@ def scan_columns(
     bases = [attached.base for attached in view.overlay.attached(view.number)] + [view.base]
     if not all(isinstance(base, RunBase | AttachedBase | EmptyBase) for base in bases):
         return encode_rows((held for _, held in view.scan(low, high)), wanted)
-    runs = [
+    of_root = _runs_of(bases[-1:])
+    runs = _runs_of(bases[:-1]) + of_root
+    tail = Tail(view.overlay.scan(view.number, low, high), wanted.keyed())
+    scan = _Scan(runs, tail, wanted, Range(low, high), bounds or {}, rows)
+    if not in_order and not low and high is None and runs and may_be_kept(runs[0][0], wanted):
+        loose = scan.loose(_state_of(view), len(runs) - len(of_root))
+        if loose.is_ready():
+            return loose.portions()
+    return scan.portions()
+
+
+def _runs_of(bases: Sequence[Base]) -> list[tuple[Shelf, Run]]:
+    return [
         (base.runs.shelf, run) for base in bases if isinstance(base, RunBase | AttachedBase) for run in base.runs.runs
     ]
-    tail = Tail(view.overlay.scan(view.number, low, high), wanted.keyed())
-    return _Scan(runs, tail, wanted, Range(low, high), bounds or {}, rows).portions()
+
+
+def _state_of(view: View) -> State:
+    return State(view.overlay.serial, view.number, 0 if view.place is None else view.place.root.revision)
 
 
 def portions_of(view: View, rows: Iterable[Held], names: Sequence[str]) -> Iterator[Portion]:
@@ -149,6 +168,21 @@ class _Scan:
                 portion = merge_parts(several) if several else None
                 if portion is not None and portion.rows:
                     yield portion if self.wanted.with_ids or "_id" not in portion.types else portion.without("_id")
+
+    def loose(self, state: State, attached: int) -> LooseScan:
+        """The same rows in any order, for as long as all that is needed is kept; so many runs were attached by jobs."""
+        pieces: list[Piece] = []
+        above: list[Piece] = []
+        for age, (shelf, run) in enumerate(self.runs):
+            for entry in run.blocks(shelf):
+                newer = [(self.runs[place][0], other) for place in range(age) for other in self._near(place, entry)]
+                piece = Piece(shelf, entry, run.through, newer)
+                if not is_excluded(entry, self.bounds):
+                    pieces.append(piece)
+                if age < attached:
+                    above.append(piece)
+        shelf = self.runs[0][0]
+        return LooseScan(pieces, self.tail.rows, above, self.wanted, state, shelf)
 
     def _plans(self, age: int) -> Iterator[Plan]:
         shelf, run = self.runs[age]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
 
-from wormdb.engine.column_fetch import fetch_columns, is_heavy
+from wormdb.engine.column_fetch import fetch_columns, is_heavy, is_kept
 from wormdb.engine.column_merge import Keys, Part
 from wormdb.engine.portion import (
     DOCUMENT,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from wormdb.format.blocklist import BlockEntry
     from wormdb.index.entries import Range
 
-__all__ = ["Plan", "RunSource", "Source", "Tail", "encode_rows"]
+__all__ = ["Plan", "RunSource", "Source", "Tail", "encode_rows", "portion_of_rows"]
 
 AHEAD_BLOCKS: Final = 4
 """Blocks of a run that are fetched before they are needed."""
@@ -84,7 +84,7 @@ class Tail:
         if not rows:
             return None
         return Part(
-            _portion([held for _, held in rows], self.wanted),
+            portion_of_rows([held for _, held in rows], self.wanted),
             Keys.encoded([key for key, _ in rows]),
             pa.chunked_array([pa.array([held.document is None for _, held in rows], pa.bool_())]),
             pa.array([held.rev for _, held in rows], pa.int64()),
@@ -149,7 +149,9 @@ class RunSource:
             if len(self._ahead) > 1 and is_enough:
                 return
             plan, self._next = self._next, next(self._plans, None)
-            self._ahead.append((plan, self._shelf.begin(self._fetch, plan)))
+            is_ready = is_kept(self._shelf, plan.entry, self._needed(plan))
+            coming = map(self._fetch, [plan]) if is_ready else self._shelf.begin(self._fetch, plan)
+            self._ahead.append((plan, coming))
 
     def _has_enough(self) -> bool:
         if self._rows is None or not self._ahead:
@@ -172,13 +174,18 @@ class RunSource:
             self._part, self._done = None, 0
         return part.slice(start, stop) if start < stop else None
 
+    def _is_cut(self, entry: BlockEntry) -> bool:
+        span = self._span
+        return entry.key_first < span.low or (span.high is not None and entry.key_last >= span.high)
+
+    def _needed(self, plan: Plan) -> Wanted:
+        wanted = self._wanted.hiding() if plan.is_hiding else self._wanted
+        return wanted.keyed() if plan.is_shared or self._is_cut(plan.entry) else wanted
+
     def _fetch(self, plan: Plan) -> Part:
         entry, span = plan.entry, self._span
-        is_cut = entry.key_first < span.low or (span.high is not None and entry.key_last >= span.high)
-        wanted = self._wanted.hiding() if plan.is_hiding else self._wanted
-        if plan.is_shared or is_cut:
-            wanted = wanted.keyed()
-        fetched = fetch_columns(self._shelf, entry, wanted, span.low, span.high)
+        is_cut = self._is_cut(entry)
+        fetched = fetch_columns(self._shelf, entry, self._needed(plan), span.low, span.high)
         keys = Keys.of(fetched.portion) if plan.is_shared or is_cut else None
         portion = fetched.portion
         part = Part(None if plan.is_hiding else portion, keys, fetched.deleted, self._rank)
@@ -203,13 +210,13 @@ def encode_rows(rows: Iterable[Held], wanted: Wanted) -> Iterator[Portion]:
     """The live ones of rows that are in memory already, in their order. No requests but those of `rows`."""
     alive = (held for held in rows if held.document is not None)
     while several := list(islice(alive, _ROWS)):
-        yield _portion(several, wanted)
+        yield portion_of_rows(several, wanted)
 
 
 # --- rows in memory ---
 
 
-def _portion(rows: Sequence[Held], wanted: Wanted) -> Portion:
+def portion_of_rows(rows: Sequence[Held], wanted: Wanted) -> Portion:
     """Rows that are in memory as a block would have them, deleted ones too."""
     import pyarrow as pa
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from wormdb.clock import Chance, Clock
     from wormdb.engine.background import Background
+    from wormdb.engine.column_cache import ColumnCache
     from wormdb.engine.index_read import IndexReader
     from wormdb.engine.misc_clock import MiscClock
     from wormdb.engine.register import RootState
@@ -70,6 +71,8 @@ class Surroundings:
     stage_bytes: int = STAGE_BYTES
     """From how many bytes on a batch is staged as blocks."""
     background: Background | None = None
+    columns: ColumnCache | None = None
+    """Of all collections together; without it no column stays decoded."""
     is_distant: bool = False
     """Whether an answer of the store takes so long that two are better asked for at once."""
 
@@ -85,7 +88,7 @@ class Ledger:
         self._log = Log(around.store, paths, collection, around.pool)
         self._register = Register(around.store, paths, collection)
         self._trees = IndexShelf(around.store, paths, around.pool)
-        self._shelf = Shelf(around.store, around.pool, paths.data)
+        self._shelf = Shelf(around.store, around.pool, paths.data, columns=around.columns)
         self._past = Shelf(around.store, around.pool, paths.history)
         self._load = _Loader(around, paths, self._trees, self._shelf)
         self._head = Head(self._log, self._register, around.misc, self._load)

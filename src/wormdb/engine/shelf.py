@@ -11,6 +11,7 @@ from collections import OrderedDict
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
+from wormdb.engine.column_cache import ColumnCache
 from wormdb.errors import NotFoundError, SnapshotTooOldError
 from wormdb.format.blocklist import decode_block_page
 from wormdb.format.blockread import open_block
@@ -78,12 +79,24 @@ class Shelf:
     All reads raise SnapshotTooOldError naming the object if it is gone, and CorruptionError if it is damaged.
     """
 
-    def __init__(self, store: Store, pool: Pool, folder: str, *, memory_bytes_max: int = SHELF_BYTES_MAX) -> None:
-        """`folder` ends with /; `memory_bytes_max` is for each of three kinds of things. No requests."""
+    def __init__(
+        self,
+        store: Store,
+        pool: Pool,
+        folder: str,
+        *,
+        memory_bytes_max: int = SHELF_BYTES_MAX,
+        columns: ColumnCache | None = None,
+    ) -> None:
+        """`folder` ends with /; `memory_bytes_max` is for each of three kinds of things. No requests.
+
+        Without `columns` no column stays decoded.
+        """
         assert folder.endswith("/"), folder
         self._store = store
         self._pool = pool
         self.folder = folder
+        self.columns = columns or ColumnCache(0)
         self._pages: Kept[tuple[BlockEntry, ...]] = Kept(memory_bytes_max)
         self._maps: Kept[PageMap] = Kept(memory_bytes_max)
         self._filters: Kept[MembershipFilter] = Kept(memory_bytes_max)

@@ -7,6 +7,8 @@ references and a number, costs nothing to make, and never changes under its read
 from __future__ import annotations
 
 import heapq
+import itertools
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Attached", "Base", "EmptyBase", "Held", "Overlay", "View", "id_key", "merge_newest", "sequence_of"]
 
 SEQUENCE_DIGITS_MAX = 18
+_serials = itertools.count(1)
 
 
 def id_key(identity: bytes) -> bytes:
@@ -126,10 +129,14 @@ class Overlay:
         self._versions: dict[bytes, list[Held]] = {}
         self._entries: list[Entry] = []
         self._attached: list[Attached] = []
+        self._scanned: tuple[int, list[tuple[bytes, Held]]] | None = None
+        self.serial = next(_serials)
+        """No other overlay of this process has it, nor this one what it held with another."""
 
     def hold(self, changed: Mapping[bytes, Held]) -> None:
         """Have one version of each of these keys, whatever was there."""
         self._versions.update((key, [held]) for key, held in changed.items())
+        self._scanned, self.serial = None, next(_serials)
 
     def apply(self, entry: Entry, attached: Base | None = None) -> None:
         """Add one entry; `attached` are the documents of the blocks that it attaches."""
@@ -140,6 +147,7 @@ class Overlay:
         if attached is not None:
             self._attached.append(Attached(LogNumber(entry.number), attached))
         self._entries.append(entry)
+        self._scanned = None
 
     def since(self, number: LogNumber) -> Overlay:
         """A new overlay with only what came after `number`."""
@@ -174,9 +182,22 @@ class Overlay:
 
     def scan(self, number: LogNumber, low: bytes = b"", high: bytes | None = None) -> list[tuple[bytes, Held]]:
         """The newest version of every key in a range that entries up to `number` hold, in order of key."""
-        keys = [key for key in list(self._versions) if low <= key and (high is None or key < high)]
-        found = ((key, self.get(key, number)) for key in keys)
-        return sorted((key, held) for key, held in found if held is not None)
+        rows = self._newest(number)
+        start = bisect_left(rows, low, key=_key_of) if low else 0
+        return rows[start : None if high is None else bisect_left(rows, high, key=_key_of)]
+
+    def _newest(self, number: LogNumber) -> list[tuple[bytes, Held]]:
+        """All of them, sorted once for each state; nobody may change it."""
+        scanned = self._scanned
+        if scanned is None or scanned[0] != number:
+            found = ((key, self.get(key, number)) for key in list(self._versions))
+            scanned = number, sorted((key, held) for key, held in found if held is not None)
+            self._scanned = scanned
+        return scanned[1]
+
+
+def _key_of(row: tuple[bytes, Held]) -> bytes:
+    return row[0]
 
 
 @dataclass(frozen=True, slots=True)
