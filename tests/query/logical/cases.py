@@ -67,7 +67,7 @@ null, 0, 1, 2, 3, 5, -3, -5, 1.0, 1.5, true, "x", "xy", "y", [], {}, {"b": 1}, {
 
 def _documents() -> list[dict[str, Any]]:
     values = json.parse(_VALUES)["values"]
-    rest = [{}, {"b": 1}, {"b": 2}, {"b": 2, "c": 3}, {"b": [0, 3], "c": 3}]
+    rest: list[dict[str, Any]] = [{}, {"b": 1}, {"b": 2}, {"b": 2, "c": 3}, {"b": [0, 3], "c": 3}]
     found = [{"a": value} | other for value in values for other in rest] + rest
     ids = [1, 2, 3, 4, 1.5, "x", True]
     return [{"_id": ids[place % len(ids)]} | document for place, document in enumerate(found)]

@@ -81,6 +81,11 @@ def test_many_conditions_on_one_field_are_not_all_compared() -> None:
 # --- random filters ---
 
 
+def examples(times: int) -> int:
+    """So many times the usual number, as far as one test may take in the long profile."""
+    return min(times * settings().max_examples, 10_000)
+
+
 def check(tree: Filter, documents: Sequence[dict[str, Any]], without: frozenset[str] = frozenset()) -> None:
     after = simplify(tree, without=without)
     assert matched(after, documents) == matched(tree, documents), after
@@ -88,14 +93,14 @@ def check(tree: Filter, documents: Sequence[dict[str, Any]], without: frozenset[
     assert simplify(after, without=without).text == after.text
 
 
-@settings(max_examples=7 * settings().max_examples)
+@settings(max_examples=examples(7))
 @given(tree=TREES, documents=RANDOM_DOCUMENTS)
 def test_all_rules(tree: Filter, documents: list[dict[str, Any]]) -> None:
     check(tree, documents)
 
 
 @pytest.mark.parametrize("without", ALONE, ids=NAMES)
-@settings(max_examples=2 * settings().max_examples)
+@settings(max_examples=examples(2))
 @given(tree=TREES, documents=RANDOM_DOCUMENTS)
 def test_each_rule_alone(without: frozenset[str], tree: Filter, documents: list[dict[str, Any]]) -> None:
     check(tree, documents, without)
@@ -107,7 +112,7 @@ def test_all_rules_but_one(without: frozenset[str], tree: Filter, documents: lis
     check(tree, documents, without)
 
 
-@settings(max_examples=5 * settings().max_examples)
+@settings(max_examples=examples(5))
 @given(tree=TREES, documents=WITHOUT_ARRAYS)
 def test_without_arrays(tree: Filter, documents: list[dict[str, Any]]) -> None:
     after = simplify(tree, arrays=lambda _: False)
@@ -116,14 +121,14 @@ def test_without_arrays(tree: Filter, documents: list[dict[str, Any]]) -> None:
     assert simplify(after, arrays=lambda _: False).text == after.text
 
 
-@settings(max_examples=2 * settings().max_examples)
+@settings(max_examples=examples(2))
 @given(tree=TREES, documents=ARRAYS_IN_B)
 def test_arrays_in_one_field(tree: Filter, documents: list[dict[str, Any]]) -> None:
     after = simplify(tree, arrays=lambda path: path[0] == "b")
     assert matched(after, documents) == matched(tree, documents), after
 
 
-@settings(max_examples=3 * settings().max_examples)
+@settings(max_examples=examples(3))
 @given(question=QUESTIONS)
 def test_filters_as_they_are_written(question: tuple[dict[str, Any], dict[str, Any]]) -> None:
     document, written = question

@@ -12,7 +12,7 @@ from __future__ import annotations
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from wormdb.bql.tree import NOTHING, All, And, Compare, ElemMatch, Filter, Size
+from wormdb.bql.tree import NOTHING, All, And, Compare, ElemMatch, Filter, Size, Type
 from wormdb.query.logical.literals import PAIRS_MAX, Literal, condition_of, excludes, groups_of, pairs_of
 from wormdb.query.logical.spans import is_apart
 from wormdb.query.logical.value_sets import is_unusual
@@ -43,7 +43,7 @@ def _is_impossible(leaf: Filter, scope: Scope) -> bool:
         return scope.has_no_array(leaf.path)
     if type(leaf) is All:
         return _are_apart(leaf, scope)
-    if type(leaf) is Compare and not is_unusual(leaf.value):
+    if not isinstance(leaf, Compare | Type) or (type(leaf) is Compare and not is_unusual(leaf.value)):
         return False
     values = scope.values_of(leaf)
     return values is not None and is_apart(values.most, scope.domain(leaf.path))

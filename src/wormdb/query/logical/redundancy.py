@@ -163,8 +163,9 @@ def _values(leaf: Filter) -> tuple[Any, ...]:
     """The values of a condition that is a list of values, or one."""
     if type(leaf) is In:
         return leaf.values
-    is_value = type(leaf) is Compare and leaf.op == "eq" and type(leaf.value) is not Regex  # in a list that would match
-    return (leaf.value,) if is_value else ()
+    if type(leaf) is not Compare or leaf.op != "eq" or type(leaf.value) is Regex:  # in a list that would match texts
+        return ()
+    return (leaf.value,)
 
 
 def _distinct(values: Iterable[Any]) -> tuple[Any, ...]:
