@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
@@ -188,7 +189,7 @@ class Found(Generic[T]):
         try:
             rows, more = self._preview()
         except WormError as error:
-            return html_table([{"error": f"{type(error).__name__}: {error}"}], more=False)
+            return f"<p>{escape(f'{type(error).__name__}: {error}')}</p>"
         return html_table(rows, more=more)
 
     def _preview(self) -> tuple[list[dict[str, Any]], bool]:

@@ -215,7 +215,7 @@ def test_it_does_not_begin_again_behind_rows_that_were_shown(
 
 # --- the pure language ---
 
-ANYTHING = wormdb.connect("memory://")
+ANYTHING = wormdb.connect("memory://", clock=ManualClock())
 NUMBERS = count()
 VALUES = st.one_of(st.integers(-2, 2), st.sampled_from(["a", "b", ""]), st.none(), st.booleans(), st.floats(-1, 1))
 FIELD = st.one_of(VALUES, st.lists(VALUES, max_size=2), st.fixed_dictionaries({}, optional={"x": VALUES}))

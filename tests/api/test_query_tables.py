@@ -1,0 +1,156 @@
+"""What was found as tables, and for people to see."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import wormdb
+from tests.api.market import MARKET, filled
+from wormdb.errors import InvalidRequestError, UnavailableError
+from wormdb.preview import html_table, text_table
+from wormdb.reading import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wormdb.collection import Collection
+    from wormdb.document import Document
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["tail", "forwarded"])
+def orders(request: pytest.FixtureRequest) -> Iterator[Collection[Document]]:
+    with wormdb.connect("memory://", schema=MARKET) as db:
+        yield filled(db, forwarded=request.param).model("Order")
+
+
+# --- Arrow ---
+
+
+def test_a_table_has_the_columns_and_types_of_the_collection(orders: Collection[Document]) -> None:
+    table = orders.find("total>=100", sort="-total").to_arrow()
+    assert table.schema == orders.to_arrow().schema
+    assert table.column("id").to_pylist() == ["o11", "o10"]
+    assert table.column("total").to_pylist() == [110.0, 100.0]
+    assert orders.find().to_arrow().equals(orders.to_arrow())
+    empty = orders.find("total>9999").to_arrow()
+    assert (empty.num_rows, empty.column_names) == (0, orders.to_arrow().column_names)
+
+
+def test_selected_columns(orders: Collection[Document]) -> None:
+    table = orders.find("total<=10", select=["tags", "total"]).to_arrow()
+    assert table.to_pydict() == {"id": ["o00", "o01"], "tags": [["even"], ["odd", "x"]], "total": [0.0, 10.0]}
+    assert table.schema.field("total").type == pa.float64()
+    bare = orders.find("total<=10", select={"_id": 0, "tags": {"$slice": 1}, "total": 1}).to_arrow()
+    assert bare.to_pydict() == {"tags": [["even"], ["odd"]], "total": [0.0, 10.0]}
+    assert orders.find("total>9999", select=["total"]).to_arrow().schema.field("total").type == pa.float64()
+
+
+def test_what_is_left_out_is_empty(orders: Collection[Document]) -> None:
+    table = orders.find("id=o01", select={"total": 0}).to_arrow()
+    assert table.schema == orders.to_arrow().schema
+    assert table.column("total").to_pylist() == [None]
+    assert table.column("customerId").to_pylist() == ["bob"]
+
+
+def test_without_a_model_there_are_id_and_document() -> None:
+    with wormdb.connect("memory://") as db:
+        db["things"].insert_many([{"id": 1, "n": 1}, {"id": 2, "n": 2, "secret": True}])
+        assert db["things"].find("n=2").to_arrow().to_pydict() == {
+            "id": [2],
+            "doc": ['{"_id":2,"n":2,"secret":true}'],
+        }
+        hidden = db["things"].find("n=2", select={"secret": 0}).to_arrow()
+        assert hidden.column("doc").to_pylist() == ['{"_id":2,"n":2}']
+        nested = db["things"].find(select=["n"], sort="-n").to_arrow()
+        assert nested.to_pydict() == {"id": [2, 1], "n": [2, 1]}
+
+
+def test_frames(orders: Collection[Document]) -> None:
+    found = orders.find("total>=100", select=["total"])
+    assert found.to_pandas()["total"].tolist() == [100.0, 110.0]
+    assert found.to_polars()["id"].to_list() == ["o10", "o11"]
+
+
+def test_a_table_has_no_refs(orders: Collection[Document]) -> None:
+    with pytest.raises(InvalidRequestError, match="leave it out"):
+        orders.find(populate=["customer"]).to_arrow()
+
+
+# --- for people ---
+
+
+def test_the_first_rows_are_shown(orders: Collection[Document]) -> None:
+    lines = repr(orders.find(select=["total", "customerId"], sort="-total")).splitlines()
+    assert lines[:3] == ["id   total  customerId", "───  ─────  ──────────", "o11    110  nobody"]
+    assert (len(lines), lines[-1]) == (13, "…")
+    assert len(repr(orders.find(limit=10)).splitlines()) == 12
+    assert repr(orders.find("total>9999")) == "(no rows)"
+    assert orders.find("total>9999")._repr_html_() == "<p>(no rows)</p>"
+    assert orders.find(limit=1)._repr_html_().count("<tr>") == 2
+
+
+def test_no_more_rows_are_read_than_are_shown(orders: Collection[Document], monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[int | None] = []
+    read = State.hits
+
+    def hits(state: State[Any], request: Any) -> Any:
+        limits.append(request.limit)
+        return read(state, request)
+
+    monkeypatch.setattr(State, "hits", hits)
+    repr(orders.find())
+    repr(orders.find(limit=3))
+    orders.find().first()
+    orders.find_one()
+    assert limits == [11, 3, 1, 1]
+
+
+def test_what_cannot_be_read_is_told_and_not_raised(
+    orders: Collection[Document], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> Any:
+        raise UnavailableError("the store", reason="<it> is away")
+
+    monkeypatch.setattr(State, "hits", fail)
+    assert repr(orders.find()) == "Found(Order, UnavailableError: the store: <it> is away (retry later))"
+    assert "&lt;it&gt; is away" in orders.find()._repr_html_()
+
+
+ROW = {
+    "n": 1.5,
+    "text": "<b>&\"'",
+    "id": "x",
+    "at": datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+    "list": [1, {"a": None}],
+    "long": "y" * 100,
+    "evil": "a\x1b[31m\nb",
+}
+
+
+def test_cells_are_short_and_harmless() -> None:
+    text = text_table([ROW, {"id": "z", "n": 12}], more=False)
+    head, rule, first, second = text.splitlines()
+    assert head.split() == ["id", "n", "text", "at", "list", "long", "evil"]
+    assert set(rule) == {"─", " "}
+    assert first.startswith('x   1.5  <b>&"\'  2026-01-02 03:04:05+00:00  [1,{"a":null}]  yyyy')
+    assert second.startswith("z    12")
+    assert f"{'y' * 29}…" in first
+    assert "a·[31m·b" in first
+
+
+def test_html_is_escaped() -> None:
+    html = html_table([ROW, {"<i>": 1}], more=True)
+    assert "<b>" not in html
+    assert "<i>" not in html
+    assert "&lt;b&gt;&amp;&quot;&#x27;" in html
+    assert html.endswith("</table><p>…</p>")
+
+
+def test_many_fields_are_cut() -> None:
+    text = text_table([{f"f{number}": number for number in range(20)}], more=True)
+    assert text.splitlines()[0].split() == [f"f{number}" for number in range(8)]
+    assert text.endswith("… (more fields)")
