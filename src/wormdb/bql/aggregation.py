@@ -13,7 +13,7 @@ from wormdb.bql.accumulators import ACCUMULATORS, plainest
 from wormdb.bql.mistakes import Mistakes
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.format.json import encode, parse
-from wormdb.format.key import encode_key
+from wormdb.format.key import encode_key, encode_keys
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED, get_direct, parse_path, resolve
 from wormdb.limits import GROUPS_MAX
@@ -72,10 +72,7 @@ class Group:
         One field: a text is its own name, unless it could be read as JSON; other values are written as JSON. Several
         fields: a list in JSON.
         """
-        if len(self.key) != 1:
-            return encode(list(self.key)).decode()
-        (value,) = self.key
-        return value if type(value) is str and not _reads_as_json(value) else encode(value).decode()
+        return _name_of(self.key)
 
 
 def parse_aggregation(options: Mapping[str, Any]) -> Aggregation:
@@ -172,17 +169,20 @@ class Tally:
         self._groups[encoded] = (key, accumulators)
         return accumulators
 
-    def add_group(self, key: tuple[Any, ...], accumulators: Sequence[Accumulator]) -> None:
-        """Take in what accumulators took in of documents of one group: one for each function, and now the tally's own.
+    def add_groups(self, keys: Sequence[tuple[Any, ...]], accumulators: Iterable[Sequence[Accumulator]]) -> None:
+        """Take in what accumulators took in of documents of some groups: one a function, and now the tally's own.
 
-        A missing value in the key is null. No requests; raises LimitExceededError over GROUPS_MAX.
+        Keys may come several times; a missing value in one is null. No requests; raises LimitExceededError over
+        GROUPS_MAX.
         """
-        encoded = tuple(map(encode_key, key))
-        if encoded in self._groups:
-            for mine, others in zip(self._group(encoded, key), accumulators, strict=True):
-                mine.merge(others)
-        else:
-            self._begin(encoded, key, list(accumulators))
+        columns = [encode_keys(values) for values in zip(*keys, strict=True)]
+        encodings = zip(*columns, strict=True) if columns else ((),) * len(keys)
+        for encoded, key, others in zip(encodings, keys, accumulators, strict=True):
+            if encoded in self._groups:
+                for mine, other in zip(self._group(encoded, key), others, strict=True):
+                    mine.merge(other)
+            else:
+                self._begin(encoded, key, list(others))
 
     def merge(self, other: Tally) -> None:
         """Take in all that a tally of the same aggregation took in. No requests."""
@@ -209,10 +209,10 @@ class Tally:
 
     def result(self) -> dict[str, Any]:
         """{function: value} or {"groups": {name: {function: value}}}; {field: value} for functions of a list."""
-        groups = self.groups()
         if self.aggregation.group_by is None:
-            return groups[0].results
-        return {"groups": {group.name: group.results for group in groups}}
+            return self.groups()[0].results
+        groups = sorted(self._groups.items(), key=_first)
+        return {"groups": {_name_of(key): self._results(accumulators) for _, (key, accumulators) in groups}}
 
 
 def aggregate(aggregation: Aggregation, documents: Iterable[Document]) -> dict[str, Any]:
@@ -235,6 +235,13 @@ def value_of(document: Document, path: Path) -> Any:
             return [item for item in inner if item is not MISSING]
         found = found[segment]
     return found
+
+
+def _name_of(key: tuple[Any, ...]) -> str:
+    if len(key) != 1:
+        return encode(list(key)).decode()
+    (value,) = key
+    return value if type(value) is str and not _reads_as_json(value) else encode(value).decode()
 
 
 def _first(item: tuple[tuple[bytes, ...], Any]) -> tuple[bytes, ...]:

@@ -16,8 +16,6 @@ from wormdb.format.kinds import Decimal128
 from wormdb.limits import INT_MAX, INT_MIN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from wormdb.bql.update_numbers import Number
 
 __all__ = ["ExactSum"]
@@ -55,21 +53,20 @@ class ExactSum:
             return
         self.count += 1
 
-    def add_many(self, kind: type[Number], count: int, numbers: Mapping[int, int]) -> None:
-        """Count in finite numbers of one type at once, by their sum.
+    def add_many(self, kind: type[Number], count: int, number: int, power: int) -> None:
+        """Count in finite numbers of one type at once, whose sum is `number` times 2 or 10 to the `power`.
 
-        That is the sum of all `numbers`, each times its power: of 2 for doubles, of 10 for Decimal128. Integers have
-        the power 0 only; a Decimal128 has that of its last digit.
+        It is 10 for Decimal128, whose `power` is that of the last digit of each, and 2 for doubles. Integers have 0.
         """
         self.count += count
         if kind is int:
-            self._integers += numbers[0]
+            assert power == 0
+            self._integers += number
             return
         if self._kind is not Decimal128:
             self._kind = kind
         sums = self._doubles if kind is float else self._decimals
-        for power, number in numbers.items():
-            sums[power] = sums.get(power, 0) + number
+        sums[power] = sums.get(power, 0) + number
 
     def _add_double(self, value: float) -> None:
         if self._kind is int:
@@ -135,6 +132,9 @@ class ExactSum:
 
     def _binary(self) -> tuple[int, int]:
         """Integers and doubles as one integer times a power of 2, which is 0 or less if there are integers."""
+        if len(self._doubles) == 1 and not self._integers:
+            ((power, number),) = self._doubles.items()
+            return number, power
         power = min([*self._doubles, 0])
         return sum((number << (of - power) for of, number in self._doubles.items()), self._integers << -power), power
 

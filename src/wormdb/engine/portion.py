@@ -67,8 +67,8 @@ class Portion:
 
     def kinds(self, name: str) -> pa.ChunkedArray | None:
         """The companion of a column; None where every null is a missing field."""
-        companion = KIND_PREFIX + name
-        return self.table.column(companion) if companion in self.table.column_names else None
+        place = self.table.schema.get_field_index(KIND_PREFIX + name)
+        return self.table.column(place) if place >= 0 else None
 
     def values(self, name: str) -> list[Any]:
         """The exact values of a column: MISSING, None, TRAVERSED where its path crosses an array, or the value."""
@@ -172,6 +172,8 @@ def join_portions(portions: Sequence[Portion]) -> Portion:
     first, *others = portions
     if not others:
         return first
+    if all(other.types == first.types and other.table.schema.equals(first.table.schema) for other in others):
+        return Portion(pa.concat_tables([portion.table for portion in portions]), first.types)
     columns: dict[str, pa.ChunkedArray] = {}
     types: dict[str, str] = {}
     for name in first.types:

@@ -72,12 +72,12 @@ class Cells:
             passed = is_true(self.null)
             if isinstance(outcome, bool):
                 return outcome if outcome is passed else self.array.is_null() if passed else self.array.is_valid()
-            filled = pc.fill_null(outcome, False)  # noqa: FBT003 - Arrow's own signature
+            filled = pc.fill_null(outcome, False)
             return pc.or_(filled, self.array.is_null()) if passed else filled
         if outcome is True:
             outcome = self.array.is_valid()
         elif outcome is not False:
-            outcome = pc.fill_null(outcome, False)  # noqa: FBT003 - see above
+            outcome = pc.fill_null(outcome, False)
         for code, value in ((_NULL_CODE, None), (_MISSING_CODE, MISSING)):
             if is_true(value):
                 mask = pc.equal(self.codes, code)

@@ -7,9 +7,10 @@ from math import inf, isnan, nan
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.format.kinds import MISSING
+from wormdb.limits import INT_MIN
 from wormdb.query.column_cells import decoded, element_kind, element_lists, whole
 from wormdb.query.column_keys import Numbered
-from wormdb.query.column_sums import cut
+from wormdb.query.column_sums import cut, magnitude
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -17,12 +18,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wormdb.query.column_cells import Cells
-    from wormdb.query.column_keys import Batch, Found, GroupedRows
+    from wormdb.query.column_keys import Batch, Found
 
     Reader = Callable[[Found, Sequence[Any]], None]
     """Adds the results of all groups to their accumulators."""
 
-__all__ = ["add_pairs", "ask_function", "is_by_pairs"]
+__all__ = ["add_pairs", "ask_function"]
 
 _NUMBERS: Final = frozenset({"int64", "double", "decimal"})
 _COMPARED: Final = frozenset({"int64", "double", "decimal", "string", "bool", "date", "objectid"})
@@ -66,7 +67,8 @@ def _ask_sum(cells: Cells, batch: Batch) -> Reader | None:
     """Doubles that stand for integers are added apart: a sum without a double is an integer."""
     import pyarrow.compute as pc
 
-    if (known := batch.readers.get(id(cells))) is not None:
+    known: Reader | None = batch.readers.get(id(cells))
+    if known is not None:
         return known
     special, cells_left = _ask_special(cells, (nan, inf, -inf), batch)
     integers = cells.integers()
@@ -79,12 +81,13 @@ def _ask_sum(cells: Cells, batch: Batch) -> Reader | None:
         ]
     readers = [special]
     for part, is_integer in parts:
-        reader = _ask_pieces(part, batch, is_integer=is_integer)
-        if reader is None:
+        read = _ask_pieces(part, batch, is_integer=is_integer)
+        if read is None:
             return None
-        readers.append(reader)
-    batch.readers[id(cells)] = _all_of(readers)
-    return batch.readers[id(cells)]
+        readers.append(read)
+    reader = _all_of(readers)
+    batch.readers[id(cells)] = reader
+    return reader
 
 
 def _ask_pieces(cells: Cells, batch: Batch, *, is_integer: bool) -> Reader | None:
@@ -95,14 +98,20 @@ def _ask_pieces(cells: Cells, batch: Batch, *, is_integer: bool) -> Reader | Non
     names = [batch.ask(column, "sum") for column in pieces.columns]
 
     def read(found: Found, targets: Sequence[Any]) -> None:
-        sums = zip(*(found.values(name) for name in names), strict=True)
-        for target, count, one in zip(targets, found.values(counted), sums, strict=True):
-            if count and is_integer:
-                target.numbers.add_many(int, count, {0: sum(pieces.join(one).values())})  # all of power 0
-            elif count:
-                target.numbers.add_many(pieces.kind, count, pieces.join(one))
+        kind, power = pieces.kind, pieces.power
+        numbers = pieces.join([found.values(name) for name in names])
+        if is_integer:
+            kind, power, numbers = int, 0, [_shifted(number, power) for number in numbers]
+        for target, count, number in zip(targets, found.values(counted), numbers, strict=True):
+            if count:
+                target.numbers.add_many(kind, count, number, power)
 
     return read
+
+
+def _shifted(number: int, power: int) -> int:
+    """A multiple of a power of 2 that is an integer."""
+    return number << power if power >= 0 else number >> -power
 
 
 def _all_of(readers: Sequence[Reader]) -> Reader:
@@ -120,15 +129,18 @@ def _ask_special(cells: Cells, values: Sequence[float], batch: Batch) -> tuple[R
 
     if cells.kind != "double":
         return _ignore, cells
-    bits = whole(cells.array).view(pa.int64())
+    array = left = whole(cells.array)
+    bits = array.view(pa.int64())
+    some = {nan, inf, -inf} if magnitude(array) == inf else set()
+    some |= {-0.0} if pc.min(bits).as_py() == INT_MIN else set()  # the bits of -0.0
     asked: list[tuple[float, str]] = []
-    left = cells.array
     for value in values:
+        if value not in some:
+            continue
         # By bits, because 0.0 equals -0.0; there are many NaN, and it equals none.
-        same = pc.is_nan(cells.array) if isnan(value) else pc.equal(bits, _bits(value))
-        if pc.any(same).as_py():
-            asked.append((value, batch.ask(same, "any")))
-            left = pc.if_else(same, _nothing(cells), left)
+        same = pc.is_nan(array) if isnan(value) else pc.equal(bits, _bits(value))
+        asked.append((value, batch.ask(same, "any")))
+        left = pc.if_else(same, _nothing(cells), left)
 
     def read(found: Found, targets: Sequence[Any]) -> None:
         for value, name in asked:
@@ -136,7 +148,7 @@ def _ask_special(cells: Cells, values: Sequence[float], batch: Batch) -> tuple[R
                 if has_any:
                     target.add(value)
 
-    return (read, replace(cells, array=left)) if asked else (_ignore, cells)
+    return read, replace(cells, array=left)
 
 
 def _bits(value: float) -> pa.Scalar:
@@ -191,13 +203,16 @@ def add_pairs(name: str, cells: Cells, groups: pa.Array, targets: Sequence[Any])
     if not cells.rows:
         return
     numbered = Numbered.of(cells)
-    for item in pc.value_counts(numbered.with_groups(groups)).to_pylist():
-        group, number = divmod(item["values"], len(numbered.values))
-        value = numbered.values[number]
-        if value is MISSING and cells.null is None:
-            value = None  # an element
-        for _ in range(item["counts"] if name in {"sum", "avg"} else 1):
-            targets[group].add(value)
+    values = [cells.null if value is MISSING else value for value in numbered.values]
+    is_sum = name in {"sum", "avg"}
+    if len(targets) == 1 and not is_sum:
+        for value in values:
+            targets[0].add(value)
+        return
+    for pair in pc.value_counts(numbered.with_groups(groups)).to_pylist():
+        group, number = divmod(pair["values"], len(values))
+        for _ in range(pair["counts"] if is_sum else 1):
+            targets[group].add(values[number])
 
 
 def _add_nulls(cells: Cells, groups: pa.Array, targets: Sequence[Any]) -> None:

@@ -1,7 +1,7 @@
 """Aggregations over columns: the same results as `wormdb.bql.aggregation.Tally` over the documents.
 
-Arrow groups the rows and adds up what it can add up exactly, all functions in one pass. What it cannot is done in Python
-for each different pair of a group and a value. Rows with a cell that is elsewhere are taken in as documents.
+Arrow groups the rows and adds up what it can add up exactly, all functions in one pass. What it cannot is done in
+Python for each different pair of a group and a value. Rows with a cell that is elsewhere are taken in as documents.
 """
 
 from __future__ import annotations
@@ -107,5 +107,4 @@ class ColumnTally:
             else:
                 add_pairs(function.name, columns[".".join(function.path)], rows.groups, targets)
             results.append(targets)
-        for key, accumulators in zip(keys, zip(*results, strict=True), strict=True):
-            self._tally.add_group(key, accumulators)
+        self._tally.add_groups(keys, zip(*results, strict=True))

@@ -6,52 +6,36 @@ arrays as a whole are asked of generated Python: only these rows, and of them on
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from wormdb.bql.match import compile_filter
 from wormdb.bql.tree import (
     NOTHING,
     All,
     And,
     Compare,
-    Contains,
     ElemMatch,
     Everything,
-    In,
     Not,
     Nothing,
     Or,
     RegexMatch,
-    Size,
     conjunction,
 )
-from wormdb.format.json import decode_document
-from wormdb.format.kinds import MISSING, Regex
-from wormdb.format.path import TRAVERSED
+from wormdb.format.kinds import Regex
 from wormdb.format.wrappers import regex_options
-from wormdb.query.column_cells import (
-    Cells,
-    by_distinct,
-    cells_of,
-    complement,
-    decoded,
-    element_kind,
-    element_lists,
-    mask_of_rows,
-    rows_of_mask,
-)
-from wormdb.query.column_tests import ask_cells
+from wormdb.query.column_cells import complement
+from wormdb.query.column_conditions import Leaf, RowCells, both
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import pyarrow as pa
 
     from wormdb.bql.tree import Filter
     from wormdb.engine.portion import Portion
-    from wormdb.format.kinds import Document
     from wormdb.query.column_cells import Outcome
+    from wormdb.query.column_conditions import Asked, Node
 
 __all__ = ["ColumnFilter", "compile_columns"]
 
@@ -62,13 +46,13 @@ class ColumnFilter:
 
     paths: frozenset[str]
     """The columns that a portion must have: dotted paths."""
-    _node: _Node
+    _node: Node
 
     def mask(self, portion: Portion) -> pa.Array | pa.ChunkedArray:
         """Which rows match: booleans without nulls. No requests; raises CorruptionError for damaged cells."""
         import pyarrow as pa
 
-        outcome = self._node.ask(_Rows(portion), among=True) if portion.rows else False
+        outcome = self._node.ask(RowCells(portion), among=True) if portion.rows else False
         return pa.repeat(pa.scalar(outcome), portion.rows) if isinstance(outcome, bool) else outcome
 
 
@@ -79,112 +63,48 @@ def compile_columns(tree: Filter) -> ColumnFilter:
     return ColumnFilter(frozenset(paths), node)
 
 
-# --- what is asked ---
-
-
-class _Asked(Protocol):
-    """Rows that have columns."""
-
-    def cells(self, name: str) -> Cells:
-        """A column."""
-        ...
-
-
-@dataclass(slots=True)
-class _Rows:
-    """A portion, with what was decoded of it for one filter."""
-
-    portion: Portion
-    _documents: dict[int, Document] = field(default_factory=dict)
-
-    def cells(self, name: str) -> Cells:
-        """A column of it."""
-        return cells_of(self.portion, name)
-
-    def document(self, row: int) -> Document:
-        """The whole document of a row that has a cell elsewhere."""
-        if row not in self._documents:
-            (body,) = self.portion.documents([row])
-            self._documents[row] = decode_document(body, name="a document")
-        return self._documents[row]
-
-
-@dataclass(frozen=True, slots=True)
-class _Elements:
-    """The elements of arrays: each is a row, and its one column has no name."""
-
-    elements: Cells
-
-    def cells(self, name: str) -> Cells:
-        """The elements."""
-        assert not name, "conditions inside are about the element itself"
-        return self.elements
-
-
 # --- logic ---
-
-
-class _Node(Protocol):
-    """A part of a filter."""
-
-    def ask(self, rows: _Asked, *, among: Outcome) -> Outcome:
-        """Which rows match; anything may stand in rows that are not `among` those that matter."""
-        ...
-
-    def weight(self, rows: _Asked) -> int:
-        """How much of it Python has to do: 0 nothing, 1 perhaps some rows, 2 all rows."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Constant:
     outcome: bool
 
-    def ask(self, rows: _Asked, *, among: Outcome) -> Outcome:
+    def ask(self, rows: Asked, *, among: Outcome) -> Outcome:  # noqa: ARG002 - a node's signature
         return self.outcome
 
-    def weight(self, rows: _Asked) -> int:
+    def weight(self, rows: Asked) -> int:  # noqa: ARG002 - see above
         return 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Negation:
-    node: _Node
+    node: Node
 
-    def ask(self, rows: _Asked, *, among: Outcome) -> Outcome:
+    def ask(self, rows: Asked, *, among: Outcome) -> Outcome:
         return complement(self.node.ask(rows, among=among))
 
-    def weight(self, rows: _Asked) -> int:
+    def weight(self, rows: Asked) -> int:
         return self.node.weight(rows)
 
 
 @dataclass(frozen=True, slots=True)
 class _Conjunction:
-    nodes: Sequence[_Node]
+    nodes: Sequence[Node]
 
-    def ask(self, rows: _Asked, *, among: Outcome) -> Outcome:
+    def ask(self, rows: Asked, *, among: Outcome) -> Outcome:
         found: Outcome = True
         for node in sorted(self.nodes, key=lambda node: node.weight(rows)):
-            found = _both(found, node.ask(rows, among=_both(among, found)))
+            found = both(found, node.ask(rows, among=both(among, found)))
             if found is False:
                 break
         return found
 
-    def weight(self, rows: _Asked) -> int:
+    def weight(self, rows: Asked) -> int:
         return max(node.weight(rows) for node in self.nodes)
 
 
-def _both(a: Outcome, b: Outcome) -> Outcome:
-    import pyarrow.compute as pc
-
-    if isinstance(a, bool):
-        return b if a else False
-    if isinstance(b, bool):
-        return a if b else False
-    return pc.and_(a, b)
-
-
-def _compiled(tree: Filter, paths: set[str]) -> _Node:
+def _compiled(tree: Filter, paths: set[str]) -> Node:
     match tree:
         case Everything() | Nothing():
             return _Constant(isinstance(tree, Everything))
@@ -199,7 +119,8 @@ def _compiled(tree: Filter, paths: set[str]) -> _Node:
             return _compiled(conjunction(items) if items else NOTHING, paths)
         case _:
             paths.add(".".join(tree.path))
-            return _Leaf.of(tree)
+            inner = _compiled(tree.filter, set()) if isinstance(tree, ElemMatch) and tree.kind == "value" else None
+            return Leaf.of(tree, inner)
 
 
 def _item(path: tuple[str, ...], value: Any) -> Filter:
@@ -207,130 +128,3 @@ def _item(path: tuple[str, ...], value: Any) -> Filter:
     if type(value) is Regex:
         return RegexMatch(path, value.pattern, regex_options(value))
     return Compare(path, "eq", value)
-
-
-# --- conditions ---
-
-
-@dataclass(frozen=True, slots=True)
-class _Leaf:
-    """One condition on one path."""
-
-    condition: Any
-    name: str
-    test: Callable[[Any], bool]
-    """Of one value, arrays not gone through."""
-    of_value: Callable[[Document], bool]
-    """Of {"v": the value of the path}, arrays gone through."""
-    of_document: Callable[[Document], bool]
-    inner: _Node | None
-    """What an element must match, by a condition on elements as values."""
-
-    @classmethod
-    def of(cls, condition: Any) -> _Leaf:
-        is_about_elements = isinstance(condition, ElemMatch) and condition.kind == "value"
-        return cls(
-            condition,
-            ".".join(condition.path),
-            compile_filter(replace(condition, path=())),
-            compile_filter(replace(condition, path=("v",))),
-            compile_filter(condition),
-            _compiled(condition.filter, set()) if is_about_elements else None,
-        )
-
-    def weight(self, rows: _Asked) -> int:
-        cells = rows.cells(self.name)
-        if cells.kind == "json" or (element_kind(cells.kind) is not None and self._is_about_arrays()):
-            return 2
-        return int(cells.codes is not None)
-
-    def ask(self, rows: _Asked, *, among: Outcome) -> Outcome:
-        import pyarrow.compute as pc
-
-        cells = rows.cells(self.name)
-        if cells.kind == "json":
-            outcome = self._of_json(cells, among)
-        elif element_kind(cells.kind) is not None:
-            outcome = self._of_arrays(cells, among)
-        else:
-            outcome = self._of_scalars(cells)
-        outcome = cells.completed(outcome, self.test)
-        elsewhere = cells.elsewhere()
-        if elsewhere is None:
-            return outcome
-        assert isinstance(rows, _Rows), "elements are all in their column"
-        found = mask_of_rows(self._elsewhere(rows, rows_of_mask(elsewhere, among).to_pylist()), cells.rows)
-        return found if outcome is False else pc.or_(outcome, found)
-
-    def _of_scalars(self, cells: Cells) -> Outcome:
-        if isinstance(self.condition, ElemMatch | Size):
-            return False
-        return ask_cells(self.condition, cells, self.test)
-
-    def _of_json(self, cells: Cells, among: Outcome) -> Outcome:
-        def passes(value: Any) -> bool:
-            return self.of_value({"v": value})
-
-        return _of_some(cells, among, lambda array: by_distinct(passes, array, "json"))
-
-    def _elsewhere(self, rows: _Rows, numbers: list[int]) -> list[int]:
-        """Those of some rows that match, by values that are not in the column."""
-        if not numbers:
-            return []
-        found = []
-        for row, value in zip(numbers, rows.portion.elsewhere(self.name, numbers), strict=True):
-            if value is TRAVERSED:
-                passed = self.of_document(rows.document(row))
-            else:
-                passed = self.of_value({} if value is MISSING else {"v": value})
-            if passed:
-                found.append(row)
-        return found
-
-    # arrays
-
-    def _is_about_arrays(self) -> bool:
-        """Whether it compares with an array as a whole, for which Arrow has no order."""
-        match self.condition:
-            case Compare(_, _, value):
-                return type(value) is list
-            case In(_, values):
-                return any(type(value) is list for value in values)
-            case _:
-                return False
-
-    def _of_arrays(self, cells: Cells, among: Outcome) -> Outcome:
-        """Whether some element of each array passes, or the array itself."""
-        import pyarrow.compute as pc
-
-        condition = self.condition
-        if isinstance(condition, Size):
-            return pc.equal(pc.list_value_length(cells.array), condition.count)
-        elements, any_of = element_lists(cells)
-        if isinstance(condition, ElemMatch):
-            return any_of(self.inner.ask(_Elements(elements), among=True)) if self.inner is not None else False
-        if isinstance(condition, Contains):
-            condition = Compare((), "eq", condition.value)
-            return any_of(_Leaf.of(condition).ask(_Elements(elements), among=True))
-        found = any_of(elements.completed(ask_cells(condition, elements, self.test), self.test))
-        if not self._is_about_arrays():
-            return self.test([]) or found
-        left = _both(among, complement(found))
-        whole = _of_some(cells, left, lambda array: self._of_whole(decoded(array, cells.kind)))
-        return complement(_both(complement(found), complement(whole)))
-
-    def _of_whole(self, values: list[Any]) -> pa.Array:
-        import pyarrow as pa
-
-        return pa.array(map(self.test, values), pa.bool_())
-
-
-def _of_some(cells: Cells, among: Outcome, ask: Callable[[Any], pa.Array]) -> Outcome:
-    """What Python says of those cells that hold a value and matter; false of all others."""
-    rows = rows_of_mask(cells.array.is_valid(), among)
-    if not len(rows):
-        return False
-    if len(rows) == cells.rows:
-        return ask(cells.array)
-    passed = ask(cells.array.take(rows))
-    return mask_of_rows(rows.filter(passed).to_pylist(), cells.rows)

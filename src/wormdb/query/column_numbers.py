@@ -7,7 +7,7 @@ values in the same way: of integers, `x > 2.5` is `x > 2`; of doubles, `x > 2**5
 from __future__ import annotations
 
 from fractions import Fraction
-from math import ceil, floor, inf, isnan, nan, nextafter
+from math import ceil, floor, inf, isfinite, isnan, nan, nextafter
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.format.kinds import Decimal128
@@ -30,7 +30,7 @@ def exact(number: float | Decimal128) -> Fraction | float:
             return nan
         return Fraction(decimal) if decimal.is_finite() else float(decimal)
     assert isinstance(number, int | float)
-    return number if number != number or number in (inf, -inf) else Fraction(number)
+    return Fraction(number) if isfinite(number) else number
 
 
 def is_nan(value: Any) -> bool:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from wormdb.bql.sorting import SortField, SortSpec, sort_key
+from wormdb.engine.portion import Portion, join_portions
 from wormdb.format.json import decode_document
 from wormdb.format.key import encode_key, encode_keys
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED
-from wormdb.engine.portion import Portion, join_portions
 from wormdb.query.column_cells import cells_of, rows_of_mask
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ __all__ = ["TopRows", "order_keys", "sort_paths"]
 
 KEPT_ROWS: Final = 65_536
 """So many rows are collected, or four times as many as are wanted, before the others among them are dropped."""
+KEPT_BYTES: Final = 16 * 1024 * 1024
+"""Or rows of so many bytes, if they are more than are wanted."""
 
 _IDENTITY: Final = ("_id",)
 _ORDERED: Final = frozenset({"int64", "double", "decimal", "string", "bool", "date", "binary", "objectid"})
@@ -48,6 +50,7 @@ class TopRows:
         self._first = first
         self._portions: list[Portion] = []
         self._rows = 0
+        self._bytes = 0
 
     @property
     def paths(self) -> frozenset[str]:
@@ -58,12 +61,14 @@ class TopRows:
         """Take in rows, of ids that no other portion has. No requests."""
         if self._first == 0 or not portion.rows:
             return
-        if self._first is not None and portion.rows > self._first:
-            portion = _taken(portion, _first_rows(portion, self._fields, self._first))
         self._portions.append(portion)
         self._rows += portion.rows
-        if self._first is not None and self._rows > max(KEPT_ROWS, 4 * self._first):
+        self._bytes += portion.table.nbytes
+        if self._first is not None and self._is_enough(self._first):
             self._settle()
+
+    def _is_enough(self, first: int) -> bool:
+        return self._rows > max(KEPT_ROWS, 4 * first) or (self._bytes > KEPT_BYTES and self._rows > 2 * first)
 
     def finish(self) -> Portion | None:
         """The rows in order; None if there are none. No requests."""
@@ -76,7 +81,7 @@ class TopRows:
     def _settle(self) -> None:
         joined = join_portions(self._portions)
         best = _taken(joined, _first_rows(joined, self._fields, self._first))
-        self._portions, self._rows = [best], best.rows
+        self._portions, self._rows, self._bytes = [best], best.rows, 0
 
 
 def sort_paths(sort: SortSpec) -> frozenset[str]:
@@ -205,30 +210,34 @@ def _add_column(columns: _Columns, cells: Cells, field: SortField) -> None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    array = cells.array
-    if cells.kind not in _ORDERED:
-        columns.doubt(array.is_valid())
-        if (elsewhere := cells.elsewhere()) is not None:
-            columns.doubt(elsewhere)
-        return
     if (elsewhere := cells.elsewhere()) is not None:
         columns.doubt(elsewhere)
-    ranks = None
-    if array.null_count:
-        ranks = array.is_valid().cast(pa.uint8())
-    if cells.kind == "double":
-        odd = pc.is_nan(array)
-        if pc.any(odd).as_py():
-            # NaN is the least number, and Arrow would put it last.
-            rank = pc.if_else(pc.fill_null(odd, False), 1, 2).cast(pa.uint8())  # noqa: FBT003 - Arrow's own signature
-            ranks = rank if ranks is None else pc.multiply(rank, ranks)
-            array = pc.if_else(odd, None, array)
+    if cells.kind not in _ORDERED:
+        columns.doubt(cells.array.is_valid())
+        return
+    ranks, array = _ranked(cells)
     if ranks is not None:
         columns.add(ranks, field)
     if cells.kind == "bool":
         array = array.cast(pa.uint8())
-    if cells.kind == "objectid":
+    elif cells.kind == "objectid":
         array = array.cast(pa.binary())
-    if cells.kind == "binary":
+    elif cells.kind == "binary":
         columns.add(pc.binary_length(array), field)
     columns.add(array, field)
+
+
+def _ranked(cells: Cells) -> tuple[pa.Array | pa.ChunkedArray | None, pa.Array | pa.ChunkedArray]:
+    """The cells, and what stands before their order: nulls come first, then NaN. None if there is neither."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    array = cells.array
+    ranks = array.is_valid().cast(pa.uint8()) if array.null_count else None
+    if cells.kind == "double":
+        odd = pc.is_nan(array)
+        if pc.any(odd).as_py():
+            rank = pc.if_else(pc.fill_null(odd, False), 1, 2).cast(pa.uint8())
+            ranks = rank if ranks is None else pc.multiply(rank, ranks)
+            array = pc.if_else(odd, pa.scalar(None, array.type), array)
+    return ranks, array

@@ -234,7 +234,7 @@ def _leaves(condition: Mod, cells: Cells, test: Callable[[Any], bool]) -> Outcom
         numbers = pc.trunc(pc.if_else(fits, numbers, None)).cast(pa.int64())
     quotients = pc.divide(numbers, pa.scalar(divisor, pa.int64()))
     rest = pc.subtract(numbers, pc.multiply(quotients, pa.scalar(divisor, pa.int64())))
-    return pc.fill_null(pc.equal(rest, pa.scalar(condition.remainder, pa.int64())), False)  # noqa: FBT003 - Arrow's
+    return pc.fill_null(pc.equal(rest, pa.scalar(condition.remainder, pa.int64())), False)
 
 
 # --- text ---

@@ -1,4 +1,4 @@
-"""Portions of documents as the engine makes them: from blocks with declared columns, right and wrong, and from the tail."""
+"""Portions of documents as the engine makes them, with columns that are declared, rightly or wrongly, or not."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.portion import Portion
 
-__all__ = ["COLUMNS", "COLLECTIONS", "FAMILIES", "Values", "make_portion", "make_portions"]
+__all__ = ["COLLECTIONS", "COLUMNS", "FAMILIES", "Values", "make_portion", "make_portions"]
 
 Values = dict[str, Any]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from hypothesis import given, settings
@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from tests.query.columns.portions_rig import COLLECTIONS, COLUMNS, Values, make_portions
 from wormdb.bql.aggregation import Aggregation, aggregate, parse_aggregation
-from wormdb.format.columns import ColumnSpec
 from wormdb.format.json import encode
 from wormdb.query import column_groups
 from wormdb.query.column_groups import ColumnTally
+
+if TYPE_CHECKING:
+    from wormdb.format.columns import ColumnSpec
 
 FIELDS = st.sampled_from(["a", "b", "a.b", "a.0", "id", "b.a"])
 OPERANDS = FIELDS | st.lists(FIELDS, min_size=1, max_size=2, unique=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,9 +13,11 @@ from wormdb.bql.match import compile_filter
 from wormdb.bql.parse import parse_filter
 from wormdb.engine.portion import DOCUMENT
 from wormdb.errors import InvalidRequestError
-from wormdb.format.columns import ColumnSpec
 from wormdb.format.key import encode_key
 from wormdb.query.column_match import compile_columns
+
+if TYPE_CHECKING:
+    from wormdb.format.columns import ColumnSpec
 
 
 def matched(

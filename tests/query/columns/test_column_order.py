@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from hypothesis import given, settings
@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from tests.query.columns.portions_rig import COLLECTIONS, COLUMNS, Values, make_portion, make_portions
 from wormdb.bql.sorting import SortSpec, parse_sort, sort_key
-from wormdb.format.columns import ColumnSpec
 from wormdb.query import column_order
 from wormdb.query.column_order import TopRows, order_keys, sort_paths
+
+if TYPE_CHECKING:
+    from wormdb.format.columns import ColumnSpec
 
 SORTS = st.lists(
     st.builds(
