@@ -89,7 +89,7 @@ class ParquetFiles:
     lag_entries: int
     """Log entries that came later, and are in none of the files."""
     last_change: datetime | None
-    """When the newest log entry was written, about, in UTC."""
+    """When the newest log entry was written, or all of them brought forward, in UTC."""
     place: str
     """The URL of the store, without secrets; empty if there are no files."""
 

@@ -5,13 +5,13 @@ Exit codes: 0 done, 1 failed, 2 the command line or its input is wrong, 130 inte
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from typing import TYPE_CHECKING
 
 import click
 
+from wormdb.cli.verbs import Verbs
 from wormdb.errors import InvalidRequestError, MissingExtraError, WormError
 from wormdb.version import __version__
 
@@ -23,35 +23,26 @@ __all__ = ["main"]
 # Verb → one line of help. The module is imported only when its verb is used,
 # so that `worm --help` does not pay for every library below.
 VERBS = {
+    "completion": "Print the script that completes worm's commands in a shell.",
     "doctor": "Test whether a bucket or folder can hold a database.",
     "forward": "Bring the log into blocks, indexes and history.",
+    "index": "Make, show and drop the indexes of a collection.",
     "lint": "Show every mistake of a schema, with its place, the reason and the fix.",
     "schema": "Show, compare and change the definitions of a database.",
     "status": "Show how far each collection is behind its log.",
+    "table": "Show, query, sum up and export collections.",
     "verify": "Check everything that is stored, and repair what can be made again.",
     "version": "Show the version and which optional parts are installed.",
 }
 
 
-class _Verbs(click.Group):
-    """A group whose commands are modules, imported on use."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        return sorted(VERBS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
-        if cmd_name not in VERBS:
-            return None
-        command = importlib.import_module(f"wormdb.cli.commands.{cmd_name}").command
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
-        with formatter.section("Commands"):
-            formatter.write_dl(sorted(VERBS.items()))
-
-
-@click.command(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=True)
+@click.command(
+    cls=Verbs,
+    modules="wormdb.cli.commands.",
+    verbs=VERBS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    no_args_is_help=True,
+)
 @click.version_option(__version__, "-V", "--version", prog_name="worm")
 def worm() -> None:
     """A document database whose only server is a bucket."""

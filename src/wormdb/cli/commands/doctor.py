@@ -17,7 +17,7 @@ STYLES = {Status.OK: "green", Status.WARN: "yellow", Status.FAIL: "bold red", St
 
 
 @click.command("doctor")
-@click.argument("url")
+@click.argument("url", envvar="WORM_URL")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")
 @click.option("--read-only", is_flag=True, help="Write nothing; test only what reading needs.")
 def command(url: str, *, as_json: bool, read_only: bool) -> int:

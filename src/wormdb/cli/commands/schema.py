@@ -34,7 +34,7 @@ def command() -> None:
 
 
 @command.command("show")
-@click.argument("url")
+@click.argument("url", envvar="WORM_URL")
 def show(url: str) -> None:
     """Print the schema that the database has published."""
     with connect(url) as database:
@@ -46,7 +46,7 @@ def show(url: str) -> None:
 
 
 @command.command("diff")
-@click.argument("url")
+@click.argument("url", envvar="WORM_URL")
 @FILE
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of lines.")
 def diff(url: str, file: Path | None, *, as_json: bool) -> int:
@@ -58,7 +58,7 @@ def diff(url: str, file: Path | None, *, as_json: bool) -> int:
 
 
 @command.command("apply")
-@click.argument("url")
+@click.argument("url", envvar="WORM_URL")
 @FILE
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of lines.")

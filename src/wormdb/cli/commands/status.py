@@ -17,7 +17,7 @@ __all__ = ["command"]
 
 
 @click.command("status")
-@click.argument("url")
+@click.argument("url", envvar="WORM_URL")
 @click.argument("names", nargs=-1, metavar="[COLLECTION]...")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")
 def command(url: str, names: tuple[str, ...], *, as_json: bool) -> None:

@@ -26,7 +26,7 @@ _COLUMNS_SHOWN = 100
 
 
 @click.command("verify")
-@click.argument("url")
+@click.argument("url", envvar="WORM_URL")
 @click.argument("names", nargs=-1, metavar="[COLLECTION]...")
 @click.option("--repair", "repairs", is_flag=True, help="Make again what is damaged and can be made again.")
 @click.option("--accept-loss", is_flag=True, help="Repair also if documents are lost by it; they are listed.")

@@ -1,0 +1,102 @@
+"""worm table inspect: one collection."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from wormdb.cli.indexed import amount_of, kind_of
+from wormdb.cli.output import counted, print_json
+from wormdb.cli.place import AS_JSON, MODEL, URL, find_collection, model_of
+from wormdb.cli.shown import size_text, time_text, width_of
+from wormdb.cli.verbs import Verb
+from wormdb.database import connect
+from wormdb.engine.index_state import PRIMARY
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wormdb.manifest import ManifestStatus, ParquetFiles
+    from wormdb.schema.model import Model
+    from wormdb.status import IndexDescription
+
+__all__ = ["command"]
+
+
+@click.command("inspect", cls=Verb, examples=("worm table inspect Customer", "worm table inspect org/customers --json"))
+@MODEL
+@URL
+@AS_JSON
+def command(model: str, url: str, *, as_json: bool) -> None:
+    """Show the size of a collection, its columns and its indexes.
+
+    Numbers of indexes are those of the last forwarding.
+    """
+    with connect(url) as database:
+        collection = find_collection(database, model)
+        known = model_of(database, collection)
+        status, files = collection.get_manifest_status(), collection.parquet_files()
+        indexes = [collection.describe_index(each.name) for each in collection.indexes() if each.name != PRIMARY]
+    head = {
+        "Model": collection.name,
+        "Path": collection.prefix if known is None else str(known.path),
+        "Mode": collection.mode,
+    }
+    if as_json:
+        print_json(_json(head, status, files, indexes))
+        return
+    _print_pairs(head, "")
+    click.echo("\nCollection:")
+    _print_pairs(
+        {
+            "Count": f"{status.count:,}",
+            "Size": f"~{size_text(files.size_bytes)} (estimated from manifest)" if files.files else "not in blocks yet",
+            "Last Updated": time_text(files.last_change),
+        }
+    )
+    click.echo("\nManifest:")
+    _print_pairs(_manifest(status, known))
+    click.echo("\nIndexes:" if indexes else "\nIndexes: none")
+    _print_indexes(indexes)
+
+
+def _manifest(status: ManifestStatus, model: Model | None) -> dict[str, str]:
+    word = "n/a" if model is not None and model.is_singleton else "fresh" if status.fresh else "stale"
+    verified = " (checksum verified)" if status.exists else " (the log was never brought forward)"
+    behind = f", {counted(status.lag_entries, 'entry', 'entries')} behind the log" if status.lag_entries else ""
+    return {
+        "Status": word + verified + behind,
+        "Size": size_text(status.size_bytes),
+        "Fields": ", ".join(status.fields) or "--",
+        "Auto-update": "disabled" if model is not None and not model.manifest.auto_update else "enabled",
+    }
+
+
+def _print_pairs(pairs: dict[str, str], indent: str = "  ") -> None:
+    width = max(len(name) for name in pairs) + 3
+    for name, value in pairs.items():
+        click.echo(f"{indent}{name + ':':{width}}{value}")
+
+
+def _print_indexes(indexes: Sequence[IndexDescription]) -> None:
+    rows = [(f"{each.name}:", f"{', '.join(each.fields)} ({kind_of(each)})", amount_of(each)) for each in indexes]
+    widths = [max(width_of(row[place]) for row in rows) for place in range(2)] if rows else []
+    for row in rows:
+        cells = (cell + " " * (width - width_of(cell)) for cell, width in zip(row, widths, strict=False))
+        click.echo("  " + "  ".join([*cells, row[2]]))
+
+
+def _json(
+    head: dict[str, str], status: ManifestStatus, files: ParquetFiles, indexes: Sequence[IndexDescription]
+) -> dict[str, Any]:
+    return {
+        **{name.lower(): value for name, value in head.items()},
+        "collection": {
+            "count": status.count,
+            "sizeBytes": files.size_bytes,
+            "lastUpdated": None if files.last_change is None else time_text(files.last_change),
+        },
+        "manifest": status.to_dict(),
+        "indexes": [each.to_dict() for each in indexes],
+    }

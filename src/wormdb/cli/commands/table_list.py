@@ -1,0 +1,95 @@
+"""worm table list: all models and collections."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from wormdb.cli.output import print_json
+from wormdb.cli.place import AS_JSON, URL, find_collection, find_model
+from wormdb.cli.ruled import Column, print_ruled
+from wormdb.cli.shown import time_text
+from wormdb.cli.verbs import Verb
+from wormdb.database import connect
+from wormdb.engine.index_state import PRIMARY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wormdb.database import Database
+
+__all__ = ["command"]
+
+COLUMNS = (
+    Column("Model", 13),
+    Column("Count", 8, is_right=True),
+    Column("Manifest", 10),
+    Column("Indexes", 20),
+    Column("Last Updated", 22),
+)
+
+
+@click.command(
+    "list", cls=Verb, examples=("worm table list --url s3://bucket/shop", "WORM_URL=./shop worm table list --json")
+)
+@URL
+@AS_JSON
+def command(url: str, *, as_json: bool) -> None:
+    """List all models and collections, and how far their columns and indexes are.
+
+    The bucket is searched for collections: 1 LIST for each folder above them, then some GETs for each of them.
+    A manifest is fresh if queries of its fields need no documents, and stale if they need some; worm table rebuild
+    makes it fresh. A model of one document has none.
+    """
+    with connect(url) as database:
+        found = list(_found(database))
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        click.echo("no collections")
+        return
+    print_ruled(COLUMNS, [_row(each) for each in found])
+
+
+def _found(database: Database) -> Iterator[dict[str, Any]]:
+    """Models with one collection in the schema's order, then all other collections."""
+    models = {} if database.schema is None else database.schema.models
+    fixed = [model for model in models.values() if not model.path.outer]
+    for model in fixed:
+        yield _described(database, model.name)
+    known = {model.path.collection_prefix({}) for model in fixed}
+    for prefix in database.collections():
+        if prefix not in known:
+            yield _described(database, prefix.rstrip("/"))
+
+
+def _described(database: Database, name: str) -> dict[str, Any]:
+    collection = find_collection(database, name)
+    model = find_model(database, name)
+    status, files = collection.get_manifest_status(), collection.parquet_files()
+    is_single = model is not None and model.is_singleton
+    return {
+        "model": name,
+        "prefix": collection.prefix,
+        "count": status.count,
+        "manifest": "n/a" if is_single else "fresh" if status.fresh else "stale",
+        "lagEntries": status.lag_entries,
+        "indexes": [
+            {"name": each.name, "fields": list(each.fields), "unique": each.unique, "state": each.state}
+            for each in collection.indexes()
+            if each.name != PRIMARY
+        ],
+        "lastUpdated": None if files.last_change is None else time_text(files.last_change),
+    }
+
+
+def _row(found: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        found["model"],
+        f"{found['count']:,}",
+        found["manifest"],
+        ", ".join("+".join(index["fields"]) for index in found["indexes"]) or "--",
+        found["lastUpdated"] or "--",
+    )

@@ -1,0 +1,97 @@
+"""worm table rebuild: columns and indexes up to date."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from wormdb.cli.indexed import amount_of
+from wormdb.cli.output import counted, print_json
+from wormdb.cli.place import AS_JSON, MODEL, URL, find_collection
+from wormdb.cli.shown import size_text
+from wormdb.cli.verbs import Verb
+from wormdb.clock import SystemClock
+from wormdb.database import connect
+from wormdb.engine.index_state import PRIMARY
+from wormdb.errors import InvalidRequestError
+from wormdb.settings import Settings
+
+if TYPE_CHECKING:
+    from wormdb.collection import Collection
+    from wormdb.document import Document
+    from wormdb.manifest import ManifestStatus
+    from wormdb.status import IndexDescription
+
+__all__ = ["command"]
+
+
+@click.command(
+    "rebuild",
+    cls=Verb,
+    examples=("worm table rebuild Customer", "worm table rebuild org/customers --url s3://bucket/shop"),
+)
+@MODEL
+@URL
+@AS_JSON
+def command(model: str, url: str, *, as_json: bool) -> int:
+    """Bring columns and indexes up to date with the log.
+
+    Brings the log forward into blocks with their columns, and builds the indexes that wait or failed. Safe at any time.
+    Exits with 1 if an index cannot be built. What is damaged is repaired by worm verify --repair.
+    """
+    clock = SystemClock()
+    begun = clock.monotonic()
+    with connect(url, settings=Settings(forward="manual")) as database:
+        collection = find_collection(database, model)
+        count = collection.count()
+        _say(f"Scanning collection: {collection.prefix}\nFound {counted(count, 'entity', 'entities')}\n", as_json)
+        _say("Building manifest... ", as_json)
+        manifest = collection.build_manifest()
+        _say(f"done ({size_text(manifest.size_bytes)})\n", as_json)
+        indexes = _build_indexes(collection, as_json)
+    seconds = clock.monotonic() - begun
+    failed = [each.name for each in indexes if each.state != "ready"]
+    if as_json:
+        _print_json(collection, manifest, indexes, seconds)
+    else:
+        left = f", {counted(len(failed), 'index', 'indexes')} failed" if failed else ""
+        click.echo(f"Rebuild complete in {seconds:.1f}s{left}")
+    return 1 if failed else 0
+
+
+def _build_indexes(collection: Collection[Document], as_json: bool) -> list[IndexDescription]:
+    made = []
+    for each in collection.indexes():
+        if each.name == PRIMARY:
+            continue
+        _say(f"Building index: {', '.join(each.fields)}... ", as_json)
+        try:
+            collection.build_index(each.name)
+        except InvalidRequestError as error:
+            _say(f"failed ({error.reason})\n", as_json)
+        index = collection.describe_index(each.name)
+        if index.state == "ready":
+            _say(f"done ({amount_of(index, several='values')})\n", as_json)
+        made.append(index)
+    return made
+
+
+def _say(text: str, as_json: bool) -> None:
+    if not as_json:
+        click.echo(text, nl=False)
+
+
+def _print_json(
+    collection: Collection[Document], manifest: ManifestStatus, indexes: list[IndexDescription], seconds: float
+) -> None:
+    print_json(
+        {
+            "model": collection.name,
+            "prefix": collection.prefix,
+            "count": manifest.count,
+            "manifest": manifest.to_dict(),
+            "indexes": [each.to_dict() for each in indexes],
+            "seconds": round(seconds, 3),
+        }
+    )

@@ -1,0 +1,75 @@
+"""A view in SQL over the Parquet files of a collection, for DuckDB."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from wormdb.storage.url import parse_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from wormdb.manifest import ParquetFile, ParquetFiles
+
+__all__ = ["duckdb_view"]
+
+
+def duckdb_view(name: str, files: ParquetFiles) -> str:
+    """The statement that makes the view, after comments about what it does not show. There is one file at least.
+
+    Its rows are the documents as the files have them: the newest version of each, without deleted ones. No requests.
+    """
+    partial = sorted({path for file in files.files for path in file.partial} - {"_id"})
+    lines = [f"-- {name} through log number {files.number:,}"]
+    if files.lag_entries:
+        lines.append(f"-- {files.lag_entries:,} newer log entries are not in these files: worm table rebuild {name}")
+    if partial:
+        lines.append(f"-- null where a value is of another type than its column, see _doc: {', '.join(partial)}")
+    lines += [*_secret(files), f"CREATE OR REPLACE VIEW {_name(name)} AS"]
+    runs = [list(group) for _, group in groupby(files.files, key=lambda file: file.run)]
+    # Columns that begin with $ tell only us what a null stands for.
+    lines.append("SELECT COLUMNS('^[^$]') FROM (")
+    lines += _one_run(files, runs[0]) if len(runs) == 1 else _several_runs(files, runs)
+    return "\n".join([*lines, ");"])
+
+
+def _one_run(files: ParquetFiles, run: Sequence[ParquetFile]) -> Iterator[str]:
+    yield f"  SELECT * EXCLUDE (_deleted) FROM {_read(files, run)}"
+    yield "  WHERE NOT _deleted"
+
+
+def _several_runs(files: ParquetFiles, runs: Sequence[Sequence[ParquetFile]]) -> Iterator[str]:
+    """Of each id the row of the newest run: rows of a job have no revision of their own, so that the run decides."""
+    types = {file.id_type for file in files.files}
+    identity = "_id" if len(types) == 1 and None not in types else "json_extract(_doc, '$._id')"
+    yield "  SELECT * EXCLUDE (_deleted) FROM ("
+    yield "    SELECT * FROM ("
+    for place, run in enumerate(runs):
+        union = "      UNION ALL BY NAME " if place else "      "
+        yield f'{union}SELECT *, {run[0].run} AS "$run" FROM {_read(files, run)}'  # noqa: S608 - names are quoted
+    yield f'    ) QUALIFY row_number() OVER (PARTITION BY {identity} ORDER BY "$run" DESC) = 1'
+    yield "  ) WHERE NOT _deleted"
+
+
+def _read(files: ParquetFiles, run: Sequence[ParquetFile]) -> str:
+    places = ", ".join("'" + files.locate(file).replace("'", "''") + "'" for file in run)
+    return f"read_parquet([{places}], union_by_name = true)"
+
+
+def _secret(files: ParquetFiles) -> Iterator[str]:
+    """How DuckDB finds a store that is not Amazon's own, without secrets."""
+    url = parse_url(files.place)
+    if url.scheme == "s3" and url.endpoint is not None:
+        scheme, _, host = url.endpoint.partition("://")
+        secure = "true" if scheme == "https" else "false"
+        region = f", REGION '{url.region}'" if url.region else ""
+        yield "-- before it: INSTALL httpfs; LOAD httpfs; INSTALL aws; LOAD aws;"
+        yield (
+            "-- CREATE SECRET (TYPE s3, PROVIDER credential_chain, "
+            f"ENDPOINT '{host}', URL_STYLE 'path', USE_SSL {secure}{region});"
+        )
+
+
+def _name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,98 @@
+"""What commands about one collection share: which database, which collection, and JSON or not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from wormdb.errors import InvalidRequestError
+from wormdb.schema.report import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from wormdb.collection import Collection
+    from wormdb.database import Database
+    from wormdb.document import Document
+    from wormdb.schema.model import Model
+
+__all__ = ["AS_JSON", "MODEL", "URL", "find_collection", "find_model", "model_of"]
+
+
+def _complete_models(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001 - click's signature
+    """Names of models that begin with what was typed: of the local schema, or else of the database. 1 GET at most."""
+    try:
+        return sorted(name for name in _known_models(context.params.get("url")) if name.startswith(incomplete))
+    except Exception:  # noqa: BLE001 - whoever presses a key wants names or nothing
+        return []
+
+
+def _known_models(url: str | None) -> Iterable[str]:
+    import os
+
+    from wormdb.cli.schema_file import DEFAULTS
+    from wormdb.database import connect
+
+    url = url or os.environ.get("WORM_URL")
+    file = None if url else next((path for path in DEFAULTS if path.is_file()), None)
+    if not url and file is None:
+        return ()
+    with connect(url or "memory://", schema=file) as database:
+        return () if database.schema is None else tuple(database.schema.models)
+
+
+URL = click.option(
+    "--url",
+    envvar="WORM_URL",
+    show_envvar=True,
+    required=True,
+    help="The database: a folder, or s3://bucket/prefix, gs://, az://.",
+)
+MODEL = click.argument("model", shell_complete=_complete_models)
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+
+
+def find_collection(database: Database, name: str) -> Collection[Document]:
+    """The collection of a model, or at a folder. 1 GET for the schema, for a folder 2 more.
+
+    Raises InvalidRequestError if there is neither, with the name that may have been meant.
+    """
+    model = find_model(database, name)
+    if model is not None:
+        if model.path.outer:
+            parts = ", ".join(part.name for part in model.path.outer)
+            raise InvalidRequestError(
+                f"{name} has many collections",
+                reason=f"its path {model.path} has the outer parts {parts}",
+                fix="name the folder of one: worm table list shows them",
+            )
+        return database.model(model.name)
+    collection = database[name.rstrip("/")]
+    status = collection.get_manifest_status()
+    if not status.exists and not status.lag_entries:
+        raise _unknown(database, name)
+    return collection
+
+
+def find_model(database: Database, name: str) -> Model | None:
+    """The model of that name, or the one whose only collection is at that folder."""
+    models = {} if database.schema is None else database.schema.models
+    folder = name.rstrip("/") + "/"
+    fixed = (model for model in models.values() if not model.path.outer)
+    return models.get(name) or next((model for model in fixed if model.path.collection_prefix({}) == folder), None)
+
+
+def model_of(database: Database, collection: Collection[Document]) -> Model | None:
+    """The published model of a collection that was found; None if it is known by its folder alone."""
+    return None if database.schema is None else database.schema.models.get(collection.name)
+
+
+def _unknown(database: Database, name: str) -> InvalidRequestError:
+    models = () if database.schema is None else tuple(database.schema.models)
+    known = [*models, *(prefix.rstrip("/") for prefix in database.collections())]
+    return InvalidRequestError(
+        f"Unknown model: {name}",
+        reason=f"{database.url} has no model and no folder of that name",
+        fix=did_you_mean(name, known) or "worm table list shows those there are",
+    )

@@ -1,0 +1,59 @@
+"""How far a command is, on one line of a terminal that is written over; nothing in a pipe."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+__all__ = ["counting", "working"]
+
+_EVERY: Final = 500
+_BAR: Final = 30
+
+
+@contextmanager
+def working(text: str, *, is_shown: bool = True) -> Iterator[None]:
+    """Say what is being done, for as long as it takes."""
+    if not (is_shown and sys.stderr.isatty()):
+        yield
+        return
+    _tell(text)
+    try:
+        yield
+    finally:
+        _tell("")
+
+
+def counting(rows: Iterable[T], word: str, total: Callable[[], int | None]) -> Iterator[T]:
+    """The rows, and on a terminal how many there were; a bar if the total is known. `total` is asked there only."""
+    if not sys.stderr.isatty() or sys.stdout.isatty():
+        yield from rows
+        return
+    whole = total()
+    try:
+        for count, row in enumerate(rows):
+            if count % _EVERY == 0:
+                _tell(_bar(count, whole, word))
+            yield row
+    finally:
+        _tell("")
+
+
+def _bar(count: int, whole: int | None, word: str) -> str:
+    if not whole:
+        return f"{count:,} {word}"
+    done = min(count / whole, 1.0)
+    return f"[{'#' * int(_BAR * done):{_BAR}}] {done:4.0%}  {count:,} of {whole:,} {word}"
+
+
+def _tell(text: str) -> None:
+    click.echo(f"\r\x1b[K{text}", err=True, nl=False)

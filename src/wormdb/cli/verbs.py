@@ -1,0 +1,66 @@
+"""Verbs with examples in their help, and groups of them that are imported when they are used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from click.shell_completion import CompletionItem
+
+__all__ = ["Verb", "Verbs"]
+
+
+class Verb(click.Command):
+    """A command whose help ends with examples."""
+
+    def __init__(self, *arguments: Any, examples: Sequence[str], **options: Any) -> None:
+        """`examples` are command lines."""
+        super().__init__(*arguments, **options)
+        self.examples = tuple(examples)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The examples, one a line as they are: a command that is wrapped cannot be copied."""
+        super().format_epilog(ctx, formatter)
+        with formatter.section("Examples"):
+            formatter.write("".join(f"  {example}\n" for example in self.examples))
+
+
+class Verbs(click.Group):
+    """A group whose help and completion need none of its commands."""
+
+    def __init__(self, *arguments: Any, modules: str, verbs: Mapping[str, str], **options: Any) -> None:
+        """`modules` begins the name of every command's module, `verbs` gives one line of help for each."""
+        super().__init__(*arguments, **options)
+        self._modules = modules
+        self._verbs = verbs
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """The verbs, in their order."""
+        return list(self._verbs)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        """The command of a verb; None if there is none."""
+        if cmd_name not in self._verbs:
+            return None
+        command = importlib.import_module(f"{self._modules}{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
+        """The list of verbs in a help page."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self._verbs.items()))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The verbs, or options, that begin with what was typed."""
+        from click.shell_completion import CompletionItem
+
+        if incomplete and not incomplete[0].isalnum():
+            return click.Command.shell_complete(self, ctx, incomplete)
+        found = [(verb, text) for verb, text in self._verbs.items() if verb.startswith(incomplete)]
+        return [CompletionItem(verb, help=text) for verb, text in found]
