@@ -37,9 +37,10 @@ from wormdb.query.plan import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from wormdb.clock import Clock
+    from wormdb.format.kinds import Document
     from wormdb.query.execute_rows import Batch, Known
     from wormdb.query.measure import Watch
     from wormdb.query.plan import Node
@@ -61,14 +62,16 @@ class Executor:
     watch: Watch | None = None
     _looked_at: int = 0
     _after_below: Node | None = field(default=None, init=False)
+    _asked: frozenset[str] = field(default=frozenset(), init=False)
 
-    def batches(self, root: Node) -> Iterator[Batch]:
-        """The rows that a plan finds, in its order. Nothing is read until the first batch is taken.
+    def batches(self, root: Node, *, in_order: bool = True) -> Iterator[Batch]:
+        """The rows that a plan finds, in its order or in any. Nothing is read until the first batch is taken.
 
         Raises LimitExceededError over `rows_max`, UnavailableError at the deadline, and what the source raises.
         """
         self._after_below = None if self.request.after is None else _place_of_after(root)
-        return self._run(root, _ALL)
+        self._asked = _asked_of_documents(root, self.source.facts.columns)
+        return self._run(root, Demand(in_order=in_order))
 
     def fetch(self, batch: Batch) -> Documents:
         """The whole documents of rows, in their order, with their versions; without those that do not exist."""
@@ -87,9 +90,7 @@ class Executor:
     # --- nodes ---
 
     def _run(self, node: Node, demand: Demand) -> Iterator[Batch]:
-        return self._finished(node, self._of(node, demand))
-
-    def _finished(self, node: Node, found: Iterator[Batch]) -> Iterator[Batch]:
+        found = self._of(node, demand)
         if node is self._after_below:
             found = self._after(found)
         return found if self.watch is None else self.watch.over(node, found)
@@ -99,7 +100,7 @@ class Executor:
             case Empty():
                 return iter(())
             case Scan():
-                return self._scan(node, demand, ())
+                return self._scan(node, demand)
             case IdLookup(keys):
                 return _in_batches(keys, demand, is_sure=False)
             case IndexScan():
@@ -117,16 +118,21 @@ class Executor:
             case _:
                 raise AssertionError("a count has no rows")
 
-    def _scan(self, node: Scan, demand: Demand, more: Iterable[str]) -> Iterator[Batch]:
-        """The portions of a scan, with columns besides those of the plan that help to filter documents."""
-        names = dict.fromkeys(["_id", *node.names, *more])
-        is_whole = DOCUMENT in names
+    def _scan(self, node: Scan, demand: Demand) -> Iterator[Batch]:
+        """The portions of a scan; where documents are read, also columns for what is asked of them above.
+
+        Blocks without such a column make it of their documents, which is faster than to decode each.
+        """
+        is_whole = DOCUMENT in node.names
+        names = dict.fromkeys(["_id", *node.names, *(self._asked if is_whole else ())])
         if is_whole and self.request.projection is None and not self.request.is_count:
             names[VERSION] = None
         span, after = node.span, self.request.after
         if after is not None and is_by_id(self.request.sort):
             span = Range(max(span.low, after + b"\0"), span.high)
-        portions = self.source.scan(list(names), span=span, bounds=node.bounds, rows=demand.rows)
+        portions = self.source.scan(
+            list(names), span=span, bounds=node.bounds, in_order=demand.in_order, rows=demand.rows
+        )
         for portion in portions:
             self._look(portion.rows)
             yield Columns(portion, is_whole)
@@ -165,31 +171,22 @@ class Executor:
 
     def _residual(self, node: Residual, demand: Demand) -> Iterator[Batch]:
         names = filter_paths(node.filter)
-        matches, columns = compile_filter(node.filter), compile_columns(node.filter)
-        for batch in self._below(node, names, demand.loosened()):
+        columns = compile_columns(node.filter)
+        matches: Callable[[Document], bool] | None = None  # made for the first documents: most filters never see any
+        for batch in self._run(node.child, demand.loosened()):
             known = self._told(batch, names)
             if isinstance(known, Columns):
                 found: Known = Columns(known.portion.filter(columns.mask(known.portion)), known.is_whole)
             else:
+                matches = matches or compile_filter(node.filter)
                 found = known.pick([row for row, document in enumerate(known.documents) if matches(document)])
             if len(found):
                 yield found
 
-    def _below(self, node: Residual, names: Iterable[str], demand: Demand) -> Iterator[Batch]:
-        """The rows under a filter. Of a scan of documents its columns are read too, if there are any."""
-        child = node.child
-        if (
-            not isinstance(child, Scan)
-            or DOCUMENT not in child.names
-            or not self.source.facts.columns.issuperset(names)
-        ):
-            return self._run(child, demand)
-        return self._finished(child, self._scan(child, demand, names))
-
     def _ordered(self, node: Order) -> Iterator[Batch]:
         paths = sort_paths(node.sort)
         ordering = Ordering(node.sort, node.first)
-        for batch in self._run(node.child, _ALL):
+        for batch in self._run(node.child, Demand(in_order=False)):
             ordering.add(self._told(batch, paths))
         self._check_time()
         yield from ordering.rows(BATCH_MAX)
@@ -203,7 +200,9 @@ class Executor:
         skip, left = node.offset, node.limit
         if left == 0:
             return
-        for batch in self._run(node.child, Demand(stop, is_firm)):
+        # Which rows are in a part depends on their order; how many there are does not.
+        in_order = demand.in_order or not self.request.is_count
+        for batch in self._run(node.child, Demand(stop, is_firm, in_order)):
             sure = self._sure(batch)
             start, skip = min(skip, len(sure)), max(skip - len(sure), 0)
             end = len(sure) if left is None else min(len(sure), start + left)
@@ -271,11 +270,25 @@ def _in_batches(keys: Sequence[bytes], demand: Demand, *, is_sure: bool) -> Iter
 
 def _place_of_after(root: Node) -> Node:
     """The node of which only the rows behind the page before count: below the first order, or else the first part."""
-    way: list[Node] = [root]
-    while isinstance(way[-1], Fetch | Residual | Order | Part):
-        way.append(way[-1].child)
+    way = _way_down(root)
     for kind in (Order, Part):
         places = [place for place, node in enumerate(way) if isinstance(node, kind)]
         if places:
             return way[places[-1] + 1]
     return root
+
+
+def _asked_of_documents(root: Node, columns: frozenset[str]) -> frozenset[str]:
+    """The paths that filters and orders of a plan ask for; of an order behind a filter only those that are columns."""
+    way = _way_down(root)
+    filtered = frozenset[str]().union(*(filter_paths(node.filter) for node in way if isinstance(node, Residual)))
+    ordered = frozenset[str]().union(*(sort_paths(node.sort) for node in way if isinstance(node, Order)))
+    return filtered | (ordered & columns if filtered else ordered)
+
+
+def _way_down(root: Node) -> list[Node]:
+    """The nodes from the root to the first one that has no single child."""
+    way = [root]
+    while isinstance(node := way[-1], Fetch | Residual | Order | Part):
+        way.append(node.child)
+    return way

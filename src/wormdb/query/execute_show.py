@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from wormdb.bql.positions import compile_positions
-from wormdb.bql.projection import Branch, FirstMatch, fields_needed, project
+from wormdb.bql.projection import Branch, FirstMatch, Whole, fields_needed, project
 from wormdb.format import json
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED
@@ -20,9 +20,9 @@ from wormdb.query.execute_order import order_keys
 from wormdb.query.execute_rows import Columns, Documents, Keys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from wormdb.bql.projection import Projection
+    from wormdb.bql.projection import Part, Projection
     from wormdb.engine.portion import Portion
     from wormdb.engine.state import Held
     from wormdb.format.kinds import Document
@@ -78,13 +78,19 @@ class Showing:
         return map(Hit, found.keys, orders, found.helds, found.documents)
 
     def _by_columns(self, batch: Columns, projected: _Projected) -> Iterator[Hit]:
+        keys, orders = batch.keys, order_keys(batch, self._sort)
+        if projected.plain:
+            rows = zip(*map(batch.portion.values, projected.plain), strict=True)
+            for key, order, values in zip(keys, orders, rows, strict=True):
+                found = zip(projected.plain, values, strict=True)
+                yield Hit(key, order, None, {name: value for name, value in found if value is not MISSING})
+            return
         assembled = list(_assembled(batch.portion, projected.paths))
         vague = [
             row
             for row, (document, is_stored) in enumerate(assembled)
             if not is_stored and not _is_told(projected.branch, document)
         ]
-        keys, orders = batch.keys, order_keys(batch, self._sort)
         if vague:
             rest = batch.pick(vague)
             asked = rest.decoded() if batch.is_whole else self._fetch(Keys(rest.keys))
@@ -104,6 +110,10 @@ class _Projected:
         needed = None if projection.arrays else fields_needed(projection)
         self.paths: Sequence[str] = sorted(needed or ())
         """What columns must tell; nothing if they cannot tell enough."""
+        parts = projection.parts.parts
+        is_plain = self.paths and all(isinstance(part, Whole) for part in parts.values())
+        self.plain: Sequence[str] = _in_order(parts) if is_plain else ()
+        """The fields, if they are shown whole and are no parts of others."""
 
     def of_document(self, document: Document) -> Document:
         projection = self._projection
@@ -145,11 +155,11 @@ def _is_told(branch: Branch, document: Document) -> bool:
 def _arranged(branch: Branch, shown: Document) -> Document:
     """The same fields in the order of the projection: the id first, and those of $elemMatch last."""
     parts = branch.parts
-    names = sorted(
-        (name for name in parts if name in shown),
-        key=lambda name: name != "_id" and 1 + isinstance(parts[name], FirstMatch),
-    )
-    return {name: _arranged_value(parts[name], shown[name]) for name in names}
+    return {name: _arranged_value(parts[name], shown[name]) for name in _in_order(parts) if name in shown}
+
+
+def _in_order(parts: Mapping[str, Part]) -> list[str]:
+    return sorted(parts, key=lambda name: name != "_id" and 1 + isinstance(parts[name], FirstMatch))
 
 
 def _arranged_value(part: Any, value: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.query.execute.world import REQUESTS, WORLDS, World, answer, same, shown
@@ -55,6 +55,7 @@ def versions(world: World, hits: Any) -> list[Any]:
     return [(found[hit.key].rev, found[hit.key].seq, found[hit.key].document) for hit in hits]
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(world=WORLDS, data=st.data())
 def test_every_plan_counts_the_rows(world: World, data: st.DataObject) -> None:
     source = world.source()
@@ -66,6 +67,7 @@ def test_every_plan_counts_the_rows(world: World, data: st.DataObject) -> None:
         assert count(request, source) == expected
 
 
+@settings(max_examples=settings().max_examples // 4)
 @given(world=WORLDS, data=st.data())
 def test_a_limit_gives_the_first_rows_of_the_answer_without_one(world: World, data: st.DataObject) -> None:
     source, cache = world.source(), PlanCache()
@@ -78,6 +80,7 @@ def test_a_limit_gives_the_first_rows_of_the_answer_without_one(world: World, da
             assert same(shown(list(run(part, source, cache=cache))), whole[offset:][:limit])
 
 
+@settings(max_examples=settings().max_examples // 4)
 @given(world=WORLDS, data=st.data())
 def test_pages_one_after_the_other_are_the_whole_answer(world: World, data: st.DataObject) -> None:
     source, cache = world.source(), PlanCache()
@@ -91,6 +94,7 @@ def test_pages_one_after_the_other_are_the_whole_answer(world: World, data: st.D
     assert same(found, whole)
 
 
+@settings(max_examples=settings().max_examples // 6)
 @given(world=WORLDS, data=st.data())
 def test_what_is_measured_is_what_is_answered(world: World, data: st.DataObject) -> None:
     source = world.source()
