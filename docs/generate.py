@@ -9,12 +9,13 @@ import inspect
 import re
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, is_typeddict
 
 import click
 
 import wormdb
 from wormdb import errors, limits
+from wormdb.asking import FindOptions
 from wormdb.batch import Batch
 from wormdb.cli.main import worm
 from wormdb.schema import editor, keys
@@ -30,6 +31,11 @@ API: tuple[type[Any], ...] = (
     wormdb.Collection,
     Batch,
     wormdb.Document,
+    FindOptions,
+    wormdb.Found,
+    wormdb.Query,
+    wormdb.Cursor,
+    wormdb.Explained,
     wormdb.UpdateResult,
     wormdb.DeleteResult,
     wormdb.Change,
@@ -38,6 +44,8 @@ API: tuple[type[Any], ...] = (
     wormdb.Trashed,
     wormdb.CollectionStatus,
     wormdb.IndexSummary,
+    wormdb.IndexDescription,
+    wormdb.ManifestStatus,
     Usage,
     Request,
 )
@@ -71,7 +79,9 @@ def api_page() -> str:
     lines += entry("wormdb.connect", wormdb.connect, level=2)
     for kind in API:
         lines += [f"## {kind.__name__}", "", inspect.cleandoc(kind.__doc__ or ""), ""]
-        if is_dataclass(kind):
+        if is_typeddict(kind):
+            lines += ["| option | type | what |", "| --- | --- | --- |", *option_rows(kind), ""]
+        elif is_dataclass(kind) and any(not each.name.startswith("_") for each in fields(kind)):
             lines += ["| field | type | what |", "| --- | --- | --- |", *field_rows(kind), ""]
         for name, member in members_of(kind):
             function = member.fget if isinstance(member, property) else member
@@ -118,6 +128,21 @@ def field_rows(kind: type[Any]) -> list[str]:
     return [
         f"| `{each.name}` | `{each.type.replace('|', bar)}` | {texts.get(each.name, '')} |" for each in fields(kind)
     ]
+
+
+def option_rows(kind: type[Any]) -> list[str]:
+    """One row of a table for each key of a typed dict, those of the ones it is made of first."""
+    texts = {
+        name: text for each in getattr(kind, "__orig_bases__", ()) for name, text in texts_of_options(each).items()
+    }
+    texts |= texts_of_options(kind)
+    types = {name: each.__forward_arg__.replace("|", "\\|") for name, each in kind.__annotations__.items()}
+    return [f"| `{name}` | `{types[name]}` | {texts.get(name, '')} |" for name in types]
+
+
+def texts_of_options(kind: Any) -> dict[str, str]:
+    """What is written below each key of a typed dict of ours."""
+    return texts_below(kind) if is_typeddict(kind) and kind.__module__.startswith("wormdb.") else {}
 
 
 def settings_page() -> str:

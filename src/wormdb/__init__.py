@@ -37,12 +37,17 @@ from wormdb.version import __version__
 
 if TYPE_CHECKING:
     from wormdb.collection import Change, Collection
+    from wormdb.cursor import Cursor
     from wormdb.database import Database, connect
     from wormdb.document import Document
+    from wormdb.found import Found
     from wormdb.maintenance.report import Finding, Loss, Repair, Verification
+    from wormdb.manifest import ManifestStatus
     from wormdb.past import HistoryEntry, Snapshot
+    from wormdb.queries import Query
+    from wormdb.query.explain import Explained
     from wormdb.settings import Settings
-    from wormdb.status import CollectionStatus, IndexSummary
+    from wormdb.status import CollectionStatus, IndexDescription, IndexSummary
     from wormdb.storage.open import open_store
     from wormdb.trash import Trashed
     from wormdb.updating import DeleteResult, UpdateResult
@@ -55,20 +60,26 @@ __all__ = [
     "CollectionStatus",
     "ConflictError",
     "CorruptionError",
+    "Cursor",
     "Database",
     "DeleteResult",
     "Document",
+    "Explained",
     "Finding",
+    "Found",
     "HistoryEntry",
+    "IndexDescription",
     "IndexSummary",
     "InvalidRequestError",
     "LimitExceededError",
     "Loss",
+    "ManifestStatus",
     "MissingExtraError",
     "NotFoundError",
     "OutcomeUnknownError",
     "PermissionDeniedError",
     "Problem",
+    "Query",
     "Repair",
     "SchemaError",
     "SchemaMismatchError",
@@ -94,13 +105,19 @@ _LATER = {
     "Change": "wormdb.collection",
     "Collection": "wormdb.collection",
     "CollectionStatus": "wormdb.status",
+    "Cursor": "wormdb.cursor",
     "Database": "wormdb.database",
     "DeleteResult": "wormdb.updating",
     "Document": "wormdb.document",
+    "Explained": "wormdb.query.explain",
     "Finding": "wormdb.maintenance.report",
+    "Found": "wormdb.found",
     "HistoryEntry": "wormdb.past",
+    "IndexDescription": "wormdb.status",
     "IndexSummary": "wormdb.status",
     "Loss": "wormdb.maintenance.report",
+    "ManifestStatus": "wormdb.manifest",
+    "Query": "wormdb.queries",
     "Repair": "wormdb.maintenance.report",
     "Settings": "wormdb.settings",
     "Snapshot": "wormdb.past",
