@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, is_typeddict
@@ -131,18 +132,17 @@ def field_rows(kind: type[Any]) -> list[str]:
 
 
 def option_rows(kind: type[Any]) -> list[str]:
-    """One row of a table for each key of a typed dict, those of the ones it is made of first."""
+    """One row of a table for each key of a typed dict; what it has of others in its module is told there."""
+    options = kind.__annotations__
+    parts = [each for each in vars(sys.modules[kind.__module__]).values() if is_typeddict(each)]
     texts = {
-        name: text for each in getattr(kind, "__orig_bases__", ()) for name, text in texts_of_options(each).items()
+        name: text
+        for each in parts
+        if each.__annotations__.keys() <= options.keys()
+        for name, text in texts_below(each).items()
     }
-    texts |= texts_of_options(kind)
-    types = {name: each.__forward_arg__.replace("|", "\\|") for name, each in kind.__annotations__.items()}
-    return [f"| `{name}` | `{types[name]}` | {texts.get(name, '')} |" for name in types]
-
-
-def texts_of_options(kind: Any) -> dict[str, str]:
-    """What is written below each key of a typed dict of ours."""
-    return texts_below(kind) if is_typeddict(kind) and kind.__module__.startswith("wormdb.") else {}
+    types = {name: each.__forward_arg__.replace("|", "\\|") for name, each in options.items()}
+    return [f"| `{name}` | `{types[name]}` | {texts[name]} |" for name in options]
 
 
 def settings_page() -> str:
