@@ -85,7 +85,8 @@ def value_set(condition: Tested) -> ValueSet:
 
 def is_unusual(value: Any) -> bool:
     """Whether a comparison with this value may hold for every value of a path, or for none."""
-    return type(value) in _UNUSUAL or _is_nan(value)
+    kind = type(value)
+    return kind in _UNUSUAL or ((kind is float or kind is Decimal128) and _is_nan(value))
 
 
 def _is_nan(value: Any) -> bool:
