@@ -68,3 +68,28 @@ def test_the_log_is_brought_forward_and_opened_from_there(s3_url: str) -> None:
             database["things"].save({"id": number % 3, "n": number})
     with wormdb.connect(s3_url) as database:
         assert [(found.id, found["n"], found.seq) for found in database["things"]] == [(0, 9, 4), (1, 7, 3), (2, 8, 3)]
+
+
+def test_two_handles_change_what_filters_find(s3_url: str) -> None:
+    with wormdb.connect(s3_url) as one, wormdb.connect(s3_url) as two:
+
+        def work(database: wormdb.Database) -> None:
+            for _ in range(5):
+                database["things"].update_one({"id": "n"}, {"$inc": {"n": 1}}, upsert=True)
+                database["things"].update_many({"n": {"$gt": 0}}, {"$inc": {"m": 1}})
+
+        threads = [threading.Thread(target=work, args=(database,)) for database in (one, two)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        things = one["things"]
+        assert things.find_by_id("n") == {"id": "n", "n": 10, "m": 10}
+        things.forward()
+        assert things.find_by_id("n") is not None
+        before = one.cost()
+        assert things.find_by_id("n") is not None
+        looked = one.cost()
+        assert things.update_one({"id": "n"}, {"$set": {"n": 0}}).modified == 1
+        assert one.cost().requests - looked.requests == looked.requests - before.requests + 1
+        assert things.delete_many({"n": 0}).deleted == 1
