@@ -148,7 +148,7 @@ class Manifest(Generic[T]):
     def _status(self, view: View) -> ManifestStatus:
         facts = EngineSource.of(view, self.access.ledger).facts
         root = None if view.place is None else view.place.root
-        model = self.access.writer.in_force(view)
+        model = self.access.writer.model or view.definition.model  # the caller's own has its fields in order
         columns = sorted(facts.column_bytes)
         fields = tuple(columns) if model is None else model.manifest_fields
         return ManifestStatus(

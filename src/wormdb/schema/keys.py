@@ -119,7 +119,7 @@ _MODEL = (
     Key("path", "string", "Where documents lie, e.g. #org/@customers/(id:uuid)/[profile].json.", required=True),
     Key("description", "string", "What the model is, for people.", default=""),
     Key("fields", "map", "Declared fields; others are kept as well.", of="field"),
-    Key("refs", "map", "Relations to other models; not in force yet.", of="ref"),
+    Key("refs", "map", "Relations to other models, for populate; onDelete is not in force yet.", of="ref"),
     Key(
         "mode",
         "choice",
@@ -152,7 +152,7 @@ _FIELD = (
     Key("required", "boolean", "Refuse documents where it is missing or null.", default=False),
     Key("default", "value", "Value of new documents that do not give one."),
     Key("enum", "values", "The only values allowed."),
-    Key("ref", "string", "Model whose id it holds; not checked yet."),
+    Key("ref", "string", "Model whose id it holds, for populate; not checked yet."),
     Key("items", "object", "Definition of the elements of an array.", of="field"),
     Key("properties", "map", "Declared fields of an object.", of="field"),
 )
