@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from wormdb.engine.forward import net_of
 from wormdb.engine.state import id_key, merge_newest
 from wormdb.format import json
 from wormdb.index.btree import EVERYTHING
-from wormdb.index.entries import changes_of, id_of
+from wormdb.index.entries import Range, changes_of, id_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from wormdb.engine.index_shelf import IndexShelf
-    from wormdb.engine.state import View
+    from wormdb.engine.projection import Net
+    from wormdb.engine.state import Held, View
     from wormdb.format.kinds import Document
     from wormdb.index.btree import TreeReader
     from wormdb.index.definition import Index
-    from wormdb.index.entries import Entry, Range
+    from wormdb.index.entries import Entry
+    from wormdb.types import LogNumber
 
-__all__ = ["IndexReader", "read_index"]
+__all__ = ["IndexReader", "advance_reader", "read_index"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +43,32 @@ class IndexReader:
     """Their entries, in order of key."""
     gone: tuple[bytes, ...] | None
     """The keys of their entries in the tree, in order; None if nobody knows them without reading."""
+    own: Mapping[bytes, tuple[Entry, ...]] = field(default_factory=dict)
+    """The entries of each of them, by the key of its id."""
 
     def scan(self, span: Range = EVERYTHING, *, reverse: bool = False, limit: int | None = None) -> Iterator[Entry]:
         """The entries of a range in order of key, or against it. Costs as `TreeReader.scan`."""
-        # Entries of changed documents are left out on the way, so as many more may have to be read.
-        ahead = None if limit is None else limit + len(self.gone or ())
-        stored = self.tree.scan(span, reverse=reverse, limit=None if self.gone is None else ahead)
         added = self.added[self._within(span)]
-        entries = self._untouched(stored)
+        entries = self._untouched(self._stored(span, reverse, limit))
         if added:
             newer = iter(added[::-1] if reverse else added)
             entries = heapq.merge(entries, newer, reverse=reverse)
         return entries if limit is None else (entry for _, entry in zip(range(limit), entries, strict=False))
+
+    def _stored(self, span: Range, reverse: bool, limit: int | None) -> Iterator[Entry]:
+        """The entries of the tree. With a limit as many are asked for as are likely to be needed, then the others."""
+        if limit is None or self.gone is None:
+            yield from self.tree.scan(span, reverse=reverse)
+            return
+        # Entries of changed documents are left out later: as many more are read as lie among these on average.
+        ahead = limit + -(-limit * len(self.gone) // max(self.tree.tree.entries, 1))
+        taken, last = 0, b""
+        for entry in self.tree.scan(span, reverse=reverse, limit=ahead):
+            yield entry
+            taken, last = taken + 1, entry[0]
+        if taken == ahead and self.gone:
+            rest = Range(span.low, last) if reverse else Range(last + b"\0", span.high)
+            yield from self.tree.scan(rest, reverse=reverse)
 
     def ranges(self, spans: Sequence[Range]) -> list[list[Entry]]:
         """The entries of each of some ranges. 1 GET for each node touched, one round trip a level."""
@@ -98,22 +115,40 @@ def read_index(view: View, index: Index, shelf: IndexShelf) -> IndexReader | Non
         tree = shelf.reader(place.root, whole.index)
     attached = view.overlay.attached(view.number)
     newest = merge_newest([iter(view.overlay.scan(view.number)), *(one.base.scan() for one in attached)])
-    touched: set[bytes] = set()
-    added: list[Entry] = []
-    for key, held in newest:
-        touched.add(key)
-        changes = changes_of(index, held.id, None, _decoded(held.document))
-        added += [(entry, value) for entry, value in changes if value is not None]
-    return IndexReader(tree, frozenset(touched), tuple(sorted(added)), None if attached else _gone(view, index))
+    own = {key: _entries_of(index, held) for key, held in newest}
+    return _reader(tree, own, None if attached else _gone(view, index))
+
+
+def advance_reader(reader: IndexReader, since: LogNumber, view: View, index: Index) -> IndexReader:
+    """The reader of an index at an earlier view, `since`, of the same root, brought to a later view. No requests.
+
+    No blocks were attached until then.
+    """
+    assert reader.gone is not None
+    entries = [entry for entry in view.overlay.entries(view.number) if entry.number > since]
+    changed = net_of(entries, view)
+    own = {**reader.own, **{net.key: _entries_of(index, net.held) for net in changed}}
+    first = [net for net in changed if net.key not in reader.own]
+    return _reader(reader.tree, own, tuple(sorted([*reader.gone, *_keys_before(index, first)])))
+
+
+def _reader(tree: TreeReader, own: Mapping[bytes, tuple[Entry, ...]], gone: tuple[bytes, ...] | None) -> IndexReader:
+    return IndexReader(tree, frozenset(own), tuple(sorted(chain.from_iterable(own.values()))), gone, own)
+
+
+def _entries_of(index: Index, held: Held) -> tuple[Entry, ...]:
+    changes = changes_of(index, held.id, None, _decoded(held.document))
+    return tuple((key, value) for key, value in changes if value is not None)
 
 
 def _gone(view: View, index: Index) -> tuple[bytes, ...]:
     """The keys in the tree of the documents that entries changed: what they were at the root tells."""
-    keys: list[bytes] = []
-    for net in net_of(view.overlay.entries(view.number), view):
-        changes = changes_of(index, net.held.id, _decoded(net.before), None)
-        keys += [key for key, _ in changes]
-    return tuple(sorted(keys))
+    return tuple(sorted(_keys_before(index, net_of(view.overlay.entries(view.number), view))))
+
+
+def _keys_before(index: Index, changed: Iterable[Net]) -> Iterator[bytes]:
+    for net in changed:
+        yield from (key for key, _ in changes_of(index, net.held.id, _decoded(net.before), None))
 
 
 def _decoded(document: bytes | None) -> Document | None:

@@ -233,10 +233,17 @@ class View:
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
         """What is under each of some keys, read side by side; without those under which nothing ever was."""
-        if self.overlay.attached(self.number):
-            return {key: held for key in keys if (held := self.get(key)) is not None}
-        found = {key: held for key in keys if (held := self.overlay.get(key, self.number)) is not None}
-        rest = [key for key in keys if key not in found]
+        newest = {key: held for key in keys if (held := self.overlay.get(key, self.number)) is not None}
+        found: dict[bytes, Held] = {}
+        rest: Sequence[bytes] = keys
+        for attached in self.overlay.attached(self.number):
+            later = {key for key in rest if key in newest and newest[key].rev > attached.number}
+            older = [key for key in rest if key not in later]
+            found |= {key: newest[key] for key in later}
+            found |= attached.base.get_many(older) if older else {}
+            rest = [key for key in older if key not in found]
+        found |= {key: newest[key] for key in rest if key in newest}
+        rest = [key for key in rest if key not in newest]
         return {**found, **self.base.get_many(rest)} if rest else found
 
     def trashed(self) -> Iterator[bytes]:

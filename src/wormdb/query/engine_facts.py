@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
+from wormdb.engine.index_read import advance_reader
 from wormdb.engine.index_shelf import is_whole
 from wormdb.engine.runs import AttachedBase
 from wormdb.format import json
@@ -18,6 +19,7 @@ from wormdb.index.definition import array_fields, encode_index
 from wormdb.index.statistics import decode_statistics
 from wormdb.limits import SAMPLE_ROWS
 from wormdb.query.facts import Facts, IndexFacts
+from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -59,7 +61,8 @@ class Known:
     _root: _RootFacts | None = None
     _tail: _Tail | None = None
     _facts: tuple[tuple[int, Definition], Facts] | None = None
-    _readers: dict[tuple[int, Index], IndexReader] = field(default_factory=dict)
+    _readers: dict[Index, tuple[Overlay, LogNumber, IndexReader]] = field(default_factory=dict)
+    """The last ones. Views are not kept: they would keep the root from being forgotten."""
 
     def facts(self, view: View) -> Facts:
         """The facts of a view, made once for each state. No requests; raises CorruptionError for a damaged root."""
@@ -76,14 +79,16 @@ class Known:
 
     def reader(self, view: View, index: Index, ledger: Ledger) -> IndexReader:
         """An index that is among the facts, at the state of a view. Costs as `read_index`, once for each state."""
-        held = self._readers.get((view.number, index))
-        if held is not None:
+        overlay, number, held = self._readers.get(index, (None, 0, None))
+        is_same = held is not None and overlay is view.overlay
+        if held is not None and is_same and number == view.number:
             return held
-        made = ledger.index(view, index)
+        if held is not None and is_same and number < view.number and not view.overlay.attached(view.number):
+            made: IndexReader | None = advance_reader(held, LogNumber(number), view, index)
+        else:
+            made = ledger.index(view, index)
         assert made is not None, "facts name only indexes that can answer"
-        with self._lock:
-            self._readers = {key: one for key, one in self._readers.items() if key[0] == view.number}
-            self._readers[view.number, index] = made
+        self._readers[index] = (view.overlay, view.number, made)
         return made
 
     def _root_facts(self, view: View) -> _RootFacts:

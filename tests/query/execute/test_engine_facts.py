@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from gc import collect
 from typing import Any
+from weakref import ref
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.query.execute.world import WORLDS, World
 from wormdb.format import json
+from wormdb.format.key import encode_key
 from wormdb.index.definition import array_fields
 from wormdb.query import engine_facts
 from wormdb.query.engine_source import EngineSource
@@ -51,6 +54,52 @@ def test_a_view_that_does_not_move_keeps_its_facts(world: World, more: list[int]
     )
     assert [each.index for each in again.indexes] == [each.index for each in facts.indexes]
     assert source.count_all() == known
+
+
+OPERATIONS = st.lists(
+    st.tuples(
+        st.sampled_from(["save", "save", "save", "stage", "remove", "forward"]),
+        st.integers(0, 5),
+        st.fixed_dictionaries({}, optional={"n": st.integers(0, 2), "t": st.lists(st.integers(0, 2), max_size=2)}),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=settings().max_examples // 2)
+@given(operations=OPERATIONS)
+def test_entries_follow_the_tail(operations: list[tuple[str, int, dict[str, Any]]]) -> None:
+    world = World(["byN", "byT"])
+    for kind, identity, values in operations:
+        if kind == "forward":
+            world.forward()
+        elif kind == "remove":
+            world.remove(identity)
+        else:
+            world.save([{"_id": identity, **values}], staged=kind == "stage")
+        # One process reads after every write, the other for the first time.
+        source, fresh = world.source(), world.cold()
+        for name in ("byN", "byT"):
+            found, expected = source.entries(name), fresh.entries(name)
+            assert list(found.scan()) == list(expected.scan())
+            assert list(found.scan(reverse=True, limit=2)) == list(expected.scan())[::-1][:2]
+            assert list(found.scan(limit=2)) == list(expected.scan())[:2]
+            assert found.count() == len(list(expected.scan()))
+        keys = sorted(map(encode_key, range(6)))
+        assert source.view.get_many(keys) == {key: held for key in keys if (held := source.view.get(key)) is not None}
+
+
+def test_what_is_known_of_a_root_is_forgotten_with_it() -> None:
+    world = World(["byN"])
+    world.save([{"_id": 1, "n": 1}])
+    source = world.source()
+    assert len(list(source.entries("byN").scan())) == 1
+    known = ref(source.view.overlay)
+    del source
+    world.forward()
+    world.source()
+    collect()
+    assert known() is None
 
 
 def names(world: World) -> list[str]:
