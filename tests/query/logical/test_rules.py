@@ -83,7 +83,7 @@ def test_many_conditions_on_one_field_are_not_all_compared() -> None:
 
 def examples(times: int) -> int:
     """So many times the usual number, as far as one test may take in the long profile."""
-    return min(times * settings().max_examples, 10_000)
+    return min(times * settings().max_examples, 6_000)
 
 
 def check(tree: Filter, documents: Sequence[dict[str, Any]], without: frozenset[str] = frozenset()) -> None:

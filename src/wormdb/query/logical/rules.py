@@ -109,6 +109,6 @@ def _with_settled_parts(tree: Filter, scope: Scope, steps: _Steps) -> Filter:
         part = _settled(tree.filter, scope, steps)
         return tree if part is tree.filter else Not(part)
     if type(tree) is ElemMatch:
-        part = _settled(tree.filter, scope.within(tree), steps)
+        part = _settled(tree.filter, scope.within(), steps)
         return tree if part is tree.filter else ElemMatch(tree.path, part, tree.kind)
     return tree

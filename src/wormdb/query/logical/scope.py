@@ -12,7 +12,7 @@ from wormdb.query.logical.value_sets import ValueSet, value_set
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.bql.tree import ElemMatch, Filter
+    from wormdb.bql.tree import Filter
     from wormdb.format.path import Path
     from wormdb.query.logical.literals import Groups
 
@@ -54,12 +54,12 @@ class Scope:
         self._is_top = is_top
         self._sets: dict[int, tuple[Filter, ValueSet | None]] = {}
 
-    def within(self, _: ElemMatch) -> Scope:
+    def within(self) -> Scope:
         """The level of the elements of an array."""
         return Scope(self._arrays, is_top=False)
 
     def has_no_array(self, path: Path) -> bool:
-        """Whether no document has an array at the path or on the way."""
+        """Whether no document has an array at the path or on the way; no id is one."""
         return self._is_top and bool(path) and (path[0] == "_id" or not self._arrays(path))
 
     def is_single(self, path: Path) -> bool:
