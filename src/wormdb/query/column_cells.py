@@ -63,7 +63,10 @@ class Cells:
         return self._coded(_INTEGER_CODE) if self.kind == "double" else None
 
     def completed(self, outcome: Outcome, is_true: Callable[[Any], bool]) -> Outcome:
-        """An outcome for values as one for all rows but those elsewhere: null and missing are given to `is_true`."""
+        """An outcome for values as one for all rows but those elsewhere: null and missing are given to `is_true`.
+
+        In a mask, null cells are null or false.
+        """
         import pyarrow.compute as pc
 
         if not self.array.null_count:

@@ -1,6 +1,6 @@
 """Conditions on typed cells, by Arrow: what `wormdb.bql.checks` says of each value, of all cells at once.
 
-Null cells may have any outcome here; the caller knows what they mean. What Arrow cannot say exactly is asked of
+Null cells are null or false in an outcome; the caller knows what they mean. What Arrow cannot say exactly is asked of
 Python, once for each different value.
 """
 
@@ -203,7 +203,7 @@ def _has_type(names: Sequence[str], cells: Cells) -> Outcome:
     others = _is_integer_type(names, cells.array)
     if others is found:
         return found
-    return pc.if_else(integers, others, found)
+    return pc.and_(pc.if_else(integers, others, found), cells.array.is_valid())
 
 
 def _is_integer_type(names: Sequence[str], array: pa.Array | pa.ChunkedArray) -> Outcome:

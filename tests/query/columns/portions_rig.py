@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
 from tests.bql.written import SMALL_VALUES
 from tests.engine.columns_rig import Layers
+from wormdb.engine.column_fetch import Wanted
 from wormdb.engine.column_scan import scan_columns
-from wormdb.engine.portion import join_portions
+from wormdb.engine.column_sources import encode_rows
+from wormdb.engine.portion import DOCUMENT, join_portions
+from wormdb.engine.state import Held
 from wormdb.format.columns import COLUMN_TYPES, ColumnSpec
+from wormdb.format.json import encode, encode_document
+from wormdb.format.key import encode_key
 from wormdb.testing.strategies import dates, numbers, strings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from hypothesis.strategies import SearchStrategy
 
     from wormdb.engine.portion import Portion
 
-__all__ = ["COLLECTIONS", "COLUMNS", "FAMILIES", "Values", "make_portion", "make_portions"]
+__all__ = ["COLLECTIONS", "FAMILIES", "STORED", "WAYS", "Values", "Way", "make_portion", "make_portions"]
 
 Values = dict[str, Any]
 
@@ -72,21 +78,55 @@ def _collections(draw: st.DrawFn) -> list[Values]:
 COLLECTIONS: SearchStrategy[list[Values]] = _collections()
 
 
-def make_portions(
-    documents: Sequence[Values], names: Sequence[str], columns: Sequence[ColumnSpec] = (), *, tail: int = 0
-) -> list[Portion]:
-    """The portions of a scan in order of id; the last `tail` documents are still in the log."""
+@dataclass(frozen=True)
+class Way:
+    """How documents become portions."""
+
+    columns: tuple[ColumnSpec, ...] = ()
+    """Those that are declared."""
+    tail: int = 0
+    """How many documents are still in the log; the others are in blocks."""
+    is_stored: bool = True
+    """Whether there are blocks at all; otherwise rows in memory are encoded, as many at a time as `step`."""
+    step: int = 100
+
+
+STORED = Way()
+WAYS: SearchStrategy[Way] = st.builds(
+    Way,
+    COLUMNS.map(tuple),
+    st.integers(0, 3),
+    st.integers(0, 7).map(lambda chance: chance == 0),
+    st.sampled_from([2, 5, 100]),
+)
+
+
+def make_portions(documents: Sequence[Values], names: Iterable[str], way: Way = STORED) -> list[Portion]:
+    """The portions of a scan in order of id."""
+    if not way.is_stored:
+        return _encoded(sorted(documents, key=lambda document: encode_key(document["_id"])), set(names), way)
     layers = Layers(block_target=200)
-    count = len(documents) - tail
-    if count > 0:
-        layers.run(documents[:count], columns)
-    if documents[max(count, 0) :]:
-        layers.change(documents[max(count, 0) :])
-    return list(scan_columns(layers.view(), list(names)))
+    tail = min(way.tail, len(documents))
+    stored = documents[: len(documents) - tail]
+    if stored:
+        layers.run(stored, way.columns)
+    if tail:
+        layers.change(documents[len(stored) :])
+    return list(scan_columns(layers.view(), sorted(names)))
 
 
-def make_portion(
-    documents: Sequence[Values], names: Sequence[str], columns: Sequence[ColumnSpec] = (), *, tail: int = 0
-) -> Portion:
+def _encoded(documents: Sequence[Values], names: set[str], way: Way) -> list[Portion]:
+    specs = {spec.path: spec for spec in way.columns}
+    wanted = Wanted(
+        {name: specs.get(name) or ColumnSpec(name) for name in sorted(names - {"_id", DOCUMENT})},
+        with_ids="_id" in names,
+        with_documents=DOCUMENT in names,
+    )
+    rows = [Held(encode(document["_id"]), 1, 1, encode_document(document)) for document in documents]
+    steps = range(0, len(rows), way.step)
+    return [portion for start in steps for portion in encode_rows(rows[start : start + way.step], wanted)]
+
+
+def make_portion(documents: Sequence[Values], names: Iterable[str], way: Way = STORED) -> Portion:
     """The same as one portion; there is at least one document."""
-    return join_portions(make_portions(documents, names, columns, tail=tail))
+    return join_portions(make_portions(documents, names, way))

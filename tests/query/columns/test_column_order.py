@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import math
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
+import pytest
+from bson import Decimal128, MaxKey, MinKey, ObjectId
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.query.columns.portions_rig import COLLECTIONS, COLUMNS, Values, make_portion, make_portions
+from tests.query.columns.portions_rig import COLLECTIONS, WAYS, Values, Way, make_portion, make_portions
 from wormdb.bql.sorting import SortSpec, parse_sort, sort_key
+from wormdb.engine.portion import DOCUMENT
+from wormdb.format.columns import ColumnSpec
 from wormdb.query import column_order
 from wormdb.query.column_order import TopRows, order_keys, sort_paths
 
 if TYPE_CHECKING:
-    from wormdb.format.columns import ColumnSpec
+    from collections.abc import Iterable
+
+    from wormdb.engine.portion import Portion
 
 SORTS = st.lists(
     st.builds(
         lambda sign, name: sign + name,
         st.sampled_from(["", "-"]),
-        st.sampled_from(["a", "b", "a.b", "a.0", "id", "b.a", "_id.x"]),
+        st.sampled_from(["a", "a", "b", "a.b", "a.0", "id", "b.a", "_id.x"]),
     ),
     unique_by=lambda name: name.removeprefix("-"),
     max_size=3,
@@ -28,35 +36,103 @@ SORTS = st.lists(
 
 
 def ordered(documents: list[Values], sort: SortSpec, first: int | None) -> list[Any]:
+    """The ids of the first documents."""
     return [document["_id"] for document in sorted(documents, key=sort_key(sort))[:first]]
 
 
-@settings(max_examples=10 * settings().max_examples)
+def top(portions: Iterable[Portion], sort: SortSpec, first: int | None) -> list[Any]:
+    """The same by columns."""
+    rows = TopRows(sort, first)
+    for portion in portions:
+        rows.add(portion)
+    found = rows.finish()
+    return [] if found is None else found.values("_id")
+
+
+@settings(max_examples=3 * settings().max_examples)
 @given(
     documents=COLLECTIONS,
     sort=SORTS,
-    columns=COLUMNS,
-    tail=st.integers(0, 3),
+    way=WAYS,
     first=st.none() | st.integers(0, 8),
-    kept=st.sampled_from([0, 3, 1000]),
+    kept=st.sampled_from([(0, 0), (3, 1000), (1000, 0), (1000, 1000)]),
 )
 def test_top_rows_agree_with_sorted_documents(
-    documents: list[Values], sort: SortSpec, columns: list[ColumnSpec], tail: int, first: int | None, kept: int
+    documents: list[Values], sort: SortSpec, way: Way, first: int | None, kept: tuple[int, int]
 ) -> None:
-    with patch.object(column_order, "KEPT_ROWS", kept):
-        top = TopRows(sort, first)
-        for portion in make_portions(documents, sorted(top.paths), columns, tail=min(tail, len(documents))):
-            top.add(portion)
-        found = top.finish()
-    actual = [] if found is None else found.values("_id")
+    rows, size = kept
+    with patch.object(column_order, "KEPT_ROWS", rows), patch.object(column_order, "KEPT_BYTES", size):
+        actual = top(make_portions(documents, sort_paths(sort), way), sort, first)
     assert list(map(repr, actual)) == list(map(repr, ordered(documents, sort, first)))
 
 
-@settings(max_examples=5 * settings().max_examples)
-@given(documents=COLLECTIONS.filter(bool), sort=SORTS, columns=COLUMNS)
-def test_order_keys_are_those_of_the_documents(
-    documents: list[Values], sort: SortSpec, columns: list[ColumnSpec]
-) -> None:
-    portion = make_portion(documents, sorted(sort_paths(sort)), columns)
+@given(documents=COLLECTIONS.filter(bool), sort=SORTS, way=WAYS)
+def test_order_keys_are_those_of_the_documents(documents: list[Values], sort: SortSpec, way: Way) -> None:
+    portion = make_portion(documents, sort_paths(sort), way)
     keys = {document["_id"]: sort_key(sort)(document) for document in documents}
     assert order_keys(portion, sort) == [keys[identity] for identity in portion.values("_id")]
+
+
+VALUES: dict[str, list[Any]] = {
+    "int64": [3, 1, 2, 1, -(2**63), 2**63 - 1, None],
+    "double": [1.5, math.nan, -math.inf, math.inf, 0.0, -0.0, 2, 2.0, None],
+    "decimal": [Decimal128("1.50"), Decimal128("-1.50"), Decimal128("1.5"), Decimal128("NaN"), 1],
+    "string": ["b", "a", "", "a\0", "é", "\uffff", "\U0001f600", "b", None],
+    "bool": [True, False, None, True],
+    "date": [datetime(2020, 1, 1, tzinfo=UTC), datetime(1, 1, 1, tzinfo=UTC), None],
+    "binary": [b"b", b"aa", b"", b"a", None],
+    "objectid": [ObjectId(b"\xff" * 12), ObjectId(bytes(12)), None],
+    "list<int64>": [[3, 1], [2], [], [None], None, 2],
+    "json": [{"x": 1}, [1, "a"], "a", 1, MinKey(), MaxKey(), None],
+    "string ": [1, "a", MinKey(), [], ["a", 0], None, "b", {"x": 1}],
+}
+
+
+@pytest.mark.parametrize("kind", VALUES)
+@pytest.mark.parametrize("sign", ["", "-"])
+@pytest.mark.parametrize("first", [None, 1, 3, 7])
+def test_every_type_of_column(kind: str, sign: str, first: int | None) -> None:
+    values = [*VALUES[kind] * 2, *VALUES[kind][::-1]]
+    documents: list[Values] = [{"_id": f"k{number}", "v": value} for number, value in enumerate(values)]
+    documents += [{"_id": "none"}, {"_id": "also none"}]
+    sort = parse_sort(f"{sign}v")
+    portion = make_portion(documents, ["_id", "v"], Way((ColumnSpec("v", kind.strip()),), is_stored=False))
+    assert top([portion], sort, first) == ordered(documents, sort, first)
+
+
+def test_few_odd_rows_do_not_make_keys_of_all_others() -> None:
+    documents: list[Values] = [{"_id": number, "v": (number * 37) % 1000} for number in range(1000)]
+    documents[500]["v"], documents[501]["v"] = [-1, 5000], "text"
+    portion = make_portion(documents, ["_id", "v"], Way((ColumnSpec("v", "int64"),)))
+    made: list[int] = []
+    keys = column_order._keys
+
+    def note(some: Portion, fields: Any) -> list[bytes]:
+        made.append(some.rows)
+        return keys(some, fields)
+
+    for written in ("v", "-v"):
+        sort = parse_sort(written)
+        with patch.object(column_order, "_keys", note):
+            assert top([portion], sort, 10) == ordered(documents, sort, 10)
+    assert made == [12, 12]
+
+
+def test_other_columns_stay_with_their_rows() -> None:
+    documents: list[Values] = [{"_id": number, "v": -number, "w": f"w{number}"} for number in range(20)]
+    rows = TopRows(parse_sort("v"), 3)
+    for portion in make_portions(documents, ["_id", "v", "w", DOCUMENT], Way(is_stored=False, step=4)):
+        rows.add(portion)
+    found = rows.finish()
+    assert found is not None
+    assert found.values("w") == ["w19", "w18", "w17"]
+    assert b'"w19"' in found.documents()[0]
+
+
+def test_the_columns_of_an_order() -> None:
+    assert sort_paths(parse_sort("a.b")) == {"a.b", "_id"}
+    assert TopRows(parse_sort(["id", "a"]), None).paths == {"_id"}
+
+
+def test_no_rows() -> None:
+    assert TopRows(parse_sort("a"), 5).finish() is None
