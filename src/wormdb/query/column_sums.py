@@ -30,6 +30,7 @@ __all__ = ["Pieces", "cut", "magnitude"]
 
 _HALF_BITS: Final = 32
 _DOUBLE_BITS: Final = 53
+_SPARE_BITS: Final = 3  # a value must be small against the number around which it is rounded
 _LEAST_POWER: Final = -1074
 _AS_DOUBLE: Final = Struct("<d")
 _AS_INTEGER: Final = Struct("<q")
@@ -113,7 +114,7 @@ def _doubles(array: pa.Array) -> Pieces | None:
     assert most < inf, "what is not finite is added elsewhere"
     if most >= 2.0**_MOST_POWER:
         return None
-    bits = _DOUBLE_BITS - len(array).bit_length()
+    bits = _DOUBLE_BITS - max(len(array).bit_length(), _SPARE_BITS)
     columns: list[pa.Array] = []
     powers: list[int] = []
     while most:
