@@ -7,23 +7,20 @@ from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from wormdb.arrow_columns import ArrowColumn
 from wormdb.asking import page_token
-from wormdb.bql.projection import Branch, project
+from wormdb.bql.projection import project
 from wormdb.document import with_id
-from wormdb.engine.column_scan import portions_of
-from wormdb.engine.portion import DOCUMENT
-from wormdb.engine.state import Held
 from wormdb.errors import InvalidRequestError, WormError
-from wormdb.format import json
+from wormdb.format.path import get_direct, parse_path
 from wormdb.limits import POPULATE_ROWS
 from wormdb.preview import PREVIEW_ROWS, html_table, text_table
 from wormdb.query.populate import populate, read_references
 from wormdb.reading import Reading, open_state
-from wormdb.tables import declared_type, default_columns, load_package
+from wormdb.tables import load_package
+from wormdb.tabling import table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     import polars as pl
     import pyarrow as pa
@@ -31,6 +28,7 @@ if TYPE_CHECKING:
     from wormdb.access import Access
     from wormdb.asking import Asked
     from wormdb.bql.projection import Projection
+    from wormdb.format.path import Path
     from wormdb.query.explain import Explained
     from wormdb.query.populate import Reference
     from wormdb.query.run import Hit
@@ -135,33 +133,12 @@ class Found(Generic[T]):
 
         Types are those of `Collection.to_arrow`. Raises InvalidRequestError with `populate`.
         """
-        import pyarrow as pa
-
         if self._asked.populate:
             raise InvalidRequestError(
                 f"a table of {self._access.name} with populate", reason="documents are no columns", fix="leave it out"
             )
-        is_part = self._asked.request.projection is not None
-        held = [_held(hit, is_part=is_part) for hit in self._reading.hits()]
-        state = self._reading.state
-        named = _columns(self._asked.request.projection) or default_columns(state.model)
-        gathered = {
-            name: ArrowColumn(path, declared_type(state.model, path))
-            for name, path in named.items()
-            if path != DOCUMENT
-        }
-        texts: list[pa.Array] = []
-        for portion in portions_of(state.view, held, list(named.values())):
-            for column in gathered.values():
-                column.add(portion)
-            if DOCUMENT in named.values():
-                texts += portion.table.column(DOCUMENT).chunks
-        return pa.table(
-            {
-                name: gathered[name].finish() if name in gathered else pa.chunked_array(texts, pa.large_string())
-                for name in named
-            }
-        )
+        request = self._reading.request()
+        return self._reading.attempt(lambda state: table_of(state, request))
 
     def to_pandas(self) -> Any:
         """What `to_arrow` gives, as a data frame of pandas. Raises MissingExtraError if pandas is not installed."""
@@ -216,40 +193,18 @@ def _references(access: Access[Any], asked: Asked) -> tuple[Reference, ...]:
     model_of = access.context.access_of
     references = read_references(asked.populate, access.writer.model, lambda name: model_of(name).writer.model)
     for reference in references:
-        needed = "_id" if reference.is_many else reference.field.split(".")[0]
-        if needed not in _shown_of(asked.request.projection, needed):
+        needed = "id" if reference.is_many else reference.field
+        if not _is_shown(asked.request.projection, parse_path("_id" if reference.is_many else reference.field)):
             raise InvalidRequestError(
                 f"populate {reference.name!r} of {access.name}",
-                reason=f"select leaves out {needed.removeprefix('_')!r}, which has the ids",
-                fix=f"select {needed.removeprefix('_')!r} too",
+                reason=f"select leaves out {needed!r}, which has the ids",
+                fix=f"select {needed!r} too",
             )
     return references
 
 
-def _shown_of(projection: Projection | None, name: str) -> dict[str, Any]:
-    return {name: 0} if projection is None else project(projection, {name: 0})
-
-
-# --- tables ---
-
-
-def _held(hit: Hit, *, is_part: bool) -> Held:
-    """A row as it would be stored if it were the whole document."""
-    if hit.held is not None and not is_part:
-        return hit.held
-    return Held(json.encode(hit.document.get("_id")), 0, 0, json.encode_document(hit.document))
-
-
-def _columns(projection: Projection | None) -> dict[str, str] | None:
-    """The columns of a selection, the id first; None if it only leaves something out."""
-    if projection is None or projection.mode == "exclude":
-        return None
-    paths = sorted(_paths(projection.parts, ""), key=lambda path: path != "_id")
-    return {(path[1:] if path.split(".")[0] == "_id" else path): path for path in paths}
-
-
-def _paths(branch: Branch, prefix: str) -> Sequence[str]:
-    found: list[str] = []
-    for name, part in branch.parts.items():
-        found += _paths(part, f"{prefix}{name}.") if isinstance(part, Branch) else [prefix + name]
-    return found
+def _is_shown(projection: Projection | None, path: Path) -> bool:
+    document: Any = 0
+    for segment in reversed(path):
+        document = {segment: document}
+    return projection is None or get_direct(project(projection, document), path) == 0

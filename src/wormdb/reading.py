@@ -12,15 +12,17 @@ from wormdb.query import run as query
 from wormdb.query.aggregate import aggregate
 from wormdb.query.engine_source import EngineSource
 from wormdb.query.past_source import PastSource
+from wormdb.query.tabulate import tabulate
 from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from wormdb.access import Access
     from wormdb.asking import Asked
     from wormdb.bql.aggregation import Aggregation
     from wormdb.engine.moments import AsOf
+    from wormdb.engine.portion import Portion
     from wormdb.engine.state import View
     from wormdb.query.explain import Explained
     from wormdb.query.plan_cache import PlanCache
@@ -64,6 +66,10 @@ class State(Generic[T]):
     def aggregate(self, aggregation: Aggregation, request: Request) -> dict[str, Any]:
         """The result of an aggregation over the rows of an answer."""
         return aggregate(aggregation, request, self.source, cache=self._cache, clock=self.access.context.clock)
+
+    def tabulate(self, request: Request, paths: Collection[str]) -> Iterator[Portion | list[Hit]]:
+        """The rows of an answer, as portions where columns tell all of `paths`."""
+        return tabulate(request, self.source, paths, cache=self._cache, clock=self.access.context.clock)
 
     def explain(self, request: Request, *, analyze: bool) -> Explained:
         """How a request is answered; with `analyze` it is, and what that took is measured."""

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import wormdb
 from tests.api.market import MARKET, filled
+from wormdb.clock import ManualClock
 from wormdb.errors import InvalidRequestError, UnavailableError
 from wormdb.preview import html_table, text_table
 from wormdb.reading import State
@@ -25,6 +29,10 @@ if TYPE_CHECKING:
 def orders(request: pytest.FixtureRequest) -> Iterator[Collection[Document]]:
     with wormdb.connect("memory://", schema=MARKET) as db:
         yield filled(db, forwarded=request.param).model("Order")
+
+
+ANYTHING = wormdb.connect("memory://", clock=ManualClock())
+NUMBERS = count()
 
 
 # --- Arrow ---
@@ -78,6 +86,43 @@ def test_frames(orders: Collection[Document]) -> None:
 def test_a_table_has_no_refs(orders: Collection[Document]) -> None:
     with pytest.raises(InvalidRequestError, match="leave it out"):
         orders.find(populate=["customer"]).to_arrow()
+
+
+VALUES = st.one_of(st.integers(-2, 2), st.sampled_from(["a", ""]), st.none(), st.booleans(), st.just(0.5))
+FIELD = st.one_of(VALUES, st.lists(VALUES, max_size=2), st.fixed_dictionaries({}, optional={"x": VALUES}))
+FIELD = st.one_of(FIELD, st.lists(FIELD, max_size=2))
+
+
+@given(
+    st.lists(st.fixed_dictionaries({}, optional={"a": FIELD, "b": FIELD}), min_size=1, max_size=6),
+    st.sampled_from([["a"], ["a.x", "b"], {"a": 0}, {"_id": 0, "b": 1}, {"a": {"$slice": 1}, "b": 1}]),
+    st.sampled_from([None, "-b", "a.x"]),
+    st.one_of(st.none(), st.integers(1, 4)),
+)
+@settings(max_examples=30, deadline=None)
+def test_a_table_does_not_depend_on_what_is_read(
+    documents: list[dict[str, Any]], select: Any, sort: Any, limit: int | None
+) -> None:
+    """Columns or documents, in the log or in blocks: the same values in the same types."""
+    things = ANYTHING[f"things{next(NUMBERS)}"]
+    things.insert_many([{"_id": number, **document} for number, document in enumerate(documents)])
+    tables = [things.find({"a": {"$ne": 1}}, select=select, sort=sort, limit=limit).to_arrow()]
+    things.create_index("a")
+    things.create_index("b")
+    tables.append(things.find({"a": {"$ne": 1}}, select=select, sort=sort, limit=limit).to_arrow())
+    full = things.find({"a": {"$ne": 1}}, select=select, sort=sort, limit=limit, strategy="full_scan")
+    tables.append(full.to_arrow())
+    assert tables[0].equals(tables[1])
+    assert tables[0].equals(tables[2])
+    if isinstance(select, list):
+        names = [name for name in tables[0].column_names if name != "id"]
+        rows = full.to_list()
+        assert tables[0].column("id").to_pylist() == [row["id"] for row in rows]
+        plain = [name for name in names if "." not in name]
+        for name in plain:
+            assert [cell is None for cell in tables[0].column(name).to_pylist()] == [
+                row.get(name) is None for row in rows
+            ]
 
 
 # --- for people ---

@@ -1,0 +1,44 @@
+"""The rows of an answer for a table: as columns where the plan reads columns, as rows otherwise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wormdb.clock import SystemClock
+from wormdb.query.execute import Executor
+from wormdb.query.execute_rows import Columns
+from wormdb.query.execute_show import Showing
+from wormdb.query.planner import make_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from wormdb.clock import Clock
+    from wormdb.engine.portion import Portion
+    from wormdb.query.execute_show import Hit
+    from wormdb.query.plan_cache import PlanCache
+    from wormdb.query.request import Request
+    from wormdb.query.source import Source
+
+__all__ = ["tabulate"]
+
+
+def tabulate(
+    request: Request,
+    source: Source,
+    paths: Collection[str],
+    *,
+    cache: PlanCache | None = None,
+    clock: Clock | None = None,
+) -> Iterator[Portion | list[Hit]]:
+    """The rows of an answer, in its order: portions where there is a column for each of `paths`, rows elsewhere.
+
+    Without `paths` there are rows only. Costs as `wormdb.query.run.run`, and raises what that does.
+    """
+    executor = Executor(request, source, clock or SystemClock())
+    showing = Showing(request, executor.fetch)
+    for batch in executor.batches(make_plan(request, source.facts, cache).root):
+        if paths and isinstance(batch, Columns) and batch.covers(paths):
+            yield batch.portion
+        else:
+            yield list(showing.hits(batch))
