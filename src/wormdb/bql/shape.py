@@ -62,6 +62,12 @@ _VALUES: Final[dict[type[_Leaf], tuple[str, ...]]] = {
 }
 """Of each condition the fields that hold values; all others are part of the shape."""
 
+_PARTS: Final = {
+    kind: tuple((part.name, part.name in names) for part in fields(kind) if part.name != "path")
+    for kind, names in _VALUES.items()
+}
+"""Of each condition its fields behind the path, and whether they hold values: shapes are made for every query."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -120,13 +126,12 @@ def _text(tree: Filter, values: list[Any]) -> str:
 
 
 def _parts(leaf: _Leaf, values: list[Any]) -> Iterator[str]:
-    for part in fields(leaf):
-        value = getattr(leaf, part.name)
-        if part.name in _VALUES[type(leaf)]:
+    yield _path(leaf.path)
+    for name, is_value in _PARTS[type(leaf)]:
+        value = getattr(leaf, name)
+        if is_value:
             values.append(value)
             yield f"?{_slot(value)}"
-        elif part.name == "path":
-            yield _path(value)
         else:
             yield "|".join(value) if isinstance(value, tuple) else str(value)
 

@@ -7,6 +7,7 @@ costs for that. The tail is in memory, so its rows cost no requests.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
 from wormdb.engine.portion import DOCUMENT
@@ -107,7 +108,7 @@ class _Estimator:
             case IndexScan(name, spans):
                 return self._entries(name, len(spans), self.selectivity.entries(name, spans), wanted)
             case IndexCount(name, spans):
-                nodes = 2.0 * self._height(name) * len(spans)
+                nodes = max(2.0 * self._height(name) - 1.0, 0.0) * len(spans)
                 return Estimate(Cost(nodes, nodes * NODE_ENTRIES * ENTRY_BYTES), 1.0)
             case _:
                 assert_never(node)
@@ -137,12 +138,13 @@ class _Estimator:
         facts = self.facts
         rows = facts.rows * self.selectivity.share_of_ids(node.span)
         taken = rows if wanted is None else min(wanted, rows)
-        share = taken / facts.rows if facts.rows else 0.0
+        # A block is read whole, however few of its rows are taken.
+        blocks = ceil(facts.blocks * taken / facts.rows) if facts.rows else 0
+        share = blocks / facts.blocks if facts.blocks else 0.0
         has_documents = DOCUMENT in node.names
         size = sum(facts.column_bytes.get(name, 0) for name in node.names) + facts.document_bytes * has_documents
-        requests = min(float(facts.blocks), facts.blocks * share + 1.0)
         work = taken * (DOCUMENT_ROW_BYTES if has_documents else COLUMN_ROW_BYTES * len(node.names))
-        return Estimate(Cost(requests, size * share, taken), rows, work)
+        return Estimate(Cost(float(blocks), size * share, taken), rows, work)
 
     def _entries(self, name: str, spans: int, found: float, wanted: float | None) -> Estimate:
         taken = found if wanted is None else min(wanted, found)
@@ -168,7 +170,9 @@ class _Estimator:
     def _fetch(self, below: Estimate, wanted: float | None) -> Estimate:
         """Documents by id: one request for each page that has some of them."""
         facts = self.facts
-        rows = below.rows if wanted is None else min(below.rows, wanted)
+        # Shares are guesses: what is expected to find less than one row is taken to find one.
+        found = max(below.rows, 1.0) if facts.rows else 0.0
+        rows = found if wanted is None else min(found, wanted)
         stored = rows * (1.0 - min(facts.tail_rows / facts.rows, 1.0)) if facts.rows else 0.0
         pages = max(facts.document_bytes / PAGE_BYTES, float(facts.blocks))
         touched = pages * (1.0 - (1.0 - 1.0 / pages) ** stored) if pages >= 1.0 else 0.0

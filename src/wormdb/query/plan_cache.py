@@ -40,6 +40,7 @@ class Choice:
     """Whether the filter could not be simplified."""
     entries: float
     """Entries of indexes that were expected to be read: with many more the choice is made again."""
+    reason: str
     cost: Cost
     rejected: tuple[Rejected, ...] = ()
 

@@ -77,14 +77,15 @@ def make_plan(request: Request, facts: Facts, cache: PlanCache | None = None) ->
     if isinstance(question.tree, Nothing):
         return _empty(request)
     best, others = _rate(question)
-    rejected = _rejected(question, best, others)
+    reason, rejected = best.candidate.reason(), _rejected(question, best, others)
     if cache is not None:
         is_simple = question.tree is request.filter
         known = tuple(each.index for each in facts.indexes)
         entries = _entries(best.root, Selectivity(facts))
-        way = best.candidate.way
-        cache.keep(key, Choice(way, facts.version, known, is_simple, entries, best.estimate.cost, rejected))
-    return Plan(best.root, best.candidate.strategy, best.candidate.reason, best.estimate.cost, rejected)
+        version = facts.version
+        cost = best.estimate.cost
+        cache.keep(key, Choice(best.candidate.way, version, known, is_simple, entries, reason, cost, rejected))
+    return Plan(best.root, best.candidate.strategy, reason, best.estimate.cost, rejected)
 
 
 def candidates(request: Request, facts: Facts, *, without: Collection[str] = ()) -> list[Plan]:
@@ -96,7 +97,7 @@ def candidates(request: Request, facts: Facts, *, without: Collection[str] = ())
     if isinstance(question.tree, Nothing):
         return [_empty(request)]
     return [
-        Plan(rated.root, rated.candidate.strategy, rated.candidate.reason, rated.estimate.cost)
+        Plan(rated.root, rated.candidate.strategy, rated.candidate.reason(), rated.estimate.cost)
         for rated in _rated(question, without)
         if request.strategy in {None, rated.candidate.strategy}
     ]
@@ -191,7 +192,7 @@ def _planned_again(request: Request, facts: Facts, choice: Choice) -> Plan | Non
     root = optimize(candidate.root, selectivity, with_sample=False)
     if _entries(root, selectivity) > _ENTRIES_GROWTH * choice.entries + _ENTRIES_FEW:
         return None
-    return Plan(root, candidate.strategy, candidate.reason, choice.cost, choice.rejected, is_cached=True)
+    return Plan(root, candidate.strategy, choice.reason, choice.cost, choice.rejected, is_cached=True)
 
 
 def _entries(node: Node, selectivity: Selectivity) -> float:

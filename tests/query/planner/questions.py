@@ -16,22 +16,39 @@ from wormdb.clock import SeededChance
 from wormdb.index.definition import Index
 from wormdb.index.statistics import IndexStatistics
 from wormdb.query.facts import Facts, IndexFacts
-from wormdb.query.physical.fields import paths_of, sorted_by
 from wormdb.query.request import Request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from wormdb.format.kinds import Document
 
 T = TypeVar("T")
 
-SCALARS: list[Any] = [None, 0, 1, 2, 1.0, 2.5, float("nan"), "a", "ab", "b", "", True]
-VALUES: list[Any] = [*SCALARS, [], [1], [1, 2], {}, {"x": 1}, [None, 1], [[]], [[1, 2]]]
-PATHS = ["a", "b", "c", "a.x", "a.y", "b.x", "a.0", "a.0.x", "c.x.y", "a.1"]
+NUMBERS: list[Any] = [0, 1, 2, 3]
+SCALARS: list[Any] = [*NUMBERS, *NUMBERS, None, 1.0, 2.5, float("nan"), "a", "ab", "b", "", True, Regex("^ab?")]
+VALUES: list[Any] = [*SCALARS, [], [1], [1, 2], {}, {"x": 1}, [None, 1], [[]], [[1, 2]], [0, 3], {"0": 1}]
 IDS: list[Any] = [0, 1, 2, 3, 5, 7, 99, "x"]
-INNER = ["x", "y", "0"]
 PATTERNS = ["^a", "^ab?", "^a|b", "b", "^a.*", "^(a)", "^"]
+PATHS = ["a", "b", "a.x", "a.y", "a.0", "a.0.x", "b.x"]
+GROUPS = [
+    ["a"],
+    ["a"],
+    ["a", "b"],
+    ["a", "b"],
+    ["a", "b", "c"],
+    ["a.x"],
+    ["a.x", "a.y"],
+    ["a.x", "a.y"],
+    ["a.x", "a.y", "b"],
+    ["a", "a.x"],
+    ["a.0"],
+    ["a.0", "a.x"],
+    ["a.0.x", "a.x"],
+    ["a.x", "b.x"],
+    ["a.x.y", "a.y"],
+]
+"""Paths that have to do with each other: a case is about one group."""
 
 
 class Dice:
@@ -66,67 +83,84 @@ class Case:
     request: Request
 
 
+def _parts(value: Any) -> Iterator[Any]:
+    """A value and all that is in it."""
+    yield value
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for part in inner:
+        yield from _parts(part)
+
+
 class Maker:
-    """Makes cases."""
+    """Makes cases, each about a few paths."""
 
     def __init__(self, seed: int) -> None:
         self.dice = Dice(seed)
+        self.paths = GROUPS[0]
+        self._values = VALUES
+        self._stored: list[Any] = []
 
     def case(self) -> Case:
-        written, sort = self.filter(), self.sort()
-        asked = [*paths_of(parse_filter(written)), *sorted_by(sort)]
-        model = Model(self.documents(), self.indexes(sorted(asked)))
-        return Case(model, self.facts(model), self.request(model, written, sort))
+        self.paths = self.dice.one(GROUPS)
+        self._values = self.dice.one([VALUES, SCALARS, NUMBERS])
+        documents = self.documents()
+        self._stored = [value for document in documents for name in document for value in _parts(document[name])]
+        model = Model(documents, self.indexes())
+        return Case(model, self.facts(model), self.request(model))
+
+    def others(self, case: Case, count: int) -> Iterator[Case]:
+        """The case, and other requests to the same model."""
+        yield case
+        for _ in range(count):
+            yield Case(case.model, case.facts, self.request(case.model))
 
     # --- documents ---
 
     def documents(self) -> list[Document]:
-        is_plain = self.dice.is_so(0.35)
-        make = self._scalar if is_plain else self._field
+        has_arrays = self.dice.is_so(0.6)
+        names = sorted({path.partition(".")[0] for path in self.paths})
         return [
-            {"_id": number, **{name: make() for name in self.dice.some("abc", 0, 3)}}
-            for number in range(self.dice.number(0, 8))
+            {"_id": number, **{name: self._field(name, has_arrays) for name in names if self.dice.is_so(0.85)}}
+            for number in range(self.dice.number(2, 10))
         ]
 
-    def _scalar(self) -> Any:
-        return self.dice.one(SCALARS)
-
     def _value(self) -> Any:
-        return self.dice.one(VALUES)
+        return self.dice.one(self._values)
 
-    def _inner(self) -> Any:
-        make = self._value if self.dice.is_so(0.7) else lambda: self.dice.repeat(self._scalar, 0, 2)
-        return {name: make() for name in self.dice.some(INNER, 0, 2)}
+    def _field(self, path: str, has_arrays: bool) -> Any:
+        """What stands at a path: what leads on to the paths of the group, alone or in an array, or anything."""
+        if self.dice.is_so(0.1):
+            return self.dice.one(VALUES if has_arrays else SCALARS)
+        if has_arrays and self.dice.is_so(0.45):
+            return self.dice.repeat(lambda: self._inner(path, self.dice.is_so(0.15)), 0, 3)
+        return self._inner(path, has_arrays)
 
-    def _element(self) -> Any:
-        if self.dice.is_so(0.2):
-            return self.dice.repeat(self._inner, 0, 2)
-        return self.dice.one([self._scalar, self._value, self._inner])()
-
-    def _field(self) -> Any:
-        if self.dice.is_so(0.4):
-            return self.dice.repeat(self._element, 0, 3)
-        return self.dice.one([self._scalar, self._scalar, self._element, self._inner])()
+    def _inner(self, path: str, has_arrays: bool) -> Any:
+        prefix = f"{path}."
+        names = sorted({each.removeprefix(prefix).partition(".")[0] for each in self.paths if each.startswith(prefix)})
+        if not names or (path in self.paths and self.dice.is_so(0.3)) or self.dice.is_so(0.1):
+            return self.dice.one(self._values if has_arrays else SCALARS)
+        return {name: self._field(prefix + name, has_arrays) for name in names if self.dice.is_so(0.8)}
 
     # --- what is known ---
 
-    def indexes(self, wanted: Sequence[str]) -> list[Index]:
-        """Often on what is asked for."""
-        pool = [*PATHS, *[path for path in wanted if path in PATHS] * 8]
+    def indexes(self) -> list[Index]:
         found = []
-        for number in range(self.dice.number(1, 5)):
-            names = tuple(dict.fromkeys(self.dice.repeat(lambda: self.dice.one(pool), 1, self.dice.number(1, 4))))
-            found.append(Index(f"i{number}", names, sparse=self.dice.is_so(0.5)))
+        for number in range(self.dice.number(1, 3)):
+            names = self.dice.some(self.paths, 1, len(self.paths))
+            found.append(Index(f"i{number}", tuple(names), sparse=self.dice.is_so(0.5)))
         return found
 
     def facts(self, model: Model) -> Facts:
         """Arrays are told where there are some, and sometimes where there are none."""
         documents = tuple(model.documents.values())
+        roots = [path.partition(".")[0] for path in self.paths]
+        columns = sorted({*self.paths, *roots})
         return Facts(
             rows=len(documents) * self.dice.one([1, 1000]),
             blocks=self.dice.number(0, 4),
             document_bytes=self.dice.one([0, 1000, 10**7]),
-            column_bytes=dict.fromkeys(self.dice.some(PATHS, 0, len(PATHS)), 100),
+            column_bytes=dict.fromkeys(self.dice.some(columns, 0, len(columns)), 100),
             indexes=tuple(self._index_facts(index, model, arrays) for index, arrays in model.arrays.items()),
             sample=documents if self.dice.is_so(0.5) else (),
             version=1,
@@ -135,21 +169,22 @@ class Maker:
     def _index_facts(self, index: Index, model: Model, arrays: tuple[bool, ...]) -> IndexFacts:
         entries = len(model.entries[index.name])
         statistics = IndexStatistics(entries=entries, distinct=entries // 2) if self.dice.is_so(0.5) else None
-        told = tuple(has or self.dice.is_so(0.2) for has in arrays)
+        told = tuple(has or self.dice.is_so(0.1) for has in arrays)
         return IndexFacts(index, self.dice.number(0, 3), statistics, told)
 
     # --- what is asked ---
 
-    def request(self, model: Model, written: Document, sort: SortSpec) -> Request:
-        documents = list(model.documents.values())
-        after = sort_key(sort)(self.dice.one(documents)) if documents and self.dice.is_so(0.25) else None
+    def request(self, model: Model) -> Request:
+        sort, documents = self.sort(), list(model.documents.values())
+        asked = parse_filter(self.filter())
         if self.dice.is_so(0.2):
-            return Request(filter=parse_filter(written), sort=sort, is_count=True)
-        chosen = self.dice.one([None, None, ["a"], ["b", "c"], ["a.x", "b"]])
+            return Request(filter=asked, sort=sort, is_count=True)
+        after = sort_key(sort)(self.dice.one(documents)) if documents and self.dice.is_so(0.25) else None
+        chosen = self.dice.one([None, None, self.dice.some(self.paths, 1, 1), ["c", "b"]])
         return Request(
-            filter=parse_filter(written),
+            filter=asked,
             sort=sort,
-            limit=self.dice.one([None, None, 0, 1, 3]),
+            limit=self.dice.one([None, None, None, 1, 3]),
             offset=self.dice.one([0, 0, 1]),
             is_count=self.dice.is_so(0.05),
             projection=None if chosen is None else parse_projection(chosen),
@@ -158,47 +193,65 @@ class Maker:
 
     def sort(self) -> SortSpec:
         direction = self.dice.one([1, -1])
-        most = 3 if self.dice.is_so(0.3) else 1
-        fields = self.dice.some([*PATHS, "_id"], 0, most)
-        return parse_sort([(name, direction if self.dice.is_so(0.85) else -direction) for name in fields])
+        paths = [*self.paths, "_id"]
+        fields = self.dice.some(paths, 0, 1 if self.dice.is_so(0.5) else len(paths))
+        return parse_sort([(name, direction if self.dice.is_so(0.9) else -direction) for name in fields])
 
     def filter(self) -> Document:
         chance = self.dice.number(0, 9)
-        if chance < 6:
-            return self.conjunction(3)
-        if chance == 6:
-            return {"$nor": [self.conjunction(2)]}
-        branches = {"$or": self.dice.repeat(lambda: self.conjunction(2), 2, 3)}
-        return branches if chance == 7 else {"$and": [self.conjunction(2), branches]}
+        if chance < 7:
+            return self.conjunction()
+        if chance == 7:
+            return {"$nor": [self.conjunction()]}
+        branches = {"$or": self.dice.repeat(self._branch, 2, 3)}
+        return branches if chance == 8 else {"$and": [self.conjunction(), branches]}
 
-    def conjunction(self, size: int) -> Document:
-        found = {path: self.condition() for path in self.dice.some(PATHS, 0, size)}
-        return found | {"_id": self._on_id()} if self.dice.is_so(0.2) else found
+    def _branch(self) -> Document:
+        if self.dice.is_so(0.15):
+            return {"$and": [{"$or": [self.conjunction(), self.conjunction()]}, self.conjunction()]}
+        return self.conjunction()
+
+    def conjunction(self) -> Document:
+        found = {path: self.condition() for path in self.paths if self.dice.is_so(0.55)}
+        arrays = sorted({path.rpartition(".")[0] for path in self.paths} - {""})
+        if arrays and self.dice.is_so(0.4):
+            found[self.dice.one(arrays)] = {"$elemMatch": self._of_element()}
+        return found | {"_id": self._on_id()} if self.dice.is_so(0.1) else found
+
+    def _of_element(self) -> Document:
+        return {name: self.operators() for name in self.dice.some(["x", "y", "0"], 1, 2)}
 
     def condition(self) -> Any:
-        if self.dice.is_so(0.75):
+        if self.dice.is_so(0.85):
             return self.operators()
-        if self.dice.is_so(0.5):
-            return {"$elemMatch": self.operators()}
-        return {"$elemMatch": {name: self.operators() for name in self.dice.some(INNER, 1, 2)}}
+        return {"$elemMatch": self.operators() if self.dice.is_so(0.8) else self._of_element()}
 
     def operators(self) -> Document:
-        names = ["$eq", "$eq", "$gt", "$lte", "between", "between", "$in", "$all", "$ne", "$contains"]
+        names = ["$eq", "$eq", "$eq", "$gt", "$lte", "between", "between", "$in", "$in", "$all", "$ne", "$contains"]
         name = self.dice.one([*names, "$exists", "$startsWith", "$regex", "$size", "expressions"])
         if name == "between":
             low, high = self.dice.one(["$gt", "$gte"]), self.dice.one(["$lt", "$lte"])
-            return {low: self._scalar(), high: self._scalar()}
+            if self.dice.is_so(0.5):
+                return {low: self.dice.one([0, 1]), high: self.dice.one([2, 3])}
+            return {low: self._operand(), high: self._operand()}
         if name == "expressions":
             return {"$in": [Regex(self.dice.one(["^a", "b"])), 1]}
         special: dict[str, Callable[[], Any]] = {
-            "$in": lambda: self.dice.repeat(self._value, 0, 3),
-            "$all": lambda: self.dice.repeat(self._value, 1, 3),
+            "$in": lambda: self.dice.repeat(self._operand, 1, 3),
+            "$all": lambda: self.dice.repeat(self._operand, 1, 2),
             "$exists": lambda: self.dice.is_so(0.5),
             "$startsWith": lambda: self.dice.one(["", "a", "b"]),
             "$regex": lambda: self.dice.one(PATTERNS),
             "$size": lambda: self.dice.number(0, 2),
         }
-        return {name: special.get(name, self._value)()}
+        return {name: special.get(name, self._operand)()}
+
+    def _operand(self) -> Any:
+        """A value that may be asked for by order: an expression may not."""
+        value = self.dice.one(VALUES if self.dice.is_so(0.1) else self._values)
+        if self._stored and self.dice.is_so(0.7):
+            value = self.dice.one(self._stored)
+        return 1 if isinstance(value, Regex) else value
 
     def _on_id(self) -> Any:
         name = self.dice.one(["$eq", "$in", "$gt", "$lte", "$gte", "$ne"])

@@ -50,8 +50,11 @@ def _alone(question: Question, shown: frozenset[str]) -> Candidate:
     node = _scan(question, shown | paths_of(question.tree))
     root = cut(question, _in_order(question, tested(node, question.conjunction.without(id_span(question).covered))))
     fields = listed(shown | paths_of(question.tree) | sorted_by(question.sort))
-    reason = "manifest has all needed fields"
-    return Candidate(("columns", "scan"), "manifest_scan", f"columns {fields or '_id'}", reason, root)
+    return Candidate(("columns", "scan"), "manifest_scan", f"columns {fields or '_id'}", _all_there, root)
+
+
+def _all_there() -> str:
+    return "manifest has all needed fields"
 
 
 def _fetching(question: Question) -> Candidate:
@@ -70,7 +73,10 @@ def _fetching(question: Question) -> Candidate:
         root = cut(question, node)
     else:
         root = Fetch(cut(question, _in_order(question, tested(_scan(question, fields), conjunction(here)))))
-    reason = f"manifest narrows, documents needed for: {_wanted(question, there)}"
+
+    def reason() -> str:
+        return f"manifest narrows, documents needed for: {_wanted(question, there)}"
+
     what = f"columns {listed(fields) or '_id'}, then documents"
     return Candidate(("columns", "fetch"), "manifest_fetch", what, reason, root)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from wormdb.index.entries import Range
@@ -23,7 +24,9 @@ def propose(question: Question, names: Way = ()) -> Iterator[Candidate]:
     for name, option, spans in _countable(question):
         if not names or names == (name, option):
             root = IndexCount(name, spans) if spans else Empty()
-            yield Candidate(("counting", name, option), "index_lookup", f"count of index {name}", _reason(name), root)
+            yield Candidate(
+                ("counting", name, option), "index_lookup", f"count of index {name}", partial(_reason, name), root
+            )
 
 
 def _countable(question: Question) -> Iterator[tuple[str, str, tuple[Range, ...]]]:

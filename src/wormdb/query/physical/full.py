@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from wormdb.engine.portion import DOCUMENT
@@ -28,5 +29,8 @@ def propose(question: Question, _: Way = ()) -> Iterator[Candidate]:
         question.conjunction.without(found.covered),
     )
     root = cut(question, ordered(question, node) if question.sort.fields else node)
-    reason = why_no_fetch(question) or "whole documents are needed of most rows"
-    yield Candidate(("full",), "full_scan", "documents", reason, root)
+    yield Candidate(("full",), "full_scan", "documents", partial(_reason, question), root)
+
+
+def _reason(question: Question) -> str:
+    return why_no_fetch(question) or "whole documents are needed of most rows"

@@ -37,7 +37,7 @@ def propose(question: Question, _: Way = ()) -> Iterator[Candidate]:
     if found is not None:
         lookup, covered = found
         root = finish(question, lookup, covered)
-        yield Candidate(("identity",), "index_lookup", "ids", "the filter names ids", root)
+        yield Candidate(("identity",), "index_lookup", "ids", lambda: "the filter names ids", root)
 
 
 def id_lookup(conjunction: Conjunction) -> tuple[IdLookup, frozenset[int]] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
@@ -31,14 +32,14 @@ def propose(question: Question, names: Way = ()) -> Iterator[Candidate]:
         scans = tuple(IndexScan(access.name, access.spans) for access in chosen)
         root = finish(question, Intersection(scans), covered) if all(scan.spans for scan in scans) else Empty()
         label = " and ".join(f"index {access.name}" for access in chosen)
-        yield Candidate(way, "index_lookup", label, covering(question, label, covered), root)
+        yield Candidate(way, "index_lookup", label, partial(covering, question, label, covered), root)
 
 
 def _named(question: Question, names: Way) -> Iterator[Sequence[Access]]:
-    known = {(access.name, str(access.option)): access for access in question.accesses}
-    wanted = list(zip(names[::2], names[1::2], strict=True))
-    if all(each in known for each in wanted):
-        yield [known[each] for each in wanted]
+    found = [question.named(*each) for each in zip(names[::2], names[1::2], strict=True)]
+    known = [access for access in found if access is not None]
+    if len(known) == len(found):
+        yield known
 
 
 def _chosen(question: Question) -> Iterator[Sequence[Access]]:

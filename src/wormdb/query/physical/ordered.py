@@ -132,7 +132,7 @@ def _candidate(question: Question, facts: IndexFacts, walk: _Walk) -> Candidate:
     scan = IndexScan(name, spans, reverse=question.is_reverse)
     root = finish(question, scan, covered, in_order=True) if spans else Empty()
     what = f"index {name} ({facts.index.label}) in order"
-    return Candidate(("ordered", name), "index_lookup", what, f"index {name} gives the order", root)
+    return Candidate(("ordered", name), "index_lookup", what, lambda: f"index {name} gives the order", root)
 
 
 def _behind_page(question: Question, walk: _Walk, prefix: bytes, spans: tuple[Range, ...]) -> tuple[Range, ...]:

@@ -11,7 +11,7 @@ from wormdb.query.physical.terms import Conjunction
 from wormdb.query.request import BY_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from wormdb.bql.sorting import SortSpec
     from wormdb.bql.tree import Filter
@@ -36,7 +36,8 @@ class Candidate:
     strategy: Strategy
     what: str
     """For people: `index byStatus`."""
-    reason: str
+    reason: Callable[[], str]
+    """Why it is good, for people: made only for the plan that is taken."""
     root: Node
 
 
@@ -88,3 +89,9 @@ class Question:
     def accesses(self) -> Sequence[Access]:
         """What each index can narrow."""
         return [access for facts in self.facts.indexes for access in accesses(facts, self.conjunction)]
+
+    def named(self, name: str, option: str) -> Access | None:
+        """One of these."""
+        facts = self.facts.find_index(name)
+        found = [] if facts is None else accesses(facts, self.conjunction)
+        return next((access for access in found if str(access.option) == option), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from wormdb.bql.tree import Everything
@@ -21,14 +22,13 @@ __all__ = ["covering", "propose"]
 
 def propose(question: Question, names: Way = ()) -> Iterator[Candidate]:
     """A candidate for each access of each index, or only for the one named."""
-    for access in question.accesses:
-        way = (access.name, str(access.option))
-        if names and names != way:
-            continue
+    named = question.named(*names) if names else None
+    for access in [named] if named is not None else () if names else question.accesses:
         scan = IndexScan(access.name, access.spans)
         root = finish(question, scan, access.covered) if access.spans else Empty()
-        reason = covering(question, f"index {access.name}", access.covered)
-        yield Candidate(("single", *way), "index_lookup", f"index {_label(access)}", reason, root)
+        reason = partial(covering, question, f"index {access.name}", access.covered)
+        way = ("single", access.name, str(access.option))
+        yield Candidate(way, "index_lookup", f"index {_label(access)}", reason, root)
 
 
 def covering(question: Question, what: str, covered: frozenset[int]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from wormdb.bql.tree import Nothing, Or
@@ -40,7 +41,7 @@ def propose(question: Question, names: Way = ()) -> Iterator[Candidate]:
         union, is_covered = found
         covered = frozenset([place] if is_covered else [])
         root = finish(question, union, covered) if union.children else Empty()
-        reason = covering(question, f"union of {len(union.children)}", covered)
+        reason = partial(covering, question, f"union of {len(union.children)}", covered)
         yield Candidate(("union", str(place)), "index_lookup", "union of indexes", reason, root)
 
 
