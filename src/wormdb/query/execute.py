@@ -74,11 +74,14 @@ class Executor:
         return self._run(root, Demand(in_order=in_order))
 
     def fetch(self, batch: Batch) -> Documents:
-        """The whole documents of rows, in their order, with their versions; without those that do not exist."""
-        if isinstance(batch, Documents) and batch.helds is not None:
+        """The whole documents of rows, in their order; without those that do not exist.
+
+        Versions are there if the request shows whole documents.
+        """
+        if isinstance(batch, Documents):
             return batch
-        if isinstance(batch, Columns) and batch.is_whole and (found := batch.decoded()).helds is not None:
-            return found
+        if isinstance(batch, Columns) and batch.is_whole:
+            return batch.decoded()
         keys = batch.keys
         held = self.source.fetch(keys)
         self._check_time()

@@ -16,8 +16,8 @@ from wormdb.format import json
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED
 from wormdb.query.column_order import sort_paths
-from wormdb.query.execute_order import order_keys
-from wormdb.query.execute_rows import Columns, Documents, Keys
+from wormdb.query.execute_order import is_by_id, order_keys
+from wormdb.query.execute_rows import Columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from wormdb.engine.state import Held
     from wormdb.format.kinds import Document
     from wormdb.format.path import Path
-    from wormdb.query.execute_rows import Batch
+    from wormdb.query.execute_rows import Batch, Documents
     from wormdb.query.request import Request
 
 __all__ = ["Hit", "Showing"]
@@ -67,7 +67,7 @@ class Showing:
         ):
             yield from self._by_columns(batch, projected)
         else:
-            found = batch.decoded() if isinstance(batch, Columns) and batch.is_whole else self._fetch(batch)
+            found = self._fetch(batch)
             orders = order_keys(found, self._sort)
             for key, order, document in zip(found.keys, orders, found.documents, strict=True):
                 yield Hit(key, order, None, projected.of_document(document))
@@ -78,7 +78,8 @@ class Showing:
         return map(Hit, found.keys, orders, found.helds, found.documents)
 
     def _by_columns(self, batch: Columns, projected: _Projected) -> Iterator[Hit]:
-        keys, orders = batch.keys, order_keys(batch, self._sort)
+        keys = batch.keys
+        orders = keys if is_by_id(self._sort) else order_keys(batch, self._sort)
         if projected.plain:
             rows = zip(*map(batch.portion.values, projected.plain), strict=True)
             for key, order, values in zip(keys, orders, rows, strict=True):
@@ -92,8 +93,7 @@ class Showing:
             if not is_stored and not _is_told(projected.branch, document)
         ]
         if vague:
-            rest = batch.pick(vague)
-            asked = rest.decoded() if batch.is_whole else self._fetch(Keys(rest.keys))
+            asked = self._fetch(batch.pick(vague))
             for row, document in zip(vague, asked.documents, strict=True):
                 assembled[row] = document, True
         for key, order, (document, _) in zip(keys, orders, assembled, strict=True):

@@ -88,6 +88,8 @@ GROUP = parse_filter({"g": 7})
 NEWEST = Request(sort=parse_sort("-n"), limit=20)
 SHOWN = Request(filter=GROUP, projection=parse_projection(["n"]))
 
+PARTS = Request(filter=GROUP, sort=parse_sort("pad"), projection=parse_projection({"g": 0}))
+
 PAGES = {"map": 1, "data": 1}
 NODES = {"node": 2}
 CASES: list[tuple[str, Request, str, int, dict[str, int], dict[str, int]]] = [
@@ -99,6 +101,7 @@ CASES: list[tuple[str, Request, str, int, dict[str, int], dict[str, int]]] = [
     ("columns", SHOWN, "manifest_scan", 20, {"map": 1, "data": 2}, {"data": 2}),
     ("columns, then documents", Request(filter=GROUP), "manifest_fetch", 20, {"map": 1, "data": 3}, {"data": 3}),
     ("documents", Request(filter=GROUP), "full_scan", 20, PAGES, {"data": 1}),
+    ("documents in part", PARTS, "full_scan", 20, PAGES, {"data": 1}),
 ]
 """What is asked, how, how many rows it has, and what is read by a process that knows nothing, and by one that does."""
 
