@@ -48,7 +48,7 @@ def aggregate(
     executor = Executor(asked, source, clock or SystemClock())
     showing = Showing(asked, executor.fetch)
     columns, documents = ColumnTally(aggregation), Tally(aggregation)
-    for batch in executor.batches(make_plan(asked, source.facts, cache).root):
+    for batch in executor.batches(make_plan(asked, source.facts, cache).root, in_order=False):
         if isinstance(batch, Columns) and batch.covers(columns.paths):
             columns.add(batch.portion)
         else:

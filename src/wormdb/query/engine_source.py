@@ -47,11 +47,11 @@ class EngineSource:
         *,
         span: Range = ALL_IDS,
         bounds: Mapping[str, Range] | None = None,
-        in_order: bool = True,  # noqa: ARG002 - it always is
+        in_order: bool = True,
         rows: int | None = None,
     ) -> Iterator[Portion]:
         """As `Source`; costs as `scan_columns`."""
-        return scan_columns(self.view, names, low=span.low, high=span.high, bounds=bounds, rows=rows)
+        return scan_columns(self.view, names, low=span.low, high=span.high, bounds=bounds, in_order=in_order, rows=rows)
 
     def fetch(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
         """As `Source`; costs as `View.get_many`."""

@@ -37,6 +37,8 @@ class Demand:
     """None: all."""
     is_firm: bool = False
     """Whether it is these and no more; otherwise it is where to begin."""
+    in_order: bool = True
+    """Whether the order of the node is wanted; otherwise rows may come in any."""
 
     @property
     def first(self) -> int:
@@ -45,7 +47,7 @@ class Demand:
 
     def loosened(self) -> Demand:
         """As much to begin with, and perhaps more."""
-        return Demand(self.rows)
+        return Demand(self.rows, in_order=self.in_order)
 
 
 def scan_index(node: IndexScan, source: Source, demand: Demand, looked: Callable[[int], None]) -> Iterator[Keys]:

@@ -68,7 +68,7 @@ def count_plan(
     if isinstance(root, IndexCount):
         return _in_part(count_entries(source.entries(root.index), root.spans), request)
     executor = Executor(request, source, clock or SystemClock(), watch)
-    batches = executor.batches(root)
+    batches = executor.batches(root, in_order=False)
     return sum(len(executor.fetch(one) if isinstance(one, Keys) and not one.is_sure else one) for one in batches)
 
 
