@@ -30,7 +30,6 @@ SCALARS: list[Any] = [*NUMBERS, *NUMBERS, None, 1.0, 2.5, float("nan"), "a", "ab
 VALUES: list[Any] = [*SCALARS, [], [1], [1, 2], {}, {"x": 1}, [None, 1], [[]], [[1, 2]], [0, 3], {"0": 1}]
 IDS: list[Any] = [0, 1, 2, 3, 5, 7, 99, "x"]
 PATTERNS = ["^a", "^ab?", "^a|b", "b", "^a.*", "^(a)", "^"]
-PATHS = ["a", "b", "a.x", "a.y", "a.0", "a.0.x", "b.x"]
 GROUPS = [
     ["a"],
     ["a"],
@@ -233,20 +232,20 @@ class Maker:
             low, high = self.dice.one(["$gt", "$gte"]), self.dice.one(["$lt", "$lte"])
             if self.dice.is_so(0.5):
                 return {low: self.dice.one([0, 1]), high: self.dice.one([2, 3])}
-            return {low: self._operand(), high: self._operand()}
+            return {low: self.operand(), high: self.operand()}
         if name == "expressions":
             return {"$in": [Regex(self.dice.one(["^a", "b"])), 1]}
         special: dict[str, Callable[[], Any]] = {
-            "$in": lambda: self.dice.repeat(self._operand, 1, 3),
-            "$all": lambda: self.dice.repeat(self._operand, 1, 2),
+            "$in": lambda: self.dice.repeat(self.operand, 1, 3),
+            "$all": lambda: self.dice.repeat(self.operand, 1, 2),
             "$exists": lambda: self.dice.is_so(0.5),
             "$startsWith": lambda: self.dice.one(["", "a", "b"]),
             "$regex": lambda: self.dice.one(PATTERNS),
             "$size": lambda: self.dice.number(0, 2),
         }
-        return {name: special.get(name, self._operand)()}
+        return {name: special.get(name, self.operand)()}
 
-    def _operand(self) -> Any:
+    def operand(self) -> Any:
         """A value that may be asked for by order: an expression may not."""
         value = self.dice.one(VALUES if self.dice.is_so(0.1) else self._values)
         if self._stored and self.dice.is_so(0.7):
