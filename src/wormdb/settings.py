@@ -39,7 +39,7 @@ class Settings:
     pool_threads: int = POOL_THREADS
     """Requests in flight at once."""
     cache_bytes: int = 256 * MIB
-    """Bound of the caches: of immutable objects, and of columns of them that stay decoded; 0 switches both off."""
+    """Bound of the caches: of immutable objects, and of columns and rows that stay decoded; 0 switches both off."""
     forward: ForwardChoice = "auto"
     """Who brings the log forward: `inline` the caller of a commit, `background` a thread, `manual` only who calls
     `forward()`. `auto` is background for a cloud store and inline for a folder or memory."""

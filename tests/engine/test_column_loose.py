@@ -40,7 +40,9 @@ def told(portions: Iterable[Portion], names: list[str]) -> list[tuple[Any, ...]]
     """All that portions say of their rows, in their order."""
     rows: list[tuple[Any, ...]] = []
     for portion in portions:
-        columns = [[cell(value) for value in portion.values(name)] for name in ("_id", *names) if name[0] != "$"]
+        columns: list[list[Any]] = [
+            [cell(value) for value in portion.values(name)] for name in ("_id", *names) if name[0] != "$"
+        ]
         columns += [portion.documents()] if DOCUMENT in names else []
         columns += [portion.versions()] if VERSION in names else []
         assert DOCUMENT not in portion.types
@@ -57,17 +59,19 @@ def both(layers: Layers, view: View, names: list[str], **how: Any) -> list[str]:
     return [request.key for request in layers.requests]
 
 
-@given(layered(), st.data())
-def test_the_same_rows_come_and_nothing_is_read(layers: Layers, data: st.DataObject) -> None:
+@given(layered(), st.sampled_from([0, column_loose.JOINED_ROWS_MAX]), st.data())
+def test_the_same_rows_come_and_nothing_is_read(layers: Layers, joined: int, data: st.DataObject) -> None:
     layers.shelf.columns = ColumnCache(1 << 24)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(column_loose, "JOINED_ROWS_MAX", joined)
+        check_states(layers, data)
+
+
+def check_states(layers: Layers, data: st.DataObject) -> None:
     names = data.draw(st.lists(st.sampled_from([*NAMES, VERSION]), min_size=1, unique=True))
     bounds = data.draw(st.none() | st.fixed_dictionaries({"a": spans()}))
     earlier = layers.view()
-    first = both(layers, earlier, names, bounds=bounds)
-    if not first:
-        expected = [cell(document["_id"]) for document in layers.expected()]
-        got = {row[0] for row in told(scan_columns(earlier, ["_id"], in_order=False), [])}
-        assert got == set(expected)
+    both(layers, earlier, names, bounds=bounds)
     identities = IDS[data.draw(st.sampled_from(sorted(IDS)))]
     for _ in range(2):
         layers.change(data.draw(st.lists(documents(identities), max_size=4)))
@@ -121,6 +125,7 @@ def test_the_columns_of_a_state_are_made_once(monkeypatch: pytest.MonkeyPatch) -
     layers = warm({"_id": number, "a": number} for number in range(20))
     layers.change([{"_id": 3, "a": 30}, (5, Gone()), {"_id": 77, "a": 7}])
     both(layers, layers.view(), ["a"])
+
     def never(*args: Any) -> Any:
         raise AssertionError(args)
 
@@ -132,14 +137,23 @@ def test_the_columns_of_a_state_are_made_once(monkeypatch: pytest.MonkeyPatch) -
         list(scan_columns(layers.view(), ["_id", "a"], in_order=False))
 
 
-def test_blocks_that_nothing_touches_are_handed_on_as_they_are() -> None:
+def test_blocks_that_nothing_touches_are_handed_on_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     layers = warm({"_id": number, "a": number} for number in range(20))
     layers.change([{"_id": 0, "a": 30}])
     both(layers, layers.view(), ["a"])
-    once, again = (list(scan_columns(layers.view(), ["a"], in_order=False)) for _ in range(2))
-    assert len(once) == len(layers.blocks) + 1
-    buffers = [[portion.table.column("a").chunk(0).buffers()[1].address for portion in one] for one in (once, again)]
-    assert buffers[0] == buffers[1]
+    before = addresses(scan_columns(layers.view(), ["a"]))
+    found = list(scan_columns(layers.view(), ["a"], in_order=False))
+    assert len(found) == 1, "portions whose columns are alike are one"
+    assert len(addresses(found)) == len(layers.blocks) + 1
+    assert len(addresses(found) & before) == len(layers.blocks) - 1
+    monkeypatch.setattr(column_loose, "JOINED_ROWS_MAX", 0)
+    apart = list(scan_columns(layers.view(), ["a"], in_order=False))
+    assert len(apart) == len(layers.blocks) + 1
+    assert addresses(apart) == addresses(found)
+
+
+def addresses(portions: Iterable[Portion]) -> set[int]:
+    return {chunk.buffers()[1].address for portion in portions for chunk in portion.table.column("a").chunks}
 
 
 def test_without_room_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,8 +31,18 @@ _PAGES_AT_ONCE: Final = 64
 def rows_by_key(shelf: Shelf, entry: BlockEntry, page_map: PageMap, keys: Sequence[bytes]) -> dict[bytes, Row]:
     """Those of the rows with these keys that the block has. 1 GET a page, one for pages that lie close together.
 
-    Raises CorruptionError, SnapshotTooOldError.
+    Nothing for rows that the shelf keeps. Raises CorruptionError, SnapshotTooOldError.
     """
+    kept = {key: row for key in keys if (row := shelf.find_row(entry, key)) is not None}
+    if len(kept) == len(keys):
+        return kept
+    found = _read_by_key(shelf, entry, page_map, [key for key in keys if key not in kept])
+    for key, row in found.items():
+        shelf.keep_row(entry, key, row)
+    return kept | found
+
+
+def _read_by_key(shelf: Shelf, entry: BlockEntry, page_map: PageMap, keys: Sequence[bytes]) -> dict[bytes, Row]:
     places: dict[int, list[bytes]] = {}
     for key in keys:
         ref = locate_key(page_map, key)

@@ -1,4 +1,4 @@
-"""Columns that stay decoded: those of blocks, which never change, and those of one state, until there is another.
+"""Columns and rows that stay decoded: of blocks, which never change, and of one state, until there is another.
 
 All collections of a database share one, `ColumnCache(bytes)`: its part of the setting `cache_bytes`. A collection in
 use is then asked without reading, or even unpacking, anything twice.
@@ -44,7 +44,8 @@ class Label(NamedTuple):
     key: str
     """Of the block, or the folder of the tail."""
     kind: str
-    column: str = ""
+    column: str | bytes = ""
+    """Or the key of a row."""
 
 
 class ColumnCache:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.engine.column_cache import Decoded, Label, decoded_of, portion_of
 from wormdb.engine.column_fetch import Wanted, fetch_columns, is_kept
 from wormdb.engine.column_merge import Keys, marked
 from wormdb.engine.column_sources import portion_of_rows
+from wormdb.engine.portion import join_portions
 from wormdb.format import json
 from wormdb.format.kinds import ObjectId
 
@@ -31,7 +32,10 @@ if TYPE_CHECKING:
 
 __all__ = ["LooseScan", "Piece"]
 
-_IDS = Wanted({}, with_ids=True)
+JOINED_ROWS_MAX: Final = 262_144
+"""Up to so many rows together come in one portion, if their columns are alike."""
+
+_IDS: Final = Wanted({}, with_ids=True)
 _ALL_ALIVE = True
 
 
@@ -68,6 +72,19 @@ class LooseScan:
 
     def portions(self) -> Iterator[Portion]:
         """Each live document once."""
+        if sum(piece.entry.rows for piece in self.pieces) + len(self.tail) > JOINED_ROWS_MAX:
+            return self._each()
+        # What is done with a portion costs something for each one, however short it is.
+        types = (f"{name}\0{self._type(name)}" for name in self.wanted.names)
+        names = "\0".join([*types, *(piece.entry.name for piece in self.pieces)])
+        label = Label(self.shelf.folder, "joined", names)
+        joined: list[Portion] | None = self._find(label)
+        if joined is None:
+            joined = _joined_alike(list(self._each()))
+            self._keep(label, joined, sum(int(portion.table.nbytes) for portion in joined))
+        return iter(joined)
+
+    def _each(self) -> Iterator[Portion]:
         for piece in self.pieces:
             portion = self._of_block(piece)
             if portion.rows:
@@ -181,6 +198,19 @@ class LooseScan:
 
     def _keep(self, label: Label, thing: object, cost: int) -> None:
         self.shelf.columns.keep(label, thing, cost, self.state)
+
+
+def _joined_alike(portions: Sequence[Portion]) -> list[Portion]:
+    """The same rows in fewer portions: those whose columns have the same types are one."""
+    alike: list[list[Portion]] = []
+    for portion in portions:
+        near = (some for some in alike if some[0].types == portion.types)
+        some = next((some for some in near if some[0].table.schema.equals(portion.table.schema)), None)
+        if some is None:
+            alike.append([portion])
+        else:
+            some.append(portion)
+    return [join_portions(some) for some in alike]
 
 
 def _key_of(row: tuple[bytes, Held]) -> bytes:

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from wormdb.engine.column_cache import ColumnCache
+from wormdb.engine.column_cache import ColumnCache, Label
 from wormdb.errors import NotFoundError, SnapshotTooOldError
 from wormdb.format.blocklist import decode_block_page
 from wormdb.format.blockread import open_block
@@ -24,6 +24,7 @@ from wormdb.storage.store import ByteRange
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from wormdb.format.block import Row
     from wormdb.format.blocklist import BlockEntry, BlockPageRef
     from wormdb.format.blockread import Block
     from wormdb.format.membership import MembershipFilter
@@ -148,6 +149,16 @@ class Shelf:
     def was_vain(self, entry: BlockEntry) -> bool:
         """Whether that happened before: then its filter is worth reading. No requests."""
         return self._vain.find(entry.name) is not None
+
+    def find_row(self, entry: BlockEntry, key: bytes) -> Row | None:
+        """A row of a block, if it is kept. No requests."""
+        row: Row | None = self.columns.find(Label(self.block_key(entry.name), "row", key))
+        return row
+
+    def keep_row(self, entry: BlockEntry, key: bytes, row: Row) -> None:
+        """Keep a row of a block, beside the columns that stay decoded."""
+        cost = len(row.document or b"") + len(row.trash or b"")
+        self.columns.keep(Label(self.block_key(entry.name), "row", key), row, cost)
 
     def learn(
         self, maps: Iterable[BlockEntry], filters: Iterable[BlockEntry] = ()

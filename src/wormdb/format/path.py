@@ -11,6 +11,7 @@ A path such as `items.price` or `items.0.price` names fields by segments. Two re
 from __future__ import annotations
 
 import enum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.errors import InvalidRequestError, LimitExceededError
@@ -34,6 +35,8 @@ __all__ = [
     "walk",
     "within",
 ]
+
+_PATHS_KEPT: Final = 4_096  # the same few are parsed again for every query
 
 Path = tuple[str, ...]
 """A parsed path: one segment or more."""
@@ -66,7 +69,12 @@ def parse_path(text: str) -> Path:
     """
     if not isinstance(text, str):
         raise InvalidRequestError(f"a path is text, not {type(text).__name__}", fix="write it as 'a.b.c'")
-    path = tuple(str(text).split("."))
+    return _parsed(str(text))
+
+
+@lru_cache(_PATHS_KEPT)
+def _parsed(text: str) -> Path:
+    path = tuple(text.split("."))
     if len(path) > DOCUMENT_DEPTH_MAX:
         reason = f"DOCUMENT_DEPTH_MAX is {DOCUMENT_DEPTH_MAX} levels"
         raise LimitExceededError(f"a path of {len(path)} segments is too deep", reason=reason, fix="shorten the path")
