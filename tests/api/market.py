@@ -66,15 +66,16 @@ ORDERS: list[dict[str, Any]] = [
     }
     for number in range(12)
 ]
+DOCUMENTS = {"Customer": CUSTOMERS, "Order": ORDERS, "Product": [{"id": "p1", "title": "Pen"}]}
 
 
-def filled(db: Database, *, forwarded: bool = False) -> Database:
-    """The database with all of them, in the log or in blocks."""
-    db.model("Customer").insert_many(CUSTOMERS)
-    db.model("Order").insert_many(ORDERS)
-    db.model("Product").insert({"id": "p1", "title": "Pen"})
-    if forwarded:
-        db.forward()
+def filled(db: Database, *names: str, forwarded: bool = False) -> Database:
+    """The database with documents of all models, or of some, in the log or in blocks."""
+    for name, documents in DOCUMENTS.items():
+        if name in (names or DOCUMENTS):
+            db.model(name).insert_many(documents)
+            if forwarded:
+                db.model(name).forward()
     return db
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wormdb
-from tests.api.market import MARKET, ORDERS, filled, spent
+from tests.api.market import MARKET, filled
 from wormdb.bql.match import compile_filter
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection import project
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def orders(url: str) -> Iterator[Collection[Document]]:
     """In memory they are in the log, in a folder they are in blocks."""
     with wormdb.connect(url, schema=MARKET, clock=ManualClock()) as db:
-        yield filled(db, forwarded=not url.startswith("memory")).model("Order")
+        yield filled(db, "Order", forwarded=not url.startswith("memory")).model("Order")
 
 
 def ids(rows: list[Any]) -> list[Any]:
@@ -269,17 +269,3 @@ def test_answers_are_those_of_the_pure_language(  # noqa: PLR0917 - one argument
     rows = things.find_all(written, sort=sort, limit=limit, offset=offset, select=select)
     assert [dict(row) for row in rows] == expected
     assert things.count(written) == sum(map(matches, stored))
-
-
-# --- requests ---
-
-
-def test_how_many_requests_queries_take(url: str) -> None:
-    """Warm, on blocks: the log is asked once, and then only what is needed is read."""
-    with wormdb.connect(url, schema=MARKET) as db:
-        customers = filled(db, forwarded=True).model("Customer")
-        customers.find_all()
-        assert spent(db, lambda: customers.find_one({"id": "bob"})).gets <= 2
-        assert spent(db, lambda: customers.find_one({"id": "bob"})).requests <= 2
-        assert spent(db, customers.count).requests == 1
-        assert len(ORDERS) == db.model("Order").count()

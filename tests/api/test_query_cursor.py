@@ -28,7 +28,7 @@ def clock() -> ManualClock:
 @pytest.fixture
 def orders(url: str, clock: ManualClock) -> Iterator[Collection[Document]]:
     with wormdb.connect(url, schema=MARKET, clock=clock) as db:
-        yield filled(db, forwarded=not url.startswith("memory")).model("Order")
+        yield filled(db, "Order", forwarded=not url.startswith("memory")).model("Order")
 
 
 def ids(rows: list[Any]) -> list[Any]:

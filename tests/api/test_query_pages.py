@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def orders(url: str) -> Iterator[Collection[Document]]:
     with wormdb.connect(url, schema=MARKET, clock=ManualClock()) as db:
-        yield filled(db, forwarded=not url.startswith("memory")).model("Order")
+        yield filled(db, "Order", forwarded=not url.startswith("memory")).model("Order")
 
 
 def pages(orders: Collection[Document], **asked: Any) -> list[list[str]]:

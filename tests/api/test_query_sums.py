@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module", params=[False, True], ids=["tail", "forwarded"])
 def orders(request: pytest.FixtureRequest) -> Iterator[Collection[Document]]:
     with wormdb.connect("memory://", schema=MARKET) as db:
-        yield filled(db, forwarded=request.param).model("Order")
+        yield filled(db, "Order", forwarded=request.param).model("Order")
 
 
 def test_results_have_the_shapes_that_are_documented(orders: Collection[Document]) -> None:
@@ -79,7 +79,7 @@ def test_sums_of_decimals_are_exact() -> None:
 def test_columns_suffice(url: str) -> None:
     """Groups of declared fields read no documents; a count reads nothing but the log."""
     with wormdb.connect(url, schema=MARKET) as db:
-        orders = filled(db, forwarded=True).model("Order")
+        orders = filled(db, "Order", forwarded=True).model("Order")
         orders.aggregate(group_by="customerId", sum="total")
         assert spent(db, lambda: orders.aggregate(count=True)).requests == 1
         explained = orders.explain(select=["customerId", "total"])
