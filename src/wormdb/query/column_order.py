@@ -81,7 +81,7 @@ class TopRows:
     def _settle(self) -> None:
         joined = join_portions(self._portions)
         best = _taken(joined, _first_rows(joined, self._fields, self._first))
-        self._portions, self._rows, self._bytes = [best], best.rows, 0
+        self._portions, self._rows, self._bytes = [best], best.rows, best.table.nbytes
 
 
 def sort_paths(sort: SortSpec) -> frozenset[str]:

@@ -241,7 +241,6 @@ def _leaves(condition: Mod, cells: Cells, test: Callable[[Any], bool]) -> Outcom
 
 
 def _is_text(condition: Condition, cells: Cells, test: Callable[[Any], bool]) -> Outcome:
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     match condition:
@@ -251,16 +250,22 @@ def _is_text(condition: Condition, cells: Cells, test: Callable[[Any], bool]) ->
             return pc.ends_with(cells.array, suffix)
         case Contains(_, value):
             return pc.match_substring(cells.array, value) if type(value) is str else False
-        case RegexMatch(_, pattern, options):
-            source = rewritten(pattern, options)
-            if not _is_stable(source):
-                return by_distinct(test, cells.array, cells.kind)
-            try:
-                return pc.match_substring_regex(cells.array, source, ignore_case="i" in options)
-            except pa.ArrowInvalid:  # over the memory that Arrow gives a pattern
-                return by_distinct(test, cells.array, cells.kind)
         case _:
-            raise AssertionError(condition)
+            assert isinstance(condition, RegexMatch)
+            return _has_match(condition, cells, test)
+
+
+def _has_match(condition: RegexMatch, cells: Cells, test: Callable[[Any], bool]) -> Outcome:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    source = rewritten(condition.pattern, condition.options)
+    if _is_stable(source):
+        try:
+            return pc.match_substring_regex(cells.array, source, ignore_case="i" in condition.options)
+        except pa.ArrowInvalid:  # over the memory that Arrow gives a pattern
+            pass
+    return by_distinct(test, cells.array, cells.kind)
 
 
 def _is_stable(source: str) -> bool:

@@ -51,7 +51,9 @@ FAMILIES: list[SearchStrategy[Any]] = [
 
 COLUMNS = st.lists(
     st.builds(
-        ColumnSpec, st.sampled_from(["a", "b", "a.b", "b.a", "a.0"]), st.sampled_from(["auto", *sorted(COLUMN_TYPES)])
+        ColumnSpec,
+        st.sampled_from(["a", "b", "a", "b", "a.b", "b.a", "a.0"]),
+        st.sampled_from(["auto", "auto", "json", "double", "int64", "string"]) | st.sampled_from(sorted(COLUMN_TYPES)),
     ),
     unique_by=lambda spec: spec.path,
     max_size=3,

@@ -13,7 +13,7 @@ from bson import Binary, Decimal128, MaxKey, MinKey, ObjectId, Regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.bql.written import FILTERS, filled, parts
+from tests.bql.written import FILTERS, LEAVES, filled, parts
 from tests.query.columns.portions_rig import COLLECTIONS, WAYS, Values, Way, make_portion, make_portions
 from wormdb.bql.match import compile_filter
 from wormdb.bql.parse import parse_filter
@@ -40,8 +40,17 @@ def matching(documents: list[Values], written: Values) -> list[Any]:
     return [document["_id"] for document in ordered if matches(document)]
 
 
+NEAR = st.dictionaries(st.sampled_from(["a", "b", "a", "b", "a.b", "id"]), st.one_of(*LEAVES), min_size=1, max_size=2)
+NEAR_FILTERS = NEAR | st.builds(
+    lambda name, filters: {name: filters},
+    st.sampled_from(["$and", "$or", "$nor"]),
+    st.lists(NEAR, min_size=1, max_size=3),
+)
+"""Filters of the fields that documents have."""
+
+
 @settings(max_examples=2 * settings().max_examples)
-@given(documents=COLLECTIONS, written=FILTERS, way=WAYS, whole=st.booleans())
+@given(documents=COLLECTIONS, written=FILTERS | NEAR_FILTERS, way=WAYS, whole=st.booleans())
 def test_masks_agree_with_documents(documents: list[Values], written: Values, way: Way, whole: bool) -> None:
     values = [part for document in documents for part in parts(document) if part is not document]
     written = filled(written, values or [0])
@@ -95,7 +104,8 @@ def operands(kind: str) -> list[Any]:
     """Values that are related to those of a column, and one of each other type."""
     if kind.startswith("list<"):
         return [*OTHERS, *CELLS[kind[5:-1]][::2]]
-    return [*OTHERS, *(NUMBERS if kind in {"int64", "double", "decimal"} else CELLS[kind]), ZERO, b"a", True]
+    related = NUMBERS if kind in {"int64", "double", "decimal"} else CELLS.get(kind, [0, 1.5, "", ONE])
+    return [*OTHERS, *related, ZERO, b"a", True]
 
 
 def columns() -> list[Any]:
@@ -107,6 +117,9 @@ def columns() -> list[Any]:
             alone = [{"v": value} for value in cells]
             found.append(pytest.param(name, [*alone, {}], id=name))
             found.append(pytest.param(name, [{}, *({"v": value} for value in OTHERS), *alone], id=f"{name} and others"))
+    mixed = [{"v": value} for value in [*OTHERS, *(values[-1] for values in CELLS.values())] if value is not None]
+    found.append(pytest.param("json", mixed, id="json"))
+    found.append(pytest.param("json", [*mixed, {}, {"v": None}], id="json and others"))
     return found
 
 
@@ -220,6 +233,7 @@ def test_only_rows_that_still_matter_are_looked_at() -> None:
         assert found(portion, {"$nor": [{"b": "x"}, {"a": {"$lt": 5}}]}) == [5, 6, 7]
         assert found(portion, {"b": "x", "a": {"$gt": 5}}) == []
         assert found(portion, {"a": {"$type": "string"}, "b": "x"}) == []
+        assert found(portion, {"$nor": [{"a": {"$type": "int"}}, {"b": "x"}]}) == []
     assert looked == [[2, 3, 5], [3, 5], [5], [5]]
 
 

@@ -118,6 +118,23 @@ def test_few_odd_rows_do_not_make_keys_of_all_others() -> None:
     assert made == [12, 12]
 
 
+@pytest.mark.parametrize("limit", ["KEPT_ROWS", "KEPT_BYTES"])
+def test_rows_are_dropped_as_soon_as_they_are_many(limit: str) -> None:
+    documents: list[Values] = [{"_id": number, "v": (number * 37) % 100} for number in range(100)]
+    portions = make_portions(documents, ["_id", "v"], Way(is_stored=False, step=10))
+    rows = TopRows(parse_sort("-v"), 3)
+    kept = []
+    with patch.object(column_order, limit, 40 if limit == "KEPT_ROWS" else 40 * portions[0].table.nbytes // 10):
+        for portion in portions:
+            rows.add(portion)
+            kept.append(rows._rows)
+        found = rows.finish()
+    assert found is not None
+    assert found.values("v") == [99, 98, 97]
+    assert max(kept) <= 40
+    assert kept.count(3) > 1
+
+
 def test_other_columns_stay_with_their_rows() -> None:
     documents: list[Values] = [{"_id": number, "v": -number, "w": f"w{number}"} for number in range(20)]
     rows = TopRows(parse_sort("v"), 3)
