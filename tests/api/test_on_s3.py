@@ -7,6 +7,7 @@ import threading
 import pytest
 
 import wormdb
+from tests.api.market import MARKET, filled
 from tests.api.shop import SHOP
 from wormdb.errors import AlreadyExistsError, ConflictError, UniqueViolationError
 from wormdb.settings import Settings
@@ -93,3 +94,25 @@ def test_two_handles_change_what_filters_find(s3_url: str) -> None:
         assert things.update_one({"id": "n"}, {"$set": {"n": 0}}).modified == 1
         assert one.cost().requests - looked.requests == looked.requests - before.requests + 1
         assert things.delete_many({"n": 0}).deleted == 1
+
+
+def test_queries_read_a_bucket(s3_url: str) -> None:
+    with wormdb.connect(s3_url, schema=MARKET) as database:
+        orders = filled(database, forwarded=True).model("Order")
+        orders.save({"id": "o03", "customerId": "ada", "total": 999})
+        assert [row.id for row in orders.find("total>=100", sort="-total")] == ["o03", "o11", "o10"]
+        assert orders.aggregate(group_by="customerId", max="total")["groups"]["ada"] == {"max": 999}
+        row = orders.find_one("id=o03", populate=["customer"])
+        assert row is not None
+        assert row["customer"]["name"] == "Ada"
+        page = orders.find(sort="total", limit=5)
+        cursor = orders.cursor(sort="total", batch_size=5)
+        assert [row.id for row in page] == [row.id for row in cursor.next_batch()]
+        orders.delete("o11")
+        database.forward()
+    with wormdb.connect(s3_url, schema=MARKET) as database:
+        orders = database.model("Order")
+        rest = ["o06", "o07", "o08", "o09", "o10"]
+        assert [row.id for row in orders.find(sort="total", limit=5, page=page.next_page)] == rest
+        assert [row.id for row in orders.resume(cursor.token)] == [*rest, "o11", "o03"]
+        assert orders.explain("total>500", analyze=True).rows == 1
