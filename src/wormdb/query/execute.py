@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING
 
 from wormdb.bql.match import compile_filter
 from wormdb.engine.portion import DOCUMENT, VERSION
-from wormdb.errors import LimitExceededError, UnavailableError
 from wormdb.format import json
 from wormdb.index.entries import Range
 from wormdb.query.column_match import compile_columns
 from wormdb.query.column_order import sort_paths
 from wormdb.query.execute_ids import BATCH_MAX, Demand, scan_index
+from wormdb.query.execute_limits import Limits
 from wormdb.query.execute_order import Ordering, is_by_id, order_keys
 from wormdb.query.execute_rows import Columns, Documents, Keys, filter_paths
+from wormdb.query.execute_way import asked_of_documents, place_of_after
 from wormdb.query.plan import (
     Empty,
     Fetch,
@@ -60,17 +61,20 @@ class Executor:
     source: Source
     clock: Clock
     watch: Watch | None = None
-    _looked_at: int = 0
     _after_below: Node | None = field(default=None, init=False)
     _asked: frozenset[str] = field(default=frozenset(), init=False)
+    _limits: Limits = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._limits = Limits(self.request, self.clock)
 
     def batches(self, root: Node, *, in_order: bool = True) -> Iterator[Batch]:
         """The rows that a plan finds, in its order or in any. Nothing is read until the first batch is taken.
 
         Raises LimitExceededError over `rows_max`, UnavailableError at the deadline, and what the source raises.
         """
-        self._after_below = None if self.request.after is None else _place_of_after(root)
-        self._asked = _asked_of_documents(root, self.source.facts.columns)
+        self._after_below = None if self.request.after is None else place_of_after(root)
+        self._asked = asked_of_documents(root, self.source.facts.columns)
         return self._run(root, Demand(in_order=in_order))
 
     def fetch(self, batch: Batch) -> Documents:
@@ -84,7 +88,7 @@ class Executor:
             return batch.decoded()
         keys = batch.keys
         held = self.source.fetch(keys)
-        self._check_time()
+        self._limits.check_time()
         there = [key for key in keys if key in held]
         helds = [held[key] for key in there]
         documents = [json.decode_document(one.document or b"", name="document") for one in helds]
@@ -105,9 +109,9 @@ class Executor:
             case Scan():
                 return self._scan(node, demand)
             case IdLookup(keys):
-                return _in_batches(keys, demand, is_sure=False)
+                return self._named(keys, demand)
             case IndexScan():
-                return scan_index(node, self.source, demand, self._look)
+                return scan_index(node, self.source, demand, self._limits)
             case Intersection() | Union():
                 return self._combined(node, demand)
             case Fetch(child):
@@ -136,9 +140,20 @@ class Executor:
         portions = self.source.scan(
             list(names), span=span, bounds=node.bounds, in_order=demand.in_order, rows=demand.rows
         )
+        size = demand.first
         for portion in portions:
-            self._look(portion.rows)
-            yield Columns(portion, is_whole)
+            start = 0
+            while start < portion.rows:
+                # A block has more rows than are needed; they only matter where they are counted.
+                taken = self._limits.allowed(size) if self._limits.are_rows_counted else portion.rows
+                self._limits.look(min(taken, portion.rows - start))
+                yield Columns(portion.slice(start, start + taken), is_whole)
+                start, size = start + taken, min(2 * size, BATCH_MAX)
+
+    def _named(self, keys: Sequence[bytes], demand: Demand) -> Iterator[Batch]:
+        for batch in _in_batches(keys, demand, is_sure=False):
+            self._limits.look(len(batch))
+            yield batch
 
     def _combined(self, node: Intersection | Union, demand: Demand) -> Iterator[Batch]:
         keys, is_sure = self._ids(node)
@@ -191,7 +206,7 @@ class Executor:
         ordering = Ordering(node.sort, node.first)
         for batch in self._run(node.child, Demand(in_order=False)):
             ordering.add(self._told(batch, paths))
-        self._check_time()
+        self._limits.check_time()
         yield from ordering.rows(BATCH_MAX)
 
     def _part(self, node: Part, demand: Demand) -> Iterator[Batch]:
@@ -240,27 +255,6 @@ class Executor:
             if rows:
                 yield known if len(rows) == len(known) else known.pick(rows)
 
-    def _look(self, rows: int) -> None:
-        """Count rows that are looked at, and stop where the request says."""
-        self._looked_at += rows
-        most = self.request.rows_max
-        if most is not None and self._looked_at > most:
-            raise LimitExceededError(
-                "the query was given up",
-                reason=f"it looked at more than max_scanned, {most:,}, rows",
-                fix="narrow the filter, create an index for it, or raise max_scanned",
-            )
-        self._check_time()
-
-    def _check_time(self) -> None:
-        deadline = self.request.deadline
-        if deadline is not None and self.clock.monotonic() >= deadline:
-            raise UnavailableError(
-                "the query was given up",
-                reason="timeout_seconds have passed",
-                fix="narrow the filter, create an index for it, or raise timeout_seconds",
-            )
-
 
 def _in_batches(keys: Sequence[bytes], demand: Demand, *, is_sure: bool) -> Iterator[Batch]:
     size = BATCH_MAX if demand.rows is None else demand.first
@@ -269,29 +263,3 @@ def _in_batches(keys: Sequence[bytes], demand: Demand, *, is_sure: bool) -> Iter
         yield Keys(keys[start : start + size], is_sure)
         start += size
         size = min(2 * size, BATCH_MAX)
-
-
-def _place_of_after(root: Node) -> Node:
-    """The node of which only the rows behind the page before count: below the first order, or else the first part."""
-    way = _way_down(root)
-    for kind in (Order, Part):
-        places = [place for place, node in enumerate(way) if isinstance(node, kind)]
-        if places:
-            return way[places[-1] + 1]
-    return root
-
-
-def _asked_of_documents(root: Node, columns: frozenset[str]) -> frozenset[str]:
-    """The paths that filters and orders of a plan ask for; of an order behind a filter only those that are columns."""
-    way = _way_down(root)
-    filtered = frozenset[str]().union(*(filter_paths(node.filter) for node in way if isinstance(node, Residual)))
-    ordered = frozenset[str]().union(*(sort_paths(node.sort) for node in way if isinstance(node, Order)))
-    return filtered | (ordered & columns if filtered else ordered)
-
-
-def _way_down(root: Node) -> list[Node]:
-    """The nodes from the root to the first one that has no single child."""
-    way = [root]
-    while isinstance(node := way[-1], Fetch | Residual | Order | Part):
-        way.append(node.child)
-    return way

@@ -11,9 +11,10 @@ from wormdb.index.entries import Range, id_of
 from wormdb.query.execute_rows import Keys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Sequence
 
     from wormdb.index.entries import Entry
+    from wormdb.query.execute_limits import Limits
     from wormdb.query.facts import IndexFacts
     from wormdb.query.plan import IndexScan
     from wormdb.query.source import Entries, Source
@@ -50,10 +51,10 @@ class Demand:
         return Demand(self.rows, in_order=self.in_order)
 
 
-def scan_index(node: IndexScan, source: Source, demand: Demand, looked: Callable[[int], None]) -> Iterator[Keys]:
+def scan_index(node: IndexScan, source: Source, demand: Demand, limits: Limits) -> Iterator[Keys]:
     """The ids of the entries of ranges, each once, in the order of its first entry.
 
-    `looked` is told of entries before they are used. An index of which a document may have several entries keeps the
+    An index of which a document may have several entries keeps the
     keys of all ids seen. Costs as `Entries`: ranges of few entries are read side by side, others one after the other.
     """
     facts = source.facts.find_index(node.index)
@@ -62,8 +63,8 @@ def scan_index(node: IndexScan, source: Source, demand: Demand, looked: Callable
     found = (id_key(id_of(value)) for _, value in entries)
     keys = _distinct(found) if facts is None or any(facts.may_have_arrays) else found
     size = demand.first
-    while some := list(islice(keys, size)):
-        looked(len(some))
+    while some := list(islice(keys, limits.allowed(size))):
+        limits.look(len(some))
         yield Keys(some)
         size = min(2 * size, BATCH_MAX)
 

@@ -20,6 +20,7 @@ from wormdb.index.definition import Index
 from wormdb.index.entries import Range
 from wormdb.index.statistics import IndexStatistics
 from wormdb.query.execute_ids import Demand, scan_index
+from wormdb.query.execute_limits import Limits
 from wormdb.query.facts import Facts, IndexFacts
 from wormdb.query.plan import Fetch, IdLookup, IndexScan, Intersection, Order, Part, Residual, Scan, Union
 from wormdb.query.request import Request
@@ -56,10 +57,23 @@ def test_a_query_that_looks_at_too_many_rows_is_given_up(world: World, root: Nod
     assert "raise max_scanned" in caught.value.fix
 
 
-def test_rows_that_a_limit_does_not_need_are_not_looked_at(world: World) -> None:
-    asked = Request(rows_max=5, limit=5, sort=parse_sort("n"))
-    root = Fetch(Part(IndexScan("byN", (Range(),)), 0, 5))
-    assert len(list(run_plan(root, asked, world.source()))) == 5
+@pytest.mark.parametrize("rows_max", [3, 4, 7])
+@pytest.mark.parametrize(
+    "child",
+    [EVERYTHING_READ, IndexScan("byN", (Range(),)), Residual(EVERYTHING_READ, parse_filter({"b": {"$lt": 3}}))],
+)
+def test_rows_that_a_limit_does_not_need_are_not_looked_at(world: World, child: Node, rows_max: int) -> None:
+    asked = Request(rows_max=rows_max, limit=3)
+    assert len(list(run_plan(Part(Fetch(child), 0, 3), asked, world.source()))) == 3
+    with pytest.raises(LimitExceededError):
+        list(run_plan(Part(Fetch(child), 0, rows_max + 1), asked, world.source()))
+
+
+def test_ids_that_are_named_are_looked_at(world: World) -> None:
+    keys = tuple(map(encode_key, range(5)))
+    assert len(list(run_plan(IdLookup(keys), Request(rows_max=5), world.source()))) == 5
+    with pytest.raises(LimitExceededError):
+        list(run_plan(IdLookup(keys), Request(rows_max=4), world.source()))
 
 
 class Ticking(ManualClock):
@@ -235,14 +249,14 @@ class Listed:
 
 
 def scanned(source: Any, node: IndexScan, demand: Demand) -> list[bytes]:
-    return [key for batch in scan_index(node, source, demand, lambda _: None) for key in batch.keys]
+    return [key for batch in scan_index(node, source, demand, Limits(Request(), ManualClock())) for key in batch.keys]
 
 
 @pytest.mark.parametrize("reverse", [False, True])
 def test_as_many_entries_are_asked_for_as_will_be_taken(reverse: bool) -> None:
     source = Listed(range(500))
     node = IndexScan("byN", (Range(),), reverse=reverse)
-    batches = scan_index(node, source, Demand(20, is_firm=True), lambda _: None)  # type: ignore[arg-type] # no scans
+    batches = scan_index(node, source, Demand(20, is_firm=True), Limits(Request(), ManualClock()))  # type: ignore[arg-type] # no scans
     assert len(next(batches)) == 20
     assert (source.asked, source.read) == ([20], 20)
     rest = [key for batch in batches for key in batch.keys]
@@ -254,7 +268,7 @@ def test_as_many_entries_are_asked_for_as_will_be_taken(reverse: bool) -> None:
 
 def test_a_loose_demand_reads_as_it_goes() -> None:
     source = Listed(range(500))
-    batches = scan_index(IndexScan("byN", (Range(),)), source, Demand(20), lambda _: None)  # type: ignore[arg-type] # no scans
+    batches = scan_index(IndexScan("byN", (Range(),)), source, Demand(20), Limits(Request(), ManualClock()))  # type: ignore[arg-type] # no scans
     assert len(next(batches)) == 20
     assert (source.asked, source.read) == ([None], 20)
 
