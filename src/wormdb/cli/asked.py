@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wormdb.asking import FindOptions, WrittenSelect
+    from wormdb.bql.sorting import SortSpec
     from wormdb.bql.tree import Filter
     from wormdb.cli.rows import Columns
     from wormdb.collection import Collection
@@ -42,6 +43,8 @@ STRATEGY = click.option(
 )
 AS_OF = click.option("--as-of", metavar="MOMENT", help="The state of a log number, or of a time such as 2026-02-24.")
 
+ORDERS = ("asc", "desc")
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -56,7 +59,7 @@ class Asked:
         """Raises InvalidRequestError with the place of the first mistake. No requests."""
         found: FindOptions = {}
         if options.get("sort"):
-            found["sort"] = parse_sort_text(options["sort"])
+            found["sort"] = _read_sort(options["sort"])
         if options.get("limit") is not None:
             found["limit"] = options["limit"]
         if options.get("offset"):
@@ -110,6 +113,18 @@ def _read_filter(text: str) -> Filter:
             raise
         # The message has a picture of the place, which one line cannot hold.
         raise type(error)(f"--filter {text!r:.100}", fix=error.fix, problems=error.problems) from error
+
+
+def _read_sort(text: str) -> SortSpec:
+    for part in text.split(","):
+        name, colon, order = part.strip().rpartition(":")
+        if colon and order not in ORDERS:
+            raise InvalidRequestError(
+                f"--sort {part.strip()!r:.100}",
+                reason=f"there is no order {order!r:.40}",
+                fix=f"write {name}:asc or {name}:desc; a name with a colon needs one of them behind it",
+            )
+    return parse_sort_text(text)
 
 
 def _read_select(text: str | None) -> WrittenSelect | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from wormdb.cli.output import counted
 from wormdb.storage.url import parse_url
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ def duckdb_view(name: str, files: ParquetFiles) -> str:
     partial = sorted({path for file in files.files for path in file.partial} - {"_id"})
     lines = [f"-- {name} through log number {files.number:,}"]
     if files.lag_entries:
-        lines.append(f"-- {files.lag_entries:,} newer log entries are not in these files: worm table rebuild {name}")
+        newer = counted(files.lag_entries, "newer log entry is", "newer log entries are")
+        lines.append(f"-- {newer} not in these files: worm table rebuild {name}")
     if partial:
         lines.append(f"-- null where a value is of another type than its column, see _doc: {', '.join(partial)}")
     lines += [*_secret(files), f"CREATE OR REPLACE VIEW {_name(name)} AS"]
@@ -35,7 +37,7 @@ def duckdb_view(name: str, files: ParquetFiles) -> str:
 
 
 def _one_run(files: ParquetFiles, run: Sequence[ParquetFile]) -> Iterator[str]:
-    yield f"  SELECT * EXCLUDE (_deleted) FROM {_read(files, run)}"
+    yield f"  SELECT * EXCLUDE (_deleted) FROM {_read(files, run)}"  # noqa: S608 - names are quoted
     yield "  WHERE NOT _deleted"
 
 

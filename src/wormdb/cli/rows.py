@@ -167,7 +167,7 @@ def _fitted(name: str, values: Sequence[Any]) -> Column:
 
 def _that_fit(columns: Sequence[Column]) -> int:
     """How many columns a terminal has room for, at least one; all of them in a pipe."""
-    if not sys.stdout.isatty():
+    if not _is_terminal():
         return len(columns)
     room, taken = shutil.get_terminal_size().columns, 0
     for place, column in enumerate(columns):
@@ -175,3 +175,7 @@ def _that_fit(columns: Sequence[Column]) -> int:
         if taken > room:
             return max(place, 1)
     return len(columns)
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty()

@@ -12,8 +12,13 @@ from wormdb.cli.progress import counting
 from wormdb.cli.rows import columns_in, write_rows
 from wormdb.cli.verbs import Verb
 from wormdb.database import connect
+from wormdb.limits import MIB
+from wormdb.settings import Settings
 
 __all__ = ["command"]
+
+# Everything is read once, so there is little use in keeping it.
+SETTINGS = Settings(cache_bytes=16 * MIB)
 
 
 @click.command(
@@ -51,7 +56,7 @@ def command(model: str, url: str, **options: Any) -> None:
     """
     asked = Asked.of(options)
     form = "json" if options["as_json"] else options["form"]
-    with connect(url) as database:
+    with connect(url, settings=SETTINGS) as database:
         collection = find_collection(database, model)
         found = asked.find(collection)
         columns = columns_for(asked, model_of(database, collection))

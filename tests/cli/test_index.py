@@ -1,0 +1,98 @@
+"""worm index: made, shown, measured and dropped."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+import wormdb
+from tests.cli.printed import fill, worm
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    place = str(tmp_path / "shop")
+    fill(place, customers=30)
+    return place
+
+
+def test_made_and_dropped(url: str) -> None:
+    printed = worm("index", "create", "Invoice", "total", "--unique", "--sparse", "--name", "byTotal", "--url", url)
+    assert (printed.code, printed.text) == (0, "byTotal: total (unique) 40 entries\n")
+    both = worm("index", "create", "Invoice", "status", "total", "--url", url, "--json")
+    assert json.loads(both.text)["fields"] == ["status", "total"]
+    lines = worm("index", "list", "Invoice", "--url", url).lines
+    assert lines == [
+        "Index         Fields         Type      State  Entries  Distinct",
+        "------------  -------------  --------  -----  -------  --------",
+        "_id           _id            unique    ready       --        --",
+        "byTotal       total          unique    ready       40        40",
+        "status_total  status, total  compound  ready       40        40",
+    ]
+    assert worm("index", "drop", "Invoice", "byTotal", "--url", url).text == "dropped byTotal\n"
+    assert json.loads(worm("index", "drop", "Invoice", "status_total", "--json", "--url", url).text) == {
+        "dropped": "status_total"
+    }
+    assert len(json.loads(worm("index", "list", "Invoice", "--json", "--url", url).text)) == 1
+
+
+def test_built_by_whoever_comes(url: str) -> None:
+    printed = worm("index", "create", "notes", "text", "--no-wait", "--url", url)
+    assert printed.text == "text: text (standard) waiting\n"
+    assert worm("index", "tasks", "notes", "--url", url).lines[-1].split() == [
+        "text", "text", "standard", "waiting", "--", "--",
+    ]  # fmt: skip
+    assert worm("table", "rebuild", "notes", "--url", url).code == 0
+    assert worm("index", "tasks", "notes", "--url", url).text == "nothing to do\n"
+    assert json.loads(worm("index", "tasks", "notes", "--json", "--url", url).text) == []
+
+
+def test_in_detail(url: str) -> None:
+    before = json.loads(worm("index", "describe", "Customer", "byTags", "--json", "--url", url).text)
+    assert (before["state"], before["entries"], before["arrays"]) == ("ready", 0, [])
+    assert worm("index", "analyze", "Customer", "byTags", "--url", url).lines == [
+        "Index:      byTags",
+        "Fields:     tags",
+        "Type:       multiValue, sparse",
+        "Made by:    model",
+        "State:      ready",
+        "Entries:    30",
+        "Distinct:   12",
+        "Histogram:  30 buckets",
+        "Arrays:     tags",
+        "Height:     1 level",
+    ]
+    after = json.loads(worm("index", "describe", "Customer", "byTags", "--json", "--url", url).text)
+    assert (after["entries"], after["distinct"], after["arrays"], after["height"]) == (30, 12, [True], 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["describe", "Customer", "byMail"], 1, "Unknown index 'byMail' on model Customer (did you mean 'byEmail'?)"),
+        (["drop", "Customer", "byEmail"], 2, "remove it from the model"),
+        (["create", "Invoice", "totl"], 2, "did you mean 'total'"),
+        (["create", "Invoice"], 2, "Missing argument 'FIELDS...'"),
+        (["create", "Invoice", "status", "--unique"], 2, "is on 20 documents"),
+        (["list", "Invoyce"], 2, "Unknown model: Invoyce"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(url: str, arguments: list[str], code: int, words: str) -> None:
+    printed = worm("index", *arguments, "--url", url)
+    assert (printed.code, printed.data) == (code, b"")
+    assert printed.errors.count("\n") == 1
+    assert words in printed.errors
+
+
+def test_answers_are_the_same_with_and_without(url: str) -> None:
+    asked = ["table", "query", "Invoice", "--filter", "total>=3000", "--sort", "total:desc", "--format", "ndjson"]
+    before = worm(*asked, "--url", url).data
+    assert worm("index", "create", "Invoice", "total", "--url", url).code == 0
+    assert worm(*asked, "--url", url).data == before
+    with wormdb.connect(url) as database:
+        assert before.count(b"\n") == database.model("Invoice").count({"total": {"$gte": 3000}}) == 10
