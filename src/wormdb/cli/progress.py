@@ -21,9 +21,9 @@ _BAR: Final = 30
 
 
 @contextmanager
-def working(text: str, *, is_shown: bool = True) -> Iterator[None]:
+def working(text: str) -> Iterator[None]:
     """Say what is being done, for as long as it takes."""
-    if not (is_shown and sys.stderr.isatty()):
+    if not sys.stderr.isatty():
         yield
         return
     _tell(text)
