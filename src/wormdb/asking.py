@@ -11,11 +11,12 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
 
 from wormdb.bql.parse import parse_filter
-from wormdb.bql.projection_parse import parse_projection
+from wormdb.bql.projection_parse import parse_projection, write_projection
 from wormdb.bql.sorting import SortSpec, parse_sort
 from wormdb.bql.text import parse_filter_text
 from wormdb.bql.tree import EVERYTHING, Filter
 from wormdb.errors import InvalidRequestError
+from wormdb.format import json
 from wormdb.past import parse_as_of
 from wormdb.query.request import STRATEGIES, Request, Strategy
 from wormdb.schema.report import did_you_mean
@@ -117,7 +118,8 @@ class Asked:
     def digest(self) -> bytes:
         """Equal for questions whose rows have the same order and form, whatever part of them is asked for."""
         request = self.request
-        projection = "" if request.projection is None else repr(request.projection)
+        shown = {} if request.projection is None else write_projection(request.projection)
+        projection = "" if request.projection is None else json.encode(dict(sorted(shown.items()))).decode()
         parts = (request.filter.text, str(request.sort), projection, "" if self.moment is None else str(self.moment))
         return sha256("\0".join(parts).encode()).digest()[:_DIGEST_BYTES]
 

@@ -16,10 +16,10 @@ import msgspec
 
 from wormdb.asking import ask
 from wormdb.bql.parse import parse_filter
+from wormdb.bql.projection_parse import write_projection
 from wormdb.engine.moments import AsOf
 from wormdb.errors import ClosedError, InvalidRequestError, SnapshotTooOldError
 from wormdb.format import json
-from wormdb.format.values import normalize
 from wormdb.limits import CURSOR_MS_MAX
 from wormdb.reading import Reading, open_state
 from wormdb.tokens import refused, seal, unseal
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from wormdb.access import Access
     from wormdb.asking import WrittenFilter
+    from wormdb.bql.projection import Projection
     from wormdb.query.run import Hit
 
 __all__ = ["Cursor", "open_cursor", "resume_cursor"]
@@ -61,10 +62,9 @@ class Cursor(Generic[T]):
     raised. Rows are documents, or plain dicts with `id` if there is a `select`.
     """
 
-    def __init__(self, reading: Reading[Any], select: str | None, batch_size: int, opened_ms: int) -> None:
-        """Made by `Collection.cursor` and `Collection.resume`; `select` is the projection as JSON."""
+    def __init__(self, reading: Reading[Any], batch_size: int, opened_ms: int) -> None:
+        """Made by `Collection.cursor` and `Collection.resume`."""
         self._reading = reading
-        self._select = select
         self._batch_size = batch_size
         self._opened_ms = opened_ms
         self._hits: Iterator[Hit] | None = None
@@ -100,7 +100,7 @@ class Cursor(Generic[T]):
             collection=asked.collection,
             filter=asked.request.filter.text,
             sort=str(asked.request.sort),
-            select=self._select,
+            select=_written(asked.request.projection),
             strategy=asked.request.strategy,
             batch_size=self._batch_size,
             bound=asked.moment.bound,
@@ -161,11 +161,9 @@ def open_cursor(
             fix="leave it out for batches of 100",
         )
     asked = ask(access, filter, options)
-    select = options.get("select")
-    written = None if select is None else json.encode(normalize(select)).decode()
     state = open_state(access, asked.moment)
     pinned = asked if asked.moment is not None else replace(asked, moment=AsOf.number(state.number))
-    return Cursor(Reading(access, pinned, state), written, batch_size, access.context.now_ms())
+    return Cursor(Reading(access, pinned, state), batch_size, access.context.now_ms())
 
 
 def resume_cursor(access: Access[Any], token: str) -> Cursor[Any]:
@@ -186,7 +184,11 @@ def resume_cursor(access: Access[Any], token: str) -> Cursor[Any]:
         moment=AsOf(read.bound, read.is_time, access.context.now_ms() if read.is_time else 0),
         is_past=read.is_past,
     )
-    return Cursor(Reading(access, pinned), read.select, read.batch_size, read.opened_ms)
+    return Cursor(Reading(access, pinned), read.batch_size, read.opened_ms)
+
+
+def _written(projection: Projection | None) -> str | None:
+    return None if projection is None else json.encode(write_projection(projection)).decode()
 
 
 def _read(token: str) -> _Token:

@@ -114,6 +114,16 @@ def test_counts(orders: Collection[Document]) -> None:
     assert orders.find("total>=50", offset=5).count() == 2
 
 
+def test_what_was_found_may_be_changed_and_no_later_answer_notices(orders: Collection[Document]) -> None:
+    for select in (None, ["tags"], {"total": 0}):
+        found = orders.find("id=o00", select=select) if select is not None else orders.find("id=o00")
+        for rows in (found.to_list(), found.to_list(), orders.find_all("id=o00", select=["tags"])):
+            assert rows[0]["tags"] == ["even"]
+            rows[0]["tags"].append("changed")
+    orders.distinct("tags").append("changed")
+    assert orders.distinct("tags") == ["even", "odd", "x"]
+
+
 def test_nothing_is_asked_before_rows_are_wanted(orders: Collection[Document], url: str) -> None:
     with wormdb.connect(url, schema=MARKET) as db:
         found = db.model("Order").find("total>10", sort="total")

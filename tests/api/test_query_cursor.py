@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from bson import Decimal128
 
 import wormdb
 from tests.api.market import MARKET, filled
@@ -29,6 +32,11 @@ def clock() -> ManualClock:
 def orders(url: str, clock: ManualClock) -> Iterator[Collection[Document]]:
     with wormdb.connect(url, schema=MARKET, clock=clock) as db:
         yield filled(db, "Order", forwarded=not url.startswith("memory")).model("Order")
+
+
+ORDERS = filled(wormdb.connect("memory://", schema=MARKET, clock=ManualClock(1_800_000_000_000)), "Order").model(
+    "Order"
+)
 
 
 def ids(rows: list[Any]) -> list[Any]:
@@ -94,6 +102,37 @@ def test_selected_rows_and_their_tokens(orders: Collection[Document]) -> None:
         token = cursor.token
     rows: list[Any] = orders.resume(token).next_batch()
     assert rows == [{"total": 90}, {"total": 80}]
+
+
+@pytest.mark.parametrize(
+    ("written", "select"),
+    [
+        ({}, {"tags": {"$slice": 1}}),
+        ({}, {"tags": {"$slice": [1, 1]}, "total": 1}),
+        ({}, {"tags": {"$slice": -1}}),
+        ({"tags": "x"}, {"tags.$": 1}),
+        ({}, {"tags": {"$elemMatch": {"$eq": "x"}}, "_id": 0}),
+        ({}, {"tags": {"$elemMatch": {"at": {"$gt": datetime(2020, 1, 1, tzinfo=UTC)}}}}),
+        ({}, {"total": 0, "_id": 0}),
+        ({}, {}),
+        ({}, []),
+        ({"customerId": {"$regex": "^a", "$options": "i"}}, ("total", "a.b")),
+        ({"createdAt": {"$gt": datetime(2020, 1, 1, tzinfo=UTC)}, "total": {"$gte": Decimal128("10")}}, None),
+        ({"customerId": re.compile("^b"), "total": {"$nin": [None, 1.5, b"x"]}}, None),
+        ("customerId>=b,tags~x", ["id"]),
+    ],
+)
+def test_a_token_holds_the_whole_query(written: Any, select: Any) -> None:
+    cursor = ORDERS.cursor(written, select=select, sort=["-total", "customerId"], batch_size=1)
+    tokens, batches = [cursor.token], [cursor.next_batch()]
+    while batches[-1]:
+        tokens.append(cursor.token)
+        batches.append(cursor.next_batch())
+    assert len(batches) > 2
+    page = ORDERS.find(written, select=select, sort="-total", limit=1)
+    assert ORDERS.find(written, select=select, sort="-total", limit=1, page=page.next_page).count() == 1
+    assert [ORDERS.resume(token).next_batch() for token in tokens] == batches
+    assert [ORDERS.resume(token).token for token in tokens] == tokens
 
 
 def test_what_a_cursor_gives_notices_conflicts(orders: Collection[Document]) -> None:

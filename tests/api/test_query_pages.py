@@ -81,6 +81,8 @@ def test_a_token_is_for_every_process_and_any_limit(orders: Collection[Document]
     with wormdb.connect(url, schema=MARKET) as other:
         rows = other.model("Order").find_all("total>=20", sort=[("total", -1)], limit=1, page=token, select=["total"])
     assert rows == [{"id": "o09", "total": 90}]
+    token = orders.find(limit=1, select=["total", "tags"]).next_page
+    assert [row["id"] for row in orders.find(limit=1, page=token, select={"tags": 1, "total": 1, "id": 1})] == ["o01"]
 
 
 def test_pages_of_a_state_of_the_past_stay_in_it(orders: Collection[Document]) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.positions import compile_positions
 from wormdb.bql.projection import fields_needed, project
-from wormdb.bql.projection_parse import parse_projection
+from wormdb.bql.projection_parse import parse_projection, write_projection
 from wormdb.errors import InvalidRequestError
 from wormdb.format.kinds import equal
 from wormdb.limits import PROJECTION_PATHS_MAX
@@ -154,6 +154,12 @@ def test_the_element_that_the_query_matched_in_documents() -> None:
 
 
 # Projection, position and part of the reason of each mistake.
+@pytest.mark.parametrize("written", [*(written for _, _, written, _ in CASES if written is not None), {"a.$": 1}])
+def test_a_projection_can_be_written_and_read_again(written: Any) -> None:
+    projection = parse_projection(written)
+    assert parse_projection(write_projection(projection)) == projection
+
+
 MISTAKES: list[tuple[Any, list[tuple[str, str]]]] = [
     ("a", [("", "a list of names")]),
     ([5], [("[0]", "text")]),

@@ -12,17 +12,20 @@ from wormdb.bql.parse import parse_filter
 from wormdb.bql.positions import names_array
 from wormdb.bql.projection import EVERYTHING, Branch, FirstMatch, Projection, Queried, Slice, Whole
 from wormdb.bql.update_numbers import is_number
+from wormdb.format import json
 from wormdb.format.kinds import MISSING, Decimal128
 from wormdb.format.path import parse_path
 from wormdb.limits import PROJECTION_PATHS_MAX
 from wormdb.schema.report import did_you_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from wormdb.bql.projection import Part
     from wormdb.bql.tree import Filter
     from wormdb.format.path import Path
 
-__all__ = ["parse_projection"]
+__all__ = ["parse_projection", "write_projection"]
 
 _OPERATORS: Final = ("$elemMatch", "$slice")
 _ARRAY: Final = "array"
@@ -49,6 +52,30 @@ def parse_projection(written: Any, *, query: Filter | None = None) -> Projection
     else:
         reader.mistakes.add("", "a projection is a list of names or a document", 'write ["a", "b"] or {"a": 1}')
     return reader.projection(query)
+
+
+def write_projection(projection: Projection) -> dict[str, Any]:
+    """The document that `parse_projection` reads as this projection. No requests."""
+    written = dict(_written(projection.parts, "", 1 if projection.mode == "include" else 0))
+    if projection.mode == "include" and "_id" not in projection.parts.parts:
+        written["_id"] = 0
+    return written
+
+
+def _written(branch: Branch, prefix: str, flag: int) -> Iterator[tuple[str, Any]]:
+    for name, part in branch.parts.items():
+        path = prefix + name
+        match part:
+            case Branch():
+                yield from _written(part, f"{path}.", flag)
+            case Slice(skip, limit):
+                yield path, {"$slice": skip if limit is None else [skip, limit] if skip else limit}
+            case FirstMatch(text):
+                yield path, json.parse(text, operators=True)[_ARRAY]
+            case Queried():
+                yield f"{path}.$", 1
+            case Whole():
+                yield path, flag
 
 
 class _Reader:
