@@ -64,7 +64,8 @@ class Scan:
     names: tuple[str, ...]
     span: Range = ALL_IDS
     bounds: Mapping[str, Range] = field(default_factory=dict)
-    """By path: every row of the answer has a value in each, so blocks without one are left out."""
+    """By path: every row of the answer has a value in each, or an array there or on the way; so blocks that have
+    neither are left out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,8 @@ def bounds_of(conjunction: Conjunction) -> dict[str, Range]:
     """
     found: dict[str, Range] = {}
     for path, terms in conjunction.by_field.items():
-        plain = [term.keys for term in terms if term.element is None]
-        if path == "_id" or not plain:
-            continue
-        ranges = common_keys(plain).ranges
+        if path == "_id":
+            continue  # a scan has a range of ids
+        ranges = common_keys(term.keys for term in terms).ranges
         found[path] = Range(ranges[0].low, ranges[-1].high) if ranges else Range(b"", b"")
     return found

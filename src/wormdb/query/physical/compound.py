@@ -61,8 +61,6 @@ class Fixed:
     @property
     def exact(self) -> list[Term]:
         """The terms for which the keys are all that is asked."""
-        if self.has_arrays and len(self.terms) > 1:
-            return []
         return [term for term in self.terms if term.is_exact(has_arrays=self.has_arrays)]
 
 
