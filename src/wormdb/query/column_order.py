@@ -33,7 +33,6 @@ KEPT_BYTES: Final = 16 * 1024 * 1024
 
 _IDENTITY: Final = ("_id",)
 _ORDERED: Final = frozenset({"int64", "double", "decimal", "string", "bool", "date", "binary", "objectid"})
-_KEYS_SHARE: Final = 4
 
 _Order = Literal["ascending", "descending"]
 
@@ -63,7 +62,7 @@ class TopRows:
             return
         self._portions.append(portion)
         self._rows += portion.rows
-        self._bytes += portion.table.nbytes
+        self._bytes += portion.table.get_total_buffer_size()
         if self._first is not None and self._is_enough(self._first):
             self._settle()
 
@@ -81,7 +80,7 @@ class TopRows:
     def _settle(self) -> None:
         joined = join_portions(self._portions)
         best = _taken(joined, _first_rows(joined, self._fields, self._first))
-        self._portions, self._rows, self._bytes = [best], best.rows, best.table.nbytes
+        self._portions, self._rows, self._bytes = [best], best.rows, best.table.get_total_buffer_size()
 
 
 def sort_paths(sort: SortSpec) -> frozenset[str]:

@@ -124,7 +124,9 @@ def test_rows_are_dropped_as_soon_as_they_are_many(limit: str) -> None:
     portions = make_portions(documents, ["_id", "v"], Way(is_stored=False, step=10))
     rows = TopRows(parse_sort("-v"), 3)
     kept = []
-    with patch.object(column_order, limit, 40 if limit == "KEPT_ROWS" else 40 * portions[0].table.nbytes // 10):
+    with patch.object(
+        column_order, limit, 40 if limit == "KEPT_ROWS" else 40 * portions[0].table.get_total_buffer_size() // 10
+    ):
         for portion in portions:
             rows.add(portion)
             kept.append(rows._rows)
