@@ -52,7 +52,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class LooseScan:
-    """One scan. Gives nothing before `is_ready` was asked."""
+    """One scan."""
 
     pieces: Sequence[Piece]
     tail: Sequence[tuple[bytes, Held]]
@@ -64,25 +64,26 @@ class LooseScan:
     shelf: Shelf
     """Of the collection's blocks: it keeps the tail's columns too."""
 
-    def is_ready(self) -> bool:
-        """Whether all that is needed is kept."""
-        return all(self._is_piece_ready(piece) for piece in self.pieces) and all(
-            is_kept(piece.shelf, piece.entry, _IDS) for piece in self.above
-        )
-
-    def portions(self) -> Iterator[Portion]:
-        """Each live document once."""
+    def begin(self) -> Iterator[Portion] | None:
+        """Each live document once; None if not all that is needed is kept."""
         if sum(piece.entry.rows for piece in self.pieces) + len(self.tail) > JOINED_ROWS_MAX:
-            return self._each()
+            return self._each() if self._is_ready() else None
         # What is done with a portion costs something for each one, however short it is.
         types = (f"{name}\0{self._type(name)}" for name in self.wanted.names)
         names = "\0".join([*types, *(piece.entry.name for piece in self.pieces)])
         label = Label(self.shelf.folder, "joined", names)
         joined: list[Portion] | None = self._find(label)
         if joined is None:
+            if not self._is_ready():
+                return None
             joined = _joined_alike(list(self._each()))
             self._keep(label, joined, sum(int(portion.table.nbytes) for portion in joined))
         return iter(joined)
+
+    def _is_ready(self) -> bool:
+        return all(self._is_piece_ready(piece) for piece in self.pieces) and all(
+            is_kept(piece.shelf, piece.entry, _IDS) for piece in self.above
+        )
 
     def _each(self) -> Iterator[Portion]:
         for piece in self.pieces:

@@ -78,9 +78,9 @@ def scan_columns(  # noqa: PLR0913 - what is scanned, and how it comes
     tail = Tail(view.overlay.scan(view.number, low, high), wanted.keyed())
     scan = _Scan(runs, tail, wanted, Range(low, high), bounds or {}, rows)
     if not in_order and not low and high is None and runs and may_be_kept(runs[0][0], wanted):
-        loose = scan.loose(_state_of(view), len(runs) - len(of_root))
-        if loose.is_ready():
-            return loose.portions()
+        loose = scan.loose(_state_of(view), len(runs) - len(of_root)).begin()
+        if loose is not None:
+            return loose
     return scan.portions()
 
 

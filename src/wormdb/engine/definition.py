@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -59,13 +59,18 @@ class Definition:
     model: Model | None
     indexes: IndexStates = NO_INDEXES
     closed: Closed | None = None
+    _columns: tuple[ColumnSpec, ...] | None = field(default=None, init=False, compare=False, repr=False)
 
     @property
     def columns(self) -> tuple[ColumnSpec, ...]:
         """The typed columns of this collection's blocks: declared, in the manifest, or indexed."""
-        declared = () if self.model is None else self.model.columns
-        indexed = [name for index in self.indexes.ready for name in index.fields if name not in {"_id", "id"}]
-        return tuple(_column(self.model, path) for path in dict.fromkeys([*declared, *indexed]))
+        if self._columns is None:  # made once: every query asks for them
+            declared = () if self.model is None else self.model.columns
+            indexed = [name for index in self.indexes.ready for name in index.fields if name not in {"_id", "id"}]
+            made = tuple(_column(self.model, path) for path in dict.fromkeys([*declared, *indexed]))
+            object.__setattr__(self, "_columns", made)
+            return made
+        return self._columns
 
     @property
     def unique(self) -> tuple[Index, ...]:
@@ -123,12 +128,12 @@ def settled(events: Iterable[Event], *, is_empty: bool) -> tuple[Event, ...]:
 
 
 def _column(model: Model | None, path: str) -> ColumnSpec:
-    field = None if model is None else model.field_at(path)
-    if model is not None and path in {"createdAt", "updatedAt"} and field is None:
+    declared = None if model is None else model.field_at(path)
+    if model is not None and path in {"createdAt", "updatedAt"} and declared is None:
         return ColumnSpec(path, "date")
-    if field is None or field.type not in COLUMN_TYPES_OF:
+    if declared is None or declared.type not in COLUMN_TYPES_OF:
         return ColumnSpec(path)
-    return ColumnSpec(path, COLUMN_TYPES_OF[field.type])
+    return ColumnSpec(path, COLUMN_TYPES_OF[declared.type])
 
 
 @lru_cache(maxsize=256)

@@ -127,8 +127,8 @@ class Leaf:
             condition,
             ".".join(condition.path),
             compile_filter(replace(condition, path=())),
-            compile_filter(replace(condition, path=("v",))),
-            compile_filter(condition),
+            _compiled_late(condition, ("v",)),
+            _compiled_late(condition, condition.path),
             inner,
         )
 
@@ -219,6 +219,18 @@ class Leaf:
         import pyarrow as pa
 
         return pa.array(map(self.test, values), pa.bool_())
+
+
+def _compiled_late(condition: Any, path: tuple[str, ...]) -> Callable[[Document], bool]:
+    """A condition on documents, made when it is first asked: of most columns it never is."""
+    made: Callable[[Document], bool] | None = None
+
+    def passes(document: Document) -> bool:
+        nonlocal made
+        made = made or compile_filter(replace(condition, path=path))
+        return made(document)
+
+    return passes
 
 
 def _of_some(cells: Cells, among: Outcome, ask: Callable[[Any], pa.Array]) -> Outcome:
