@@ -162,6 +162,8 @@ def test_a_projection_in_json(shop: str) -> None:
                  "json", "--url", shop)  # fmt: skip
     (row,) = json.loads(found.text)
     assert set(row) == {"id", "name", "status", "createdAt", "updatedAt"}
+    shown = worm("table", "query", "Customer", "--select", '{"_id": 0, "email": 1}', "--limit", "1", "--url", shop)
+    assert shown.lines[:3] == ["email", "--------", "c0@x.org"]
 
 
 def test_the_past(tmp_path: Path) -> None:

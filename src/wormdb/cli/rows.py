@@ -112,8 +112,8 @@ def columns_of(names: Iterable[str]) -> Columns:
 
 
 def columns_in(rows: Iterable[Row]) -> Columns:
-    """The fields that some rows have, the id first. Raises LimitExceededError if there are too many."""
-    names: dict[str, None] = {"id": None}
+    """The fields that some rows have, the id first; the id for no rows. Raises LimitExceededError for too many."""
+    names: dict[str, None] = {}
     for row in rows:
         names.update(dict.fromkeys(row))
         if len(names) > _NAMES_MAX:
@@ -122,7 +122,7 @@ def columns_in(rows: Iterable[Row]) -> Columns:
                 reason="the documents have so many different fields",
                 fix="name some with --select, or use --format ndjson",
             )
-    return {name: (name,) for name in names}
+    return {name: (name,) for name in sorted(names or ["id"], key=lambda name: name != "id")}
 
 
 def write_table(rows: Iterable[Row], columns: Columns | None = None) -> int:
