@@ -156,27 +156,26 @@ class Executor:
             yield batch
 
     def _combined(self, node: Intersection | Union, demand: Demand) -> Iterator[Batch]:
-        keys, is_sure = self._ids(node)
+        first, *others = node.children
+        keys, is_sure = self._ids(first)
+        for child in others:
+            if isinstance(node, Intersection) and not keys:
+                break
+            more, is_more_sure = self._ids(child)
+            if isinstance(node, Union):
+                keys, is_sure = keys | more, is_sure and is_more_sure
+            else:
+                keys, is_sure = keys & more, is_sure or is_more_sure
         yield from _in_batches(sorted(keys), demand, is_sure=is_sure)
 
-    def _ids(self, node: IndexScan | Union | Intersection | IdLookup) -> tuple[set[bytes], bool]:
-        """The keys of all ids, and whether all of them exist."""
-        match node:
-            case IdLookup(keys):
-                return set(keys), False
-            case IndexScan():
-                return {key for batch in self._run(node, _ALL) for key in batch.keys}, True
-            case Union(children):
-                found = [self._ids(child) for child in children]
-                return set().union(*(keys for keys, _ in found)), all(is_sure for _, is_sure in found)
-            case Intersection(children):
-                common, is_sure = self._ids(children[0])
-                for child in children[1:]:
-                    if not common:
-                        break
-                    others, is_other_sure = self._ids(child)
-                    common, is_sure = common & others, is_sure or is_other_sure
-                return common, is_sure
+    def _ids(self, node: Node) -> tuple[set[bytes], bool]:
+        """The keys of all ids that a node finds, and whether all of them exist."""
+        keys: set[bytes] = set()
+        is_sure = True
+        for batch in self._run(node, _ALL):
+            keys.update(batch.keys)
+            is_sure = is_sure and not (isinstance(batch, Keys) and not batch.is_sure)
+        return keys, is_sure
 
     def _fetched(self, child: Node, demand: Demand) -> Iterator[Batch]:
         size = BATCH_MAX if demand.rows is None else demand.first

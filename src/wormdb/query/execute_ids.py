@@ -80,8 +80,9 @@ def _distinct(keys: Iterable[bytes]) -> Generator[bytes, None, None]:
 def _entries(
     index: Entries, spans: Sequence[Range], facts: IndexFacts | None, reverse: bool, demand: Demand
 ) -> Iterator[Entry]:
-    for group in _groups(spans, facts, demand):
-        if len(group) == 1:
+    for group, size in _groups(spans, facts, demand):
+        # Of one range that is read to its end all leaves are asked for at once, if they are few.
+        if len(group) == 1 and (demand.rows is not None or size > _AT_ONCE_ENTRIES):
             yield from _one_by_one(index, group[0], reverse, demand)
             continue
         for found in index.ranges(group):
@@ -102,27 +103,27 @@ def _one_by_one(index: Entries, span: Range, reverse: bool, demand: Demand) -> I
         yield from index.scan(rest, reverse=reverse)
 
 
-def _groups(spans: Sequence[Range], facts: IndexFacts | None, demand: Demand) -> Iterator[list[Range]]:
-    """Ranges to read side by side: several small ones, or one."""
+def _groups(spans: Sequence[Range], facts: IndexFacts | None, demand: Demand) -> Iterator[tuple[list[Range], int]]:
+    """Ranges to read side by side: several small ones, or one; and how many entries they have, about."""
     enough = _AT_ONCE_ENTRIES if demand.rows is None else min(2 * demand.rows, _AT_ONCE_ENTRIES)
     group: list[Range] = []
     total = 0
     for span in spans:
         size = _size(span, facts)
         if group and (total + size > enough or len(group) >= _AT_ONCE_SPANS):
-            yield group
+            yield group, total
             group, total = [], 0
             enough = min(2 * enough, _AT_ONCE_ENTRIES)
         group.append(span)
         total += size
     if group:
-        yield group
+        yield group, total
 
 
 def _size(span: Range, facts: IndexFacts | None) -> int:
     """How many entries a range has, about: a guess for a narrow one if nobody has measured."""
     if facts is None or facts.statistics is None:
-        return _AT_ONCE_ENTRIES if span.high is None else 16
+        return _AT_ONCE_ENTRIES + 1 if span.high is None else 16
     return min(facts.statistics.estimate(span), facts.statistics.entries)
 
 

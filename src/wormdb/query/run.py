@@ -66,7 +66,9 @@ def count_plan(
 ) -> int:
     """The same by a plan that is given; `watch` measures its nodes."""
     if isinstance(root, IndexCount):
-        return _in_part(count_entries(source.entries(root.index), root.spans), request)
+        return _in_part(
+            _entries(root, source) if watch is None else watch.count(root, lambda: _entries(root, source)), request
+        )
     executor = Executor(request, source, clock or SystemClock(), watch)
     batches = executor.batches(root, in_order=False)
     return sum(len(executor.fetch(one) if isinstance(one, Keys) and not one.is_sure else one) for one in batches)
@@ -98,6 +100,10 @@ def explain(
 
     taken = watch.whole(answer)
     return explain_plan(plan, source.facts, taken_of=watch.taken, taken=taken)
+
+
+def _entries(node: IndexCount, source: Source) -> int:
+    return count_entries(source.entries(node.index), node.spans)
 
 
 def _is_of_all(request: Request) -> bool:

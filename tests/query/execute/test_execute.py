@@ -21,8 +21,23 @@ from wormdb.index.entries import Range
 from wormdb.index.statistics import IndexStatistics
 from wormdb.query.execute_ids import Demand, scan_index
 from wormdb.query.execute_limits import Limits
+from wormdb.query.explain import explain_plan
 from wormdb.query.facts import Facts, IndexFacts
-from wormdb.query.plan import Fetch, IdLookup, IndexScan, Intersection, Order, Part, Residual, Scan, Union
+from wormdb.query.measure import Watch
+from wormdb.query.plan import (
+    Cost,
+    Fetch,
+    IdLookup,
+    IndexCount,
+    IndexScan,
+    Intersection,
+    Order,
+    Part,
+    Plan,
+    Residual,
+    Scan,
+    Union,
+)
 from wormdb.query.request import Request
 from wormdb.query.run import count, count_plan, explain, run, run_plan
 
@@ -31,6 +46,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.state import Held
     from wormdb.index.entries import Entry
+    from wormdb.query.explain import Step
     from wormdb.query.plan import Node
 
 EVERYTHING_READ = Scan(("_id", DOCUMENT))
@@ -289,3 +305,56 @@ def test_large_ranges_are_read_one_by_one() -> None:
     source = Listed(range(100), IndexStatistics(entries=100_000, distinct=100))
     assert len(scanned(source, IndexScan("byN", spans), Demand())) == 90
     assert source.asked == [None, None]
+
+
+def test_a_range_that_is_read_to_its_end_is_asked_for_at_once() -> None:
+    source = Listed(range(100), IndexStatistics(entries=100, distinct=100))
+    assert len(scanned(source, IndexScan("byN", (ONES,)), Demand())) == 1
+    assert (source.asked, source.read) == ([1], 0)
+
+
+# --- what is measured ---
+
+
+def steps(step: Step) -> list[tuple[str, int]]:
+    assert step.taken is not None
+    return [(step.name, step.taken.rows), *(found for child in step.children for found in steps(child))]
+
+
+def test_every_node_tells_its_rows(world: World) -> None:
+    watch = Watch(ManualClock(), world.store.mark)
+    ones, twos = IndexScan("byN", (ONES,)), IndexScan("byN", (Range.prefix(encode_key(2)),))
+    some = IdLookup(tuple(map(encode_key, (4, 5, 99))))
+    inner = Intersection((some, Union((ones, twos))))
+    root = Part(Residual(Fetch(inner), parse_filter({"n": 1})), 0, 5)
+    source = world.source()
+    assert len(list(run_plan(root, Request(), source, watch=watch))) == 1
+    explained = explain_plan(Plan(root, "index_lookup", "", Cost()), source.facts, taken_of=watch.taken)
+    assert steps(explained.plan) == [
+        ("Part", 1),
+        ("Residual", 1),
+        ("Fetch", 2),
+        ("Intersection", 2),
+        ("IdLookup", 3),
+        ("Union", 14),
+        ("IndexScan", 8),
+        ("IndexScan", 6),
+    ]
+
+
+def test_requests_belong_to_the_nodes_that_make_them() -> None:
+    world = World(["byN"])
+    world.save([{"_id": number, "n": number} for number in range(5)])
+    world.forward()
+    source, asked = world.cold(), Request(filter=parse_filter({"n": {"$gte": 3}}), is_count=True)
+    counted = IndexCount("byN", (Range(encode_key(3)),))
+    watch = Watch(ManualClock(), world.store.mark)
+    assert count_plan(counted, asked, source, watch=watch) == 2
+    assert (watch.taken(counted).requests, watch.taken(counted).bytes > 0) == (1, True)
+    assert watch.taken(counted).dollars == pytest.approx(0.4e-6)
+    leaf = IndexScan("byN", (Range(encode_key(3)),))
+    root = Fetch(leaf)
+    assert len(list(run_plan(root, Request(), source, watch=watch))) == 2
+    assert watch.taken(leaf).requests == 0, "the node is known by now"
+    assert watch.taken(root).requests == 2 * source.facts.blocks, "a map and a page of each"
+    assert watch.taken(counted).requests == 1
