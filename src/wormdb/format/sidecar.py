@@ -268,7 +268,7 @@ def decode_sidecar(data: bytes, *, name: str, identity: str, block: str) -> Side
     """
     cut = frame_length(data, name=name)
     page_map = decode_page_map(data[:cut], name=name, identity=identity, block=block)
-    assert page_map.found, "who reads all of it wants to know whether all of it is right"
+    assert page_map.found.keys is not None, "who reads all of it wants to know whether all of it is right"
     return Sidecar(page_map, decode_filter(data[cut:], name=name, identity=identity))
 
 
