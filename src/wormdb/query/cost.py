@@ -28,6 +28,9 @@ from wormdb.query.plan import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wormdb.index.entries import Range
     from wormdb.query.facts import Facts
     from wormdb.query.plan import Node
     from wormdb.query.selectivity import Selectivity
@@ -108,8 +111,7 @@ class _Estimator:
             case IndexScan(name, spans):
                 return self._entries(name, len(spans), self.selectivity.entries(name, spans), wanted)
             case IndexCount(name, spans):
-                nodes = max(2.0 * self._height(name) - 1.0, 0.0) * len(spans)
-                return Estimate(Cost(nodes, nodes * NODE_ENTRIES * ENTRY_BYTES), 1.0)
+                return self._count(name, spans)
             case _:
                 assert_never(node)
 
@@ -153,6 +155,13 @@ class _Estimator:
         # The upper levels are shared by all ranges, and stay in caches.
         requests = height - 1 + leaves if height else 0.0
         return Estimate(Cost(requests, requests * NODE_ENTRIES * ENTRY_BYTES, taken), found, taken * ENTRY_BYTES)
+
+    def _count(self, name: str, spans: Sequence[Range]) -> Estimate:
+        """One way down to each end of a range, and only one if both ends are in one leaf."""
+        height = self._height(name)
+        is_wide = self.selectivity.entries(name, spans) > NODE_ENTRIES * len(spans)
+        nodes = float(height + max(height - 1, 0) * is_wide) * len(spans)
+        return Estimate(Cost(nodes, nodes * NODE_ENTRIES * ENTRY_BYTES), 1.0)
 
     def _combined(self, node: Intersection | Union) -> Estimate:
         """All children are read whole. Their conditions are taken to be independent of each other."""

@@ -57,8 +57,8 @@ class Source(Protocol):
         """Columns of all documents whose id's key is in `span`, as `wormdb.engine.column_scan.scan_columns` gives them.
 
         Names are dotted paths, `_id`, DOCUMENT, and VERSION. `bounds` may leave out blocks without a value in one of
-        them, and without an array at its path or on the way. In order of id, unless `in_order` is False: then as is cheapest, still each document once. `rows` says
-        about how many will be taken: then no more is read ahead.
+        them, and without an array at its path or on the way. In order of id, unless `in_order` is False: then as is
+        cheapest, still each document once. `rows` says about how many will be taken: then no more is read ahead.
         """
         ...
 

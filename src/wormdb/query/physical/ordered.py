@@ -16,6 +16,7 @@ from wormdb.query.physical.finish import finish
 from wormdb.query.physical.identity import COMPLEMENT
 from wormdb.query.physical.keys import intersected
 from wormdb.query.physical.question import Candidate
+from wormdb.query.physical.single import covering
 from wormdb.query.plan import Empty, IndexScan
 
 if TYPE_CHECKING:
@@ -132,7 +133,13 @@ def _candidate(question: Question, facts: IndexFacts, walk: _Walk) -> Candidate:
     scan = IndexScan(name, spans, reverse=question.is_reverse)
     root = finish(question, scan, covered, in_order=True) if spans else Empty()
     what = f"index {name} ({facts.index.label}) in order"
-    return Candidate(("ordered", name), "index_lookup", what, lambda: f"index {name} gives the order", root)
+
+    def reason() -> str:
+        if not narrowing:
+            return f"index {name} gives the order"
+        return covering(question, f"index {name} gives the order and" if walk.has_begun else f"index {name}", covered)
+
+    return Candidate(("ordered", name), "index_lookup", what, reason, root)
 
 
 def _behind_page(question: Question, walk: _Walk, prefix: bytes, spans: tuple[Range, ...]) -> tuple[Range, ...]:

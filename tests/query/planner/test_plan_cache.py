@@ -1,0 +1,97 @@
+"""The cache keeps which way was chosen, by shape, for one root and its indexes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.query.planner.test_choice import SHOP, index, request, text_of
+from wormdb.query.plan import Cost
+from wormdb.query.plan_cache import Choice, PlanCache, shape_key
+from wormdb.query.planner import make_plan
+
+if TYPE_CHECKING:
+    from wormdb.query.request import Request
+
+ASKED = request({"customer": "c1", "status": "paid"})
+
+
+def test_the_same_shape_is_planned_once() -> None:
+    cache = PlanCache()
+    first = make_plan(ASKED, SHOP, cache)
+    again = make_plan(request({"customer": "c2", "status": "new"}), SHOP, cache)
+    assert (first.is_cached, again.is_cached) == (False, True)
+    assert text_of(again) == text_of(first).replace("paid", "new")
+    assert again.root != first.root
+    assert (again.reason, again.rejected, again.cost) == (first.reason, first.rejected, first.cost)
+    assert len(cache) == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        request({"customer": "c1", "status": 5}),
+        request({"customer": "c1", "status": {"$gt": "paid"}}),
+        request({"customer": "c1"}),
+        replace(ASKED, limit=3),
+        replace(ASKED, offset=3),
+        replace(ASKED, after=b"x"),
+        replace(ASKED, is_count=True),
+        replace(ASKED, strategy="index_lookup"),
+        request({"customer": "c1", "status": "paid"}, sort="name"),
+        request({"customer": "c1", "status": "paid"}, select=["name"]),
+    ],
+    ids=str,
+)
+def test_another_request_has_another_key(other: Request) -> None:
+    assert shape_key(other) != shape_key(ASKED)
+    cache = PlanCache()
+    make_plan(ASKED, SHOP, cache)
+    assert not make_plan(other, SHOP, cache).is_cached
+
+
+def test_another_root_or_other_indexes_are_planned_anew() -> None:
+    cache = PlanCache()
+    make_plan(ASKED, SHOP, cache)
+    assert not make_plan(ASKED, replace(SHOP, version=8), cache).is_cached
+    changed = replace(SHOP, version=8, indexes=(index("byCustomer", "customer", "status", distinct=20_000),))
+    assert not make_plan(ASKED, changed, cache).is_cached
+    assert make_plan(ASKED, changed, cache).is_cached
+
+
+def test_nothing_that_depends_on_values_is_kept() -> None:
+    """A filter that contradicts itself says nothing about others of its shape."""
+    cache = PlanCache()
+    empty = make_plan(request({"date": {"$gt": 5, "$lt": 3}}), SHOP, cache)
+    full = make_plan(request({"date": {"$gt": 3, "$lt": 5}}), SHOP, cache)
+    assert text_of(empty) == "index_lookup: Empty"
+    assert text_of(full) == "index_lookup: Fetch < Union < IndexScan [byDate, 1 range]"
+    again = make_plan(request({"date": {"$gt": 5, "$lt": 3}}), SHOP, cache)
+    assert text_of(again) == "index_lookup: Empty"
+
+
+def test_a_range_that_is_much_wider_is_planned_anew() -> None:
+    cache = PlanCache()
+    narrow = make_plan(request({"date": {"$gt": 99_999}}), SHOP, cache)
+    wide = make_plan(request({"date": {"$gt": 5}}), SHOP, cache)
+    assert (narrow.strategy, wide.strategy, wide.is_cached) == ("index_lookup", "full_scan", False)
+
+
+def test_those_longest_unused_are_dropped() -> None:
+    cache = PlanCache(2)
+    requests = [request({name: 1}) for name in ("email", "customer", "date")]
+    make_plan(requests[0], SHOP, cache)
+    make_plan(requests[1], SHOP, cache)
+    assert make_plan(requests[0], SHOP, cache).is_cached
+    make_plan(requests[2], SHOP, cache)
+    assert [cache.find(shape_key(each), SHOP) is not None for each in requests] == [True, False, True]
+    cache.clear()
+    assert len(cache) == 0
+
+
+def test_a_cache_of_no_size_keeps_nothing() -> None:
+    cache = PlanCache(0)
+    cache.keep("shape", Choice(("full",), 1, (), is_simple=True, entries=0, reason="", cost=Cost()))
+    assert len(cache) == 0
