@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.bql.match import compile_filter
 from wormdb.bql.tree import And, Compare, Everything, In, Not, Nothing, Or
-from wormdb.format.key import encode_key
+from wormdb.format.key import encode_key, prefix_end
 from wormdb.index.entries import Range
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ NARROW_SHARE: Final = 0.2
 """Of a range, or of anything else."""
 LEAST_SHARE: Final = 0.1
 """Of one document of the sample: the share of a filter that matches none of them."""
-
+BUCKET_SHARE: Final = 0.25
+"""Of a bucket of a histogram: a range that lies in it."""
 _WHOLE: Final = Range()
 
 
@@ -62,11 +63,13 @@ class Selectivity:
         if found is None:
             return float(self._facts.rows)
         if found.statistics is None:
-            share = EQUAL_SHARE * len(spans) if all(_is_narrow(span) for span in spans) else NARROW_SHARE
+            share = EQUAL_SHARE * len(spans) if all(map(_is_point, spans)) else NARROW_SHARE
             return self._facts.rows * (1.0 if spans == (_WHOLE,) else min(share, 1.0))
         statistics = found.statistics
-        least = 1.0 if found.index.unique else max(statistics.entries_per_value, 1.0)
-        total = sum(max(float(statistics.estimate(span)), least) for span in spans)
+        one = 1.0 if found.index.unique else max(statistics.entries_per_value, 1.0)
+        # A histogram tells nothing of a range within a bucket, except that it is a part of it.
+        part = max(statistics.entries / (len(statistics.bounds) + 1) * BUCKET_SHARE, one)
+        total = sum(max(float(statistics.estimate(span)), one if _is_point(span) else part) for span in spans)
         return min(total, float(max(statistics.entries, self._facts.tail_rows, 1)))
 
     def _sampled(self, tree: Filter) -> float:
@@ -92,6 +95,6 @@ def _guess(tree: Filter) -> float:
             return NARROW_SHARE
 
 
-def _is_narrow(span: Range) -> bool:
-    """Whether it may be the range of one key, which has its successor as end."""
-    return span.high is not None and len(span.low) > 1 and len(span.high) >= len(span.low) - 1
+def _is_point(span: Range) -> bool:
+    """Whether it is the range of one key, or of one beginning."""
+    return span.high == prefix_end(span.low)
