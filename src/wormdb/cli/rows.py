@@ -36,6 +36,7 @@ __all__ = [
     "write_csv",
     "write_json",
     "write_lines",
+    "write_parts",
     "write_rows",
     "write_table",
 ]
@@ -138,12 +139,12 @@ def write_table(rows: Iterable[Row], columns: Columns | None = None) -> int:
     found = [_values(row, named) for row in sample]
     fields = [_fitted(name, [values[place] for values in found]) for place, name in enumerate(named)]
     kept = _that_fit(fields)
-    for line in ruled_head(fields[:kept]):
-        click.echo(line)
-    count = 0
-    for values in chain(found, (_values(row, named) for row in rest)):
-        click.echo(ruled_row(fields[:kept], [_cell(value) for value in values[:kept]]))
-        count += 1
+    shown = fields[:kept]
+    rows_after = (_values(row, named) for row in rest)
+    cells = ([_cell(value) for value in values[:kept]] for values in chain(found, rows_after))
+    lines = chain(ruled_head(shown), (ruled_row(shown, row) for row in cells))
+    # A terminal of another encoding shows ? for what it does not have.
+    count = write_parts((f"{line}\n".encode(sys.stdout.encoding, "replace") for line in lines), extra=2)
     if kept < len(fields):
         left = ", ".join(field.name for field in fields[kept:])
         click.echo(f"(no room for {left}: --select some, or --format json)")
@@ -152,7 +153,7 @@ def write_table(rows: Iterable[Row], columns: Columns | None = None) -> int:
 
 def _values(row: Row, columns: Columns) -> list[Any]:
     document = dict(row)
-    return [value_of(document, path) for path in columns.values()]
+    return [document.get(path[0], MISSING) if len(path) == 1 else value_of(document, path) for path in columns.values()]
 
 
 def _cell(value: Any) -> str:

@@ -66,7 +66,8 @@ def cell_of(value: Any) -> str:
     """A value in one line of a table; nothing for a missing one."""
     if value is None:
         return "null"
-    return "".join(letter if letter.isprintable() else "·" for letter in plain_of(value) or "")
+    text = plain_of(value) or ""
+    return text if text.isprintable() else "".join(letter if letter.isprintable() else "·" for letter in text)
 
 
 def width_of(text: str) -> int:
