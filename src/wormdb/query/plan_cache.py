@@ -38,6 +38,8 @@ class Choice:
     indexes: tuple[Index, ...]
     is_simple: bool
     """Whether the filter could not be simplified."""
+    is_plain: bool
+    """Whether the plan could not be made cheaper."""
     entries: float
     """Entries of indexes that were expected to be read: with many more the choice is made again."""
     reason: str

@@ -82,9 +82,20 @@ def make_plan(request: Request, facts: Facts, cache: PlanCache | None = None) ->
         is_simple = question.tree is request.filter
         known = tuple(each.index for each in facts.indexes)
         entries = _entries(best.root, Selectivity(facts))
-        version = facts.version
-        cost = best.estimate.cost
-        cache.keep(key, Choice(best.candidate.way, version, known, is_simple, entries, reason, cost, rejected))
+        cache.keep(
+            key,
+            Choice(
+                best.candidate.way,
+                facts.version,
+                known,
+                is_simple=is_simple,
+                is_plain=optimize(best.candidate.root, Selectivity(facts), with_sample=False) is best.candidate.root,
+                entries=entries,
+                reason=reason,
+                cost=best.estimate.cost,
+                rejected=rejected,
+            ),
+        )
     return Plan(best.root, best.candidate.strategy, reason, best.estimate.cost, rejected)
 
 
@@ -188,8 +199,9 @@ def _planned_again(request: Request, facts: Facts, choice: Choice) -> Plan | Non
     candidate = next(_WAYS[kind](Question(request, facts, tree), tuple(names)), None)
     if candidate is None:
         return None
-    selectivity = Selectivity(facts)
-    root = optimize(candidate.root, selectivity, with_sample=False)
+    selectivity, root = Selectivity(facts), candidate.root
+    if not choice.is_plain:
+        root = optimize(root, selectivity, with_sample=False)
     if _entries(root, selectivity) > _ENTRIES_GROWTH * choice.entries + _ENTRIES_FEW:
         return None
     return Plan(root, candidate.strategy, choice.reason, choice.cost, choice.rejected, is_cached=True)

@@ -92,7 +92,8 @@ def usable_groups(facts: IndexFacts, place: int, conjunction: Conjunction) -> li
     if not terms:
         return []
     if not has_arrays:
-        return [Fixed(place, common_keys(term.keys for term in terms), tuple(terms), has_arrays)]
+        keys = terms[0].keys if len(terms) == 1 else common_keys(term.keys for term in terms)
+        return [Fixed(place, keys, tuple(terms), has_arrays)]
     groups: dict[object, list[Term]] = {}
     for number, term in enumerate(terms):
         groups.setdefault(("element", term.conjunct) if term.is_of_value else number, []).append(term)
