@@ -169,7 +169,8 @@ def render(explained: Explained) -> str:
         lines.append("rejected")
         for each in explained.rejected:
             cost = "" if each.cost is None else f"  ({_cost_text(each.cost)})"
-            lines.append(f"  {each.strategy}  {each.what}  {each.reason}{cost}")
+            what = "" if each.cost is None else f"  {each.what}"
+            lines.append(f"  {each.strategy}{what}  {each.reason}{cost}")
     return "\n".join(lines)
 
 

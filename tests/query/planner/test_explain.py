@@ -30,7 +30,7 @@ def plan() -> Plan:
 def test_a_plan_reads_as_a_tree() -> None:
     text = str(explain_plan(plan(), SHOP))
     assert text.startswith(TEXT)
-    assert text.endswith("\n  manifest_scan  manifest_scan  manifest lacks: customer")
+    assert text.endswith("\n  manifest_scan  manifest lacks: customer")
     assert text == render(explain_plan(plan(), SHOP))
 
 
