@@ -158,6 +158,7 @@ def test_only_ids_that_exist_are_counted(world: World) -> None:
     assert count_plan(some, asked, source) == 2
     assert count_plan(Union((some, IndexScan("byN", (ONES,)))), asked, source) == 9
     assert count_plan(Intersection((some, IndexScan("byN", (ONES,)))), asked, source) == 1
+    assert count_plan(Intersection((some, some)), asked, source) == 2
 
 
 def test_documents_come_once_however_many_entries_they_have(world: World) -> None:
@@ -183,6 +184,15 @@ def test_filters_are_asked_of_columns_or_of_documents(world: World) -> None:
     expected = [4, 7, 10, 13, 16, 19]
     for names in (("_id",), ("_id", "n"), ("_id", "n", "b"), ("_id", DOCUMENT)):
         assert ids(Residual(Scan(names), tree), world.source()) == expected
+
+
+def test_the_next_page_begins_below_the_innermost_part(world: World) -> None:
+    source, sort = world.source(), parse_sort("n")
+    scan = IndexScan("byN", (Range(),))
+    first = list(run_plan(Fetch(Part(scan, 0, 5)), Request(sort=sort, limit=5), source))
+    asked = Request(sort=sort, limit=3, after=first[-1].order)
+    assert [hit.document["_id"] for hit in first] == [0, 3, 6, 9, 12]
+    assert ids(Part(Fetch(Part(scan, 0, 3)), 0, 3), source, asked) == [15, 18, 1]
 
 
 # --- projections by columns ---
