@@ -28,7 +28,7 @@ SCHEMA: dict[str, Any] = {
         }
     },
 }
-SETTINGS = wormdb.Settings(forward="manual", stage_bytes=2_000)
+SETTINGS = wormdb.Settings(forward="manual", stage_bytes=2_000, forward_interval_ms=0)
 
 
 def seen(url: str, name: str) -> tuple[list[str], list[Any]]:
@@ -50,7 +50,7 @@ def known(documents: Any) -> list[Any]:
 
 
 @given(st.data())
-@settings(max_examples=6)
+@settings(max_examples=5)
 def test_the_view_has_the_newest_of_each(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     """Over several runs, with deletes, ids of several types, and blocks that a job attached."""
     url = str(tmp_path_factory.mktemp("duckdb"))
@@ -59,7 +59,7 @@ def test_the_view_has_the_newest_of_each(tmp_path_factory: pytest.TempPathFactor
     steps = st.lists(st.tuples(identities, st.just("gone") | values), min_size=1, max_size=6)
     with wormdb.connect(url, settings=SETTINGS) as database:
         things = database["things"]
-        for runs in range(data.draw(st.integers(1, 4))):
+        for runs in range(data.draw(st.integers(1, 3))):
             things.insert({"id": f"kept {runs}"})
             for identity, value in data.draw(steps):
                 if value == "gone":

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+MANUAL = Settings(forward="manual")
+
 
 @click.command(
     "rebuild",
@@ -42,7 +44,7 @@ def command(model: str, url: str, *, as_json: bool) -> int:
     """
     clock = SystemClock()
     begun = clock.monotonic()
-    with connect(url, settings=Settings(forward="manual")) as database:
+    with connect(url, settings=MANUAL) as database:
         collection = find_collection(database, model)
         count = collection.count()
         _say(f"Scanning collection: {collection.prefix}\nFound {counted(count, 'entity', 'entities')}\n", as_json)
@@ -67,7 +69,8 @@ def _build_indexes(collection: Collection[Document], as_json: bool) -> list[Inde
             continue
         _say(f"Building index: {', '.join(each.fields)}... ", as_json)
         try:
-            collection.build_index(each.name)
+            if each.state != "ready":  # forwarding has built the others
+                collection.build_index(each.name)
         except InvalidRequestError as error:
             _say(f"failed ({error.reason})\n", as_json)
         index = collection.describe_index(each.name)
