@@ -8,7 +8,7 @@ order of the projection, the id first, wherever they were read from.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.bql.positions import compile_positions
 from wormdb.bql.projection import Branch, FirstMatch, Whole, fields_needed, project
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from wormdb.query.request import Request
 
 __all__ = ["Hit", "Showing"]
+
+SHOWN_AT_ONCE: Final = 1_024
+"""Rows that are decoded together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,11 @@ class Showing:
 
     def hits(self, batch: Batch) -> Iterator[Hit]:
         """The rows of a batch. Costs a fetch of those of which columns do not tell enough."""
+        # A batch may be a whole block: decoded, its documents are many times as large as they are stored.
+        for start in range(0, len(batch), SHOWN_AT_ONCE):
+            yield from self._some(batch.cut(start, min(start + SHOWN_AT_ONCE, len(batch))))
+
+    def _some(self, batch: Batch) -> Iterator[Hit]:
         projected = self._projected
         if projected is None:
             yield from self._whole(self._fetch(batch))
