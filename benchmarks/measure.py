@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import gc
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-__all__ = ["Count", "Row", "compare", "print_rows"]
+__all__ = ["Count", "Row", "compare", "print_rows", "still", "take"]
 
 ROUNDS = 9
 
@@ -93,14 +94,27 @@ def compare(  # noqa: PLR0913 - the two sides, their names and the bar belong to
     """Run both in alternating rounds (one more to warm up) and compare the best."""
     ours(), theirs()
     taken: tuple[list[float], list[float]] = ([], [])
-    for number in range(rounds):
-        sides = (0, 1) if number % 2 == 0 else (1, 0)
-        for side in sides:
-            taken[side].append(_seconds((ours, theirs)[side]))
+    with still():
+        for number in range(rounds):
+            sides = (0, 1) if number % 2 == 0 else (1, 0)
+            for side in sides:
+                taken[side].append(take((ours, theirs)[side]))
     return Row(what, reference, count, min(taken[0]), min(taken[1]), at_most, at_least)
 
 
-def _seconds(function: Callable[[], object]) -> float:
+@contextmanager
+def still() -> Iterator[None]:
+    """Leave what is there now out of collections, or each round would go through all that either side holds."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+def take(function: Callable[[], object]) -> float:
+    """The seconds that one call takes."""
     gc.collect()
     gc.disable()
     try:

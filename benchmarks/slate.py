@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -45,6 +46,12 @@ class Slate:
         """Get documents one after the other."""
         self._wait(self._get(ids))
 
+    def insert(self, documents: Sequence[dict[str, Any]], at_once: int) -> float:
+        """Put documents, so many at a time, each waiting until it is in the store; the seconds it took."""
+        start = time.perf_counter()
+        self._wait(self._insert(documents, at_once))
+        return time.perf_counter() - start
+
     def end(self) -> None:
         """No more calls."""
         self._loop.close()
@@ -63,3 +70,11 @@ class Slate:
     async def _get(self, ids: Sequence[str]) -> None:
         for identity in ids:
             assert await self._opened.get(identity.encode()) is not None
+
+    async def _insert(self, documents: Sequence[dict[str, Any]], at_once: int) -> None:
+        async def work(number: int) -> None:
+            for document in documents[number::at_once]:
+                handle = await self._opened.put(document["id"].encode(), msgspec.json.encode(document))
+                await handle.await_durable()
+
+        await asyncio.gather(*map(work, range(at_once)))

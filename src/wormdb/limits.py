@@ -96,7 +96,7 @@ JOBS_REMEMBERED: Final = 1_000
 """Ended bulk jobs whose outcome a root remembers."""
 PURGE_MAX: Final = 10_000
 """Documents that one batch takes from the trash."""
-STAGE_BYTES: Final = 16 * MIB
+STAGE_BYTES: Final = 4 * MIB
 """Bytes of a batch from which on it is staged as blocks instead of going through the log."""
 FORWARD_INTERVAL_MS: Final = 1_000
 """A process swaps a root at most once in this time."""

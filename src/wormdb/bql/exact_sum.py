@@ -108,10 +108,11 @@ class ExactSum:
             return self._typed(self._infinity())
         if self._kind is Decimal128:
             return to_decimal128(self._decimal())
-        numerator, power = self._binary()
         if self._kind is float:
+            numerator, power = self._binary()
             return _ratio(numerator << max(power, 0), 1 << max(-power, 0))
-        return numerator if INT_MIN <= numerator <= INT_MAX else to_decimal128(Decimal(numerator))
+        total = self._integers
+        return total if INT_MIN <= total <= INT_MAX else to_decimal128(Decimal(total))
 
     def mean(self) -> float | Decimal128 | None:
         """The average: a Decimal128 or a double; None of nothing."""

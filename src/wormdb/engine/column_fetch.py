@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.engine.blockfetch import BLOCK_WHOLE_BYTES
 from wormdb.engine.column_cache import Decoded, Label, decoded_of, portion_of
@@ -22,6 +22,7 @@ from wormdb.format.blockread import assemble_block, parts_for, read_arrow, read_
 from wormdb.format.columns import KIND_PREFIX, decode_column
 from wormdb.format.project import read_id
 from wormdb.format.sidecar import PageRef
+from wormdb.limits import MIB
 from wormdb.storage.store import ByteRange
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Fetched", "Wanted", "fetch_columns", "is_heavy", "is_kept", "may_be_kept"]
 
+DOCUMENTS_WHOLE_BYTES: Final = 4 * MIB
+"""A block up to this size is read whole if documents are wanted, which are most of it: that saves a round trip."""
 _PAGES_AT_ONCE = 64
 _STORED_VERSIONS = ("_rev", "_seq")
 _DELETED = "$deleted"  # which no path of a field is
@@ -94,9 +97,9 @@ def fetch_columns(
 ) -> Fetched:
     """Columns of a block; of all row groups in which keys from `low` up to but not including `high` may be.
 
-    1 GET for a small block. Otherwise 1 for its page map unless that is kept, and 1 for each range of chunks (those
-    that lie close together are one range). Cells that are elsewhere cost 1 GET more for each range of the pages of
-    the documents that have them. Nothing for columns that the shelf keeps decoded.
+    1 GET for a small block, or one of medium size if documents are read. Otherwise 1 for its page map unless that is
+    kept, and 1 for each range of chunks (those that lie close together are one range). Cells that are elsewhere cost
+    1 GET more for each range of the pages of the documents that have them. Nothing for columns that the shelf keeps.
     Raises CorruptionError, SnapshotTooOldError.
     """
     if not may_be_kept(shelf, wanted):
@@ -150,7 +153,8 @@ def _read(shelf: Shelf, entry: BlockEntry, wanted: Wanted, low: bytes = b"", hig
     """The same from the store."""
     import pyarrow as pa
 
-    reader = _Reader.of(shelf, entry, low, high)
+    most = DOCUMENTS_WHOLE_BYTES if is_heavy(entry, wanted) else BLOCK_WHOLE_BYTES
+    reader = _Reader.of(shelf, entry, low, high, most)
     stored = {stats.path: stats.type for stats in entry.columns}
     absent = [spec for path, spec in wanted.specs.items() if path not in stored]
     typed = [*(["_id"] if wanted.with_ids or absent else []), *(path for path in wanted.specs if path in stored)]
@@ -229,8 +233,8 @@ class _Reader:
     groups: range
 
     @classmethod
-    def of(cls, shelf: Shelf, entry: BlockEntry, low: bytes, high: bytes | None) -> _Reader:
-        if entry.length <= BLOCK_WHOLE_BYTES and shelf.known_map(entry) is None:
+    def of(cls, shelf: Shelf, entry: BlockEntry, low: bytes, high: bytes | None, whole_bytes_max: int) -> _Reader:
+        if entry.length <= whole_bytes_max and shelf.known_map(entry) is None:
             block = shelf.whole(entry)
             return cls(shelf, entry, block, None, range(block.groups))
         page_map = shelf.learn([entry])[0][entry.name]
