@@ -13,7 +13,7 @@ from wormdb.changing import Changing
 from wormdb.engine.operations import Loaded
 from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError, OutcomeUnknownError
 from wormdb.feed import Change, changes_of, parse_resume
-from wormdb.indexes import Indexes
+from wormdb.indexes import Indexes, index_of
 from wormdb.manifest import Manifest
 from wormdb.querying import Querying
 from wormdb.recall import Recall
@@ -251,17 +251,21 @@ class Collection(Querying[T], Changing[T]):
         name: str | None = None,
         unique: bool = False,
         sparse: bool = True,
+        bson_type: str | Sequence[str] | None = None,
         wait: bool = True,
     ) -> IndexSummary:
         """Make an index over a dotted field, or over several in order; arrays are entered by their elements.
 
         `name` is made of the fields if none is given. A `sparse` index leaves documents out that have none of the
-        fields; for a unique one they are exempt. Without `wait` it is built by whoever brings the log forward. Writers
-        go on meanwhile. 1 PUT for the entry, after a scan if it is unique; building it is 1 GET a block, 1 PUT a node.
-        Raises AlreadyExistsError, and InvalidRequestError for a field that the model does not know, a document that
-        cannot be indexed, and listing the values that a unique index finds more than once: nothing was written then.
+        fields; for a unique one they are exempt. `bson_type`, such as "string" or "number" and one for each field, is
+        what values must be to be written at all, null and missing apart. Without `wait` it is built by whoever brings
+        the log forward. Writers go on meanwhile. 1 PUT for the entry, after a scan if it is unique; building it is
+        1 GET a block, 1 PUT a node. Raises AlreadyExistsError, and InvalidRequestError for a field that the model does
+        not know, a document that cannot be indexed, and listing the values that a unique index finds more than once:
+        nothing was written then.
         """
-        return self._indexes.create(fields, name=name, unique=unique, sparse=sparse, wait=wait)
+        index = index_of(fields, name, unique=unique, sparse=sparse, bson_type=bson_type)
+        return self._indexes.create(index, wait=wait)
 
     def drop_index(self, name: str) -> None:
         """Drop an index that is not the model's. 1 PUT; raises NotFoundError, InvalidRequestError for the primary."""

@@ -8,6 +8,7 @@ from wormdb.engine.define import create_index, drop_index
 from wormdb.engine.index_state import PRIMARY
 from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError
 from wormdb.index.definition import Index
+from wormdb.index.typed import read_bson_types
 from wormdb.schema.report import did_you_mean
 from wormdb.status import IndexSummary, describe_index, indexes_of
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from wormdb.access import Access
     from wormdb.status import IndexDescription
 
-__all__ = ["Indexes"]
+__all__ = ["Indexes", "index_of"]
 
 T = TypeVar("T")
 
@@ -33,11 +34,8 @@ class Indexes(Generic[T]):
         """The primary one first, the others in order of their names. 1 GET in a warm process."""
         return list(indexes_of(self._access.view().definition))
 
-    def create(
-        self, fields: str | Sequence[str], *, name: str | None, unique: bool, sparse: bool, wait: bool
-    ) -> IndexSummary:
+    def create(self, index: Index, *, wait: bool) -> IndexSummary:
         """Make an index, and with `wait` build it. Raises as `Collection.create_index` says."""
-        index = _index(fields, name, unique=unique, sparse=sparse)
         access = self._access
         access.writer.check_mode()
         pending = create_index(
@@ -104,7 +102,10 @@ class Indexes(Generic[T]):
         access.ledger.commit(pending, seconds=access.context.settings.commit_seconds)
 
 
-def _index(fields: str | Sequence[str], name: str | None, *, unique: bool, sparse: bool) -> Index:
+def index_of(
+    fields: str | Sequence[str], name: str | None, *, unique: bool, sparse: bool, bson_type: str | Sequence[str] | None
+) -> Index:
+    """The index that a caller describes; raises InvalidRequestError. No requests."""
     paths: tuple[Any, ...] = (fields,) if isinstance(fields, str) else tuple(fields)
     if not paths or not all(isinstance(path, str) for path in paths):
         raise InvalidRequestError(
@@ -112,4 +113,6 @@ def _index(fields: str | Sequence[str], name: str | None, *, unique: bool, spars
         )
     if len(set(paths)) < len(paths):
         raise InvalidRequestError(f"index over {fields!r}", reason="it names a field twice", fix="name each once")
-    return Index(name or "_".join(paths), paths, unique=unique, sparse=sparse)
+    name = name or "_".join(paths)
+    types = read_bson_types(bson_type, paths, name=name)
+    return Index(name, paths, unique=unique, sparse=sparse, bson_types=types)

@@ -53,10 +53,13 @@ class IndexDescription:
     """Parts of the histogram by which ranges are estimated; 0 until it is measured."""
     arrays: tuple[bool, ...] = ()
     """For each field whether a document had an array there; empty until it is measured."""
+    bson_types: tuple[str, ...] = ()
+    """For each field the only type that values may have; empty if all may be."""
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {**asdict(self), "fields": list(self.fields), "arrays": list(self.arrays)}
+        lists = {"fields": list(self.fields), "arrays": list(self.arrays), "bson_types": list(self.bson_types)}
+        return {**asdict(self), **lists}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +141,7 @@ def describe_index(view: View, name: str) -> IndexDescription | None:
         height=0 if stored is None else stored.height,
         buckets=len(measured.bounds) + 1 if measured is not None and measured.entries else 0,
         arrays=() if measured is None else measured.arrays,
+        bson_types=index.bson_types,
     )
 
 

@@ -26,6 +26,7 @@ from wormdb.format.key import check_index_key, encode_key
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED, get_direct, parse_path
 from wormdb.index.rows import EMPTY, rows_of
+from wormdb.index.typed import check_row, read_bson_types
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,6 +45,7 @@ class _Message(msgspec.Struct, frozen=True, omit_defaults=True):
     sparse: bool = True
     multi_valued: bool = msgspec.field(name="multiValue", default=False)
     covered: tuple[str, ...] = ()
+    bson_types: tuple[str, ...] = msgspec.field(name="bsonTypes", default=())
 
 
 _DECODER: Final = msgspec.json.Decoder(_Message)
@@ -67,6 +69,16 @@ class Keyed(Protocol):
         """Whether documents with nothing at any path are left out."""
         ...
 
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The paths as text."""
+        ...
+
+    @property
+    def bson_types(self) -> tuple[str, ...]:
+        """For each path the only type that its values may have; empty if all may be."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Index:
@@ -82,6 +94,8 @@ class Index:
     sparse: bool = True
     multi_valued: bool = False
     covered: tuple[str, ...] = ()
+    bson_types: tuple[str, ...] = ()
+    """For each field the only type that its values may have, null and missing apart; empty if all may be."""
     paths: tuple[Path, ...] = field(init=False, repr=False, compare=False)
     covered_paths: tuple[Path, ...] = field(init=False, repr=False, compare=False)
 
@@ -116,7 +130,7 @@ class Index:
 
 def encode_index(index: Index) -> bytes:
     """The definition of an index without its name, as JSON: equal definitions have equal bytes."""
-    message = _Message(index.fields, index.unique, index.sparse, index.multi_valued, index.covered)
+    message = _Message(index.fields, index.unique, index.sparse, index.multi_valued, index.covered, index.bson_types)
     return msgspec.json.encode(message)
 
 
@@ -124,9 +138,8 @@ def decode_index(name: str, data: bytes, *, source: str) -> Index:
     """The index of that name that `encode_index` wrote into object `source`; raises CorruptionError."""
     try:
         message = _DECODER.decode(data)
-        return Index(
-            name, message.fields, message.unique, message.sparse, message.multi_valued, covered=message.covered
-        )
+        types = read_bson_types(message.bson_types or None, message.fields, name=name)
+        return Index(name, message.fields, message.unique, message.sparse, message.multi_valued, message.covered, types)
     except (msgspec.MsgspecError, UnicodeError, InvalidRequestError) as error:
         corrupt(source, f"the definition of index {name} cannot be read: {error}")
 
@@ -134,8 +147,8 @@ def decode_index(name: str, data: bytes, *, source: str) -> Index:
 def keys_of(index: Keyed, document: Document | None) -> list[bytes]:
     """The distinct keys of a normalized document, ascending; none for None. No requests.
 
-    Raises InvalidRequestError if two of the fields are arrays, LimitExceededError for a key over
-    INDEX_KEY_BYTES_MAX; both name the index.
+    Raises InvalidRequestError if two of the fields are arrays, or a value has not the type that its field must have,
+    LimitExceededError for a key over INDEX_KEY_BYTES_MAX; all name the index.
     """
     return sorted(claims_of(index, document))
 
@@ -153,6 +166,8 @@ def claims_of(index: Keyed, document: Document | None) -> dict[bytes, Any]:
         raise InvalidRequestError(f"index {index.name}: {error.what}", reason=error.reason, fix=error.fix) from None
     claims: dict[bytes, Any] = {}
     for row in rows:
+        if index.bson_types:
+            check_row(list(map(_plain, row)), index.fields, index.bson_types, name=index.name)
         if index.sparse and all(value is None or value is MISSING or value is EMPTY for value in row):
             continue
         key = check_index_key(b"".join(map(_component, row)), index=index.name)
@@ -188,6 +203,10 @@ def _component(value: Any) -> bytes:
     if value is MISSING:
         return encode_key(None)
     return encode_key(MISSING if value is EMPTY else value)
+
+
+def _plain(value: Any) -> Any:
+    return None if value is MISSING or value is EMPTY else value
 
 
 def _shown(row: Row) -> Any:

@@ -13,6 +13,7 @@ from wormdb.format.path import TRAVERSED
 from wormdb.format.project import project
 from wormdb.index.definition import keys_of
 from wormdb.index.entries import packed
+from wormdb.index.typed import check_row, is_row_of
 from wormdb.limits import INDEX_KEY_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -55,13 +56,13 @@ def extract(index: Index, identities: Sequence[bytes], documents: Sequence[bytes
 def extract_columns(index: Index, identities: Sequence[bytes], columns: Sequence[Sequence[Any]]) -> Extracted:
     """The keys of documents whose values at the fields and covered fields of an index are given; no array is one.
 
-    Raises InvalidRequestError naming the document for a key that is too long. No requests.
+    Raises InvalidRequestError naming the document for a key that is too long, or of another type. No requests.
     """
     found, arrays = _found(index, columns[: len(index.fields)])
     assert not any(arrays), "an array has to be gone through in its document"
     if None in found:
         rows = zip(identities, found, zip(*columns, strict=True), strict=True)
-        _refuse_long(index, *next((identity, row) for identity, own, row in rows if own is None))
+        _refuse(index, *next((identity, row) for identity, own, row in rows if own is None))
     return Extracted([own for own in found if own is not None], _values(index, identities, columns), arrays)
 
 
@@ -69,9 +70,15 @@ def _found(index: Index, fields: Sequence[Sequence[Any]]) -> tuple[list[Sequence
     """The keys of each row of values, None where the document must be asked; and which fields have arrays."""
     kinds = [set(map(type, column)) for column in fields]
     arrays = tuple(list in kind or type(TRAVERSED) in kind for kind in kinds)
+    found: list[Sequence[bytes] | None]
     if kinds == [{str}]:
-        return [(key,) if len(key) <= INDEX_KEY_BYTES_MAX else None for key in encode_keys(fields[0])], arrays
-    return (_column_keys(index, fields[0]) if len(fields) == 1 else _row_keys(index, fields)), arrays
+        found = [(key,) if len(key) <= INDEX_KEY_BYTES_MAX else None for key in encode_keys(fields[0])]
+    else:
+        found = _column_keys(index, fields[0]) if len(fields) == 1 else _row_keys(index, fields)
+    if index.bson_types:
+        rows = zip(found, zip(*fields, strict=True), strict=True)
+        found = [own if is_row_of(map(_plain, row), index.bson_types) else None for own, row in rows]
+    return found, arrays
 
 
 def _values(index: Index, identities: Sequence[bytes], columns: Sequence[Sequence[Any]]) -> list[bytes]:
@@ -100,7 +107,7 @@ def _row_keys(index: Index, columns: Sequence[Sequence[Any]]) -> list[Sequence[b
     """The keys of each row of values; None for one that has an array, and for a key that is too long."""
     keys: list[Sequence[bytes] | None] = []
     for row in zip(*columns, strict=True):
-        plain = [None if value is MISSING else value for value in row]
+        plain = list(map(_plain, row))
         if any(type(value) is list or value is TRAVERSED for value in plain):
             keys.append(None)
         elif index.sparse and all(value is None for value in plain):
@@ -118,9 +125,15 @@ def _checked_keys(index: Index, identity: bytes, document: bytes) -> Sequence[by
         raise _named(identity, error) from error
 
 
-def _refuse_long(index: Index, identity: bytes, row: Sequence[Any]) -> None:
-    plain = [None if value is MISSING else value for value in row[: len(index.fields)]]
+def _plain(value: Any) -> Any:
+    return None if value is MISSING else value
+
+
+def _refuse(index: Index, identity: bytes, row: Sequence[Any]) -> None:
+    plain = list(map(_plain, row[: len(index.fields)]))
     try:
+        if index.bson_types:
+            check_row(plain, index.fields, index.bson_types, name=index.name)
         check_index_key(b"".join(map(encode_key, plain)), index=index.name)
     except InvalidRequestError as error:
         raise _named(identity, error) from error

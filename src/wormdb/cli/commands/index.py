@@ -56,6 +56,7 @@ def command() -> None:
 @click.option("--name", help="Its name; made of the fields if it is not given.")
 @click.option("--unique", is_flag=True, help="No two documents may have the same value.")
 @click.option("--sparse/--no-sparse", default=True, show_default=True, help="Leave out documents without the fields.")
+@click.option("--bson-type", multiple=True, help="What values must be to be written; once for each field.")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Build it now, or leave it to who forwards.")
 @URL
 @AS_JSON
@@ -72,6 +73,7 @@ def create(model: str, fields: Sequence[str], url: str, **options: Any) -> None:
                 name=options["name"],
                 unique=options["unique"],
                 sparse=options["sparse"],
+                bson_type=options["bson_type"] or None,
                 wait=options["wait"],
             )
         index = collection.describe_index(made.name)
