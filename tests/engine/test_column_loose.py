@@ -142,14 +142,20 @@ def test_blocks_that_nothing_touches_are_handed_on_as_they_are(monkeypatch: pyte
     layers.change([{"_id": 0, "a": 30}])
     both(layers, layers.view(), ["a"])
     before = addresses(scan_columns(layers.view(), ["a"]))
-    found = list(scan_columns(layers.view(), ["a"], in_order=False))
-    assert len(found) == 1, "portions whose columns are alike are one"
-    assert len(addresses(found)) == len(layers.blocks) + 1
-    assert len(addresses(found) & before) == len(layers.blocks) - 1
     monkeypatch.setattr(column_loose, "JOINED_ROWS_MAX", 0)
-    apart = list(scan_columns(layers.view(), ["a"], in_order=False))
-    assert len(apart) == len(layers.blocks) + 1
-    assert addresses(apart) == addresses(found)
+    found = list(scan_columns(layers.view(), ["a"], in_order=False))
+    assert len(found) == len(layers.blocks) + 1
+    assert len(addresses(found) & before) == len(layers.blocks) - 1
+
+
+def test_portions_whose_columns_are_alike_are_one_and_made_once() -> None:
+    layers = warm({"_id": number, "a": number} for number in range(20))
+    layers.change([{"_id": 0, "a": 30}])
+    both(layers, layers.view(), ["a"])
+    once, again = (list(scan_columns(layers.view(), ["a"], in_order=False)) for _ in range(2))
+    assert [portion.rows for portion in once] == [20]
+    assert len(addresses(once)) == 1
+    assert addresses(once) == addresses(again)
 
 
 def addresses(portions: Iterable[Portion]) -> set[int]:
