@@ -100,8 +100,9 @@ CASES: list[tuple[str, Request, str, int, dict[str, int], dict[str, int]]] = [
     # The columns lie together; the footer is at the other end of the block.
     ("columns", SHOWN, "manifest_scan", 20, {"map": 1, "data": 2}, {"data": 2}),
     ("columns, then documents", Request(filter=GROUP), "manifest_fetch", 20, {"map": 1, "data": 3}, {"data": 3}),
-    ("documents", Request(filter=GROUP), "full_scan", 20, PAGES, {"data": 1}),
-    ("documents in part", PARTS, "full_scan", 20, PAGES, {"data": 1}),
+    # A block of this size is read whole, without asking for its map first.
+    ("documents", Request(filter=GROUP), "full_scan", 20, {"data": 1}, {"data": 1}),
+    ("documents in part", PARTS, "full_scan", 20, {"data": 1}, {"data": 1}),
 ]
 """What is asked, how, how many rows it has, and what is read by a process that knows nothing, and by one that does."""
 
