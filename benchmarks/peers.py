@@ -20,7 +20,7 @@ import msgspec
 
 import wormdb
 from benchmarks.cities import SCHEMA, make_cities
-from benchmarks.measure import Count, Row, compare, take
+from benchmarks.measure import Count, Row, compare, still, take
 from benchmarks.peer_tables import DeltaTables, LanceTables, Server
 from benchmarks.slate import Slate
 from wormdb.storage.open import open_store
@@ -316,14 +316,16 @@ def _stored(url: str) -> int:
 
 def _median(call: Callable[[], object]) -> float:
     call()
-    return statistics.median(take(call) for _ in range(3 * SAMPLE))
+    with still():
+        return statistics.median(take(call) for _ in range(3 * SAMPLE))
 
 
 def _medians(what: str, call: Callable[[], None], put: Callable[[], None]) -> Row:
     """Single writes in turn. Medians, because a writer that is alone leaves a gap for others now and then."""
     for first in (call, put):
         first()
-    taken = [(take(call), take(put)) for _ in range(WRITES)]
+    with still():
+        taken = [(take(call), take(put)) for _ in range(WRITES)]
     ours, theirs = (statistics.median(side) for side in zip(*taken, strict=True))
     return Row(f"{what}, median", "a bare PUT", 1, ours, theirs, at_most=2.0)
 
