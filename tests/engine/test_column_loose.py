@@ -15,6 +15,7 @@ from wormdb.engine import column_loose, column_scan
 from wormdb.engine.column_cache import ColumnCache, Label, State
 from wormdb.engine.column_scan import scan_columns
 from wormdb.engine.portion import DOCUMENT, VERSION
+from wormdb.engine.runs import RunBase
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING
@@ -167,6 +168,37 @@ def test_without_room_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     layers.run([{"_id": number, "a": number} for number in range(20)], TWO)
     monkeypatch.setattr(column_scan, "LooseScan", None)
     assert len(both(layers, layers.view(), ["a"])) == len(layers.blocks)
+
+
+# --- rows ---
+
+
+def test_a_row_that_was_looked_up_is_kept() -> None:
+    layers = warm({"_id": number, "a": number} for number in range(20))
+    base = layers.view().base
+    assert isinstance(base, RunBase)
+    key = encode_key(7)
+    assert not base.runs.keeps(key)
+    found = base.get(key)
+    assert found is not None
+    assert base.runs.keeps(key)
+    assert not base.runs.keeps(encode_key(8))
+    layers.requests.clear()
+    assert base.get(key) == found
+    assert base.get_many([key]) == {key: found}
+    assert layers.requests == []
+
+
+def test_a_row_is_kept_only_where_there_is_room() -> None:
+    layers = Layers()
+    layers.run([{"_id": number, "a": number} for number in range(20)], TWO)
+    base = layers.view().base
+    assert isinstance(base, RunBase)
+    for _ in range(2):
+        layers.requests.clear()
+        assert base.get(encode_key(7)) is not None
+        assert layers.requests
+        assert not base.runs.keeps(encode_key(7))
 
 
 # --- the cache ---

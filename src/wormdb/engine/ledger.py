@@ -156,6 +156,7 @@ class Ledger:
         self._around.check()
         known = self._head.view()
         is_known = not self._around.is_distant or known.overlay.get(key, known.number) is not None
+        is_known = is_known or (isinstance(known.base, RunBase) and known.base.runs.keeps(key))
         if is_known or self._is_recent(staleness_ms) or not self._head.caught_up:
             view = self.view(staleness_ms=staleness_ms, keys=(key,))
             return view, view.get(key)

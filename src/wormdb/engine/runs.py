@@ -84,6 +84,11 @@ class Runs:
             waiting = {key: blocks[1:] for key, blocks in waiting.items() if key not in found and blocks[1:]}
         return found
 
+    def keeps(self, key: bytes) -> bool:
+        """Whether a row with a key stays decoded: then `get` reads no page for it. No requests."""
+        parts = (run.part_for(key) for run in self.runs)
+        return any(isinstance(part, BlockEntry) and self.shelf.find_row(part, key) is not None for part in parts)
+
     def prepare(self, keys: Iterable[bytes]) -> None:
         """Read what look-ups of these keys need before their pages, for whoever has something else to do meanwhile.
 
