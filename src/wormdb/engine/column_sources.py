@@ -21,7 +21,7 @@ from wormdb.engine.portion import (
 )
 from wormdb.format import json
 from wormdb.format.columns import KIND_PREFIX, ColumnSpec, encode_column
-from wormdb.limits import BLOCK_BYTES_TARGET
+from wormdb.limits import BLOCK_BYTES_TARGET, MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -40,6 +40,9 @@ AHEAD_BLOCKS: Final = 4
 """Blocks of a run that are fetched before they are needed."""
 AHEAD_BYTES: Final = BLOCK_BYTES_TARGET
 """Of which, as they are stored, no more than this together; but always one, and one only if documents are read."""
+AHEAD_DOCUMENT_BYTES: Final = 16 * MIB
+"""With documents not even one, if it and the block before it are larger together: unpacked they are many times that,
+and whoever decodes them waits little for the store."""
 _ROWS: Final = 1_024
 
 
@@ -145,8 +148,9 @@ class RunSource:
         size = sum(plan.entry.length for plan, _ in self._ahead)
         while self._next is not None and len(self._ahead) <= AHEAD_BLOCKS and not self._has_enough():
             size += self._next.entry.length
-            is_enough = size > AHEAD_BYTES or is_heavy(self._next.entry, self._wanted)
-            if len(self._ahead) > 1 and is_enough:
+            has_documents = is_heavy(self._next.entry, self._wanted)
+            most = 1 if has_documents and size > AHEAD_DOCUMENT_BYTES else 2
+            if len(self._ahead) >= most and (has_documents or size > AHEAD_BYTES):
                 return
             plan, self._next = self._next, next(self._plans, None)
             is_ready = is_kept(self._shelf, plan.entry, self._needed(plan))

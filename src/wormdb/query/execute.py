@@ -11,7 +11,7 @@ rows; `Union`, `Intersection` and indexes of arrays hold the keys of their ids.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from wormdb.bql.match import compile_filter
 from wormdb.engine.portion import DOCUMENT, VERSION
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Executor"]
 
+WHOLE_ROWS: Final = 8 * BATCH_MAX
+"""Rows with documents that go through a plan together."""
 _ALL = Demand()
 
 
@@ -142,10 +144,11 @@ class Executor:
         )
         size = demand.first
         for portion in portions:
-            start = 0
+            # Documents are much longer than columns: what is made of them on the way is not made of a whole block.
+            start, most = 0, WHOLE_ROWS if is_whole else portion.rows
             while start < portion.rows:
                 # A block has more rows than are needed; they only matter where they are counted.
-                taken = self._limits.allowed(size) if self._limits.are_rows_counted else portion.rows
+                taken = self._limits.allowed(size) if self._limits.are_rows_counted else most
                 self._limits.look(min(taken, portion.rows - start))
                 yield Columns(portion.slice(start, start + taken), is_whole)
                 start, size = start + taken, min(2 * size, BATCH_MAX)
