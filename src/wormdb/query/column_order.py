@@ -34,6 +34,8 @@ KEPT_BYTES: Final = 16 * 1024 * 1024
 _IDENTITY: Final = ("_id",)
 _ORDERED: Final = frozenset({"int64", "double", "decimal", "string", "bool", "date", "binary", "objectid"})
 
+_COMPARED: Final = frozenset({"int64", "double", "decimal", "string", "date"})
+
 _Order = Literal["ascending", "descending"]
 
 
@@ -65,6 +67,14 @@ class TopRows:
         self._bytes += portion.table.get_total_buffer_size()
         if self._first is not None and self._is_enough(self._first):
             self._settle()
+
+    def narrowed(self, portion: Portion, mask: pa.Array | pa.ChunkedArray) -> Portion:
+        """Of the rows of a mask all that may be among the first, before the other columns are looked at. No requests.
+
+        What is left out would never be given by `finish`, whatever else is added.
+        """
+        rows = None if self._first is None else _promising(portion, self._fields[0], self._first, mask)
+        return portion.filter(mask) if rows is None else _taken(portion, rows)
 
     def _is_enough(self, first: int) -> bool:
         return self._rows > max(KEPT_ROWS, 4 * first) or (self._bytes > KEPT_BYTES and self._rows > 2 * first)
@@ -193,6 +203,26 @@ def _first_rows(portion: Portion, fields: Sequence[SortField], count: int | None
         return _by_keys(portion, fields, pa.array(range(portion.rows), pa.uint64()), count)
     known = columns.first(count, rows_of_mask(pc.invert(columns.unknown)))
     return _by_keys(portion, fields, pa.concat_arrays([known, unknown]), count)
+
+
+def _promising(portion: Portion, field: SortField, count: int, mask: pa.Array | pa.ChunkedArray) -> pa.Array | None:
+    """The rows of a mask that are not behind `count` others by the first field alone; None if Arrow cannot tell."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if _name(field) not in portion.types:
+        return None
+    cells = cells_of(portion, _name(field))
+    array = cells.array
+    if not count or cells.kind not in _COMPARED or array.null_count or cells.elsewhere() is not None:
+        return None
+    found = array.filter(mask)
+    if len(found) <= 4 * count or (cells.kind == "double" and pc.any(pc.is_nan(found)).as_py()):
+        return None
+    order: _Order = "descending" if field.descending else "ascending"
+    best = pc.select_k_unstable(pa.table([found], names=["0"]), count, sort_keys=[("0", order)])
+    compared = pc.greater_equal if field.descending else pc.less_equal
+    return rows_of_mask(pc.and_(mask, compared(array, found[best[-1].as_py()])))
 
 
 def _by_keys(portion: Portion, fields: Sequence[SortField], rows: pa.Array, count: int | None) -> pa.Array:

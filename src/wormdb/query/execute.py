@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from wormdb.bql.match import compile_filter
-from wormdb.engine.portion import DOCUMENT, VERSION
+from wormdb.engine.portion import DOCUMENT, VERSION, Portion
 from wormdb.format import json
 from wormdb.index.entries import Range
 from wormdb.query.column_match import compile_columns
@@ -196,7 +196,9 @@ class Executor:
         for batch in self._run(node.child, demand.loosened()):
             known = self._told(batch, names)
             if isinstance(known, Columns):
-                found: Known = Columns(known.portion.filter(columns.mask(known.portion)), known.is_whole)
+                mask = columns.mask(known.portion)
+                narrow = demand.narrow or Portion.filter
+                found: Known = Columns(narrow(known.portion, mask), known.is_whole)
             else:
                 matches = matches or compile_filter(node.filter)
                 found = known.pick([row for row, document in enumerate(known.documents) if matches(document)])
@@ -206,7 +208,10 @@ class Executor:
     def _ordered(self, node: Order) -> Iterator[Batch]:
         paths = sort_paths(node.sort)
         ordering = Ordering(node.sort, node.first)
-        for batch in self._run(node.child, Demand(in_order=False)):
+        # Who measures wants to see every row that matches, and rows before a page are not among the first of it.
+        is_plain = self.watch is None and self.request.after is None
+        demand = Demand(in_order=False, narrow=ordering.narrowed if is_plain else None)
+        for batch in self._run(node.child, demand):
             ordering.add(self._told(batch, paths))
         self._limits.check_time()
         yield from ordering.rows(BATCH_MAX)

@@ -11,8 +11,11 @@ from wormdb.index.entries import Range, id_of
 from wormdb.query.execute_rows import Keys
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
+    import pyarrow as pa
+
+    from wormdb.engine.portion import Portion
     from wormdb.index.entries import Entry
     from wormdb.query.execute_limits import Limits
     from wormdb.query.facts import IndexFacts
@@ -40,6 +43,8 @@ class Demand:
     """Whether it is these and no more; otherwise it is where to begin."""
     in_order: bool = True
     """Whether the order of the node is wanted; otherwise rows may come in any."""
+    narrow: Callable[[Portion, pa.Array | pa.ChunkedArray], Portion] | None = None
+    """Which rows of a portion and a mask matter, where not all of the mask do."""
 
     @property
     def first(self) -> int:

@@ -13,7 +13,10 @@ from wormdb.query.execute_rows import Columns, Documents, join_documents
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import pyarrow as pa
+
     from wormdb.bql.sorting import SortSpec
+    from wormdb.engine.portion import Portion
     from wormdb.query.execute_rows import Known
 
 __all__ = ["Ordering", "is_by_id", "order_keys"]
@@ -54,6 +57,10 @@ class Ordering:
         else:
             self._columns.add(batch.portion)
             self._is_whole &= batch.is_whole
+
+    def narrowed(self, portion: Portion, mask: pa.Array | pa.ChunkedArray) -> Portion:
+        """Of the rows of a mask, all that may be among the first."""
+        return self._columns.narrowed(portion, mask)
 
     def rows(self, size: int) -> Iterator[Known]:
         """All rows in order, so many at a time."""
