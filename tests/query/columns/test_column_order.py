@@ -7,12 +7,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
+import pyarrow as pa
 import pytest
 from bson import Decimal128, MaxKey, MinKey, ObjectId
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.query.columns.portions_rig import COLLECTIONS, WAYS, Values, Way, make_portion, make_portions
+from tests.query.columns.portions_rig import COLLECTIONS, FAMILIES, WAYS, Values, Way, make_portion, make_portions
 from wormdb.bql.sorting import SortSpec, parse_sort, sort_key
 from wormdb.engine.portion import DOCUMENT
 from wormdb.format.columns import ColumnSpec
@@ -71,6 +72,37 @@ def test_order_keys_are_those_of_the_documents(documents: list[Values], sort: So
     portion = make_portion(documents, sort_paths(sort), way)
     keys = {document["_id"]: sort_key(sort)(document) for document in documents}
     assert order_keys(portion, sort) == [keys[identity] for identity in portion.values("_id")]
+
+
+@given(
+    values=st.one_of(
+        *(st.lists(family, min_size=8, max_size=40) for family in FAMILIES),
+        *(st.lists(family | st.none(), min_size=8, max_size=40) for family in FAMILIES[:4]),
+    ),
+    sign=st.sampled_from(["", "-"]),
+    first=st.integers(0, 3),
+    data=st.data(),
+)
+def test_rows_that_are_left_out_early_are_none_of_the_first(
+    values: list[Any], sign: str, first: int, data: st.DataObject
+) -> None:
+    documents: list[Values] = [{"_id": place, "a": value} for place, value in enumerate(values)]
+    mask = data.draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values)))
+    sort = parse_sort(f"{sign}a")
+    portion = make_portion(documents, sort_paths(sort), Way((ColumnSpec("a"),), is_stored=False))
+    rows = TopRows(sort, first)
+    rows.add(rows.narrowed(portion, pa.array(mask)))
+    found = rows.finish()
+    matching = [document for document, is_in in zip(documents, mask, strict=True) if is_in]
+    assert ([] if found is None else found.values("_id")) == ordered(matching, sort, first)
+
+
+def test_few_rows_go_on_where_a_column_tells_which() -> None:
+    documents: list[Values] = [{"_id": place, "a": place % 50} for place in range(1_000)]
+    portion = make_portion(documents, ["_id", "a"], Way((ColumnSpec("a"),), is_stored=False))
+    even = pa.array([place % 2 == 0 for place in range(1_000)])
+    assert TopRows(parse_sort("-a"), 5).narrowed(portion, even).values("_id") == [*range(48, 1_000, 50)]
+    assert TopRows(parse_sort("-a"), None).narrowed(portion, even).rows == 500
 
 
 VALUES: dict[str, list[Any]] = {
