@@ -10,6 +10,9 @@ from tests.s3_server import s3_server, s3_url
 
 __all__ = ["s3_server", "s3_url"]
 
+# Tests start many processes: where nobody may keep bytecode, each of them would compile the whole package again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # Fast by default; WORMDB_HYPOTHESIS=long searches for minutes, as the nightly run does.
 settings.register_profile(
     "fast", max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]

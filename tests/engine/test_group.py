@@ -237,7 +237,7 @@ def test_a_group_has_a_bound_in_bytes_but_takes_one_at_least() -> None:
 
 def test_batches_that_are_too_much_for_one_entry_together_are_committed_alone() -> None:
     rig = Rig()
-    ledger = rig.ledger()
+    ledger = rig.ledger(stage_bytes=1_000_000_000)
     text = "x" * 14_000_000
     for name in "abc":
         ledger.commit(rig.batch(insert(name, text=text)))

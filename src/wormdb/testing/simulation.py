@@ -9,10 +9,11 @@ anybody was given is held against the log that was really written.
 from __future__ import annotations
 
 import argparse
+import gc
 import logging
 import sys
 from collections import Counter
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
@@ -36,7 +37,7 @@ from wormdb.testing.sim_watcher import Watcher
 from wormdb.testing.sim_workloads import WORKLOADS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from wormdb.format.event import Event
     from wormdb.testing.sim_history import Call
@@ -95,10 +96,24 @@ def run_seed(seed: int, workload: str | None = None, focus: str | None = None) -
     name = workload or names[seed % len(names)]
     run = _Run(seed, WORKLOADS[name], focus)
     try:
-        run.play()
+        with _no_collection():
+            run.play()
     except Exception as error:
         raise SimulationFailed(seed, name, error, run.world.bucket.trace) from error
     return run.report(name)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Leave cyclic garbage alone: when it goes depends on what the process did before, and it may still ask a store."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+            gc.collect(0)
 
 
 class _Run:
