@@ -20,7 +20,7 @@ demo: $(VENV)/.core ## set up, then show in a minute what works
 	@$(BIN)/python examples/demo.py
 
 test: $(VENV)/.dev ## set up, then run all tests
-	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 check: $(VENV)/.dev ## format, lint, types, layers
 	$(BIN)/ruff format --check .

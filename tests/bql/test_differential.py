@@ -178,7 +178,7 @@ def is_clear_for_monty(question: tuple[dict[str, Any], dict[str, Any]]) -> bool:
     return not found & {"$gte null", "$lte null"}
 
 
-@settings(max_examples=5 * settings().max_examples)
+@settings(max_examples=2 * settings().max_examples)
 @given(question=QUESTIONS.filter(is_clear_for_mock))
 def test_mongomock_agrees(question: tuple[dict[str, Any], dict[str, Any]]) -> None:
     assert ours(*question) is mock(*question)
@@ -186,7 +186,7 @@ def test_mongomock_agrees(question: tuple[dict[str, Any], dict[str, Any]]) -> No
 
 # Some of montydb's generators are not closed in time, which is no business of ours.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@settings(max_examples=5 * settings().max_examples)
+@settings(max_examples=2 * settings().max_examples)
 @given(question=QUESTIONS.filter(is_clear_for_monty))
 def test_montydb_agrees(question: tuple[dict[str, Any], dict[str, Any]]) -> None:
     assert ours(*question) is monty(*question)

@@ -22,7 +22,7 @@ from wormdb.format.kinds import equal
 from wormdb.format.path import resolve
 
 
-@settings(max_examples=10 * settings().max_examples)
+@settings(max_examples=4 * settings().max_examples)
 @given(question=QUESTIONS)
 def test_matching_agrees_with_the_slow_evaluator(question: tuple[dict[str, Any], dict[str, Any]]) -> None:
     document, written = question
