@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wormdb.format.entry import Change, Entry
     from wormdb.index.definition import Index
 
-__all__ = ["UniqueOwners", "check_indexable", "keys_of"]
+__all__ = ["UniqueOwners", "keys_of"]
 
 
 def keys_of(index: Index, document: bytes | None) -> dict[bytes, Any]:
@@ -30,16 +30,6 @@ def keys_of(index: Index, document: bytes | None) -> dict[bytes, Any]:
     Raises InvalidRequestError if two fields of the index are arrays, LimitExceededError for a key that is too long.
     """
     return {} if document is None else claims_of(index, json.decode_document(document, name="document"))
-
-
-def check_indexable(indexes: Iterable[Index], document: bytes | None) -> None:
-    """Raise what `keys_of` does if one of the indexes cannot take a document (as JSON). No requests."""
-    wanted = tuple(indexes)
-    if document is None or not wanted:
-        return
-    value = json.decode_document(document, name="document")
-    for index in wanted:
-        claims_of(index, value)
 
 
 class UniqueOwners:

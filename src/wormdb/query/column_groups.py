@@ -17,26 +17,13 @@ from wormdb.query.column_functions import add_pairs, ask_function
 from wormdb.query.column_keys import Batch, group_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from wormdb.bql.aggregation import Aggregation
     from wormdb.engine.portion import Portion
 
-__all__ = ["ColumnTally", "group_portions"]
+__all__ = ["ColumnTally"]
 
 KEPT_ROWS: Final = 262_144
 """So many rows are collected before they are added up together."""
-
-
-def group_portions(aggregation: Aggregation, portions: Iterable[Portion]) -> dict[str, Any]:
-    """The result of an aggregation over portions that have the columns `ColumnTally.paths`.
-
-    No requests of its own; raises LimitExceededError over GROUPS_MAX.
-    """
-    tally = ColumnTally(aggregation)
-    for portion in portions:
-        tally.add(portion)
-    return tally.result()
 
 
 class ColumnTally:

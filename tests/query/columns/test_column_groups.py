@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -22,8 +22,13 @@ from wormdb.format.columns import ColumnSpec
 from wormdb.format.json import encode
 from wormdb.query import column_groups, column_sums
 from wormdb.query.column_cells import Cells
-from wormdb.query.column_groups import ColumnTally, group_portions
+from wormdb.query.column_groups import ColumnTally
 from wormdb.query.column_sums import cut
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from wormdb.engine.portion import Portion
 
 FIELDS = st.sampled_from(["a", "b", "a", "b", "a.b", "a.0", "id", "b.a"])
 OPERANDS = FIELDS | st.lists(FIELDS, min_size=1, max_size=2)
@@ -37,15 +42,20 @@ def aggregations(draw: st.DrawFn) -> Aggregation:
     return parse_aggregation({"group_by": draw(st.none() | OPERANDS), **options})
 
 
+def group_portions(aggregation: Aggregation, portions: Iterable[Portion]) -> dict[str, Any]:
+    tally = ColumnTally(aggregation)
+    for portion in portions:
+        tally.add(portion)
+    return tally.result()
+
+
 @settings(max_examples=2 * settings().max_examples)
 @given(documents=COLLECTIONS, aggregation=aggregations(), way=WAYS, kept=st.sampled_from([1, 4, 1000]))
 def test_columns_agree_with_documents(documents: list[Values], aggregation: Aggregation, way: Way, kept: int) -> None:
     with patch.object(column_groups, "KEPT_ROWS", kept):
-        tally = ColumnTally(aggregation)
-        for portion in make_portions(documents, tally.paths | {"_id"}, way):
-            tally.add(portion)
+        found = group_portions(aggregation, make_portions(documents, ColumnTally(aggregation).paths | {"_id"}, way))
         # As text 1 differs from 1.0, and 0.0 from -0.0.
-        assert encode(tally.result()) == encode(aggregate(aggregation, documents))
+        assert encode(found) == encode(aggregate(aggregation, documents))
 
 
 VALUES: dict[str, list[Any]] = {
