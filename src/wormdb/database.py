@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import threading
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from wormdb.access import Access, Context
@@ -20,18 +19,19 @@ from wormdb.engine.discover import find_collections
 from wormdb.engine.keeper import TailLimits
 from wormdb.engine.ledger import Ledger, Surroundings
 from wormdb.engine.misc_clock import MiscClock
-from wormdb.engine.paths import EnginePaths, is_immutable
+from wormdb.engine.paths import is_immutable
 from wormdb.engine.projection import Sizes
 from wormdb.errors import (
     InvalidRequestError,
-    LimitExceededError,
     NotFoundError,
     SchemaError,
 )
+from wormdb.filing import Filing
 from wormdb.limits import COLUMNS_CACHE_SHARE
 from wormdb.maintenance.repair import repair
 from wormdb.maintenance.site import Site
 from wormdb.maintenance.verify import verify
+from wormdb.opening import check_options, folder_of
 from wormdb.published import PUBLISHED_SCHEMA, PublishedSchema, given_schema
 from wormdb.query.plan_cache import PlanCache
 from wormdb.schema.difference import Change as Difference
@@ -47,12 +47,11 @@ from wormdb.storage.meter import MeteredStore
 from wormdb.storage.open import open_store
 from wormdb.storage.pool import ThreadPool
 from wormdb.storage.retry import RetryingStore
-from wormdb.storage.store import check_key
-from wormdb.types import LogNumber
 from wormdb.writing import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
     from types import TracebackType
     from typing import Self
 
@@ -90,7 +89,7 @@ def connect(  # noqa: PLR0913 - one door with keyword-only options
     `hook` is told of every request. `clock` and `chance` are for tests.
     Raises InvalidRequestError, and SchemaError listing every mistake.
     """
-    _check_options(url, settings, hook)
+    check_options(url, settings, hook)
     clock, chance = clock or SystemClock(), chance or SystemChance()
     settings = settings or Settings()
     loaded = None if schema is None else given_schema(schema)
@@ -147,6 +146,7 @@ class Database:
         self._ledgers: dict[str, Ledger] = {}
         self._plans: dict[str, PlanCache] = {}
         self._definitions: dict[type[Any], Model] = {}
+        self._filing = Filing(self._store, lambda: self._declared.schema, self._before_first_write)
         self._background = Background() if self._forward_mode() == "background" else None
         self._lifetime = Lifetime(metered.name)
         self._lock = threading.Lock()
@@ -177,7 +177,7 @@ class Database:
 
     def __getitem__(self, name: str) -> Collection[Document]:
         """A collection without a schema, at folder `name`."""
-        return self._collection(_folder(name), name, None, PlainCodec())
+        return self._collection(folder_of(name), name, None, PlainCodec())
 
     @overload
     def model(self, model: str, /, **outer: Any) -> Collection[Document]: ...
@@ -234,7 +234,9 @@ class Database:
         for name, model, ledger in self._fixed_ledgers():
             if name in changes:
                 seen = ledger.view()
-                ledger.commit(change_definition(self._batch_id(), model, seen=seen, actor=self._by.actor))
+                files = self._filing.switched(model, seen.definition, ledger.collection)
+                pending = change_definition(self._batch_id(), model, seen=seen, actor=self._by.actor, files=files)
+                ledger.commit(pending)
         if self._declared.schema is not None:
             PublishedSchema(self._store).put(self._declared.schema)
         return changes
@@ -307,7 +309,7 @@ class Database:
         would be lost, unless `accept_loss` is set, and CorruptionError if a root is damaged and the log is not whole.
         """
         prefixes = self._prefixes(names)
-        ensure_conditions(self._store, self._chance)
+        self._before_first_write()
         done = []
         for prefix in prefixes:
             done.append(repair(self._site(prefix), accept_loss=accept_loss, told=told))
@@ -324,7 +326,7 @@ class Database:
         models = {} if schema is None else schema.models
         fixed = {name: model.path.collection_prefix({}) for name, model in models.items() if not model.path.outer}
         if names is not None:
-            return sorted({fixed.get(name) or _folder(name.rstrip("/")) for name in names})
+            return sorted({fixed.get(name) or folder_of(name.rstrip("/")) for name in names})
         with self._lock:
             return sorted({*self._ledgers, *fixed.values()})
 
@@ -336,11 +338,18 @@ class Database:
         """Give back threads and connections. May be called twice; does nothing for what `as_actor` gave."""
         if not self._is_owner:
             return
+        self._finish()
         if self._lifetime.close():  # in a forked child the threads are not there, and their lock may be taken
             if self._background is not None:
                 self._background.close()
             self._pool.close()
         self._store.close()
+
+    def _finish(self) -> None:
+        """Let readable files show what was written here, if this process is the one to do so."""
+        if self._lifetime.is_open:
+            for ledger in list(self._ledgers.values()):
+                ledger.finish()
 
     def __enter__(self) -> Self:
         return self
@@ -382,7 +391,15 @@ class Database:
         self, prefix: str, name: str, model: Model | None, codec: Codec[T], outer: Mapping[str, Any]
     ) -> Access[T]:
         origin = f"{self._place}/{prefix}"
-        writer = Writer(name, model, codec, origin=origin, clock=self._clock, chance=self._chance)
+        writer = Writer(
+            name,
+            model,
+            codec,
+            origin=origin,
+            clock=self._clock,
+            chance=self._chance,
+            files=lambda: None if model is None else self._filing.switch_on(model, prefix),
+        )
         context = Context(
             settings=self._settings,
             sleep=self._clock.sleep,
@@ -427,7 +444,7 @@ class Database:
             clock=self._clock,
             chance=self._chance,
             misc=self._misc,
-            before_first_write=lambda: ensure_conditions(self._store, self._chance),
+            before_first_write=self._before_first_write,
             check=self._lifetime.check,
             limits=TailLimits(
                 entries_max=settings.tail_entries_max,
@@ -435,6 +452,7 @@ class Database:
                 forward_entries=settings.forward_entries,
                 forward_bytes=settings.tail_bytes_max // 4,
                 interval_ms=settings.forward_interval_ms,
+                files_interval_ms=settings.files_interval_ms,
                 mode=self._forward_mode(),
             ),
             sizes=Sizes(block_target=settings.block_bytes),
@@ -443,6 +461,9 @@ class Database:
             columns=self._columns,
             is_distant=self._is_distant,
         )
+
+    def _before_first_write(self) -> None:
+        ensure_conditions(self._store, self._chance)
 
     def _forward_mode(self) -> ForwardMode:
         """Who forwards: a process that is alone does it where it costs nobody a wait."""
@@ -457,37 +478,3 @@ class Database:
     def _publish(self) -> None:
         if self._declared.schema is not None:
             PublishedSchema(self._store).add(self._declared.schema)
-
-
-def _folder(name: str) -> str:
-    """The folder of a collection without a schema; raises InvalidRequestError."""
-    if not isinstance(name, str):
-        raise InvalidRequestError(f"collection {name!r}", reason="a name is text", fix="use db.model(…) for a class")
-    if not all(part and not part.startswith(".") for part in name.split("/")):
-        raise InvalidRequestError(
-            f"collection {name!r}",
-            reason="a name is one or more parts joined by /, none of them empty or beginning with a dot",
-        )
-    try:
-        check_key(EnginePaths.of_collection(f"{name}/").entry(LogNumber(1)))
-    except InvalidRequestError as error:
-        is_long = isinstance(error, LimitExceededError)
-        fix = "use a shorter name" if is_long else "use letters, digits, -, _ and /"
-        raise type(error)(f"collection {name[:100]!r}", reason=error.reason, fix=fix) from error
-    return f"{name}/"
-
-
-def _check_options(url: object, settings: object, hook: object) -> None:
-    """Refuse what a missing environment variable or a wrong type would quietly turn into something else."""
-    if not isinstance(url, str | Path):
-        raise InvalidRequestError(
-            f"connect({url!r})",
-            reason=f"the place of a database is text or a Path, not {type(url).__name__}",
-            fix='name a folder, or a URL such as "s3://bucket/prefix"',
-        )
-    if settings is not None and not isinstance(settings, Settings):
-        raise InvalidRequestError(
-            f"settings of type {type(settings).__name__}", reason="they are no Settings", fix="give wormdb.Settings(…)"
-        )
-    if hook is not None and not callable(hook):
-        raise InvalidRequestError(f"hook {hook!r}", reason="it cannot be called", fix="give a function of one argument")

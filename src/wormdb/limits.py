@@ -100,6 +100,10 @@ STAGE_BYTES: Final = 4 * MIB
 """Bytes of a batch from which on it is staged as blocks instead of going through the log."""
 FORWARD_INTERVAL_MS: Final = 1_000
 """A process swaps a root at most once in this time."""
+FILES_INTERVAL_MS: Final = 1_000
+"""With readable files, a commit brings the log forward if the last time is longer ago than this."""
+FILES_SECONDS: Final = 60
+"""A manifest or index file with changes that wait is written again after this time."""
 
 # --- blocks ---
 BLOCK_BYTES_TARGET: Final = 64 * MIB

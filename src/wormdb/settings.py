@@ -10,6 +10,8 @@ from wormdb.errors import InvalidRequestError
 from wormdb.limits import (
     BLOCK_BYTES_TARGET,
     COMMIT_SECONDS,
+    FILES_INTERVAL_MS,
+    FILES_SECONDS,
     FORWARD_INTERVAL_MS,
     LOG_RETENTION_MS_MIN,
     MIB,
@@ -47,6 +49,10 @@ class Settings:
     """Log entries after which the tail is brought forward."""
     forward_interval_ms: float = FORWARD_INTERVAL_MS
     """A process swaps a collection's root at most once in this time."""
+    files_interval_ms: float = FILES_INTERVAL_MS
+    """With readable files, a commit brings the log forward if the last time is longer ago than this."""
+    files_seconds: float = FILES_SECONDS
+    """A manifest or index file in which only a little has changed is written again after this time."""
     block_bytes: int = BLOCK_BYTES_TARGET
     """Bytes of documents at which a block is closed, before compression."""
     stage_bytes: int = STAGE_BYTES

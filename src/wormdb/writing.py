@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, assert_never
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from wormdb.admission import changes_existing, check_deletes, check_fit
 from wormdb.document import Document, shown, shown_past, stored
-from wormdb.engine.operations import Insert, InsertNext, Loaded, Purge, Remove, Restore, Save
+from wormdb.engine.operations import Insert, InsertNext, Loaded, Remove, Save
 from wormdb.engine.state import Held, id_key
 from wormdb.errors import (
     ConflictError,
     InvalidRequestError,
     PermissionDeniedError,
     SchemaMismatchError,
-    ValidationError,
     WormError,
 )
 from wormdb.format import json
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from wormdb.engine.operations import Operation
     from wormdb.engine.state import View
     from wormdb.format.entry import Change
-    from wormdb.format.event import Event
+    from wormdb.format.event import Event, FilesSwitched
     from wormdb.schema.model import IdStrategy, Model
     from wormdb.types import LogNumber
 
@@ -89,10 +89,21 @@ class Inserts:
 class Writer(Generic[T]):
     """What one collection accepts, and how it shows what it holds."""
 
-    def __init__(
-        self, name: str, model: Model | None, codec: Codec[T], *, origin: str, clock: Clock, chance: Chance
+    def __init__(  # noqa: PLR0913 - everything comes in by argument, for tests and simulations
+        self,
+        name: str,
+        model: Model | None,
+        codec: Codec[T],
+        *,
+        origin: str,
+        clock: Clock,
+        chance: Chance,
+        files: Callable[[], FilesSwitched | None] = lambda: None,
     ) -> None:
-        """Without a model anything is accepted; `origin` names the log that documents come from."""
+        """Without a model anything is accepted; `origin` names the log that documents come from.
+
+        `files` says how the readable files of a new collection are kept; it may ask the store.
+        """
         self.name = name
         self.origin = origin
         self.model = model
@@ -100,6 +111,7 @@ class Writer(Generic[T]):
         self._codec = codec
         self._clock = clock
         self._chance = chance
+        self._files = files
         self._definition = b"" if model is None else model.canonical()
         self._sieve = Sieve(model)
         self._strategy: IdStrategy = "ulid" if model is None else model.id
@@ -321,7 +333,9 @@ class Writer(Generic[T]):
         """The definition, if the collection has none and holds nothing yet."""
         if self.model is None or not _is_undefined(view):
             return ()
-        return (SchemaChanged(definition=self._definition),)
+        switched = self._files() if self.model.files else None
+        schema = SchemaChanged(definition=self._definition)
+        return (schema,) if switched is None else (schema, switched)
 
     def check_mode(self) -> None:
         """Raise PermissionDeniedError if this model is for reading only. No requests."""
@@ -338,17 +352,17 @@ class Writer(Generic[T]):
             if self.model is not None and _is_undefined(view) and not events:
                 raise ConflictError(f"collection {self.name}", reason="it was emptied meanwhile, and has no schema yet")
             model = self.in_force(view)
-            _check_deletes(model, operations, self.name)
+            check_deletes(model, operations, self.name)
             if model is None:
                 return
             if model.mode == "readonly":
                 raise PermissionDeniedError(
                     f"{self.name} is read-only", fix="change the model's mode, with worm schema apply"
                 )
-            if model.mode == "append" and _changes_existing(view, operations):
+            if model.mode == "append" and changes_existing(view, operations):
                 raise PermissionDeniedError(f"{self.name} is append-only", fix="insert new documents instead")
             if self.model is None:
-                _check_fit(model, operations)
+                check_fit(model, operations)
 
         return check
 
@@ -439,52 +453,6 @@ def _copy(document: Any) -> dict[str, Any] | None:
 def _is_undefined(view: View) -> bool:
     """Whether a collection has no schema and no documents: it takes the first schema that comes."""
     return view.definition.model is None and view.count == 0
-
-
-def _changes_existing(view: View, operations: tuple[Operation, ...]) -> bool:
-    """Whether an operation would change or remove a document that is there."""
-    made: set[bytes] = set()
-    for operation in operations:
-        match operation:
-            case Remove() | Restore() | Purge():
-                return True
-            case Insert(id=identity):
-                made.add(id_key(identity))
-            case Save(id=identity):
-                held = view.get(id_key(identity))
-                if id_key(identity) in made or operation.must_exist or (held is not None and held.document is not None):
-                    return True
-                made.add(id_key(identity))
-            case InsertNext():
-                pass
-            case _:
-                assert_never(operation)
-    return False
-
-
-def _check_deletes(model: Model | None, operations: tuple[Operation, ...], name: str) -> None:
-    """Refuse deletes that were meant for a model with a trash where there is none now, or the other way round."""
-    has_trash = model is not None and model.soft_delete.enabled
-    if any(isinstance(each, Remove) and (each.tombstone is not None) != has_trash for each in operations):
-        raise ConflictError(f"collection {name}", reason="its model changed meanwhile: soft delete was switched")
-
-
-def _check_fit(model: Model, operations: tuple[Operation, ...]) -> None:
-    """Refuse what does not fit a model that the writer did not bring; raises ValidationError."""
-    for operation in operations:
-        if isinstance(operation, Remove | Purge | InsertNext) or operation.document is None:
-            continue
-        values = json.decode_document(operation.document, name="document")
-        try:
-            fits = validate(model, values) == values
-        except ValidationError as error:
-            raise ValidationError(f"document {values['_id']!r}: {error.what}", problems=error.problems) from error
-        if not fits:
-            raise ValidationError(
-                f"document {values['_id']!r}: this is no {model.name}",
-                reason="a value is not of the type that the model declares",
-                fix=f"write through db.model({model.name!r}), which converts it",
-            )
 
 
 def _outer(name: str) -> str:

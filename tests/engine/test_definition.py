@@ -20,7 +20,19 @@ BY_N = IndexCreated(name="byN", definition=encode_index(Index("byN", ("n",))))
 def test_without_events_a_definition_is_the_same_object() -> None:
     definition = definition_at(EMAIL)
     assert definition.after((), LogNumber(2)) is definition
-    assert definition.after((Nothing(), FilesSwitched(enabled=True)), LogNumber(2)) is definition
+    assert definition.after((Nothing(),), LogNumber(2)) is definition
+
+
+def test_files_are_kept_from_the_entry_on_that_says_so() -> None:
+    on = FilesSwitched(enabled=True, oplog="inline", name="things/")
+    definition = definition_at(EMAIL)
+    assert not definition.keeps_files
+    switched = definition.after((on,), LogNumber(2))
+    assert switched.keeps_files
+    assert switched.files == on
+    assert switched.number == 2
+    assert switched.after((on,), LogNumber(3)) is switched
+    assert not switched.after((FilesSwitched(enabled=False),), LogNumber(4)).keeps_files
     assert definition.after((SchemaChanged(definition=EMAIL),), LogNumber(2)) is definition
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from wormdb.engine.index_state import IndexEvent, IndexStatus
     from wormdb.engine.state import Held, View
     from wormdb.errors import Problem
+    from wormdb.format.event import Event, FilesSwitched
     from wormdb.schema.model import Model
 
 __all__ = ["change_definition", "create_index", "drop_index", "duplicates"]
@@ -36,8 +37,12 @@ __all__ = ["change_definition", "create_index", "drop_index", "duplicates"]
 _SLICE_DOCUMENTS = 1_000
 
 
-def change_definition(batch_id: str, model: Model, *, seen: View, actor: str | None = None) -> Pending:
+def change_definition(
+    batch_id: str, model: Model, *, seen: View, actor: str | None = None, files: FilesSwitched | None = None
+) -> Pending:
     """The batch that puts `model` in force, where `seen` is the state before. One scan if an index is new and unique.
+
+    `files` switches readable files with it.
 
     Raises InvalidRequestError listing all values that such an index finds more than once, and for a document that it
     cannot take. The commit raises ConflictError if another definition came between. Nothing is written then.
@@ -50,7 +55,10 @@ def change_definition(batch_id: str, model: Model, *, seen: View, actor: str | N
         if view.definition.body != before.body:
             raise ConflictError(f"the definition of {model.name}", reason="somebody else changed it meanwhile")
 
-    return Pending(batch_id, events=(SchemaChanged(definition=model.canonical()),), actor=actor, guard=guard)
+    events: tuple[Event, ...] = (SchemaChanged(definition=model.canonical()),)
+    if files is not None:
+        events += (files,)
+    return Pending(batch_id, events=events, actor=actor, guard=guard)
 
 
 def create_index(batch_id: str, index: Index, *, seen: View, actor: str | None = None) -> Pending:

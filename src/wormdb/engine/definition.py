@@ -12,6 +12,7 @@ from wormdb.engine.index_state import IndexStates
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.event import (
     Closed,
+    FilesSwitched,
     IndexBuilding,
     IndexCreated,
     IndexDropped,
@@ -59,6 +60,8 @@ class Definition:
     model: Model | None
     indexes: IndexStates = NO_INDEXES
     closed: Closed | None = None
+    files: FilesSwitched | None = None
+    """Whether readable files are kept, and where; None if nobody ever said."""
     _columns: tuple[ColumnSpec, ...] | None = field(default=None, init=False, compare=False, repr=False)
 
     @property
@@ -82,6 +85,11 @@ class Definition:
         """The indexes that a build has to go on with."""
         return self.indexes.unbuilt
 
+    @property
+    def keeps_files(self) -> bool:
+        """Whether readable files are kept."""
+        return self.model is not None and self.files is not None and self.files.enabled
+
     @classmethod
     def none(cls) -> Definition:
         """Of a collection that has no schema."""
@@ -92,7 +100,7 @@ class Definition:
         """What a root says; raises SchemaError, CorruptionError."""
         model = _model(root.definition) if root.definition else None
         indexes = IndexStates.from_roots(root.indexes, model, source=f"the root of {root.path}")
-        return cls(LogNumber(root.applied), root.definition, model, indexes, root.closed)
+        return cls(LogNumber(root.applied), root.definition, model, indexes, root.closed, root.files)
 
     def after(self, events: Iterable[Event], number: LogNumber) -> Definition:
         """What is in force after the events of entry `number`: the same object if nothing changed.
@@ -112,6 +120,8 @@ class Definition:
                 case IndexBuilding() | IndexReady() | IndexFailed() | IndexDropped():
                     indexes = definition.indexes.after(event, number, is_empty=False)
                     definition = replace(definition, number=number, indexes=indexes)
+                case FilesSwitched() if event != definition.files:
+                    definition = replace(definition, number=number, files=event)
                 case Closed():
                     definition = replace(definition, number=number, closed=event)
                 case _:

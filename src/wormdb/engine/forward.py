@@ -129,6 +129,7 @@ class Forwarder:
             hash_applied=stage.digest,
             definition=view.definition.body,
             closed=view.definition.closed,
+            files=view.definition.files,
             jobs=stage.jobs.outcomes(),
             **fields,
         )

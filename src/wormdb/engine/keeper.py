@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from wormdb.errors import UnavailableError, WormError
-from wormdb.limits import FORWARD_INTERVAL_MS, TAIL_BYTES_MAX, TAIL_ENTRIES_MAX
+from wormdb.limits import FILES_INTERVAL_MS, FORWARD_INTERVAL_MS, TAIL_BYTES_MAX, TAIL_ENTRIES_MAX
 from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ class TailLimits:
     forward_bytes: int = TAIL_BYTES_MAX // 4
     interval_ms: float = FORWARD_INTERVAL_MS
     """A process swaps the root at most once in this time."""
+    files_interval_ms: float = FILES_INTERVAL_MS
+    """With readable files, the log is brought forward by a commit that comes this long after the last time."""
     mode: ForwardMode = "inline"
 
 
@@ -60,7 +62,7 @@ class Keeper:
         clock: Clock,
         chance: Chance,
     ) -> None:
-        """Nothing is read or written yet. `build` and `background` are set by whoever has them."""
+        """Nothing is read or written yet. `build`, `publish` and `background` are set by whoever has them."""
         self._head = head
         self._register = register
         self._forwarder = forwarder
@@ -72,10 +74,13 @@ class Keeper:
         self._building = threading.Lock()
         self.build: Callable[[], object] = lambda: None
         """Goes on with the indexes that are not ready yet; may commit."""
+        self.publish: Callable[[LogNumber], object] | None = None
+        """Brings readable files to the state of a root, which has applied the log through a number."""
+        self._has_written = False
         self.background: Background | None = None
 
     def forward(self) -> LogNumber:
-        """Bring the whole log into the projections, then build the indexes that wait; through which number.
+        """Bring the whole log into the projections, build the indexes that wait, write files; through which number.
 
         2 GETs if nothing is new. Otherwise 1 PUT for the root, 2 for each new block (documents and history), 1 for
         each changed node of an index, and the GETs of what is merged. Waits until a second after the last swap.
@@ -87,6 +92,9 @@ class Keeper:
                 self.build()
             finally:
                 self._building.release()
+        if self.publish is not None and self._keeps_files:
+            # Not under `_turn` either: what waits for a root need not wait for files.
+            self.publish(LogNumber(self._head.applied))
         return number
 
     def advance(self) -> LogNumber:
@@ -119,13 +127,19 @@ class Keeper:
     def after_commit(self) -> None:
         """Bring the tail forward if it is long enough, as the mode says."""
         limits = self._limits
-        if limits.mode == "manual" or not self._is_due():
+        self._has_written = True
+        if limits.mode == "manual" or not (self._is_due() or self._waits_for_files):
             return
         if limits.mode == "background" and self.background is not None:
             self.background.submit(self._head.collection, self._forward_when_due)
         else:
             # A failure here is not the commit's: that is in the log, and the caller must hear so. The next
             # one tries again, and at the tail's limit `make_room` says why it cannot go on.
+            self._try_forward()
+
+    def finish(self) -> None:
+        """Write the readable files of what this process committed, before it goes; what fails is left to others."""
+        if self._has_written and self._limits.mode != "manual" and self.publish is not None and self._keeps_files:
             self._try_forward()
 
     def make_room(self, deadline: float) -> None:
@@ -151,19 +165,36 @@ class Keeper:
     def _wants_build(self) -> bool:
         return bool(self._head.view().definition.unbuilt)
 
+    @property
+    def _keeps_files(self) -> bool:
+        return self._head.view().definition.keeps_files
+
+    @property
+    def _waits_for_files(self) -> bool:
+        """In the background somebody is there to come back when it is time."""
+        return self._limits.mode == "background" and self.publish is not None and self._keeps_files
+
     def _is_due(self) -> bool:
         if self._head.has_attached or self._wants_build:
             return True
         limits = self._limits
-        if self._swapped is not None and (self._clock.monotonic() - self._swapped) * 1000 < limits.interval_ms:
+        if self.publish is not None and self._keeps_files and self._is_older(limits.files_interval_ms):
+            return True
+        if not self._is_older(limits.interval_ms):
             return False
         return self._is_over(limits.forward_entries, limits.forward_bytes)
+
+    def _is_older(self, interval_ms: float) -> bool:
+        """Whether this process has not swapped the root for that long."""
+        return self._swapped is None or (self._clock.monotonic() - self._swapped) * 1000 >= interval_ms
 
     def _is_over(self, entries: int, size: int) -> bool:
         with self._head.lock:
             return self._head.number - self._head.applied >= entries or self._head.tail_bytes >= size
 
     def _forward_when_due(self) -> None:
+        if self._waits_for_files and self._swapped is not None:
+            self._rest(self._limits.files_interval_ms)
         if self._is_due():
             self.forward()
 
@@ -186,9 +217,12 @@ class Keeper:
             self._head.step_back(state)
 
     def _await_interval(self) -> None:
+        self._rest(self._limits.interval_ms)
+
+    def _rest(self, interval_ms: float) -> None:
+        """Wait until the last swap is so long ago."""
         if self._swapped is None:
             return
-        waited = self._clock.monotonic() - self._swapped
-        rest = self._limits.interval_ms / 1000 - waited
+        rest = interval_ms / 1000 - (self._clock.monotonic() - self._swapped)
         if rest > 0:
             self._clock.sleep(rest)

@@ -31,7 +31,8 @@ from wormdb.engine.stage import Stager
 from wormdb.engine.state import EmptyBase
 from wormdb.engine.trim import Trimmer
 from wormdb.errors import SnapshotTooOldError, WormError
-from wormdb.limits import COMMIT_SECONDS, STAGE_BYTES
+from wormdb.limits import COMMIT_SECONDS, KNOWLEDGE_MS_MAX, STAGE_BYTES
+from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from wormdb.clock import Chance, Clock
     from wormdb.engine.background import Background
     from wormdb.engine.column_cache import ColumnCache
+    from wormdb.engine.head import Ahead
     from wormdb.engine.index_read import IndexReader
     from wormdb.engine.misc_clock import MiscClock
     from wormdb.engine.register import RootState
@@ -48,7 +50,6 @@ if TYPE_CHECKING:
     from wormdb.index.definition import Index
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
-    from wormdb.types import LogNumber
 
 __all__ = ["Ledger", "Surroundings", "TailLimits"]
 
@@ -73,6 +74,10 @@ class Surroundings:
     background: Background | None = None
     columns: ColumnCache | None = None
     """Of all collections together; without it no column stays decoded."""
+    after_forward: Callable[[Ledger, LogNumber], object] | None = None
+    """Brings readable files to a root that has applied the log through a number; without it none are written."""
+    trim_floor: Callable[[str], LogNumber | None] = lambda _: None
+    """Through which number of a collection's log everybody is who reads it, beside the root; None if nobody is."""
     is_distant: bool = False
     """Whether an answer of the store takes so long that two are better asked for at once."""
 
@@ -128,9 +133,14 @@ class Ledger:
             forward=self._keeper.advance,
             shelf=self._trees,
         ).run
+        if around.after_forward is not None:
+            after_forward = around.after_forward
+            self._keeper.publish = lambda number: after_forward(self, number)
         self._trimmer = Trimmer(self._log, self._register, around.misc, around.chance)
         self._resolver = Resolver(self._log, self._register, around.misc, around.chance)
         self._refreshed: float | None = None
+        self._undisturbed = LogNumber(0)
+        """The number at which this process last saw that nobody else writes."""
 
     def view(self, *, staleness_ms: float = 0, keys: Sequence[bytes] = ()) -> View:
         """The state now, as a value that does not move. 1 GET if nothing is new; the first call 2.
@@ -141,11 +151,27 @@ class Ledger:
         writes are always in it.
         """
         self._around.check()
-        now = self._around.clock.monotonic()
         if not self._is_recent(staleness_ms) or not self._head.caught_up:
-            self._head.refresh(keys)
-            self._refreshed = now
+            self._refresh(self._around.clock.monotonic(), keys)
         return self._head.view()
+
+    def _refresh(self, now: float, keys: Sequence[bytes] = (), asked: Ahead | None = None) -> None:
+        known = self._head.number if self._head.caught_up else None
+        self._head.refresh(keys, asked)
+        self._refreshed = now
+        if known is None or known == self._head.number:
+            self._undisturbed = self._head.number
+
+    def trusted(self) -> View | None:
+        """The state that this process knows, if it is likely to be the newest; None if it had better ask. No requests.
+
+        That is, if it is younger than a minute, and nobody else wrote when this process last asked or committed. Likely
+        is enough for who commits on top of it: an entry of somebody else is met there.
+        """
+        self._around.check()
+        with self._head.lock:
+            is_likely = self._head.caught_up and self._head.others <= self._undisturbed
+            return self._head.view() if is_likely and self._is_recent(KNOWLEDGE_MS_MAX) else None
 
     def get(self, key: bytes, *, staleness_ms: float = 0) -> tuple[View, Held | None]:
         """The state now and what is under an id's key in it. 1 GET for the log, and 1 for the page of a block.
@@ -166,8 +192,7 @@ class Ledger:
             found = known.base.get(key)
         except SnapshotTooOldError:
             found = None  # its root was replaced long ago; the refresh below finds the new one
-        self._head.refresh(asked=asked)
-        self._refreshed = now
+        self._refresh(now, asked=asked)
         view = self._head.view()
         if view.base is not known.base or view.overlay.attached(view.number):
             return view, view.get(key)
@@ -212,11 +237,16 @@ class Ledger:
         self._around.before_first_write()
         if pending.is_plain and pending.bytes_about >= 2 * self._around.stage_bytes:
             return self._stager(seconds).run(pending)
-        deadline = self._around.clock.monotonic() + seconds
+        start, others = self._around.clock.monotonic(), self._head.others
+        deadline = start + seconds
         self._keeper.make_room(deadline)
         outcome = self._group.submit(pending, deadline)
         if isinstance(outcome, WormError):
             raise outcome
+        # Its slot was empty when it was tried, after the start: no entry before it is missing.
+        self._refreshed = start if self._refreshed is None else max(self._refreshed, start)
+        if self._head.others in (others, outcome.number):
+            self._undisturbed = max(self._undisturbed, outcome.number)
         self._keeper.after_commit()
         return outcome
 
@@ -260,7 +290,11 @@ class Ledger:
         """
         self._around.check()
         self._around.before_first_write()
-        return self._trimmer.run(retention_ms)
+        return self._trimmer.run(retention_ms, self._around.trim_floor(self.collection))
+
+    def finish(self) -> None:
+        """Write the readable files of what was committed here; for who is about to close. Costs as `forward`."""
+        self._keeper.finish()
 
     def forward(self) -> LogNumber:
         """Bring the whole log into blocks, indexes and history, and build the indexes that wait; through which number.

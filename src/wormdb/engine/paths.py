@@ -36,6 +36,11 @@ class EnginePaths:
         """The one mutable object."""
         return f"{self.folder}block0"
 
+    @property
+    def files(self) -> str:
+        """What is known of the readable files: through which number they are written."""
+        return f"{self.folder}files"
+
     def entry(self, number: LogNumber) -> str:
         """The log entry `number`: zero-padded, so that a listing is the history."""
         return f"{self.folder}committed/{number:0{NUMBER_DIGITS}d}"

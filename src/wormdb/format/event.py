@@ -7,6 +7,8 @@ raises UnsupportedFormatError and never leaves one out.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from wormdb.format.blocklist import BlockEntry
@@ -29,10 +31,15 @@ __all__ = [
     "JobOpened",
     "ModeChanged",
     "Nothing",
+    "Place",
     "SchemaChanged",
     "ShardsChanged",
     "SnapshotTaken",
 ]
+
+
+Place = Literal["inline", "collection", "root"]
+"""Where a system folder lies: with each document, with the collection, or at the root of the bucket."""
 
 
 class _Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="k"):
@@ -89,9 +96,14 @@ class IndexDropped(_Event, frozen=True, tag="index.drop"):
 
 
 class FilesSwitched(_Event, frozen=True, tag="files"):
-    """Readable files are kept from here on, or no longer."""
+    """Readable files are kept from here on, and where their system folders lie; or they are kept no longer."""
 
     enabled: bool = msgspec.field(name="e")
+    oplog: Place = msgspec.field(name="o", default="root")
+    snapshots: Place = msgspec.field(name="s", default="root")
+    trash: Place = msgspec.field(name="t", default="root")
+    name: str = msgspec.field(name="n", default="")
+    """The collection's folder inside those at the root of the bucket, ending with /."""
 
 
 class ShardsChanged(_Event, frozen=True, tag="shards"):

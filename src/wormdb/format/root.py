@@ -14,7 +14,7 @@ import msgspec
 
 from wormdb.format.blocklist import BlockEntry, BlockPageRef
 from wormdb.format.damage import corrupt
-from wormdb.format.event import Closed
+from wormdb.format.event import Closed, FilesSwitched
 from wormdb.format.frame import FrameKind, decode_frame, encode_frame
 from wormdb.format.message import Count, Digest, Id, Name, decode_message, encode_message
 from wormdb.limits import ROOT_BYTES_MAX
@@ -143,6 +143,8 @@ class Root(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sample: bytes | None = msgspec.field(name="s", default=None)
     statistics: bytes | None = msgspec.field(name="q", default=None)
     closed: Closed | None = msgspec.field(name="y", default=None)
+    files: FilesSwitched | None = msgspec.field(name="f", default=None)
+    """Whether readable files are kept, and where; None if nobody ever said."""
 
     def index(self, name: str) -> IndexRoot | None:
         """The index of that name, or None."""

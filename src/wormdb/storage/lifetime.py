@@ -40,9 +40,14 @@ class Lifetime:
                 fix=_CLOUD_REMEDY if self._name.startswith(_CLOUDS) else _REMEDY,
             )
 
+    @property
+    def is_open(self) -> bool:
+        """Whether `check` would return."""
+        return not self._closed and os.getpid() == self._process
+
     def close(self) -> bool:
         """End it; True the first time in the process that opened it: then connections are to be given back."""
-        first = not self._closed and os.getpid() == self._process
+        first = self.is_open
         self._closed = True
         return first
 
