@@ -185,8 +185,9 @@ class Rig:
         *,
         stage_bytes: int = STAGE_BYTES,
         background: Background | None = None,
+        **more: Any,
     ) -> Ledger:
-        """A process that knows nothing yet."""
+        """A process that knows nothing yet; `more` is what else it lives in."""
         around = Surroundings(
             store=store or self.store,
             pool=SerialPool(),
@@ -198,6 +199,7 @@ class Rig:
             sizes=sizes,
             stage_bytes=stage_bytes,
             background=background,
+            **more,
         )
         return Ledger(COLLECTION, around)
 

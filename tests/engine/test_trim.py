@@ -236,3 +236,17 @@ def test_a_conflict_is_no_error_of_the_caller() -> None:
 
     store.before = refuse
     assert rig.ledger(store).trim(0) == 0
+
+
+@pytest.mark.parametrize(("floor", "left"), [(0, [1, 2, 3, 4]), (2, [3, 4]), (9, [])])
+def test_what_somebody_has_not_read_yet_stays(floor: int, left: list[int]) -> None:
+    rig = Rig()
+    log_of(rig, 4)
+    rig.ledger().forward()
+    rig.ledger().trim(0)
+    rig.clock.advance(HOUR)
+    ledger = rig.ledger(trim_floor=lambda collection: LogNumber(floor))
+    assert ledger.trim(0) == 4 - len(left)
+    assert rig.slots() == left
+    assert root(rig).trimmed == 4 - len(left)
+    assert contents(rig.ledger().view()) == contents(ledger.view())

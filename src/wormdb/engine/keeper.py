@@ -6,6 +6,7 @@ do this at once, and the root's compare-and-set lets one of them win.
 
 from __future__ import annotations
 
+import logging
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from wormdb.engine.register import Register
 
 __all__ = ["DEFAULT_LIMITS", "ForwardMode", "Keeper", "TailLimits"]
+
+log = logging.getLogger(__name__)
 
 ForwardMode = Literal["inline", "background", "manual"]
 
@@ -140,7 +143,9 @@ class Keeper:
     def finish(self) -> None:
         """Write the readable files of what this process committed, before it goes; what fails is left to others."""
         if self._has_written and self._limits.mode != "manual" and self.publish is not None and self._keeps_files:
-            self._try_forward()
+            failure = self._try_forward()
+            if failure is not None:
+                log.warning("%s: readable files wait for the next writer: %s", self._head.collection, failure)
 
     def make_room(self, deadline: float) -> None:
         """Wait until the tail is within its limits: somebody must bring it forward first.
