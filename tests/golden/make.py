@@ -12,6 +12,7 @@ from tests.golden import samples
 from wormdb.format.block import write_block
 from wormdb.format.blocklist import encode_block_page
 from wormdb.format.entry import encode_entry
+from wormdb.format.files_record import encode_files_record
 from wormdb.format.filter_run import encode_filter_run
 from wormdb.format.frame import FrameKind, encode_frame
 from wormdb.format.node import encode_node
@@ -29,6 +30,7 @@ def golden_files() -> dict[str, bytes]:
         "blocklist.bin": encode_block_page(samples.block_page(), identity=samples.PAGE_IDENTITY),
         "entry.bin": encode_entry(samples.entry(), collection=samples.COLLECTION),
         "entry_small.bin": encode_entry(samples.small_entry(), collection=samples.COLLECTION),
+        "files_record.bin": encode_files_record(samples.files_record()),
         "filter_run.bin": encode_filter_run(samples.filter_run(), identity=samples.NODE_IDENTITY),
         "history.parquet": write_block(samples.past_rows(), HISTORY_COLUMNS).parquet,
         "frame.bin": encode_frame(FrameKind.NODE, version=1, identity="golden", payload=b"payload" * 60),

@@ -31,6 +31,7 @@ from wormdb.format.event import (
     ShardsChanged,
     SnapshotTaken,
 )
+from wormdb.format.files_record import FilesFill, FilesPart, FilesPlaces, FilesRecord, FilesTable
 from wormdb.format.filter_run import FilterRun
 from wormdb.format.json import decode, encode_document
 from wormdb.format.key import encode_key
@@ -207,6 +208,45 @@ def root() -> Root:
         sample=b"sample",
         statistics=b"statistics",
         closed=Closed(reason="drop"),
+    )
+
+
+def files_record() -> FilesRecord:
+    places = FilesPlaces(oplog="root", snapshots="inline", trash="collection", name="customers/")
+    part = FilesPart(
+        first=encode_key("a"),
+        last=encode_key("b"),
+        log=6,
+        count=2,
+        size=300,
+        checksum="sha256:00",
+        version="v1",
+        pending=1,
+        since=1_700_000_000_000,
+    )
+    return FilesRecord(
+        path=PATH,
+        revision=4,
+        write_id=write_id(6),
+        through=7,
+        misc=123_456_790_000,
+        shape=digest(1),
+        places=places,
+        fill=FilesFill(since=9, cursor=encode_key("a"), former=(places,)),
+        tables=(
+            FilesTable(kind="manifest", shape=digest(2), parts=(part,)),
+            FilesTable(
+                kind="index",
+                fields=("status", "name"),
+                shape=digest(3),
+                is_parted=True,
+                parts=(part, FilesPart(low=("active", "b"))),
+                meta="v2",
+                obsolete=("org/customers/.worm.index/status+name.json",),
+            ),
+        ),
+        sentinel="v3",
+        announced=digest(4),
     )
 
 

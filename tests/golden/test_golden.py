@@ -13,6 +13,7 @@ from wormdb.format.blocklist import decode_block_page
 from wormdb.format.blockread import open_block, read_columns, read_documents, read_page
 from wormdb.format.columns import ELSEWHERE
 from wormdb.format.entry import decode_entry
+from wormdb.format.files_record import decode_files_record
 from wormdb.format.filter_run import decode_filter_run
 from wormdb.format.frame import Frame, FrameKind, decode_frame, frame_length
 from wormdb.format.json import decode_document
@@ -30,6 +31,7 @@ KINDS = {
     "blocklist.bin": FrameKind.BLOCK_LIST,
     "entry.bin": FrameKind.ENTRY,
     "entry_small.bin": FrameKind.ENTRY,
+    "files_record.bin": FrameKind.FILES,
     "filter_run.bin": FrameKind.FILTER_RUN,
     "frame.bin": FrameKind.NODE,
     "inner.bin": FrameKind.NODE,
@@ -60,6 +62,7 @@ def test_old_bytes_give_the_expected_values() -> None:
     assert decode_root(stored("root.bin"), name="x", path=samples.PATH, collection=collection) == samples.root()
     assert decode_node(stored("leaf.bin"), name="x", identity=samples.NODE_IDENTITY) == samples.leaf()
     assert decode_node(stored("inner.bin"), name="x", identity=samples.NODE_IDENTITY) == samples.inner()
+    assert decode_files_record(stored("files_record.bin"), name="x", path=samples.PATH) == samples.files_record()
     run = decode_filter_run(stored("filter_run.bin"), name="x", identity=samples.NODE_IDENTITY)
     assert (run.bits, tuple(run.marks), run.older) == (20, samples.filter_run().marks, samples.filter_run().older)
     assert decode_block_page(stored("blocklist.bin"), name="x", identity=samples.PAGE_IDENTITY) == samples.block_page()

@@ -48,6 +48,7 @@ class FrameKind(enum.IntEnum):
     FILTER = 6
     FILTER_RUN = 7
     RETIRED = 8
+    FILES = 9
 
 
 @dataclass(frozen=True, slots=True)
