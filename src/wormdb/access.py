@@ -68,12 +68,12 @@ class Access(Generic[T]):
 
     # --- states ---
 
-    def get(self, key: bytes) -> tuple[View, Held | None]:
-        """The state now, or as old as the settings allow, and what is under a key in it.
+    def get(self, key: bytes, *, is_now: bool = False) -> tuple[View, Held | None]:
+        """The state now, or unless `is_now` as old as the settings allow, and what is under a key in it.
 
         1 GET for the log and 1 for a page; raises SchemaMismatchError.
         """
-        view, held = self.ledger.get(key, staleness_ms=self.context.settings.staleness_ms)
+        view, held = self.ledger.get(key, staleness_ms=0 if is_now else self.context.settings.staleness_ms)
         self.writer.check_definition(view)
         return view, held
 

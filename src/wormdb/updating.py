@@ -2,6 +2,10 @@
 
 A call looks at one state. Every operation says what it saw of its document, so that the batch lands only if none of
 them has changed since; if one has, the call starts again from the state that is there then.
+
+Whoever names one id first tries what this process knows already, without asking for newer entries. If that lands, no
+newer entry has the document. All else is decided by a state that is not older than the call: that nothing matches, that
+nothing would change, that something is refused.
 """
 
 from __future__ import annotations
@@ -12,7 +16,15 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from wormdb.bql.match import compile_filter
 from wormdb.engine.operations import Loaded, Remove
 from wormdb.engine.state import Held, id_key
-from wormdb.errors import AlreadyExistsError, ConflictError, InvalidRequestError, UniqueViolationError
+from wormdb.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    InvalidRequestError,
+    OutcomeUnknownError,
+    UnavailableError,
+    UniqueViolationError,
+    WormError,
+)
 from wormdb.format import json
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING
@@ -22,7 +34,7 @@ from wormdb.query.request import Request
 from wormdb.query.run import run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from datetime import datetime
 
     from wormdb.access import Access
@@ -38,6 +50,9 @@ if TYPE_CHECKING:
 
     Look = Callable[[Held, LogNumber], Any]
     """Makes something of a document as it was found, and of the number of the state."""
+    Rows = Iterable[tuple[Held, Document]]
+    Try = Callable[[View, Rows], "Changed"]
+    """Changes the documents that are meant in a state."""
 
 __all__ = ["Changed", "DeleteResult", "UpdateResult", "Updating"]
 
@@ -104,9 +119,9 @@ class Updating(Generic[T]):
         """
         seen: list[UniqueViolationError] = []
 
-        def once() -> Changed:
+        def once(view: View, rows: Rows) -> Changed:
             try:
-                return self._change(targets, edit, by, upsert=upsert, look=look)
+                return self._change(view, rows, edit, by, upsert=upsert, look=look)
             except UniqueViolationError as error:
                 if not upsert or seen:
                     raise
@@ -114,16 +129,19 @@ class Updating(Generic[T]):
                 seen.append(error)
                 raise ConflictError(error.what) from error
 
-        return self._settle(edit.verb, once)
+        return self._settle(edit.verb, targets, once)
 
     def remove(self, targets: Targets, by: By, *, look: Look = _look_away) -> Changed:
         """Delete documents, all in one batch. Otherwise as `change`."""
-        return self._settle("delete", lambda: self._remove(targets, by, look))
+        return self._settle("delete", targets, lambda view, rows: self._remove(view, rows, by, look))
 
-    def _settle(self, verb: str, once: Callable[[], Changed]) -> Changed:
+    def _settle(self, verb: str, targets: Targets, once: Try) -> Changed:
         """Try until nobody else was faster."""
         access = self._access
         access.writer.check_mode()
+        done = self._at_once(targets, once)
+        if done is not None:
+            return done
         attempts = access.context.settings.modify_attempts
         last: ConflictError | None = None
         for losses in range(attempts):
@@ -132,7 +150,7 @@ class Updating(Generic[T]):
                 bound = min(_PAUSE_SECONDS_MAX, _PAUSE_SECONDS_MIN * 2 ** min(losses, 20))
                 access.context.sleep(access.context.fraction() * bound)
             try:
-                return once()
+                return once(*self._find(targets))
             except ConflictError as error:
                 last = error
         raise ConflictError(
@@ -141,11 +159,24 @@ class Updating(Generic[T]):
             fix="retry later, or change fewer documents at once",
         ) from last
 
+    def _at_once(self, targets: Targets, once: Try) -> Changed | None:
+        """Change one document by its id as this process knows it; None if that has to be decided by a newer state."""
+        view = None if targets.identity is MISSING else self._access.ledger.trusted()
+        if view is None:
+            return None
+        try:
+            found = _matching(view.get(encode_key(targets.identity)), compile_filter(targets.filter))
+            done = once(view, found) if found else None
+        except (OutcomeUnknownError, UnavailableError):
+            raise
+        except WormError:
+            return None  # nothing was written; whether that is so now, is not known
+        return done if done is not None and done.modified else None
+
     # --- one try ---
 
-    def _change(self, targets: Targets, edit: Edit, by: By, *, upsert: bool, look: Look) -> Changed:
+    def _change(self, view: View, rows: Rows, edit: Edit, by: By, *, upsert: bool, look: Look) -> Changed:
         access = self._access
-        view, rows = self._find(targets)
         now = moment(access.context.now_ms())
         operations: list[Operation] = []
         matched, first, before = 0, None, None
@@ -164,9 +195,8 @@ class Updating(Generic[T]):
         after = _held(committed.changes[0], committed.number)
         return Changed(matched, len(operations), committed.number, before, after)
 
-    def _remove(self, targets: Targets, by: By, look: Look) -> Changed:
+    def _remove(self, view: View, rows: Rows, by: By, look: Look) -> Changed:
         access = self._access
-        view, rows = self._find(targets)
         operations: list[Operation] = []
         before = None
         for held, _ in rows:
@@ -200,24 +230,16 @@ class Updating(Generic[T]):
         identity = json.decode(change.id, name="document id")
         return Changed(0, 0, committed.number, None, _held(change, committed.number), identity)
 
-    def _find(self, targets: Targets) -> tuple[View, Iterator[tuple[Held, Document]]]:
-        """A state, and the documents in it that are meant. Nothing is missed that was there when the call began.
-
-        An id in the filter is looked up as `find_by_id` does it.
-        """
+    def _find(self, targets: Targets) -> tuple[View, Rows]:
+        """The state now, and what is meant in it; an id in the filter is looked up as in `find_by_id`."""
         access = self._access
         if targets.identity is MISSING:
             view = access.present()
             request = Request(targets.filter, sort=targets.sort, limit=None if targets.is_many else 1)
             source = EngineSource.of(view, access.ledger)
             return view, _rows(run(request, source, cache=access.plans, clock=access.context.clock))
-        key, matches = encode_key(targets.identity), compile_filter(targets.filter)
-        view, held = access.get(key)
-        found = _matching(held, matches)
-        if not found and access.context.settings.staleness_ms:
-            view = access.present()
-            found = _matching(view.get(key), matches)
-        return view, iter(found)
+        view, held = access.get(encode_key(targets.identity), is_now=True)
+        return view, _matching(held, compile_filter(targets.filter))
 
     def _shape(self, edit: Edit, document: Document, now: datetime, loaded: Loaded) -> Shape | None:
         """A document as it will be, checked; None if it stays as it is. Raises InvalidRequestError that names it."""

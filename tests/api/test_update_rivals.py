@@ -10,7 +10,7 @@ import pytest
 
 import wormdb
 from wormdb.clock import ManualClock
-from wormdb.errors import ConflictError, UniqueViolationError
+from wormdb.errors import ConflictError, InvalidRequestError, UniqueViolationError
 from wormdb.settings import Settings
 from wormdb.storage.memory import drop_memory
 
@@ -202,6 +202,85 @@ def test_nothing_is_missed_by_who_may_read_old_states(url: str) -> None:
         assert ours.delete_many({}).deleted == 3
 
 
+class Knowing:
+    """A process that knows a document, and one that changes it."""
+
+    def __init__(self, pair: tuple[Things, Things], model: dict[str, Any]) -> None:
+        self.ours, self.theirs = pair
+        self.ours.insert({"id": "a", **model})
+        assert self.ours._ledger.trusted() is not None
+
+    def change(self, update: dict[str, Any]) -> None:
+        """By the other process, and seen by it alone."""
+        assert self.theirs.update_one({"id": "a"}, update).modified == 1
+        view = self.ours._ledger.trusted()
+        assert view is not None
+        assert view.number == 1
+
+
+@pytest.mark.parametrize("attempts", [1, 100])
+def test_what_somebody_else_wrote_before_a_call_is_not_overwritten(url: str, attempts: int) -> None:
+    settings = Settings(modify_attempts=attempts)
+    calls: list[Callable[[Things], object]] = [
+        lambda c: c.update_one({"id": "a"}, {"$inc": {"n": 1}}).modified,
+        lambda c: c.update_one({"id": "a", "n": {"$lt": 5}}, {"$inc": {"n": 1}}).matched,
+        lambda c: c.update_many({"id": "a", "n": 5}, {"$inc": {"n": 1}}, upsert=True).modified,
+        lambda c: c.find_one_and_update({"id": "a"}, {"$inc": {"n": 1}}),
+        lambda c: c.find_one_and_update({"id": "a"}, {"$inc": {"n": 1}}, return_document="after"),
+        lambda c: c.find_one_and_delete({"id": "a"}),
+        lambda c: c.find_one_and_replace({"id": "a"}, {"k": 2}),
+        lambda c: c.delete_one({"id": "a", "n": 1}).deleted,
+    ]
+    expected: list[tuple[object, dict[str, Any] | None]] = [
+        (1, {"n": 6}),
+        (0, {"n": 5}),
+        (1, {"n": 6}),
+        ({"id": "a", "n": 5}, {"n": 6}),
+        ({"id": "a", "n": 6}, {"n": 6}),
+        ({"id": "a", "n": 5}, None),
+        ({"id": "a", "n": 5}, {"k": 2}),
+        (0, {"n": 5}),
+    ]
+    with wormdb.connect(url, settings=settings) as one, wormdb.connect(url) as two:
+        for number, (call, (told, left)) in enumerate(zip(calls, expected, strict=True)):
+            knowing = Knowing((one[f"things{number}"], two[f"things{number}"]), {"n": 1})
+            knowing.change({"$set": {"n": 5}})
+            assert call(knowing.ours) == told
+            assert knowing.theirs.find_by_id("a") == (None if left is None else {"id": "a", **left})
+
+
+def test_a_refusal_is_not_about_what_was_known(pair: tuple[Things, Things]) -> None:
+    knowing = Knowing(pair, {"n": "text"})
+    knowing.change({"$set": {"n": 1}})
+    assert knowing.ours.update_one({"id": "a"}, {"$inc": {"n": 1}}).modified == 1
+    assert knowing.theirs.find_by_id("a") == {"id": "a", "n": 2}
+    ours, theirs = pair
+    theirs.update_one({"id": "a"}, {"$set": {"n": "text"}})
+    with pytest.raises(InvalidRequestError, match="document 'a': n: it holds a string"):
+        ours.update_one({"id": "a"}, {"$inc": {"n": 1}})
+
+
+def test_a_document_that_is_gone_or_came_back_is_known(pair: tuple[Things, Things]) -> None:
+    knowing = Knowing(pair, {"n": 1})
+    ours, theirs = pair
+    theirs.delete("a")
+    assert ours.update_one({"id": "a"}, {"$inc": {"n": 1}}).matched == 0
+    theirs.insert({"id": "a", "n": 7})
+    assert ours.update_one({"id": "a"}, {"$inc": {"n": 1}}).matched == 1
+    assert knowing.ours.find_by_id("a") == {"id": "a", "n": 8}
+
+
+def test_a_unique_value_that_was_given_up_meanwhile(pair: tuple[Things, Things]) -> None:
+    ours, theirs = pair
+    ours.create_index("email", unique=True)
+    ours.insert_many([{"id": "a", "email": "x"}, {"id": "b", "email": "y"}])
+    theirs.delete("a")
+    assert ours.update_one({"id": "b"}, {"$set": {"email": "x"}}, upsert=True).modified == 1
+    theirs.insert({"id": "c", "email": "z"})
+    with pytest.raises(UniqueViolationError):
+        ours.update_one({"id": "b"}, {"$set": {"email": "z"}})
+
+
 # --- what they cost ---
 
 
@@ -219,30 +298,73 @@ class Meter:
         return {name: count for name, count in counts.items() if count}
 
 
-def test_a_change_by_id_is_one_put_after_a_look_up(memory: str) -> None:
+ASKED = {"gets": 1}
+WRITTEN = {"puts": 1}
+ASKED_AND_WRITTEN = {"gets": 1, "puts": 1}
+
+
+@pytest.mark.parametrize("is_forwarded", [False, True], ids=["tail", "forwarded"])
+def test_a_change_by_id_of_what_is_known_is_one_put(memory: str, is_forwarded: bool) -> None:
     with wormdb.connect(memory, clock=ManualClock()) as database:
         things, spent = database["things"], Meter(database)
         things.insert_many([{"id": "a", "n": 1}, {"id": "b", "n": 1}])
-        for _ in range(2):
-            look = spent(lambda: things.find_by_id("a"))
-            assert look == {"gets": 1}
-            for call in (
-                lambda: things.update_one({"id": "a"}, {"$inc": {"n": 1}}),
-                lambda: things.update_one({"id": "b", "n": {"$gt": 0}}, {"$inc": {"n": 1}}),
-                lambda: things.update_many({"id": "a"}, {"$inc": {"n": 1}}),
-                lambda: things.find_one_and_update({"id": "a"}, {"$inc": {"n": 1}}),
-                lambda: things.replace_one({"id": "a"}, {"n": things.count()}),
-                lambda: things.update_one({"id": "x"}, {"$inc": {"n": 1}}, upsert=True),
-                lambda: things.delete_one({"id": "x"}),
-            ):
-                assert spent(call)["puts"] == 1
-            assert spent(lambda: things.update_one({"id": "a"}, {"$inc": {"n": 1}})) == {**look, "puts": 1}
-            assert spent(lambda: things.update_one({"id": "a"}, {"$set": {"n": 5}})) == {**look, "puts": 1}
-            assert spent(lambda: things.update_one({"id": "a"}, {"$set": {"n": 5}})) == look
-            assert spent(lambda: things.delete_one({"id": "x"})) == look
+        if is_forwarded:
             things.forward()
-            things.find_by_id("a")
-            things.find_by_id("b")
+            assert things.find_by_id("a") is not None
+            assert things.find_by_id("b") is not None
+        for call in (
+            lambda: things.update_one({"id": "a"}, {"$inc": {"n": 1}}),
+            lambda: things.update_one({"id": "b", "n": {"$gt": 0}}, {"$inc": {"n": 1}}),
+            lambda: things.update_many({"id": "a"}, {"$inc": {"n": 1}}),
+            lambda: things.update_one({"id": "a"}, {"$inc": {"n": 1}}, upsert=True),
+            lambda: things.find_one_and_update({"id": "a"}, {"$inc": {"n": 1}}),
+            lambda: things.replace_one({"id": "a"}, {"k": 5}),
+            lambda: things.find_one_and_replace({"id": "a"}, {"k": 6}),
+            lambda: things.delete_one({"id": "b"}),
+            lambda: things.find_one_and_delete({"id": "a"}),
+        ):
+            assert spent(call) == WRITTEN
+        assert things.count() == 0
+
+
+def test_what_changes_nothing_is_told_by_the_store(memory: str) -> None:
+    with wormdb.connect(memory, clock=ManualClock()) as database:
+        things, spent = database["things"], Meter(database)
+        things.insert({"id": "a", "n": 1})
+        for call in (
+            lambda: things.update_one({"id": "a"}, {"$set": {"n": 1}}),
+            lambda: things.update_one({"id": "a", "n": 2}, {"$inc": {"n": 1}}),
+            lambda: things.update_one({"id": "x"}, {"$inc": {"n": 1}}),
+            lambda: things.delete_one({"id": "x"}),
+        ):
+            assert spent(call) == ASKED
+        assert spent(lambda: things.update_one({"id": "x"}, {"$inc": {"n": 1}}, upsert=True)) == ASKED_AND_WRITTEN
+        assert spent(lambda: things.update_one({"n": 1}, {"$inc": {"n": 1}})) == ASKED_AND_WRITTEN
+
+
+def test_who_is_not_likely_to_know_the_newest_state_asks_first(memory: str) -> None:
+    clock = ManualClock()
+    with wormdb.connect(memory, clock=clock) as one, wormdb.connect(memory, clock=clock) as two:
+        ours, theirs, spent = one["things"], two["things"], Meter(one)
+
+        def change() -> dict[str, int]:
+            return spent(lambda: ours.update_one({"id": "a"}, {"$inc": {"n": 1}}))
+
+        ours.insert({"id": "a", "n": 1})
+        assert change() == WRITTEN
+        clock.advance(61)
+        # Both the look and the write are too far from what was known before: the root is asked, too.
+        assert change()["gets"] > 1
+        assert change() == WRITTEN
+        theirs.insert({"id": "b"})
+        assert change() == {"gets": 1, "puts": 2}, "a lost race, and what won it"
+        assert change() == ASKED_AND_WRITTEN
+        assert change() == WRITTEN
+        theirs.insert({"id": "c"})
+        assert ours.find_by_id("c") is not None
+        assert change() == ASKED_AND_WRITTEN
+        assert change() == WRITTEN
+        assert ours.find_by_id("a") == {"id": "a", "n": 9}
 
 
 def test_many_documents_are_one_put(memory: str) -> None:

@@ -83,6 +83,18 @@ def _update_one(things: Collection[Document]) -> object:
     return _told(things.update_one({"id": "a"}, {"$inc": {"n": 1}}))
 
 
+def _update_known(things: Collection[Document]) -> object:
+    """By a process that has read the document, and does not ask again before it writes."""
+    assert things.find_by_id("a") is not None
+    assert things._ledger.trusted() is not None
+    return _update_one(things)
+
+
+def _delete_known(things: Collection[Document]) -> object:
+    assert things.find_by_id("a") is not None
+    return things.delete_one({"id": "a"}).deleted
+
+
 def _update_many(things: Collection[Document]) -> object:
     return _told(things.update_many({"n": {"$gte": 1}}, {"$inc": {"n": 10}}))
 
@@ -118,6 +130,15 @@ UPDATES = (
         lambda state: put_model("a", {"n": (state["a"][1] or {})["n"] + 1})(state),
         (1, 1, None),
     ),
+    Scenario(
+        "update by id of what is known",
+        "things",
+        two_in_a_block,
+        _update_known,
+        lambda state: put_model("a", {"n": (state["a"][1] or {})["n"] + 1})(state),
+        (1, 1, None),
+    ),
+    Scenario("delete by id of what is known", "things", two_in_a_block, _delete_known, put_model("a", None), 1),
     Scenario(
         "update many",
         "things",

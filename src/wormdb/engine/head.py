@@ -111,6 +111,8 @@ class Head:
             self.time: StoreTime | None = None
             """When no root had yet applied an entry after `number`: all of them stay for an hour from then."""
             self.applied = LogNumber(0)
+            self.others = LogNumber(0)
+            """The newest entry that was found and not written by this process, as far as it can tell."""
             self._openings += 1
             start = Point(LogNumber(0), BEFORE_FIRST, Definition.none(), 0, 0, Jobs())
             self._points: dict[LogNumber, Point] = {start.number: start}
@@ -260,7 +262,9 @@ class Head:
             if record.entry.previous != self.hash:
                 self._contradiction(record, f"it does not follow entry {self.number} by its hash")
             self._extend(record)
-            if created is not None:
+            if created is None:
+                self.others = record.number
+            else:
                 self.time = created if self.time is None else max(self.time, created)
 
     def rebase(self, state: RootState) -> None:

@@ -315,12 +315,14 @@ class _BatchCheck:
 
         Raises UniqueViolationError, and what `claims_of` does for a document that an index cannot take.
         """
-        if not self.changed or not indexes.ready:
+        ready = indexes.ready
+        if not self.changed or not ready:
             return {}
-        before = {key: _decoded(document) for key, document in self._first.items()}
+        has_unique = any(index.unique for index in ready)
+        before = {key: _decoded(document) for key, document in self._first.items()} if has_unique else {}
         after = {key: _decoded(held.document) for key, held in self.changed.items()}
         claims: dict[tuple[Index, bytes], bytes | None] = {}
-        for index in indexes.ready:
+        for index in ready:
             wanted = {key: claims_of(index, document) for key, document in after.items()}
             if index.unique:
                 given_up = {key: claims_of(index, document) for key, document in before.items()}
