@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Literal
-
-import msgspec
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal
 
 from wormdb.document import shown_values
 from wormdb.engine.moments import AsOf
+from wormdb.engine.snapshots import Snapshot, Visible, taken_at, visible
 from wormdb.errors import InvalidRequestError, NotFoundError
 from wormdb.format import json
+from wormdb.format.differing import difference
 from wormdb.format.past import misc_ms
 from wormdb.format.wrappers import milliseconds, moment
 from wormdb.limits import INT_MAX
-from wormdb.schema.duration import duration_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from wormdb.engine.past_reader import Snapshot as Kept
     from wormdb.format.past import Version
-    from wormdb.schema.model import SnapshotDefinition
 
 __all__ = [
     "HistoryEntry",
@@ -36,11 +33,6 @@ __all__ = [
     "taken_at",
     "visible",
 ]
-
-STAMPED: Final = "updatedAt"
-"""Changes at every save of a model's document, so it says nothing about what was changed."""
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,28 +55,6 @@ class HistoryEntry:
     """
     diff: dict[str, tuple[Any, Any]] | None
     """What an update changed: each field with its value before and after, None where it was absent."""
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """A version of a document that is kept to go back to."""
-
-    ts: datetime
-    """When it was taken, in UTC; different for every snapshot of a document."""
-    seq: int
-    """Which version: the document's change with this number."""
-    size: int
-    """Bytes of the document as JSON."""
-    manual: bool
-    """Whether `snapshot` took it; otherwise the model's `every` did."""
-
-
-@dataclass(frozen=True, slots=True)
-class Visible:
-    """A snapshot, and the version that it keeps."""
-
-    snapshot: Snapshot
-    version: Version
 
 
 # --- history ---
@@ -117,63 +87,7 @@ def _entry(version: Version, before: Version | None, *, stamped: bool) -> Histor
     )
 
 
-def difference(before: bytes | None, after: bytes | None, *, stamped: bool) -> dict[str, tuple[Any, Any]]:
-    """The fields in which two documents differ, with both values; None is no document. No requests.
-
-    The id is not among them, nor `updatedAt` if a model keeps it.
-    """
-    one, two = _fields(before), _fields(after)
-    skipped = {"_id", STAMPED} if stamped else {"_id"}
-    names = [name for name in {**one, **two} if name not in skipped and one.get(name) != two.get(name)]
-    return {name: (_value(one.get(name)), _value(two.get(name))) for name in names}
-
-
-def _fields(document: bytes | None) -> dict[str, bytes]:
-    return {} if document is None else {name: bytes(raw) for name, raw in _FIELDS.decode(document).items()}
-
-
-def _value(field: bytes | None) -> Any:
-    return None if field is None else json.decode(field, name="document")
-
-
 # --- snapshots ---
-
-
-def visible(
-    kept: Iterable[Kept], versions: Sequence[Version], limits: SnapshotDefinition | None, now_ms: int
-) -> list[Visible]:
-    """The snapshots of a document that are shown, oldest first: after its last purge, and within age and number.
-
-    Of several versions that one batch wrote, the last is the one that anybody could ever read. No requests.
-    """
-    purged = max((version.seq for version in versions if version.op == "purge"), default=0)
-    last = {version.rev: version.seq for version in versions}
-    found = sorted(
-        (_visible(each) for each in kept if each.version.seq > purged and last[each.version.rev] == each.version.seq),
-        key=lambda each: each.snapshot.ts,
-    )
-    if limits is None or not found:
-        return found
-    shown, newest = found[:-1], found[-1:]
-    if limits.max_age is not None:
-        seconds = duration_seconds(limits.max_age)
-        assert seconds is not None, "the schema was checked when it was loaded"
-        shown = [each for each in shown if milliseconds(each.snapshot.ts) >= now_ms - 1000 * seconds]
-    if limits.max_count is not None:
-        shown = shown[max(len(shown) + 1 - limits.max_count, 0) :]
-    return shown + newest
-
-
-def _visible(kept: Kept) -> Visible:
-    version, taken = kept.version, kept.taken
-    misc = version.misc if taken is None else taken.misc
-    size = len(version.document or b"")
-    return Visible(Snapshot(taken_at(misc), version.seq, size, manual=taken is not None), version)
-
-
-def taken_at(misc: int) -> datetime:
-    """The moment in a MISC, to the microsecond: no two entries of a log share one."""
-    return _EPOCH + timedelta(microseconds=misc >> 8)
 
 
 def chosen(shown: Sequence[Visible], ts: datetime | str, what: str) -> Visible:

@@ -1,0 +1,306 @@
+"""Every key of the readable files of one collection, and what a key means.
+
+A key is parsed strictly: only what these functions write is one of ours, so a file of somebody else in the same
+folder is never taken for one, and neither is the engine's folder.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from wormdb.errors import InvalidRequestError, LimitExceededError
+from wormdb.format.segment import decode_segment, encode_segment
+from wormdb.limits import SEGMENT_BYTES_MAX
+from wormdb.schema.path import SINGLETON_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from wormdb.files.placement import Placement
+    from wormdb.schema.model import Layout, Model
+
+__all__ = ["BUCKET_SENTINEL", "FileKey", "FileKind", "FileNames", "id_of", "id_text", "snapshot_name"]
+
+BUCKET_SENTINEL: Final = ".worm"
+
+FileKind = Literal[
+    "entity",
+    "oplog",
+    "snapshot",
+    "trashed",
+    "tombstone",
+    "manifest",
+    "manifest_meta",
+    "manifest_partition",
+    "index",
+    "index_meta",
+    "index_partition",
+    "sentinel",
+]
+
+_System = Literal["oplog", "snapshots", "trash"]
+_FOLDERS: Final[Mapping[_System, str]] = {"oplog": ".oplog/", "snapshots": ".snapshots/", "trash": ".worm.trash/"}
+_TOMBSTONE: Final = ".worm.tombstone"
+_SENTINEL: Final = ".worm"
+_MANIFEST: Final = ".worm.manifest"
+_INDEX: Final = ".worm.index/"
+_META: Final = "_meta.json"
+_JSON: Final = ".json"
+_ESCAPED_JSON: Final = "%2Ejson"
+_SEQ: Final = re.compile(r"([0-9]{4}|[1-9][0-9]{4,})\.json", re.ASCII)
+_PARTITION: Final = re.compile(r"partition-(0|[1-9][0-9]*)\.json", re.ASCII)
+_MOMENT: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z)\.json", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class FileKey:
+    """What a key is: its kind, and the parts of its name that the kind has."""
+
+    kind: FileKind
+    id: Any = None
+    seq: int | None = None
+    ts: datetime | None = None
+    fields: tuple[str, ...] = ()
+    partition: int | None = None
+
+
+def id_text(identity: Any) -> str:
+    """An id as it stands in keys, in manifests and in indexes: ASCII, different for different ids. No requests.
+
+    Raises InvalidRequestError, LimitExceededError for an id that no key can hold.
+    """
+    return encode_segment(identity)
+
+
+def id_of(text: str) -> Any:
+    """The id of a text; raises InvalidRequestError for one that `id_text` never gives. No requests."""
+    return decode_segment(text)
+
+
+def snapshot_name(ts: datetime) -> str:
+    """The name of a snapshot taken at `ts`: `2026-02-24T12:00:00Z.json`, with a fraction only if there is one."""
+    assert ts.utcoffset() is not None, "a time without zone is no moment"
+    text = ts.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds")
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text}Z{_JSON}"
+
+
+class FileNames:
+    """The keys of one collection; all of them are known without a request."""
+
+    def __init__(self, model: Model, collection: str, placement: Placement) -> None:
+        """`collection` is its prefix and ends with /."""
+        self.model = model
+        self.collection = collection
+        self.placement = placement
+        self.manifest = f"{collection}{_MANIFEST}{_JSON}"
+        self.manifest_meta = f"{collection}{_MANIFEST}/{_META}"
+        self.sentinel = f"{collection}{_SENTINEL}"
+        self.roots = self._roots()
+
+    def _roots(self) -> tuple[str, ...]:
+        """The prefixes that hold all of its files, none inside another."""
+        systems: tuple[_System, ...] = ("oplog", "snapshots", "trash")
+        at_root = [_FOLDERS[kind] + self.placement.name for kind in systems if self._layout(kind) == "root"]
+        return (self.collection, *at_root)
+
+    # --- one document ---
+
+    def entity(self, identity: Any) -> str:
+        """The file of a document. Raises as `id_text`."""
+        return self._folder(identity) + self.model.path.file_name
+
+    def oplog_folder(self, identity: Any) -> str:
+        """The folder of a document's oplog, ending with /. Raises as `id_text`."""
+        return self._system("oplog", identity)
+
+    def oplog(self, identity: Any, seq: int) -> str:
+        """The file of change `seq` of a document: 0001.json, and more digits from 10000 on. Raises as `id_text`."""
+        assert seq >= 1, "changes are counted from 1"
+        return f"{self.oplog_folder(identity)}{seq:04d}{_JSON}"
+
+    def snapshot_folder(self, identity: Any) -> str:
+        """The folder of a document's snapshots, ending with /. Raises as `id_text`."""
+        return self._system("snapshots", identity)
+
+    def snapshot(self, identity: Any, ts: datetime) -> str:
+        """The file of a snapshot taken at `ts`. Raises as `id_text`."""
+        return self.snapshot_folder(identity) + snapshot_name(ts)
+
+    def trash_folder(self, identity: Any) -> str:
+        """The folder of a deleted document, ending with /. Raises as `id_text`."""
+        return self._system("trash", identity)
+
+    def trashed(self, identity: Any) -> str:
+        """The file of a deleted document. Raises as `id_text`."""
+        return self.trash_folder(identity) + self.model.path.file_name
+
+    def tombstone(self, identity: Any) -> str:
+        """The file that says when and by whom a document was deleted. Raises as `id_text`."""
+        return self.trash_folder(identity) + _TOMBSTONE
+
+    # --- tables ---
+
+    def manifest_partition(self, number: int) -> str:
+        """One of the files of a manifest that is in several."""
+        return f"{self.collection}{_MANIFEST}/partition-{number}{_JSON}"
+
+    def index(self, fields: Sequence[str]) -> str:
+        """The file of an index: named by its field, or by its fields joined by +.
+
+        Raises LimitExceededError if that is too long for a name.
+        """
+        return f"{self.collection}{_INDEX}{_index_name(fields)}{_JSON}"
+
+    def index_meta(self, fields: Sequence[str]) -> str:
+        """What names the files of an index that is in several. Raises as `index`."""
+        return f"{self.collection}{_INDEX}{_index_name(fields)}/{_META}"
+
+    def index_partition(self, fields: Sequence[str], number: int) -> str:
+        """One of the files of an index that is in several. Raises as `index`."""
+        return f"{self.collection}{_INDEX}{_index_name(fields)}/partition-{number}{_JSON}"
+
+    # --- what a key means ---
+
+    def parse(self, key: str) -> FileKey | None:
+        """What a key is; None if it is not one of ours. No requests."""
+        systems: tuple[_System, ...] = ("oplog", "snapshots", "trash")
+        for kind in systems:
+            if self._layout(kind) == "root" and (rest := _after(key, _FOLDERS[kind] + self.placement.name)) is not None:
+                return self._by_entity(kind, rest)
+        rest = _after(key, self.collection)
+        if rest is None:
+            return None
+        if rest == _SENTINEL:
+            return FileKey("sentinel")
+        if rest.startswith(_MANIFEST):
+            return _manifest_key(rest[len(_MANIFEST) :])
+        if rest.startswith(_INDEX):
+            return _index_key(rest[len(_INDEX) :])
+        return self._in_collection(rest)
+
+    def _in_collection(self, rest: str) -> FileKey | None:
+        systems: tuple[_System, ...] = ("oplog", "snapshots", "trash")
+        for kind in systems:
+            if self._layout(kind) == "collection" and (below := _after(rest, _FOLDERS[kind])) is not None:
+                return self._by_entity(kind, below)
+        if self.model.is_singleton:
+            return self._in_entity(SINGLETON_ID, rest)
+        identity, below = _split_id(rest)
+        return None if identity is None else self._in_entity(identity, below)
+
+    def _in_entity(self, identity: Any, rest: str) -> FileKey | None:
+        if rest == self.model.path.file_name:
+            return FileKey("entity", identity)
+        systems: tuple[_System, ...] = ("oplog", "snapshots", "trash")
+        for kind in systems:
+            if self._layout(kind) == "inline" and (name := _after(rest, _FOLDERS[kind])) is not None:
+                return self._system_file(kind, identity, name)
+        return None
+
+    def _by_entity(self, kind: _System, rest: str) -> FileKey | None:
+        identity, name = _split_id(rest)
+        if identity is None or (self.model.is_singleton and identity != SINGLETON_ID):
+            return None
+        return self._system_file(kind, identity, name)
+
+    def _system_file(self, kind: _System, identity: Any, name: str) -> FileKey | None:
+        match kind:
+            case "oplog":
+                found = _SEQ.fullmatch(name)
+                return FileKey("oplog", identity, seq=int(found[1])) if found and int(found[1]) else None
+            case "snapshots":
+                ts = _moment(name)
+                return None if ts is None else FileKey("snapshot", identity, ts=ts)
+            case "trash":
+                if name == _TOMBSTONE:
+                    return FileKey("tombstone", identity)
+                return FileKey("trashed", identity) if name == self.model.path.file_name else None
+
+    # --- folders ---
+
+    def _layout(self, kind: _System) -> Layout:
+        layout: Layout = getattr(self.placement, kind)
+        return layout
+
+    def _folder(self, identity: Any) -> str:
+        return self.collection if self.model.is_singleton else f"{self.collection}{id_text(identity)}/"
+
+    def _system(self, kind: _System, identity: Any) -> str:
+        folder = _FOLDERS[kind]
+        if self._layout(kind) == "inline":
+            return self._folder(identity) + folder
+        above = self.collection + folder if self._layout(kind) == "collection" else folder + self.placement.name
+        return f"{above}{id_text(SINGLETON_ID if self.model.is_singleton else identity)}/"
+
+
+def _after(key: str, prefix: str) -> str | None:
+    return key[len(prefix) :] if key.startswith(prefix) else None
+
+
+def _split_id(rest: str) -> tuple[Any, str]:
+    """The id in the first folder of a key and what is behind it; None where no id is."""
+    folder, slash, name = rest.partition("/")
+    try:
+        return (id_of(folder), name) if slash else (None, "")
+    except InvalidRequestError:
+        return None, ""
+
+
+def _moment(name: str) -> datetime | None:
+    found = _MOMENT.fullmatch(name)
+    try:
+        ts = None if found is None else datetime.fromisoformat(found[1])
+    except ValueError:
+        return None
+    return ts if ts is not None and snapshot_name(ts) == name else None
+
+
+def _index_name(fields: Sequence[str]) -> str:
+    names = [encode_segment(name) for name in fields]
+    # A folder of one index must not have the name of another's file.
+    joined = "+".join([*names[:-1], _guarded(names[-1])])
+    if len(joined) > SEGMENT_BYTES_MAX:
+        raise LimitExceededError(
+            f"the index over {', '.join(fields)} takes {len(joined)} bytes as a name",
+            reason=f"SEGMENT_BYTES_MAX is {SEGMENT_BYTES_MAX}",
+            fix="index fewer fields, or turn readable files off for this model",
+        )
+    return joined
+
+
+def _guarded(name: str) -> str:
+    return name.removesuffix(_JSON) + _ESCAPED_JSON if name.endswith(_JSON) else name
+
+
+def _fields(name: str) -> tuple[str, ...] | None:
+    unguarded = name.removesuffix(_ESCAPED_JSON) + _JSON if name.endswith(_ESCAPED_JSON) else name
+    try:
+        fields = tuple(decode_segment(part) for part in unguarded.split("+"))
+    except InvalidRequestError:
+        return None
+    return fields if all(type(field) is str for field in fields) and _index_name(fields) == name else None
+
+
+def _manifest_key(rest: str) -> FileKey | None:
+    if rest == _JSON:
+        return FileKey("manifest")
+    if rest == f"/{_META}":
+        return FileKey("manifest_meta")
+    found = _PARTITION.fullmatch(rest[1:]) if rest.startswith("/") else None
+    return None if found is None else FileKey("manifest_partition", partition=int(found[1]))
+
+
+def _index_key(rest: str) -> FileKey | None:
+    name, slash, file = rest.partition("/")
+    fields = _fields(name if slash else name.removesuffix(_JSON))
+    if fields is None or not (slash or name.endswith(_JSON)):
+        return None
+    if not slash:
+        return FileKey("index", fields=fields)
+    if file == _META:
+        return FileKey("index_meta", fields=fields)
+    found = _PARTITION.fullmatch(file)
+    return None if found is None else FileKey("index_partition", fields=fields, partition=int(found[1]))

@@ -1,0 +1,163 @@
+"""Values as readable files write them: extended JSON, but dates that a model declares are plain ISO text.
+
+Documents go from stored JSON to the JSON of files without becoming documents in between: only dates are looked at.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from wormdb.errors import CorruptionError
+from wormdb.format import json
+from wormdb.schema.coerce import coerce, parse_datetime
+from wormdb.schema.model import Field
+from wormdb.schema.report import Report
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from wormdb.format.kinds import Document
+    from wormdb.schema.model import Model
+
+__all__ = [
+    "STAMPS",
+    "canonical",
+    "indented",
+    "iso_text",
+    "member",
+    "plain_document",
+    "plain_fields",
+    "plain_value",
+    "read_object",
+    "read_values",
+]
+
+STAMPS: Final[tuple[str, ...]] = ("createdAt", "updatedAt")
+"""Dates that every document of a model has without declaring them."""
+_STAMP: Final = Field(type="datetime")
+_BOM: Final = b"\xef\xbb\xbf"
+_DATE: Final = b'"$date"'
+_sorted: Final = msgspec.json.Encoder(order="sorted")
+_tree: Final = msgspec.json.Decoder(dict[str, Any])
+
+
+# --- writing ---
+
+
+def iso_text(ts: datetime) -> str:
+    """A moment as files write it: UTC, milliseconds, Z."""
+    return f"{ts.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
+
+
+def indented(value: Mapping[str, Any]) -> bytes:
+    """JSON for people: indented by two, with a line end."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
+
+
+def canonical(value: Any) -> bytes:
+    """JSON with sorted names and without spaces, in UTF-8: the bytes that checksums are over."""
+    return _sorted.encode(value)
+
+
+def plain_document(document: bytes, model: Model | None) -> dict[str, Any]:
+    """A stored document as files show it, as values that JSON has: its id called `id`, and in first place."""
+    values = _tree.decode(document)
+    identity = values.pop("_id")
+    return {"id": identity, **_plain_dates(values, document, model)}
+
+
+def plain_fields(document: bytes, names: Sequence[str], model: Model | None) -> dict[str, Any]:
+    """The part of a stored document that some dotted names reach, as files show it: a row of a manifest. No requests.
+
+    It is cut out of the document, so that any question about these names has the same answer: what is absent stays
+    absent, and an array or another value on the way to a name is kept whole.
+    """
+    values = _plain_dates(_tree.decode(document), document, model)
+    row: dict[str, Any] = {}
+    for name in names:
+        _cut(values, row, name.split("."))
+    return row
+
+
+def _cut(values: dict[str, Any], row: dict[str, Any], path: list[str]) -> None:
+    name, *below = path
+    if name not in values:
+        return
+    value = values[name]
+    # A part that is in the row whole already holds everything below it.
+    if not below or type(value) is not dict or _is_form(value):
+        row[name] = value
+    elif row.get(name) is not value:
+        part = row.setdefault(name, {})
+        _cut(value, part, below)
+
+
+def _is_form(value: dict[str, Any]) -> bool:
+    return any(name.startswith("$") for name in value)
+
+
+def _plain_dates(values: dict[str, Any], document: bytes, model: Model | None) -> dict[str, Any]:
+    if model is None or _DATE not in document:
+        return values
+    for name in STAMPS:
+        if name in values:
+            values[name] = _plain(values[name], _STAMP)
+    for name, field in model.fields.items():
+        if name in values:
+            values[name] = _plain(values[name], field)
+    return values
+
+
+def plain_value(name: str, value: bytes | None, model: Model | None) -> Any:
+    """The value of a top-level field, given as stored JSON, as files show it; None is null."""
+    if value is None:
+        return None
+    tree = msgspec.json.decode(value)
+    field = None if model is None else _STAMP if name in STAMPS else model.fields.get(name)
+    return tree if field is None or _DATE not in value else _plain(tree, field)
+
+
+def _plain(value: Any, field: Field) -> Any:
+    if type(value) is dict:
+        if field.type == "datetime" and "$date" in value:
+            return iso_text(json.decode(msgspec.json.encode(value), name="document"))
+        for name, declared in field.properties.items():
+            if name in value:
+                value[name] = _plain(value[name], declared)
+    elif type(value) is list and field.items is not None:
+        return [_plain(item, field.items) for item in value]
+    return value
+
+
+# --- reading ---
+
+
+def read_object(body: bytes, *, key: str) -> Document:
+    """The JSON object in a file, extended forms read; raises CorruptionError naming the key. No requests."""
+    return json.decode_document(body.removeprefix(_BOM), name=key)
+
+
+def read_values(values: Document, model: Model | None) -> Document:
+    """Values of a file in the types that a model declares; what does not fit a type stays as it is. No requests."""
+    if model is None:
+        return values
+    made = {}
+    for name, value in values.items():
+        field = model.fields.get(name)
+        if field is None and name in STAMPS and type(value) is str:
+            made[name] = parse_datetime(value) or value
+        else:
+            made[name] = value if field is None else coerce(field, value, name, Report())
+    return made
+
+
+def member(values: Mapping[str, Any], name: str, kind: type | tuple[type, ...], *, key: str) -> Any:
+    """A member of a file that must be of a type; None if it is absent or null. Raises CorruptionError. No requests."""
+    value = values.get(name)
+    if value is None or (isinstance(value, kind) and not (type(value) is bool and kind is not bool)):
+        return value
+    raise CorruptionError(f"{key} is damaged", reason=f"its {name} is {value!r}", key=key)

@@ -1,0 +1,124 @@
+"""Sentinels: files named `.worm` that say what a bucket or a collection is. They inform, and are never the truth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC
+from typing import TYPE_CHECKING, Any, Literal
+
+from wormdb.files.plain import indented, member, read_object
+from wormdb.schema.coerce import parse_datetime
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from wormdb.schema.model import Model, StorageDefinition
+
+__all__ = [
+    "BucketSentinel",
+    "CollectionSentinel",
+    "bucket_sentinel",
+    "collection_sentinel",
+    "read_bucket_sentinel",
+    "read_collection_sentinel",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionSentinel:
+    """What the sentinel of a collection says."""
+
+    model: str | None
+    id_type: str | None
+    """The type of ids in the model's path; None for a singleton."""
+    mode: str | None
+    oplog: bool
+    soft_delete: bool
+    count: int | None
+    last_modified: datetime | None
+    log: int | None
+    """The number of the log at which it was written; None in files of others."""
+
+
+def collection_sentinel(model: Model, count: int, last_modified: datetime | None, log: int | None = None) -> bytes:
+    """The sentinel of a collection: `last_modified` is None for one that was never changed. No requests."""
+    written: dict[str, Any] = {
+        "model": model.name,
+        "idType": None if model.path.id is None else model.path.id.type,
+        "mode": model.mode,
+        "oplog": model.oplog,
+        "softDelete": model.soft_delete.enabled,
+        "count": count,
+        "lastModified": None if last_modified is None else _second(last_modified),
+        "log": log,
+    }
+    return indented({name: value for name, value in written.items() if value is not None})
+
+
+def _second(ts: datetime) -> str:
+    return f"{ts.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='seconds')}Z"
+
+
+def read_collection_sentinel(body: bytes, *, key: str) -> CollectionSentinel:
+    """What it says; raises CorruptionError naming the key. No requests."""
+    values = read_object(body, key=key)
+    time = member(values, "lastModified", str, key=key)
+    return CollectionSentinel(
+        model=member(values, "model", str, key=key),
+        id_type=member(values, "idType", str, key=key),
+        mode=member(values, "mode", str, key=key),
+        oplog=member(values, "oplog", bool, key=key) or False,
+        soft_delete=member(values, "softDelete", bool, key=key) or False,
+        count=member(values, "count", int, key=key),
+        last_modified=None if time is None else parse_datetime(time),
+        log=member(values, "log", int, key=key),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BucketSentinel:
+    """What the sentinel of a bucket says."""
+
+    schema: str | None
+    bucket: str | None
+    models: tuple[str, ...]
+    storage: dict[str, str]
+    """`layout`, and the layouts of single folders that differ from it."""
+    names: dict[str, str]
+    """Collections whose folder in root layouts is not their last name: prefix → folder."""
+
+
+def bucket_sentinel(
+    bucket: str,
+    models: Sequence[str],
+    storage: StorageDefinition,
+    schema_version: str,
+    names: Mapping[str, str] | None = None,
+) -> bytes:
+    """The sentinel of a bucket; `names` are collections whose folder in root layouts is not their last name."""
+    kinds: tuple[Literal["oplog", "snapshots", "trash"], ...] = ("oplog", "snapshots", "trash")
+    overrides = {kind: storage.layout_of(kind) for kind in kinds if storage.layout_of(kind) != storage.layout}
+    written: dict[str, Any] = {
+        "schema": schema_version,
+        "bucket": bucket,
+        "models": sorted(models),
+        "storage": {"layout": storage.layout, **overrides},
+    }
+    if names:
+        written["names"] = dict(sorted(names.items()))
+    return indented(written)
+
+
+def read_bucket_sentinel(body: bytes, *, key: str) -> BucketSentinel:
+    """What it says; raises CorruptionError naming the key. No requests."""
+    values = read_object(body, key=key)
+    models = member(values, "models", list, key=key) or []
+    storage, names = (member(values, name, dict, key=key) or {} for name in ("storage", "names"))
+    return BucketSentinel(
+        schema=member(values, "schema", str, key=key),
+        bucket=member(values, "bucket", str, key=key),
+        models=tuple(name for name in models if type(name) is str),
+        storage={name: value for name, value in storage.items() if type(value) is str},
+        names={name: value for name, value in names.items() if type(value) is str},
+    )
