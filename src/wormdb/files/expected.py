@@ -1,0 +1,117 @@
+"""The files that a state should have, from the state alone: what sync writes and verify compares with. No I/O."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from wormdb.engine.snapshots import visible
+from wormdb.engine.tombstone import read_tombstone
+from wormdb.files.entity_file import entity_file
+from wormdb.files.index_file import index_texts
+from wormdb.files.manifest_file import manifest_row
+from wormdb.files.names import id_text
+from wormdb.files.oplog_file import oplog_file
+from wormdb.files.snapshot_file import snapshot_file
+from wormdb.files.trash_file import tombstone_file
+from wormdb.format.past import misc_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from wormdb.engine.past_reader import Snapshot as Kept
+    from wormdb.engine.snapshots import Visible
+    from wormdb.engine.state import Held
+    from wormdb.files.names import FileNames
+    from wormdb.format.past import Version
+    from wormdb.index.definition import Index
+    from wormdb.schema.model import Model
+
+__all__ = ["TableContents", "contents_of", "files_of", "kept_snapshots", "present_files_of"]
+
+
+def files_of(
+    identity: Any,
+    held: Held | None,
+    versions: Sequence[Version],
+    kept: Sequence[Kept],
+    model: Model,
+    names: FileNames,
+) -> dict[str, bytes]:
+    """Every file of one document, by key: entity or trash, oplog, snapshots. No requests.
+
+    `held`, `versions` and `kept` are what one view has of it. Of changes before history begins there is nothing to say.
+    Raises CorruptionError for a tombstone that cannot be read, InvalidRequestError for an id that no key can hold.
+    """
+    files = present_files_of(identity, held, model, names)
+    if model.oplog:
+        for before, version in pairwise([None, *versions]):
+            assert version is not None, "only the first has nothing before it"
+            earlier = None if before is None else before.document
+            files[names.oplog(identity, version.seq)] = oplog_file(version, earlier, model)
+    for each in kept_snapshots(kept, versions, model):
+        files[names.snapshot(identity, each.snapshot.ts)] = snapshot_file(each.version, model)
+    return files
+
+
+def present_files_of(identity: Any, held: Held | None, model: Model, names: FileNames) -> dict[str, bytes]:
+    """The files of one document as it is now: its own, or two in the trash. Raises as `files_of`. No requests."""
+    if held is None:
+        return {}
+    key = names.entity(identity)
+    if held.document is not None:
+        return {key: entity_file(held.document, held.rev, model)}
+    if held.trash is None:
+        return {}
+    found = read_tombstone(held)
+    return {
+        names.trashed(identity): entity_file(found.document, held.rev, model),
+        names.tombstone(identity): tombstone_file(found, key, held.rev),
+    }
+
+
+def kept_snapshots(kept: Sequence[Kept], versions: Sequence[Version], model: Model) -> list[Visible]:
+    """The snapshots of a document that have files, oldest first. No requests.
+
+    They are pruned when the document changes, so their age is counted until its last change: a file does not come or
+    go by time alone, and every writer writes the same ones.
+    """
+    if not model.snapshots.enabled or not kept:
+        return []
+    moments = [version.misc for version in versions]
+    moments += [each.taken.misc for each in kept if each.taken is not None]
+    return visible(kept, versions, model.snapshots, misc_ms(max(moments)))
+
+
+@dataclass(slots=True)
+class TableContents:
+    """What the manifest and the indexes of a state hold."""
+
+    entities: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The row of each document, by the text of its id; none if the model has no manifest."""
+    entries: dict[tuple[str, ...], dict[str, list[str]]] = field(default_factory=dict)
+    """Of each index, by its fields, the sorted texts of ids for each value."""
+    count: int = 0
+    """Documents that there are."""
+
+
+def contents_of(documents: Iterable[tuple[Any, bytes]], model: Model, indexes: Iterable[Index]) -> TableContents:
+    """What the tables of a state hold, from the ids and stored documents of all that it has. No requests."""
+    contents = TableContents()
+    indexes = () if model.is_singleton else tuple(indexes)
+    contents.entries = {index.fields: {} for index in indexes}
+    has_manifest = model.manifest.enabled and not model.is_singleton
+    for identity, document in documents:
+        text = id_text(identity)
+        contents.count += 1
+        if has_manifest:
+            contents.entities[text] = manifest_row(document, model)
+        for index in indexes:
+            entries = contents.entries[index.fields]
+            for value in index_texts(index, document, model):
+                entries.setdefault(value, []).append(text)
+    for entries in contents.entries.values():
+        for ids in entries.values():
+            ids.sort()
+    return contents
