@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -139,8 +140,14 @@ def _read_select(text: str | None) -> WrittenSelect | None:
 
 
 def read_as_of(text: str | None) -> int | str | None:
-    """A log number, or a time as text; None for now."""
-    return int(text) if text is not None and text.isdecimal() else text
+    """A log number, or a time as text, in UTC if it names no zone; None for now. What is no time stays as it is."""
+    if text is None or text.isdecimal():
+        return None if text is None else int(text)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    return text if time.utcoffset() is not None else time.replace(tzinfo=UTC).isoformat()
 
 
 def columns_for(asked: Asked, model: Model | None) -> Columns | None:

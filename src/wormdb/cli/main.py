@@ -24,13 +24,18 @@ __all__ = ["main"]
 # so that `worm --help` does not pay for every library below.
 VERBS = {
     "completion": "Print the script that completes worm's commands in a shell.",
+    "diff": "Show the fields in which two versions of a document differ.",
     "doctor": "Test whether a bucket or folder can hold a database.",
     "forward": "Bring the log into blocks, indexes and history.",
+    "history": "Show every change of a document: when, by whom, and which fields it changed.",
     "index": "Make, show and drop the indexes of a collection.",
     "lint": "Show every mistake of a schema, with its place, the reason and the fix.",
+    "rollback": "Bring a document back to what one of its changes left, also if it is deleted now.",
     "schema": "Show, compare and change the definitions of a database.",
+    "snapshot": "Take, list and restore snapshots of documents.",
     "status": "Show how far each collection is behind its log.",
     "table": "Show, query, sum up and export collections.",
+    "trash": "List, restore and purge deleted documents of models with softDelete.",
     "verify": "Check everything that is stored, and repair what can be made again.",
     "version": "Show the version and which optional parts are installed.",
 }

@@ -10,7 +10,7 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["camel", "counted", "print_json", "print_table"]
+__all__ = ["camel", "counted", "print_json", "print_table", "print_values"]
 
 
 def counted(count: int, one: str, several: str) -> str:
@@ -34,6 +34,13 @@ def _camel_name(name: str) -> str:
 def print_json(value: Any) -> None:
     """One indented JSON document on standard output."""
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def print_values(value: Any) -> None:
+    """One indented document of extended JSON on standard output: values as they are stored."""
+    from wormdb.format import json
+
+    click.echo(msgspec.json.format(json.encode(value), indent=2).decode())
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, styles: Sequence[str] = ()) -> None:

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from wormdb.document import Document
     from wormdb.schema.model import Model
 
-__all__ = ["AS_JSON", "MODEL", "URL", "find_collection", "find_model", "model_of"]
+__all__ = ["AS_JSON", "MODEL", "URL", "complete_models", "find_collection", "find_model", "model_of"]
 
 
-def _complete_models(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001 - click's signature
+def complete_models(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001 - click's signature
     """Names of models that begin with what was typed: of the local schema, or else of the database. 1 GET at most."""
     try:
         return sorted(name for name in _known_models(context.params.get("url")) if name.startswith(incomplete))
@@ -49,7 +49,7 @@ URL = click.option(
     required=True,
     help="The database: a folder, or s3://bucket/prefix, gs://, az://.",
 )
-MODEL = click.argument("model", shell_complete=_complete_models)
+MODEL = click.argument("model", shell_complete=complete_models)
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wormdb.cli.asked import AS_OF, read_as_of
 from wormdb.cli.indexed import amount_of, kind_of
 from wormdb.cli.output import counted, print_json
 from wormdb.cli.place import AS_JSON, MODEL, URL, find_collection, model_of
@@ -17,6 +18,8 @@ from wormdb.engine.index_state import PRIMARY
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from wormdb.collection import Collection
+    from wormdb.document import Document
     from wormdb.manifest import ManifestStatus, ParquetFiles
     from wormdb.schema.model import Model
     from wormdb.status import IndexDescription
@@ -26,15 +29,19 @@ __all__ = ["command"]
 
 @click.command("inspect", cls=Verb, examples=("worm table inspect Customer", "worm table inspect org/customers --json"))
 @MODEL
+@AS_OF
 @URL
 @AS_JSON
-def command(model: str, url: str, *, as_json: bool) -> None:
+def command(model: str, url: str, *, as_of: str | None, as_json: bool) -> None:
     """Show the size of a collection, its columns and its indexes.
 
-    Numbers of indexes are those of the last forwarding.
+    Numbers of indexes are those of the last forwarding. With --as-of only how many documents there were then.
     """
     with connect(url) as database:
         collection = find_collection(database, model)
+        if as_of is not None:
+            _print_past(collection, as_of, as_json=as_json)
+            return
         known = model_of(database, collection)
         status, files = collection.get_manifest_status(), collection.parquet_files()
         indexes = [collection.describe_index(each.name) for each in collection.indexes() if each.name != PRIMARY]
@@ -59,6 +66,14 @@ def command(model: str, url: str, *, as_json: bool) -> None:
     _print_pairs(_manifest(status, known))
     click.echo("\nIndexes:" if indexes else "\nIndexes: none")
     _print_indexes(indexes)
+
+
+def _print_past(collection: Collection[Document], as_of: str, *, as_json: bool) -> None:
+    count = collection.count(as_of=read_as_of(as_of))
+    if as_json:
+        print_json({"model": collection.name, "asOf": as_of, "collection": {"count": count}})
+    else:
+        _print_pairs({"Model": collection.name, "As of": as_of, "Count": f"{count:,}"}, "")
 
 
 def _manifest(status: ManifestStatus, model: Model | None) -> dict[str, str]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wormdb.cli.asked import AS_OF, read_as_of
 from wormdb.cli.output import print_json
 from wormdb.cli.place import AS_JSON, URL, find_collection, find_model
 from wormdb.cli.ruled import Column, print_ruled
@@ -13,6 +14,7 @@ from wormdb.cli.shown import time_text
 from wormdb.cli.verbs import Verb
 from wormdb.database import connect
 from wormdb.engine.index_state import PRIMARY
+from wormdb.errors import InvalidRequestError, SnapshotTooOldError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,17 +35,22 @@ COLUMNS = (
 @click.command(
     "list", cls=Verb, examples=("worm table list --url s3://bucket/shop", "WORM_URL=./shop worm table list --json")
 )
+@AS_OF
 @URL
 @AS_JSON
-def command(url: str, *, as_json: bool) -> None:
+def command(url: str, *, as_of: str | None, as_json: bool) -> None:
     """List all models and collections, and how far their columns and indexes are.
 
     The bucket is searched for collections: 1 LIST for each folder above them, then some GETs for each of them.
     A manifest is fresh if queries of its fields need no documents, and stale if they need some; worm table rebuild
-    makes it fresh. A model of one document has none.
+    makes it fresh. A model of one document has none. With --as-of only documents are counted, those of then, which
+    reads their history.
     """
+    if as_of is not None:
+        _list_past(url, as_of, as_json=as_json)
+        return
     with connect(url) as database:
-        found = list(_found(database))
+        found = [_described(database, name) for name in _names(database)]
     if as_json:
         print_json(found)
         return
@@ -53,16 +60,40 @@ def command(url: str, *, as_json: bool) -> None:
     print_ruled(COLUMNS, [_row(each) for each in found])
 
 
-def _found(database: Database) -> Iterator[dict[str, Any]]:
+def _list_past(url: str, as_of: str, *, as_json: bool) -> None:
+    if as_of.isdecimal():
+        raise InvalidRequestError(
+            f"--as-of {as_of}", reason="every collection has a log of its own", fix="give a time, such as 2026-02-24"
+        )
+    with connect(url) as database:
+        found = [_counted(database, name, as_of) for name in _names(database)]
+    if as_json:
+        print_json(found)
+        return
+    rows = [(each["model"], "--" if each["count"] is None else f"{each['count']:,}") for each in found]
+    print_ruled(COLUMNS[:2], rows)
+
+
+def _counted(database: Database, name: str, as_of: str) -> dict[str, Any]:
+    """How many documents a collection had; None if its history does not reach back so far."""
+    collection = find_collection(database, name)
+    try:
+        count = collection.count(as_of=read_as_of(as_of))
+    except SnapshotTooOldError:
+        count = None
+    return {"model": name, "prefix": collection.prefix, "count": count}
+
+
+def _names(database: Database) -> Iterator[str]:
     """Models with one collection in the schema's order, then all other collections."""
     models = {} if database.schema is None else database.schema.models
     fixed = [model for model in models.values() if not model.path.outer]
     for model in fixed:
-        yield _described(database, model.name)
+        yield model.name
     known = {model.path.collection_prefix({}) for model in fixed}
     for prefix in database.collections():
         if prefix not in known:
-            yield _described(database, prefix.rstrip("/"))
+            yield prefix.rstrip("/")
 
 
 def _described(database: Database, name: str) -> dict[str, Any]:
