@@ -48,7 +48,7 @@ class Feed:
         """The changes of an entry in order, each with the batch that it came in.
 
         What a job attached is read from its blocks, in order of id: 1 GET for each, and for a document that was there
-        before what `History.version` costs.
+        before what `History.version` costs. A document that came with its history is there once, as it came.
         """
         for batch in record.entry.batches:
             for change in batch.changes:
@@ -57,7 +57,8 @@ class Feed:
             if isinstance(event, JobAttached):
                 (batch,) = record.entry.batches
                 for key, held in self._past.attached(event, record.number).scan():
-                    before = None if held.seq == 1 else self._past.version(key, held.seq - 1)
+                    is_first = held.seq == 1 or event.history
+                    before = None if is_first else self._past.version(key, held.seq - 1)
                     yield batch, Change(id=held.id, seq=held.seq, before=before, after=held.document, trash=held.trash)
 
     def poll(self) -> Iterator[Record]:

@@ -60,14 +60,17 @@ class Jobs:
 
     def check(self, events: Iterable[Event]) -> None:
         """Raise if an event cannot come now: AlreadyExistsError, NotFoundError, ConflictError."""
+        jobs = self
         for event in events:
             match event:
                 case JobOpened(job=job):
-                    self.check_new(job)
+                    jobs.check_new(job)
                 case JobAttached(job=job) | JobAborted(job=job) | JobExpired(job=job):
-                    self.check_open(job)
+                    jobs.check_open(job)
                 case _:
                     pass
+            # One entry may open a job and attach what it wrote.
+            jobs = jobs.told((event,), 0)
 
     def check_new(self, job: str) -> None:
         """Raise AlreadyExistsError if a job of this id was opened before."""

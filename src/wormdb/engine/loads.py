@@ -10,9 +10,12 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
 from wormdb.engine.listing import runs_of
 from wormdb.engine.runs import Runs, held_of
 from wormdb.format.damage import corrupt
+from wormdb.format.event import JobAttached
 from wormdb.format.past import Version
 
 if TYPE_CHECKING:
@@ -21,11 +24,13 @@ if TYPE_CHECKING:
 
     from wormdb.engine.shelf import Shelf
     from wormdb.engine.state import Held, Overlay
+    from wormdb.format.blocklist import BlockEntry
+    from wormdb.format.entry import Entry
     from wormdb.format.past import Operation
     from wormdb.format.root import Root
     from wormdb.types import LogNumber
 
-__all__ = ["Layer", "Load", "loads_of_root", "loads_of_tail", "with_operations"]
+__all__ = ["Layer", "Load", "brought_by", "loads_of_root", "loads_of_tail", "with_operations"]
 
 
 class Layer(Protocol):
@@ -59,11 +64,15 @@ class Load:
 def loads_of_root(root: Root, shelf: Shelf) -> list[Load]:
     """What jobs attached by entries that a root has applied; `shelf` is of the folder of data. No requests.
 
-    Raises CorruptionError if the root does not know one of the jobs.
+    Without those that brought the history of their documents. Raises CorruptionError if the root does not know one of
+    the jobs.
     """
     jobs = {job.number: job for job in root.jobs if job.state == "attached"}
+    told = {run.through for run in runs_of(root.brought, root.brought_pages)}
     loads = []
     for run in runs_of(root.attached, root.attached_pages):
+        if run.through in told:
+            continue
         job = jobs.get(run.through)
         if job is None:
             corrupt(f"the root of {root.path}", f"it has forgotten the job that entry {run.through} attached")
@@ -72,15 +81,23 @@ def loads_of_root(root: Root, shelf: Shelf) -> list[Load]:
 
 
 def loads_of_tail(overlay: Overlay, number: LogNumber) -> list[Load]:
-    """What jobs attached by entries after the root, up to `number`. No requests."""
+    """What jobs attached by entries after the root, up to `number`; without what brought its history. No requests."""
     entries = {entry.number: entry for entry in overlay.entries(number)}
     loads = []
     for attached in overlay.attached(number):
         entry = entries[attached.number]
+        if brought_by(entry):
+            continue
         batch = entry.batches[0] if entry.batches else None
         actor, meta = (None, None) if batch is None else (batch.actor, batch.meta)
         loads.append(Load(entry.number, entry.misc, actor, meta, attached.base))
     return loads
+
+
+def brought_by(entry: Entry) -> tuple[BlockEntry, ...]:
+    """The blocks of history that the job of an entry brought, named as a run of it. No requests."""
+    blocks = [block for event in entry.events if isinstance(event, JobAttached) for block in event.history]
+    return tuple(msgspec.structs.replace(block, run=entry.number) for block in blocks)
 
 
 def with_operations(versions: Sequence[Version], loaded: AbstractSet[int]) -> list[Version]:

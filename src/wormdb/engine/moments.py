@@ -80,9 +80,12 @@ def view_at(view: View, as_of: AsOf) -> View | None:
             fix="ask for a time that has been",
         )
     reached = [number for number, ms in made.items() if ms <= as_of.bound]
-    if reached or (root is not None and as_of.bound >= applied):
-        return _earlier(view, max([base, *reached]))
-    return None
+    if not reached and (root is None or as_of.bound < applied):
+        return None
+    number = max([base, *reached])
+    later = (entry for entry in view.overlay.entries(view.number) if entry.number > number)
+    # What a job brought was made before its entry: only history tells what there was then.
+    return None if any(map(_brings, later)) else _earlier(view, number)
 
 
 def _earlier(view: View, number: int) -> View:
@@ -90,6 +93,10 @@ def _earlier(view: View, number: int) -> View:
     later = (entry for entry in view.overlay.entries(view.number) if entry.number > number)
     added = sum(map(_added, later))
     return replace(view, number=LogNumber(number), count=view.count - added)
+
+
+def _brings(entry: Entry) -> bool:
+    return any(isinstance(event, JobAttached) and event.history for event in entry.events)
 
 
 def _added(entry: Entry) -> int:

@@ -17,9 +17,9 @@ from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
 from wormdb.engine.history import member_of, past_of
-from wormdb.engine.loads import loads_of_root, loads_of_tail, with_operations
+from wormdb.engine.loads import brought_by, loads_of_root, loads_of_tail, with_operations
 from wormdb.engine.moments import check_begun, view_at
-from wormdb.engine.runs import Runs
+from wormdb.engine.runs import Runs, merge_rows
 from wormdb.engine.shelf import Shelf
 from wormdb.engine.state import Held
 from wormdb.format.blocklist import BlockEntry, BlockPageRef
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from wormdb.format.block import Row
     from wormdb.format.entry import Entry
 
-__all__ = ["History", "Snapshot"]
+__all__ = ["History", "Recorded", "Snapshot"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,15 @@ class Snapshot:
 
     version: Version
     taken: Taken | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What history has of one document, by the key of its id: every version, and those kept as snapshots."""
+
+    key: bytes
+    versions: list[Version]
+    snapshots: list[Snapshot]
 
 
 class History:
@@ -86,13 +95,12 @@ class History:
 
     def snapshots(self, key: bytes) -> list[Snapshot]:
         """The versions of a document that are snapshots, oldest first. Costs as `versions`."""
+        return _kept(*self._read(key))
+
+    def recorded(self, key: bytes) -> Recorded:
+        """All that history has of a document. Costs as `versions`."""
         versions, marks = self._read(key)
-        taken = {mark.seq: mark for mark in marks}
-        return [
-            Snapshot(version, taken.get(version.seq))
-            for version in versions
-            if version.snapshot or version.seq in taken
-        ]
+        return Recorded(key, versions, _kept(versions, marks))
 
     def at(self, key: bytes, as_of: AsOf) -> Held | None:
         """What was under an id's key; None if nothing ever had been. Costs as `versions`, or as a read of the view.
@@ -120,6 +128,23 @@ class History:
         self._check_begun(as_of)
         return self._scan_past(as_of, low, high)
 
+    def documents(self, low: bytes = b"", high: bytes | None = None) -> Iterator[Recorded]:
+        """All that history has of each document whose id's key is in a range, in order of key.
+
+        Costs a scan of that range in all blocks of history, and in all that jobs attached. Raises CorruptionError
+        naming the collection's history if a version is missing.
+        """
+        tail = sorted(key for key in self._tail if low <= key and (high is None or key < high))
+        layers = [self._decoded(low, high), ((key, row) for key in tail for row in self._tail[key])]
+        layers += [_versions_of(load, low, high) for load in self._loads]
+        for key, found in groupby(heapq.merge(*layers, key=lambda each: each[0]), key=lambda each: each[0]):
+            versions, marks = self._told([row for _, row in found])
+            yield Recorded(key, versions, _kept(versions, marks))
+
+    def _decoded(self, low: bytes, high: bytes | None) -> Iterator[tuple[bytes, Version | Taken]]:
+        rows = self._rows(past_from(low), None if high is None else past_from(high), as_of=None)
+        return ((member_of(row), decode_past(row.cell, name=self._name, rev=row.rev)) for _, row in rows)
+
     def _scan_past(self, as_of: AsOf, low: bytes, high: bytes | None) -> Iterator[tuple[bytes, Held]]:
         layers = [self._stored_between(as_of, low, high)]
         layers += [_loaded(load, low, high) for load in self._loads if as_of.has(load.number, load.misc)]
@@ -145,10 +170,13 @@ class History:
     def _read(self, key: bytes, as_of: AsOf | None = None) -> tuple[list[Version], list[Taken]]:
         """The versions of a document by number and its marks by age; with `as_of` those of then."""
         low, high = past_range(key)
-        found = [decode_past(row.cell, name=self._name) for _, row in self._rows(low, high, as_of=as_of, member=key)]
+        rows = self._rows(low, high, as_of=as_of, member=key)
+        found = [decode_past(row.cell, name=self._name, rev=row.rev) for _, row in rows]
         found += self._tail.get(key, ())
         found += [load.version(held) for load in self._loads if (held := load.layer.get(key)) is not None]
-        known = [row for row in found if as_of is None or as_of.has(row.rev, row.misc)]
+        return self._told([row for row in found if as_of is None or as_of.has(row.rev, row.misc)])
+
+    def _told(self, known: Sequence[Version | Taken]) -> tuple[list[Version], list[Taken]]:
         versions = sorted((row for row in known if isinstance(row, Version)), key=lambda version: version.seq)
         self._check_gapless(versions)
         marks = sorted((row for row in known if isinstance(row, Taken)), key=lambda mark: mark.rev)
@@ -158,13 +186,22 @@ class History:
         self, low: bytes, high: bytes | None, *, as_of: AsOf | None, member: bytes | None = None
     ) -> Iterator[tuple[bytes, Row]]:
         """Rows of history in a range; blocks that were begun later than `as_of` are left out."""
-        if self._root is None or self._past is None:
+        if self._past is None:
             return iter(())
-        blocks, pages = self._root.history, self._root.history_pages
-        if as_of is not None:
-            blocks = tuple(block for block in blocks if as_of.may_have(block))
-            pages = tuple(page for page in pages if as_of.may_have(page))
-        return Runs(self._past, blocks, pages, keyed=False).scan(low, high, member=member)
+        stored: list[Part] = [] if self._root is None else [*self._root.history, *self._root.history_pages]
+        found = []
+        for parts in (stored, *self._brought):
+            chosen = [part for part in parts if as_of is None or as_of.may_have(part)]
+            blocks = [part for part in chosen if isinstance(part, BlockEntry)]
+            pages = [part for part in chosen if isinstance(part, BlockPageRef)]
+            found.append(Runs(self._past, blocks, pages, keyed=False).scan(low, high, member=member))
+        return merge_rows(found)
+
+    @cached_property
+    def _brought(self) -> list[Sequence[Part]]:
+        """The blocks of history that jobs brought: by entries that the root has applied, and by those after it."""
+        rooted: list[Part] = [] if self._root is None else [*self._root.brought, *self._root.brought_pages]
+        return [parts for parts in (rooted, *map(brought_by, self._entries)) if parts]
 
     @cached_property
     def _entries(self) -> Sequence[Entry]:
@@ -187,31 +224,37 @@ class History:
     # --- checks ---
 
     def _check_begun(self, as_of: AsOf) -> None:
-        """1 GET of a page of the list at most, if the root does not name all blocks itself."""
+        """1 GET of a page of the list, if the root does not name all blocks itself; of what jobs brought all pages."""
         if as_of.is_time:
             check_begun(as_of, self._begins_ms())
 
     def _begins_ms(self) -> int | None:
         """When the first change that history has was made; None if it has none."""
-        known = [misc_ms(load.misc) for load in self._loads] or [misc_ms(entry.misc) for entry in self._entries[:1]]
+        known = [misc_ms(load.misc) for load in self._loads]
+        if not known and not self._brought:
+            known = [misc_ms(entry.misc) for entry in self._entries[:1]]
         parts: list[Part] = [] if self._root is None else [*self._root.history, *self._root.history_pages]
         oldest = min(parts, key=lambda part: part.rev_first, default=None)
-        if isinstance(oldest, BlockPageRef) and self._past is not None:
-            oldest = min(self._past.listed([oldest])[oldest.name], key=lambda block: block.rev_first)
-        if isinstance(oldest, BlockEntry) and (ms := first_ms(oldest)) is not None:
-            known.append(ms)
-        return min(known, default=None)
+        # Blocks that a job brought are not in the order of time: any of them may have the oldest version.
+        first = [*([] if oldest is None else [oldest]), *(part for brought in self._brought for part in brought)]
+        blocks = [part for part in first if isinstance(part, BlockEntry)]
+        pages = [part for part in first if isinstance(part, BlockPageRef)]
+        if pages and self._past is not None:
+            blocks += [block for listed in self._past.listed(pages).values() for block in listed]
+        return min([*known, *(ms for block in blocks if (ms := first_ms(block)) is not None)], default=None)
 
     def _check_gapless(self, versions: Sequence[Version]) -> None:
         begins = 0 if self._root is None else self._root.history_from
-        wrong = [version for version in versions[:1] if version.seq != 1 and version.rev > begins]
+        # The versions that a job brought may begin anywhere: of what came before nobody has a record.
+        brought = {part.run for parts in self._brought for part in parts}
+        wrong = [one for one in versions[:1] if one.seq != 1 and one.rev > begins and one.rev not in brought]
         wrong += [after for before, after in pairwise(versions) if after.seq != before.seq + 1]
         if wrong:
             what = f"version {wrong[0].seq} of document {wrong[0].id.decode()}"
             corrupt(self._name, f"{what} does not follow the one before it")
 
     def _version_in(self, row: Row) -> Version:
-        version = decode_past(row.cell, name=self._name)
+        version = decode_past(row.cell, name=self._name, rev=row.rev)
         if not isinstance(version, Version):
             corrupt(self._name, "a row with the id of a version is the mark of a snapshot")
         return version
@@ -224,6 +267,17 @@ class _Found:
     key: bytes
     seq: int
     held: Row | Held
+
+
+def _kept(versions: Sequence[Version], marks: Sequence[Taken]) -> list[Snapshot]:
+    taken = {mark.seq: mark for mark in marks}
+    return [
+        Snapshot(version, taken.get(version.seq)) for version in versions if version.snapshot or version.seq in taken
+    ]
+
+
+def _versions_of(load: Load, low: bytes, high: bytes | None) -> Iterator[tuple[bytes, Version | Taken]]:
+    return ((key, load.version(held)) for key, held in load.layer.scan(low, high))
 
 
 def _loaded(load: Load, low: bytes, high: bytes | None) -> Iterator[_Found]:

@@ -139,6 +139,8 @@ class JobAttached(_Event, frozen=True, tag="job.attach"):
     sample: bytes | None = msgspec.field(name="p", default=None)
     """A sample of them, as `wormdb.format.sample` has it."""
     result: bytes | None = msgspec.field(name="r", default=None)
+    history: tuple[BlockEntry, ...] = msgspec.field(name="h", default=())
+    """Blocks of history that come with them: all versions of its documents, of before they were here."""
 
 
 class JobAborted(_Event, frozen=True, tag="job.abort"):

@@ -176,8 +176,11 @@ _ROW: Final = msgspec.json.Decoder(_Row)
 _HEAD: Final = msgspec.json.Decoder(_Head)
 
 
-def decode_past(data: bytes, *, name: str) -> Version | Taken:
-    """The row in `data`, its documents left as bytes. No requests; CorruptionError naming object `name`."""
+def decode_past(data: bytes, *, name: str, rev: int = 0) -> Version | Taken:
+    """The row in `data`, its documents left as bytes. No requests; CorruptionError naming object `name`.
+
+    A job writes rows before its log number is known, with 0 in its place: those get `rev`.
+    """
     try:
         row = _ROW.decode(data)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
@@ -186,7 +189,7 @@ def decode_past(data: bytes, *, name: str) -> Version | Taken:
     if row.op == _SNAPSHOT:
         if row.id.taken != row.rev:
             corrupt(name, "the mark of a snapshot does not say which entry took it")
-        return Taken(identity, row.id.seq, row.rev, row.misc, row.actor)
+        return Taken(identity, row.id.seq, row.rev or rev, row.misc, row.actor)
     if row.id.taken is not None:
         corrupt(name, f"a version by {row.op} has the id of a snapshot")
     document = bytes(row.document) or None
@@ -195,7 +198,7 @@ def decode_past(data: bytes, *, name: str) -> Version | Taken:
     return Version(
         identity,
         row.id.seq,
-        row.rev,
+        row.rev or rev,
         row.op,
         row.misc,
         row.actor,

@@ -131,6 +131,9 @@ class Root(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     attached: tuple[BlockEntry, ...] = msgspec.field(name="ha", default=())
     """Blocks that jobs attached, as they were: they are the history of the documents in them. `run` is the entry."""
     attached_pages: tuple[BlockPageRef, ...] = msgspec.field(name="hq", default=())
+    brought: tuple[BlockEntry, ...] = msgspec.field(name="hb", default=())
+    """Blocks of history that jobs brought with their documents, as they were: what is attached is not history then."""
+    brought_pages: tuple[BlockPageRef, ...] = msgspec.field(name="hc", default=())
     history_from: Count = msgspec.field(name="hf", default=0)
     """History has every change after this log number."""
     jobs: tuple[JobOutcome, ...] = msgspec.field(name="j", default=())

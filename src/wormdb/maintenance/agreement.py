@@ -21,7 +21,7 @@ from wormdb.format.block import Row
 from wormdb.format.past import Taken, Version, encode_past, past_range
 from wormdb.format.sample import Sample, decode_sample
 from wormdb.maintenance.chain import SUM_BITS, digest_of
-from wormdb.maintenance.past_rows import Past, past_rows
+from wormdb.maintenance.past_rows import Past, PastLists, past_rows
 from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
@@ -45,8 +45,7 @@ class Agreement:
     root: Root
     report: Report
     documents: CheckedList
-    history: CheckedList
-    attached: CheckedList
+    past: PastLists
     chain: Chain
     indexes: Sequence[IndexCheck]
     documents_wrong: bool = False
@@ -65,12 +64,13 @@ class Agreement:
         """Look at everything. 1 GET for each object of the three lists; see `CheckedList` for memory."""
         root = self.root
         jobs = {job.number: job for job in root.jobs if job.state == "attached"}
-        for run in self.attached.runs:
+        for run in self.past.attached.runs:
             if run.through not in jobs:
                 self._history_fault(f"the root has forgotten the job that entry {run.through} attached")
+        self._compare_brought()
         sample = self._sample()
         rows: Iterator[tuple[bytes, Row | Past]] = merge_rows(self.documents.streams())
-        past = ((one.key, one) for one in past_rows(self.history, self.attached, jobs))
+        past = ((one.key, one) for one in past_rows(self.past, jobs))
         merged: Iterator[tuple[bytes, Row | Past]] = heapq.merge(rows, past, key=lambda item: item[0])
         for key, group in groupby(merged, key=lambda item: item[0]):
             self._document(key, [item for _, item in group], sample)
@@ -117,7 +117,7 @@ class Agreement:
     def _tally(self, past: Past) -> None:
         rev = past.row.rev
         if rev in self.chain.jobs or past.is_loaded:
-            self._of_jobs[rev] += isinstance(past.row, Version)
+            self._of_jobs[rev] += 1
         elif rev in self.chain.sums:
             self._sums[rev] += digest_of(encode_past(past.row))
 
@@ -125,7 +125,7 @@ class Agreement:
         versions.sort(key=lambda version: version.seq)
         name = versions[0].id.decode()
         first = versions[0]
-        if first.seq != 1 and first.rev > self.root.history_from:
+        if first.seq != 1 and first.rev > self.root.history_from and first.rev not in self.past.told:
             self._history_fault(f"document {name}: the versions before {first.seq} are missing")
         for before, after in pairwise(versions):
             if after.seq == before.seq:
@@ -158,13 +158,13 @@ class Agreement:
     # --- the log ---
 
     def _compare_log(self) -> None:
-        holes = [*self.history.holes, *self.attached.holes]
+        holes = self.past.holes
         for number, expected in sorted(self.chain.sums.items()):
             if number <= self.root.history_from:
                 continue
             job = self.chain.jobs.get(number)
             if job is not None:
-                count = sum(block.rows for block in job.blocks)
+                count = sum(block.rows for block in job.history or job.blocks)
                 agrees = self._of_jobs[number] == count
             else:
                 agrees = self._sums[number] % (1 << SUM_BITS) == expected
@@ -174,6 +174,16 @@ class Agreement:
             if not holes:
                 key = self.site.paths.entry(LogNumber(number))
                 self._history_fault(f"the changes of log entry {number} ({key}) are not in history as they are there")
+
+    def _compare_brought(self) -> None:
+        """The entry of a job says which blocks of history it brought."""
+        for run in self.past.brought.runs:
+            job = self.chain.jobs.get(run.through)
+            if job is None or self.past.brought.wrong:
+                continue
+            listed = {(block.name, block.sha256) for block in self.past.brought.entries(run)}
+            if listed != {(block.name, block.sha256) for block in job.history}:
+                self._history_fault(f"the root names other blocks of history than entry {run.through} brought")
 
     # --- the root ---
 
@@ -199,7 +209,8 @@ class Agreement:
 
     def _past_is_damaged(self, key: bytes) -> bool:
         low, high = past_range(key)
-        return _in_holes(self.history.holes, low, high or b"\xff" * 64) or _in_holes(self.attached.holes, key, key)
+        stored = [*self.past.history.holes, *self.past.brought.holes]
+        return _in_holes(stored, low, high or b"\xff" * 64) or _in_holes(self.past.attached.holes, key, key)
 
     def _documents_fault(self, what: str) -> None:
         self.documents_wrong = True
@@ -207,7 +218,7 @@ class Agreement:
 
     def _history_fault(self, what: str) -> None:
         self.history_wrong = True
-        self.report.add("history", self.history.folder, what)
+        self.report.add("history", self.past.history.folder, what)
 
     def _facts_fault(self, what: str) -> None:
         self.facts_wrong = True

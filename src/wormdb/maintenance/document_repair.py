@@ -16,11 +16,12 @@ from wormdb.engine.state import id_key, sequence_of
 from wormdb.errors import CorruptionError, SnapshotTooOldError, UnsupportedFormatError
 from wormdb.format import json
 from wormdb.format.block import Row
+from wormdb.format.event import JobAttached
 from wormdb.format.past import Version
 from wormdb.format.sample import Sampler, encode_sample
 from wormdb.index.entries import id_of
 from wormdb.maintenance.listed import CheckedList
-from wormdb.maintenance.past_rows import past_rows
+from wormdb.maintenance.past_rows import PastLists, past_rows
 from wormdb.maintenance.report import Loss, Report
 from wormdb.maintenance.rewrite import write_list
 from wormdb.types import LogNumber
@@ -59,11 +60,10 @@ class DocumentRepair:
         """The root with new documents. 1 GET for each object of the lists; costs as `write_list`."""
         root = self.root
         documents = CheckedList(self.site, "blocks", root, Report(), salvage=True, known=self.listed)
-        history = CheckedList(self.site, "history", root, Report())
-        attached = CheckedList(self.site, "attached", root, Report())
+        past = PastLists.of(self.site, root, Report)
         jobs = {job.number: job for job in root.jobs}
         layers: list[Iterator[tuple[bytes, Row | Version]]] = list(documents.streams())
-        layers.append((one.key, one.row) for one in past_rows(history, attached, jobs) if isinstance(one.row, Version))
+        layers.append((one.key, one.row) for one in past_rows(past, jobs) if isinstance(one.row, Version))
         merged = heapq.merge(*layers, key=lambda item: item[0])
         facts = _Facts(root.sequence)
         made = write_list(self.site, root, "blocks", facts.watch(self._rows(merged, documents)))
@@ -110,7 +110,7 @@ class DocumentRepair:
             except (CorruptionError, UnsupportedFormatError):
                 record = None
             self._entry = None if record is None else record.entry
-        if self._entry is None:
+        if self._entry is None or any(isinstance(event, JobAttached) for event in self._entry.events):
             self._doubtful.append(version.id.decode())
             return None
         changes = [change for batch in self._entry.batches for change in batch.changes]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CheckedList", "Hole", "Where", "checked_body"]
 
-Where = Literal["blocks", "history", "attached"]
+Where = Literal["blocks", "history", "attached", "brought"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +79,14 @@ class CheckedList:
     """Blocks that need a new sidecar, by name."""
 
     @property
+    def is_history(self) -> bool:
+        """Whether its rows are versions."""
+        return self.where in ("history", "brought")
+
+    @property
     def folder(self) -> str:
         """Where its objects are."""
-        return self.site.paths.history if self.where == "history" else self.site.paths.data
+        return self.site.paths.history if self.is_history else self.site.paths.data
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -91,6 +96,7 @@ class CheckedList:
             "blocks": (root.blocks, root.block_pages),
             "history": (root.history, root.history_pages),
             "attached": (root.attached, root.attached_pages),
+            "brought": (root.brought, root.brought_pages),
         }
         return runs_of(*lists[self.where])
 
@@ -150,7 +156,7 @@ class CheckedList:
         try:
             if body is None:
                 corrupt(key, "it is missing")
-            content = content_of(body, entry, name=key, is_history=self.where == "history")
+            content = content_of(body, entry, name=key, is_history=self.is_history)
             faults = block_faults(content, entry)
         except (CorruptionError, UnsupportedFormatError) as error:
             self._fault("block", key, error.reason)

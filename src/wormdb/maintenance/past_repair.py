@@ -16,7 +16,7 @@ from wormdb.format import json
 from wormdb.format.block import Row
 from wormdb.format.past import Taken, Version, encode_past, past_id, past_key, past_range
 from wormdb.maintenance.listed import CheckedList
-from wormdb.maintenance.past_rows import past_rows, with_operations
+from wormdb.maintenance.past_rows import PastLists, past_rows, with_operations
 from wormdb.maintenance.report import Loss, Report
 from wormdb.maintenance.rewrite import write_list
 from wormdb.types import LogNumber
@@ -47,38 +47,49 @@ class PastRepair:
     """The entries of the log that history does not have as they are; their changes are in memory."""
     listed: dict[int, tuple[BlockEntry, ...]]
     """The blocks of jobs, as the log has them, by the number of the entry that attached them."""
+    brought: dict[int, tuple[BlockEntry, ...]] = field(default_factory=dict)
+    """The blocks of history that they brought, likewise."""
     lost: list[Loss] = field(default_factory=list)
     history_from: int = 0
     _loaded: Counter[int] = field(default_factory=Counter)
     _jobs: dict[int, JobOutcome] = field(default_factory=dict)
+    _told: set[int] = field(default_factory=set)
     _past_holes: list[Hole] = field(default_factory=list)
+    _brought_holes: list[Hole] = field(default_factory=list)
     _attached_holes: list[Hole] = field(default_factory=list)
 
     def run(self) -> Root:
         """The root with a new history. 1 GET for each object of the three lists; costs as `write_list`.
 
-        What jobs attached becomes rows of history like any other.
+        What jobs attached or brought becomes rows of history like any other.
         """
         root = self.root
         self.history_from = root.history_from
         self._jobs = {job.number: job for job in root.jobs if job.state == "attached"}
-        history = CheckedList(self.site, "history", root, Report(), salvage=True)
-        attached = CheckedList(self.site, "attached", root, Report(), salvage=True, known=self.listed)
+        past = PastLists(
+            CheckedList(self.site, "history", root, Report(), salvage=True),
+            CheckedList(self.site, "attached", root, Report(), salvage=True, known=self.listed),
+            CheckedList(self.site, "brought", root, Report(), salvage=True, known=self.brought),
+        )
         documents = CheckedList(self.site, "blocks", root, Report(), salvage=True, known=self.listed)
-        self._past_holes, self._attached_holes = history.holes, attached.holes
+        self._past_holes, self._attached_holes = past.history.holes, past.attached.holes
+        self._brought_holes = past.brought.holes
+        self._told = past.told | {number for number, blocks in self.brought.items() if blocks}
         layers: list[Iterator[tuple[bytes, int, object]]] = [
             self._from_log(),
-            ((one.key, 1, one.row) for one in past_rows(history, attached, self._jobs)),
+            ((one.key, 1, one.row) for one in past_rows(past, self._jobs)),
             *(self._from_documents(stream) for stream in documents.streams()),
         ]
         merged = heapq.merge(*layers, key=lambda item: item[:2])
         made = write_list(self.site, root, "history", self._rows(merged))
-        for run in attached.runs:
+        runs = [run for run in past.attached.runs if run.through not in self._told]
+        for run in [*runs, *past.brought.runs]:
             missing = sum(part.rows for part in run.parts) - self._loaded[run.through]
             if missing > 0:
                 self.history_from = max(self.history_from, run.through)
                 self.lost.append(Loss(None, f"{missing} versions that entry {run.through} attached", is_document=False))
-        return msgspec.structs.replace(made, attached=(), attached_pages=(), history_from=self.history_from)
+        empty = {"attached": (), "attached_pages": (), "brought": (), "brought_pages": ()}
+        return msgspec.structs.replace(made, **empty, history_from=self.history_from)
 
     def may_be_behind(self, key: bytes, rev: int) -> int:
         """Through which entry later versions of a document than that by entry `rev` may be gone; 0 if none can be."""
@@ -95,7 +106,7 @@ class PastRepair:
     @property
     def _lossy(self) -> list[Hole]:
         """What the log does not have either."""
-        return [hole for hole in self._past_holes if hole.rev_first <= self.root.trimmed]
+        return [*(hole for hole in self._past_holes if hole.rev_first <= self.root.trimmed), *self._brought_holes]
 
     # --- where versions come from: the log first, the documents last ---
 
@@ -134,6 +145,7 @@ class PastRepair:
                 elif isinstance(row, Taken):
                     marks.setdefault((row.seq, row.rev), row)
             self._loaded.update(version.rev for version in versions.values() if version.rev in self._jobs)
+            self._loaded.update(mark.rev for mark in marks.values() if mark.rev in self._told)
             kept = self._kept(versions)
             for version in kept:
                 if version.meta is _REPAIRED:
@@ -150,9 +162,12 @@ class PastRepair:
         first = last = max(versions)
         while first - 1 in versions:
             first -= 1
-        kept = with_operations([versions[seq] for seq in range(first, last + 1)], set(self._jobs))
+        kept = with_operations([versions[seq] for seq in range(first, last + 1)], set(self._jobs) - self._told)
         if first > 1 and kept[0].rev > self.root.history_from:
             self.history_from = max(self.history_from, kept[0].rev)
+            if kept[0].rev in self._told:
+                # It came like that; or what is missing is told of the blocks that are damaged.
+                return kept
             what = f"its versions before {first} are gone" + (
                 f"; those that were left of them, {sorted(set(versions) - set(range(first, last + 1)))}, do not connect"
                 if len(versions) > len(kept)

@@ -5,21 +5,24 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wormdb.engine.history import member_of
 from wormdb.format import json
 from wormdb.format.past import Taken, Version, decode_past, past_from
+from wormdb.maintenance.listed import CheckedList
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from wormdb.format.block import Row
     from wormdb.format.past import Operation
-    from wormdb.format.root import JobOutcome
-    from wormdb.maintenance.listed import CheckedList
+    from wormdb.format.root import JobOutcome, Root
+    from wormdb.maintenance.listed import Hole, Where
+    from wormdb.maintenance.report import Report
+    from wormdb.maintenance.site import Site
 
-__all__ = ["Past", "loaded", "past_rows", "with_operations"]
+__all__ = ["Past", "PastLists", "loaded", "past_rows", "with_operations"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +36,54 @@ class Past:
     """Whether a job attached it."""
 
 
-def past_rows(history: CheckedList, attached: CheckedList, jobs: dict[int, JobOutcome]) -> Iterator[Past]:
-    """All of them in order of the ids' keys. Costs as the two lists say."""
-    stored = heapq.merge(*history.streams(), key=lambda item: item[0])
-    layers: list[Iterator[Past]] = [_stored(stored, history.folder)]
-    layers += [loaded(attached.stream(run), jobs.get(run.through)) for run in attached.runs]
+@dataclass(frozen=True, slots=True)
+class PastLists:
+    """The lists of a root that hold versions."""
+
+    history: CheckedList
+    attached: CheckedList
+    brought: CheckedList
+
+    @classmethod
+    def of(cls, site: Site, root: Root, report: Callable[[], Report], **options: Any) -> PastLists:
+        """Of a root; `options` are those of `CheckedList`. No requests."""
+        wheres: tuple[Where, ...] = ("history", "attached", "brought")
+        return cls(*(CheckedList(site, where, root, report(), **options) for where in wheres))
+
+    @property
+    def holes(self) -> list[Hole]:
+        """What is gone of them."""
+        return [*self.history.holes, *self.attached.holes, *self.brought.holes]
+
+    @property
+    def wrong(self) -> bool:
+        """Whether one of them must be written again."""
+        return self.history.wrong or self.attached.wrong or self.brought.wrong
+
+    @property
+    def told(self) -> set[int]:
+        """The entries whose jobs brought the history of what they attached."""
+        return {run.through for run in self.brought.runs}
+
+
+def past_rows(lists: PastLists, jobs: dict[int, JobOutcome]) -> Iterator[Past]:
+    """All of them in order of the ids' keys. Costs as the lists say."""
+    told = lists.told
+    layers: list[Iterator[Past]] = []
+    for listed in (lists.history, lists.brought):
+        stored = heapq.merge(*listed.streams(), key=lambda item: item[0])
+        layers.append(_stored(stored, listed.folder))
+    for run in lists.attached.runs:
+        rows = loaded(lists.attached.stream(run), jobs.get(run.through))
+        layers.append(_unheard(rows) if run.through in told else rows)
     return heapq.merge(*layers, key=lambda past: past.key)
+
+
+def _unheard(rows: Iterator[Past]) -> Iterator[Past]:
+    """Nothing, after all rows were looked at: where a job brought history, its documents are no versions."""
+    for _ in rows:
+        pass
+    return iter(())
 
 
 def _stored(rows: Iterator[tuple[bytes, Row]], name: str) -> Iterator[Past]:
@@ -48,7 +93,7 @@ def _stored(rows: Iterator[tuple[bytes, Row]], name: str) -> Iterator[Past]:
             # No key is the beginning of another one, so what begins alike is of the same document.
             key = member_of(row)
             first = past_from(key)
-        yield Past(key, decode_past(row.cell, name=name))
+        yield Past(key, decode_past(row.cell, name=name, rev=row.rev))
 
 
 def loaded(rows: Iterator[tuple[bytes, Row]], job: JobOutcome | None) -> Iterator[Past]:

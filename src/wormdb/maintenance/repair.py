@@ -148,8 +148,9 @@ class _Round:
     def _lists(self) -> None:
         agreement, past = self.agreement, None
         listed = {number: job.blocks for number, job in self.examined.chain.jobs.items()}
-        if agreement.history_wrong or agreement.history.wrong or agreement.attached.wrong:
-            past = PastRepair(self.site, self.root, agreement.stale, listed)
+        if agreement.history_wrong or agreement.past.wrong:
+            brought = {number: job.history for number, job in self.examined.chain.jobs.items()}
+            past = PastRepair(self.site, self.root, agreement.stale, listed, brought)
             self.root = past.run()
             self.lost += past.lost
         if agreement.documents_wrong or agreement.documents.wrong:
@@ -161,7 +162,8 @@ class _Round:
                 self.root = msgspec.structs.replace(self.root, history_from=reach)
 
     def _sidecars(self) -> None:
-        lists = (self.agreement.documents, self.agreement.history, self.agreement.attached)
+        past = self.agreement.past
+        lists = (self.agreement.documents, past.history, past.attached, past.brought)
         for listed in lists:
             named = objects_of(self.site, self.root, listed.where) if listed.sidecars else set()
             blocks = {name: one for name, one in listed.sidecars.items() if listed.keys(one)[0] in named}
@@ -169,7 +171,7 @@ class _Round:
                 self.root = with_sidecars(self.site, self.root, listed.where, blocks)
 
     def _retire_lists(self, before: Root) -> None:
-        wheres: tuple[Where, ...] = ("blocks", "history", "attached")
+        wheres: tuple[Where, ...] = ("blocks", "history", "attached", "brought")
         old, new = set[str](), set[str]()
         for where in wheres:
             old |= objects_of(self.site, before, where)

@@ -34,6 +34,7 @@ FIELDS: dict[Where, tuple[str, str]] = {
     "blocks": ("blocks", "block_pages"),
     "history": ("history", "history_pages"),
     "attached": ("attached", "attached_pages"),
+    "brought": ("brought", "brought_pages"),
 }
 """The fields of a root that hold each list."""
 
@@ -42,9 +43,8 @@ def write_list(site: Site, root: Root, where: Where, rows: Iterable[tuple[bytes,
     """The root with one run of these rows, in order of key, as its list. 2 PUTs a block, 1 a page of the list."""
     listed = CheckedList(site, where, root, Report())
     shelf = Shelf(site.store, site.pool, listed.folder)
-    is_history = where == "history"
-    columns = HISTORY_COLUMNS if is_history else Definition.of_root(root).columns
-    members = member_of if is_history else None
+    columns = HISTORY_COLUMNS if listed.is_history else Definition.of_root(root).columns
+    members = member_of if listed.is_history else None
     blocks = BlockWriter(shelf, site.writer, site.around.sizes.block_target, columns, members)
     level = max((run.level for run in listed.runs), default=0)
     entries = blocks.write(rows, run=root.applied, level=level, kind="base")
@@ -81,7 +81,7 @@ def _mended(site: Site, listed: CheckedList, entry: BlockEntry) -> BlockEntry:
     key, _ = listed.keys(entry)
     body = site.body(key)
     assert body is not None, "the block was read a moment ago"
-    data, map_bytes = rebuilt_sidecar(content_of(body, entry, name=key, is_history=listed.where == "history"))
+    data, map_bytes = rebuilt_sidecar(content_of(body, entry, name=key, is_history=listed.is_history))
     ref = ObjectRef.of(site.writer.new_name(), data)
     site.writer.put(NewObject(f"{listed.folder}{ref.name}.map", data))
     sidecar = SidecarRef(name=ref.name, sha256=ref.sha256, length=ref.length, map_bytes=map_bytes)

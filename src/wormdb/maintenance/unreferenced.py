@@ -36,7 +36,7 @@ def find_unreferenced(site: Site, root: Root, report: Report) -> None:
 def named_objects(site: Site, root: Root) -> Iterator[str]:
     """The keys of all objects that a root names, as far as they can be found. Costs as `find_unreferenced`."""
     paths = site.paths
-    wheres: tuple[Where, ...] = ("blocks", "history", "attached")
+    wheres: tuple[Where, ...] = ("blocks", "history", "attached", "brought")
     for where in wheres:
         listed = CheckedList(site, where, root, Report())
         for run in listed.runs:

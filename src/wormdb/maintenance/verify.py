@@ -16,6 +16,7 @@ from wormdb.maintenance.agreement import Agreement
 from wormdb.maintenance.chain import Chain, check_chain
 from wormdb.maintenance.index_check import index_checks
 from wormdb.maintenance.listed import CheckedList, checked_body
+from wormdb.maintenance.past_rows import PastLists
 from wormdb.maintenance.report import Report, Verification
 from wormdb.maintenance.unreferenced import find_unreferenced
 
@@ -114,8 +115,7 @@ def _examine_root(site: Site, root: Root, examined: Examination) -> None:
         root,
         report,
         documents=CheckedList(site, "blocks", root, report),
-        history=CheckedList(site, "history", root, report),
-        attached=CheckedList(site, "attached", root, report),
+        past=PastLists.of(site, root, lambda: report),
         chain=examined.chain,
         indexes=checks,
     )
