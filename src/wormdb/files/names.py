@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from wormdb.errors import InvalidRequestError, LimitExceededError
+from wormdb.files.numbers import one_form
 from wormdb.format.segment import decode_segment, encode_segment
 from wormdb.limits import SEGMENT_BYTES_MAX
 from wormdb.schema.path import SINGLETON_ID
@@ -68,16 +69,24 @@ class FileKey:
 
 
 def id_text(identity: Any) -> str:
-    """An id as it stands in keys, in manifests and in indexes: ASCII, different for different ids. No requests.
+    """An id as it stands in keys, in manifests and in indexes: ASCII, equal exactly for equal ids. No requests.
 
     Raises InvalidRequestError, LimitExceededError for an id that no key can hold.
     """
-    return encode_segment(identity)
+    return encode_segment(one_form(identity))
 
 
 def id_of(text: str) -> Any:
     """The id of a text; raises InvalidRequestError for one that `id_text` never gives. No requests."""
-    return decode_segment(text)
+    identity = decode_segment(text)
+    if id_text(identity) != text:
+        raise InvalidRequestError(
+            f"{text!r} is not the name of a document",
+            reason="the same id has another one",
+            fix="leave it out",
+            key=text,
+        )
+    return identity
 
 
 def snapshot_name(ts: datetime) -> str:

@@ -7,16 +7,13 @@ extended JSON. Numbers that are equal have one text whatever their type, as they
 from __future__ import annotations
 
 from datetime import datetime
-from decimal import Decimal
-from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from wormdb.files.numbers import one_form
 from wormdb.files.plain import iso_text
 from wormdb.format import json
-from wormdb.format.kinds import Decimal128
-from wormdb.limits import INT_MAX, INT_MIN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,23 +53,9 @@ def _is_json(text: str) -> bool:
 
 
 def _comparable(value: Any) -> Any:
-    """A value with each number in the first of the forms that have it exactly: integer, double, decimal."""
+    """A value with every number in one form."""
     if type(value) is dict:
         return {name: _comparable(item) for name, item in value.items()}
     if type(value) is list:
         return [_comparable(item) for item in value]
-    if type(value) is float:
-        return int(value) if value.is_integer() and INT_MIN <= value <= INT_MAX else value
-    return _comparable_decimal(value) if type(value) is Decimal128 else value
-
-
-def _comparable_decimal(value: Decimal128) -> Any:
-    exact = value.to_decimal()
-    if not exact.is_finite():
-        return float(exact)
-    if INT_MIN <= exact <= INT_MAX and exact == exact.to_integral_value():
-        return int(exact)
-    nearest = float(exact)
-    if isfinite(nearest) and Decimal(nearest) == exact:
-        return nearest
-    return Decimal128(exact.normalize())
+    return one_form(value)
