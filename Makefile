@@ -11,7 +11,7 @@ WORKERS ?= 2
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format docs bench lock clean java
+.PHONY: help demo test test-all check format docs bench lock clean java
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,8 +19,11 @@ help: ## show this list
 demo: $(VENV)/.core ## set up, then show in a minute what works
 	@$(BIN)/python examples/demo.py
 
-test: $(VENV)/.dev ## set up, then run all tests
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+test: $(VENV)/.dev java ## set up, then run all tests but the long ones
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not long" $(ARGS)
+
+test-all: $(VENV)/.dev java ## the same with the long ones: clusters, large loads
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 check: $(VENV)/.dev ## format, lint, types, layers
 	$(BIN)/ruff format --check .

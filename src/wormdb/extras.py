@@ -29,7 +29,7 @@ class Extra:
 EXTRAS: tuple[Extra, ...] = (
     Extra("regex", "$regex that no pattern can slow down", ("re2",)),
     Extra("server", "the RESP server for Redis clients", ("hiredis", "uvloop"), is_planned=True),
-    Extra("spark", "the data pipeline on Apache Spark", ("pyspark",), is_planned=True),
+    Extra("spark", "the data pipeline on Apache Spark", ("pyspark",)),
     Extra("vector", "vector indexes", ("faiss",), is_planned=True),
 )
 
