@@ -54,7 +54,8 @@ class Found(Generic[T]):
         self._asked = asked
         self._reading: Reading[Any] = Reading(access, asked)
         self._references = _references(access, asked)
-        self._next_page: str | None = None
+        self._last: Hit | None = None
+        """The last row, if there may be others behind it."""
         self._is_read = False
 
     # --- rows ---
@@ -66,7 +67,7 @@ class Found(Generic[T]):
             count, last = count + 1, hit
             yield cast("T", row)
         is_full = last is not None and count == self._asked.request.limit
-        self._next_page = page_token(self._asked, last.order) if is_full and last is not None else None
+        self._last = last if is_full else None
         self._is_read = True
 
     def to_list(self) -> list[T]:
@@ -95,7 +96,7 @@ class Found(Generic[T]):
         if not self._is_read and self._asked.request.limit is not None:
             for _ in self:
                 pass
-        return self._next_page
+        return None if self._last is None else page_token(self._asked, self._last.order)
 
     def explain(self, *, analyze: bool = False) -> Explained:
         """How the rows are found, and what that costs; with `analyze` they are read, and it is measured."""

@@ -160,6 +160,8 @@ class _Reader:
             value: Any = self._quoted()[0]
         elif self._at() in {"[", "{"}:
             value = self._json()
+        elif self._at() == "=":
+            self._refuse(start, "a bare value begins with =", 'write one = only, or quote the value, as in a="=b"')
         else:
             word, is_text = self._bare(frozenset(","))
             if not word and not is_text:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.engine.column_cache import Decoded, Label, decoded_of, portion_of
+from wormdb.engine.column_codes import CODE_BYTES, ColumnCodes
 from wormdb.engine.column_fetch import Wanted, fetch_columns, is_kept
 from wormdb.engine.column_merge import Keys, marked
 from wormdb.engine.column_sources import portion_of_rows
@@ -76,7 +77,7 @@ class LooseScan:
             if not self._is_ready():
                 return None
             joined = _joined_alike(list(self._each()))
-            self._keep(label, joined, sum(int(portion.table.nbytes) for portion in joined))
+            self._keep(label, joined, sum(map(_memory, joined)))
         return iter(joined)
 
     def _is_ready(self) -> bool:
@@ -211,7 +212,14 @@ def _joined_alike(portions: Sequence[Portion]) -> list[Portion]:
         else:
             some.append(portion)
     # Arrow is faster on one piece of a column than on several.
-    return [Portion(join_portions(some).table.combine_chunks(), some[0].types) for some in alike]
+    tables = [join_portions(some).table.combine_chunks() for some in alike]
+    return [Portion(table, some[0].types, ColumnCodes(table)) for table, some in zip(tables, alike, strict=True)]
+
+
+def _memory(portion: Portion) -> int:
+    """Of a portion with its codes."""
+    texts = sum(kind == "string" for kind in portion.types.values())
+    return int(portion.table.nbytes) + texts * portion.rows * CODE_BYTES
 
 
 def _key_of(row: tuple[bytes, Held]) -> bytes:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from wormdb.engine.column_codes import ColumnCodes
     from wormdb.format.columns import EncodedColumn
 
 __all__ = [
@@ -59,6 +60,8 @@ class Portion:
     table: pa.Table
     types: Mapping[str, str]
     """The stored type of each column, by path."""
+    codes: ColumnCodes | None = None
+    """Columns of texts as numbers, of a portion that is kept for several questions."""
 
     @property
     def rows(self) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from wormdb.engine.portion import ELSEWHERE_CODE
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from wormdb.engine.column_codes import Coded
     from wormdb.engine.portion import Portion
 
 __all__ = [
@@ -48,6 +50,8 @@ class Cells:
     """The companion of the column, if it has one."""
     null: Any = MISSING
     """What a null is where there is no companion: MISSING in a column, None among the elements of an array."""
+    coded: Callable[[], Coded | None] = lambda: None
+    """The cells as numbers, if they are texts and that is known."""
 
     @property
     def rows(self) -> int:
@@ -98,7 +102,10 @@ class Cells:
 
 def cells_of(portion: Portion, name: str) -> Cells:
     """The cells of a column of a portion."""
-    return Cells(portion.table.column(name), portion.types[name], portion.kinds(name))
+    cells = Cells(portion.table.column(name), portion.types[name], portion.kinds(name))
+    if portion.codes is None or cells.kind != "string":
+        return cells
+    return replace(cells, coded=partial(portion.codes.find, name))
 
 
 def element_kind(kind: str) -> str | None:

@@ -207,7 +207,6 @@ def _first_rows(portion: Portion, fields: Sequence[SortField], count: int | None
 
 def _promising(portion: Portion, field: SortField, count: int, mask: pa.Array | pa.ChunkedArray) -> pa.Array | None:
     """The rows of a mask that are not behind `count` others by the first field alone; None if Arrow cannot tell."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     if _name(field) not in portion.types:
@@ -220,7 +219,7 @@ def _promising(portion: Portion, field: SortField, count: int, mask: pa.Array | 
     if len(found) <= 4 * count or (cells.kind == "double" and pc.any(pc.is_nan(found)).as_py()):
         return None
     order: _Order = "descending" if field.descending else "ascending"
-    best = pc.select_k_unstable(pa.table([found], names=["0"]), count, sort_keys=[("0", order)])
+    best = pc.select_k_unstable(found, count, sort_keys=[("", order)])
     compared = pc.greater_equal if field.descending else pc.less_equal
     return rows_of_mask(pc.and_(mask, compared(array, found[best[-1].as_py()])))
 

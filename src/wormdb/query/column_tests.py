@@ -26,7 +26,7 @@ from wormdb.bql.tree import (
 from wormdb.format.kinds import Decimal128, Kind, ObjectId, Regex, kind_of
 from wormdb.format.wrappers import milliseconds
 from wormdb.limits import INT_MAX, INT_MIN
-from wormdb.query.column_cells import by_distinct
+from wormdb.query.column_cells import Cells, by_distinct
 from wormdb.query.column_numbers import DECIMAL_MAX, as_double, as_unscaled, double_bound, integer_bound, is_nan
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wormdb.bql.tree import Comparison
-    from wormdb.query.column_cells import Cells, Outcome
+    from wormdb.engine.column_codes import Coded
+    from wormdb.query.column_cells import Outcome
 
     Condition = Compare | In | Exists | Type | Mod | RegexMatch | Contains | StartsWith | EndsWith
 
@@ -69,11 +70,16 @@ _FUNCTIONS: Final[dict[Comparison, str]] = {
     "lt": "less",
     "lte": "less_equal",
 }
+_COMPARED_MAX: Final = 6
+"""To compare numbers with so many others one by one is faster than to look them up."""
 _INT32: Final = (-(2**31), 2**31 - 1)
 
 
 def ask_cells(condition: Condition, cells: Cells, test: Callable[[Any], bool]) -> Outcome:
     """Whether the value of each cell passes `test`, which is that of the condition. No requests."""
+    coded = None if isinstance(condition, Exists | Type) else cells.coded()
+    if coded is not None:
+        return _spread(ask_cells(condition, Cells(coded.texts, cells.kind), test), coded)
     match condition:
         case Exists():
             return True
@@ -87,6 +93,23 @@ def ask_cells(condition: Condition, cells: Cells, test: Callable[[Any], bool]) -
             return _leaves(condition, cells, test)
         case _:
             return _is_text(condition, cells, test) if cells.kind == "string" else False
+
+
+def _spread(outcome: Outcome, coded: Coded) -> Outcome:
+    """What was found of each text as an outcome for the rows that have it."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if isinstance(outcome, bool):
+        return outcome
+    passed = pc.indices_nonzero(outcome).cast(pa.uint8())
+    if len(passed) > _COMPARED_MAX:
+        return pc.is_in(coded.codes, value_set=passed)
+    found: Outcome = False
+    for code in passed:
+        equal = pc.equal(coded.codes, code)
+        found = equal if found is False else pc.or_(found, equal)
+    return found
 
 
 # --- comparison ---

@@ -8,6 +8,8 @@ order of the projection, the id first, wherever they were read from.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import count, repeat
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.bql.positions import compile_positions
@@ -16,18 +18,19 @@ from wormdb.format import json
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED
 from wormdb.query.column_order import sort_paths
-from wormdb.query.execute_order import is_by_id, order_keys
+from wormdb.query.execute_order import order_keys
 from wormdb.query.execute_rows import Columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from wormdb.bql.projection import Part, Projection
+    from wormdb.bql.sorting import SortSpec
     from wormdb.engine.portion import Portion
     from wormdb.engine.state import Held
     from wormdb.format.kinds import Document
     from wormdb.format.path import Path
-    from wormdb.query.execute_rows import Batch, Documents
+    from wormdb.query.execute_rows import Batch, Documents, Known
     from wormdb.query.request import Request
 
 __all__ = ["Hit", "Showing"]
@@ -40,14 +43,42 @@ SHOWN_AT_ONCE: Final = 1_024
 class Hit:
     """One row of an answer."""
 
-    key: bytes
-    """The key of its id."""
-    order: bytes
-    """Its sort key (`wormdb.bql.sorting.sort_key`): the place of the row, for page tokens."""
+    places: Places
+    row: int
+    """Its number among them."""
     held: Held | None
     """What is stored; None if the request has a projection."""
     document: Document
     """Normalized: projected if the request has a projection, otherwise whole."""
+
+    @property
+    def key(self) -> bytes:
+        """The key of its id."""
+        return self.places.keys[self.row]
+
+    @property
+    def order(self) -> bytes:
+        """Its sort key (`wormdb.bql.sorting.sort_key`): the place of the row, for page tokens."""
+        return self.places.orders[self.row]
+
+
+class Places:
+    """Where some rows stand, found out when that of the first is wanted: most answers are never gone on with."""
+
+    def __init__(self, batch: Known, sort: SortSpec) -> None:
+        """Nothing is made yet."""
+        self._batch = batch
+        self._sort = sort
+
+    @cached_property
+    def keys(self) -> Sequence[bytes]:
+        """The keys of the ids."""
+        return self._batch.keys
+
+    @cached_property
+    def orders(self) -> Sequence[bytes]:
+        """The sort keys."""
+        return order_keys(self._batch, self._sort)
 
 
 class Showing:
@@ -70,29 +101,25 @@ class Showing:
         projected = self._projected
         if projected is None:
             yield from self._whole(self._fetch(batch))
-        elif (
-            isinstance(batch, Columns) and projected.paths and batch.covers((*projected.paths, *sort_paths(self._sort)))
-        ):
+        elif isinstance(batch, Columns) and projected.paths and batch.covers((*projected.paths, *self._sort_paths)):
             yield from self._by_columns(batch, projected)
         else:
             found = self._fetch(batch)
-            orders = order_keys(found, self._sort)
-            for key, order, document in zip(found.keys, orders, found.documents, strict=True):
-                yield Hit(key, order, None, projected.of_document(document))
+            places = Places(found, self._sort)
+            for row, document in enumerate(found.documents):
+                yield Hit(places, row, None, projected.of_document(document))
 
     def _whole(self, found: Documents) -> Iterator[Hit]:
         assert found.helds is not None, "versions are read with whole documents"
-        orders = order_keys(found, self._sort)
-        return map(Hit, found.keys, orders, found.helds, found.documents)
+        return map(Hit, repeat(Places(found, self._sort)), count(), found.helds, found.documents)
 
     def _by_columns(self, batch: Columns, projected: _Projected) -> Iterator[Hit]:
-        keys = batch.keys
-        orders = keys if is_by_id(self._sort) else order_keys(batch, self._sort)
+        places = Places(batch, self._sort)
         if projected.plain:
             rows = zip(*map(batch.portion.values, projected.plain), strict=True)
-            for key, order, values in zip(keys, orders, rows, strict=True):
+            for row, values in enumerate(rows):
                 found = zip(projected.plain, values, strict=True)
-                yield Hit(key, order, None, {name: value for name, value in found if value is not MISSING})
+                yield Hit(places, row, None, {name: value for name, value in found if value is not MISSING})
             return
         assembled = list(_assembled(batch.portion, projected.paths))
         vague = [
@@ -104,8 +131,8 @@ class Showing:
             asked = self._fetch(batch.pick(vague))
             for row, document in zip(vague, asked.documents, strict=True):
                 assembled[row] = document, True
-        for key, order, (document, _) in zip(keys, orders, assembled, strict=True):
-            yield Hit(key, order, None, projected.of_document(document))
+        for row, (document, _) in enumerate(assembled):
+            yield Hit(places, row, None, projected.of_document(document))
 
 
 class _Projected:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from tests.bql.written import FILTERS, LEAVES, filled, parts
 from tests.query.columns.portions_rig import COLLECTIONS, WAYS, Values, Way, make_portion, make_portions
 from wormdb.bql.match import compile_filter
 from wormdb.bql.parse import parse_filter
+from wormdb.engine.column_codes import ColumnCodes
 from wormdb.engine.portion import DOCUMENT, Portion
 from wormdb.errors import InvalidRequestError
 from wormdb.format.columns import ColumnSpec
@@ -24,13 +25,28 @@ from wormdb.format.key import encode_key
 from wormdb.query import column_conditions, column_tests
 from wormdb.query.column_match import compile_columns
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 
 def found(portion: Portion, written: Values) -> list[Any]:
-    """The ids that a mask finds."""
-    mask = compile_columns(parse_filter(written)).mask(portion)
+    """The ids that a mask finds; of columns that are kept, too."""
+    tree = compile_columns(parse_filter(written))
+    mask = tree.mask(portion)
     assert len(mask) == portion.rows
     assert mask.null_count == 0
+    for each in kept(portion):
+        assert tree.mask(each).to_pylist() == mask.to_pylist()
     return portion.filter(mask).values("_id")
+
+
+def kept(portion: Portion) -> Iterator[Portion]:
+    """The same portion as it is when it is asked for the first time, and then coded; if it has texts."""
+    if "string" not in portion.types.values():
+        return iter(())
+    table = portion.table.combine_chunks()
+    twice = Portion(table, portion.types, ColumnCodes(table))
+    return iter([twice, twice])
 
 
 def matching(documents: list[Values], written: Values) -> list[Any]:
@@ -130,8 +146,9 @@ def check(kind: str, cells: list[Values], conditions: list[Any]) -> None:
     assert portion.types["v"] == kind
     for condition in conditions:
         tree = parse_filter({"v": condition})
-        mask = compile_columns(tree).mask(portion)
-        assert mask.to_pylist() == list(map(compile_filter(tree), documents)), condition
+        for each in (portion, *kept(portion)):
+            mask = compile_columns(tree).mask(each)
+            assert mask.to_pylist() == list(map(compile_filter(tree), documents)), condition
 
 
 @pytest.mark.parametrize(("kind", "cells"), columns())
@@ -209,6 +226,44 @@ def test_a_long_list_of_values() -> None:
     portion = make_portion(documents, ["_id", "v"])
     wanted = [f"k{number}" for number in range(0, 9000, 3)]
     assert found(portion, {"v": {"$in": wanted}}) == list(range(0, 300, 3))
+
+
+# --- columns that are kept ---
+
+
+@pytest.mark.parametrize("different", [1, 3, 7, 256, 257, 5_000])
+@pytest.mark.parametrize("nulls", [0, 5])
+def test_texts_are_coded_where_few_are_different(different: int, nulls: int) -> None:
+    texts: list[str | None] = [f"t{number % different}" for number in range(6_000)]
+    texts[10 : 10 + nulls] = [None] * nulls
+    table = pa.table({"v": texts})
+    codes = ColumnCodes(table)
+    assert codes.find("v") is None, "once would not be worth it"
+    coded = codes.find("v")
+    assert (coded is None) is (different > 256)
+    assert codes.find("v") is coded
+    if coded is not None:
+        assert coded.texts.null_count == 0
+        assert [None if code is None else coded.texts[code].as_py() for code in coded.codes.to_pylist()] == texts
+
+
+@pytest.mark.parametrize("wanted", [0, 1, 6, 7, 40, 300])
+def test_conditions_on_coded_texts_of_many_rows(wanted: int) -> None:
+    documents: list[Values] = [{"_id": number, "v": f"t{number % 50:02}"} for number in range(500)]
+    documents += [{"_id": 500, "v": None}, {"_id": 501}]
+    portion = next(kept(make_portion(documents, ["_id", "v"])))
+    for written in (
+        {"v": {"$in": [f"t{number:02}" for number in range(wanted)]}},
+        {"v": {"$nin": [f"t{number:02}" for number in range(wanted)]}},
+        {"v": {"$gte": f"t{wanted:02}"}},
+        {"v": {"$in": [None, "t07"]}},
+        {"v": {"$regex": "7$"}},
+        {"v": {"$exists": True}},
+        {"v": {"$type": "string"}},
+        {"v": {"$startsWith": "t4"}},
+    ):
+        for _ in range(3):
+            assert found(portion, written) == matching(documents, written)
 
 
 # --- what is asked of Python ---
