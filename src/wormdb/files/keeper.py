@@ -1,0 +1,136 @@
+"""Keeps the readable files of a database's collections, each after its root was swapped."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from wormdb.engine.paths import EnginePaths
+from wormdb.errors import ConflictError, UnavailableError
+from wormdb.files.publication import Publication, Tools
+from wormdb.files.record import RecordRegister
+from wormdb.files.tables import is_due, specs_of
+from wormdb.types import LogNumber
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wormdb.clock import Chance, Clock
+    from wormdb.engine.ledger import Ledger
+    from wormdb.format.files_record import FilesRecord
+    from wormdb.storage.pool import Pool
+    from wormdb.storage.store import Store
+
+__all__ = ["FilesKeeper"]
+
+log = logging.getLogger(__name__)
+
+_ATTEMPTS_MAX: Final = 16
+"""How often writing starts again because another writer was faster."""
+_FILL_DOCUMENTS: Final = 10_000
+"""How many documents are written after one root if all have to be: the next one goes on."""
+
+
+class FilesKeeper:
+    """Writes readable files. Thread-safe; any number of processes may do it at once."""
+
+    def __init__(self, store: Store, pool: Pool, clock: Clock, chance: Chance, *, seconds: float, bucket: str) -> None:
+        """`seconds` is how long a change may wait for a manifest or index file; `bucket` is for the sentinel."""
+        self._tools = Tools(store, pool, clock, seconds, bucket, fill_max=_FILL_DOCUMENTS)
+        self._chance = chance
+        self._known: dict[str, FilesRecord] = {}
+        self._turns: dict[str, threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def publish(self, ledger: Ledger, number: LogNumber) -> None:
+        """Bring the files of a collection to its state, which has the log through `number` at least.
+
+        No requests if nothing is new. Otherwise 2 for the record, 1 GET an entry of the log, 1 PUT for each new file
+        (of a document, a change, a snapshot) and 1 GET more for one that is replaced, and 1 PUT for each file of a
+        manifest or an index that is due. Tables with little news wait; so does a part of the documents, if there are
+        many and all have to be written. Raises UnavailableError, OutcomeUnknownError: the next call does it again.
+        """
+        self._run(ledger, number, self._tools)
+
+    def flush(self, ledger: Ledger, told: Callable[[int], None] = lambda _: None) -> None:
+        """As `publish`, with all that waits, and a manifest with `autoUpdate: false`.
+
+        `told` hears how many documents have been written, where all have to be.
+        """
+        tools = replace(self._tools, fill_max=None, is_forced=True, told=told)
+        self._run(ledger, ledger.view().number, tools)
+
+    def trimmed_floor(self, collection: str) -> LogNumber | None:
+        """Through which number the files of a collection are: the log after it is still needed. 1 GET.
+
+        None if nothing is known of its files.
+        """
+        record = self._register(collection).read().record
+        if record is None:
+            return None
+        return LogNumber(record.through if record.fill is None else record.fill.since)
+
+    def forget(self, collection: str) -> None:
+        """Know nothing of a collection's files, as after a start. No requests."""
+        self._known.pop(collection, None)
+
+    def _run(self, ledger: Ledger, number: LogNumber, tools: Tools) -> None:
+        with self._turn(ledger.collection):
+            if not tools.is_forced and self._is_done(ledger, number):
+                return
+            lost: LogNumber | None = None
+            for _ in range(_ATTEMPTS_MAX):
+                attempt = self._begin(ledger, tools)
+                if attempt is None:
+                    return
+                began = LogNumber(attempt.record.through)
+                try:
+                    known = attempt.run(lost)
+                except ConflictError:
+                    log.info("%s: somebody else writes the readable files", ledger.collection)
+                    lost = began if lost is None else min(lost, began)
+                    continue
+                if known.record is not None:
+                    self._known[ledger.collection] = known.record
+                return
+        raise UnavailableError(
+            f"readable files of {ledger.collection}", reason="others were faster every time", fix="forward again later"
+        )
+
+    def _begin(self, ledger: Ledger, tools: Tools) -> Publication | None:
+        """An attempt at the state that this process knows; None if files are not kept, or others know more."""
+        register = self._register(ledger.collection)
+        known = register.read()
+        view = ledger.known()
+        if known.record is not None and known.record.through > view.number:
+            view = ledger.view()
+            if known.record.through > view.number:
+                return None
+        if not view.definition.keeps_files:
+            return None
+        return Publication(tools, ledger, view, register, known)
+
+    def _is_done(self, ledger: Ledger, number: LogNumber) -> bool:
+        """Whether the files are as they should be, as far as this process knows. No requests."""
+        record = self._known.get(ledger.collection)
+        view = ledger.known()
+        if record is None or record.fill is not None or record.through < max(number, view.number):
+            return False
+        specs = specs_of(view.definition) if view.definition.keeps_files else {}
+        now_ms, seconds = self._tools.clock.now_ms(), self._tools.seconds
+        return not any(
+            is_due(part, now_ms, seconds, is_forced=False)
+            for table in record.tables
+            if (spec := specs.get((table.kind, table.fields))) is not None and spec.is_automatic
+            for part in table.parts
+        )
+
+    def _register(self, collection: str) -> RecordRegister:
+        key = EnginePaths.of_collection(collection).files
+        return RecordRegister(self._tools.store, key, collection, self._chance)
+
+    def _turn(self, collection: str) -> threading.Lock:
+        with self._lock:
+            return self._turns.setdefault(collection, threading.Lock())

@@ -1,0 +1,271 @@
+"""One attempt to bring the readable files of a collection to a state: documents, then tables, sentinels, the record.
+
+Nothing is believed of the files but what the record says, and the record is swapped last. So after a crash the same is
+done again, and of two who do it at once one loses the swap and looks again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from wormdb.errors import ConflictError, SnapshotTooOldError
+from wormdb.files.announce import Announcement
+from wormdb.files.changes import windows
+from wormdb.files.guard import Draft, put_guarded
+from wormdb.files.names import FileNames
+from wormdb.files.placement import Placement
+from wormdb.files.publish import DocumentFiles, Work
+from wormdb.files.record import placement_of, places_of
+from wormdb.files.sentinel import collection_sentinel
+from wormdb.files.table_write import TableWriter
+from wormdb.files.tables import Pending, aligned, date_paths, is_due, specs_of
+from wormdb.format.files_record import FilesFill, FilesRecord
+from wormdb.format.past import misc_ms
+from wormdb.format.wrappers import moment
+from wormdb.types import LogNumber, WriteId
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import datetime
+
+    from wormdb.clock import Clock
+    from wormdb.engine.ledger import Ledger
+    from wormdb.engine.past_reader import Recorded
+    from wormdb.engine.state import Held, View
+    from wormdb.files.record import Known, RecordRegister
+    from wormdb.format.files_record import FilesPart
+    from wormdb.schema.model import Model
+    from wormdb.storage.pool import Pool
+    from wormdb.storage.store import Store
+
+__all__ = ["Publication", "Tools"]
+
+_CHUNK_DOCUMENTS: Final = 500
+_CHUNK_BYTES: Final = 8 * 1024 * 1024
+_ROUNDS_MAX: Final = 6
+"""How often tables may be cut anew in one publication."""
+_NO_ID: Final = WriteId("0" * 32)
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What publications need."""
+
+    store: Store
+    pool: Pool
+    clock: Clock
+    seconds: float
+    bucket: str
+    fill_max: int | None = None
+    """How many documents may be written at once if all have to be; None for no limit."""
+    is_forced: bool = False
+    """Whether everything that waits is written now."""
+    told: Callable[[int], None] = lambda _: None
+    """Told how many documents of all have been written."""
+
+
+@dataclass(slots=True)
+class Publication:
+    """Brings files to the state of a view. For one thread, once."""
+
+    tools: Tools
+    ledger: Ledger
+    view: View
+    register: RecordRegister
+    known: Known
+    record: FilesRecord = field(init=False)
+    model: Model = field(init=False)
+    names: FileNames = field(init=False)
+
+    def __post_init__(self) -> None:
+        definition = self.view.definition
+        assert definition.model is not None, "only models have readable files"
+        assert definition.files is not None, "files are kept"
+        self.model = definition.model
+        placement = Placement.switched(definition.files)
+        self.names = FileNames(self.model, self.ledger.collection, placement)
+        self.record = self._begun(self.known.record, placement)
+
+    def _begun(self, record: FilesRecord | None, placement: Placement) -> FilesRecord:
+        """The record to go on from: all files are to be written if it does not fit the definition."""
+        shape, places = _shape(self.model), places_of(placement)
+        fill = FilesFill(since=self.view.number)
+        if record is None:
+            path = self.ledger.collection
+            return FilesRecord(path=path, revision=0, write_id=_NO_ID, shape=shape, places=places, fill=fill)
+        if record.shape == shape and record.places == places:
+            return record
+        before = () if record.fill is None else record.fill.former
+        former = tuple(dict.fromkeys(each for each in (record.places, *before) if each != places))
+        return replace(record, shape=shape, places=places, fill=replace(fill, former=former))
+
+    def run(self, lost: LogNumber | None) -> Known:
+        """Do it; `lost` is where an attempt began that somebody else overtook: what it wrote is looked at again.
+
+        Returns the record as it then is. Raises ConflictError if somebody else was faster, UnavailableError,
+        OutcomeUnknownError.
+        """
+        if self.record.fill is not None and not self._fill(self.record.fill):
+            return self.known
+        try:
+            is_news = self._follow(lost)
+        except SnapshotTooOldError:
+            is_news = False
+            self.record = replace(self.record, fill=FilesFill(since=self.view.number))
+        if self.record.fill is not None:
+            self._swap()
+            return self.run(lost)
+        self._write_tables()
+        self._announce(is_news=is_news)
+        if self.known.record != self.record:
+            self._swap()
+        return self.known
+
+    def check(self) -> None:
+        """Raise ConflictError if somebody else has swapped the record. 1 GET."""
+        if not self.register.is_current(self.known):
+            raise ConflictError(f"the files of {self.ledger.collection}", reason="somebody else writes them")
+
+    def _swap(self) -> None:
+        self.known = self.register.swap(self.known, self.record)
+        assert self.known.record is not None, "it was just written"
+        self.record = self.known.record
+
+    # --- everything ---
+
+    def _fill(self, fill: FilesFill) -> bool:
+        """Write all documents from where the last one stopped; whether it is done."""
+        former = [FileNames(self.model, self.names.collection, placement_of(places)) for places in fill.former]
+        documents = DocumentFiles(self.model, self.names)
+        is_new = self.record.through == 0 and not former
+        work, size, done, cursor, limit = Work(), 0, 0, fill.cursor, self.tools.fill_max
+        for key, held, found in self._recorded(fill.cursor):
+            if limit is not None and done >= limit:
+                self._filled(work, replace(fill, cursor=cursor))
+                return False
+            more = documents.whole(held, found, former, is_new=is_new)
+            work.drafts += more.drafts
+            work.deleted += more.deleted
+            size += sum(len(draft.body) for draft in more.drafts)
+            cursor, done = key, done + 1
+            if done % _CHUNK_DOCUMENTS == 0 or size >= _CHUNK_BYTES:
+                self._filled(work, replace(fill, cursor=cursor))
+                work, size = Work(), 0
+                self.tools.told(done)
+        work.do(self.tools.store, self.tools.pool, self.check)
+        self.tools.told(done)
+        self._align(is_all=True)
+        misc = max(self.record.misc, _misc_of(self.view))
+        self.record = replace(self.record, fill=None, through=fill.since, misc=misc, sentinel=None)
+        self._swap()
+        return True
+
+    def _filled(self, work: Work, fill: FilesFill) -> None:
+        work.do(self.tools.store, self.tools.pool, self.check)
+        self.record = replace(self.record, fill=fill)
+        self._swap()
+
+    def _recorded(self, cursor: bytes) -> Iterator[tuple[bytes, Held, Recorded | None]]:
+        """Every document after a key, with what history has of it."""
+        low = cursor + b"\0" if cursor else b""
+        past = self.ledger.history(self.view).documents(low)
+        found = next(past, None)
+        for key, held in self.view.scan(low):
+            while found is not None and found.key < key:
+                found = next(past, None)
+            yield key, held, found if found is not None and found.key == key else None
+
+    # --- what entries of the log changed ---
+
+    def _follow(self, lost: LogNumber | None) -> bool:
+        """Write the files of what was changed since; whether anything was."""
+        tools, counted = self.tools, self.record.through
+        after = LogNumber(counted if lost is None else min(lost, counted))
+        if after >= self.view.number:
+            return False
+        self._align(is_all=False)
+        specs = specs_of(self.view.definition)
+        documents, history = DocumentFiles(self.model, self.names), self.ledger.history(self.view)
+        pending = Pending(self.record.tables, specs, self.model)
+        is_news = False
+        for window in windows(self.ledger, after, self.view.number):
+            if window.needs_all:
+                self.record = replace(self.record, fill=FilesFill(since=self.view.number))
+                return False
+            documents.changed(window, after, self.view, history).do(tools.store, tools.pool, self.check)
+            pending.note(seen for seen in window.changes if seen.version.rev > counted)
+            is_news = is_news or bool(window.changes)
+            if window.is_whole:
+                misc = window.misc if window.changes else self.record.misc
+                tables = pending.tables(tools.clock.now_ms())
+                through = max(window.through, counted)
+                self.record = replace(self.record, through=through, misc=misc, tables=tables)
+                if not window.is_last:
+                    self._swap()
+                    pending = Pending(tables, specs, self.model)
+        return is_news
+
+    # --- tables and sentinels ---
+
+    def _align(self, *, is_all: bool) -> None:
+        """Have the tables that the definition asks for, and no files of others."""
+        specs = specs_of(self.view.definition)
+        tables, gone = aligned(self.record.tables, specs, self.names, is_all=is_all)
+        if gone:
+            self.check()
+            self.tools.store.delete_many(gone)
+        self.record = replace(self.record, tables=tables)
+
+    def _write_tables(self) -> None:
+        tools, specs, now_ms = self.tools, specs_of(self.view.definition), self.tools.clock.now_ms()
+
+        def is_wanted(part: FilesPart) -> bool:
+            return is_due(part, now_ms, tools.seconds, is_forced=tools.is_forced)
+
+        names, view, updated = self.names, self.view, self._updated
+        writer = TableWriter(tools.store, tools.pool, self.model, names, view, updated, self.check)
+        for _ in range(_ROUNDS_MAX):
+            chosen = [
+                table for table in self.record.tables if tools.is_forced or specs[table.kind, table.fields].is_automatic
+            ]
+            written, is_cut = writer.write(chosen, specs, is_wanted)
+            made = {(table.kind, table.fields): table for table in written}
+            tables = tuple(made.get((table.kind, table.fields), table) for table in self.record.tables)
+            self.record = replace(self.record, tables=tables)
+            if not is_cut:
+                return
+            self._swap()
+
+    def _announce(self, *, is_news: bool) -> None:
+        tools = self.tools
+        if is_news or self.record.sentinel is None:
+            body = collection_sentinel(self.model, self.view.count, self._updated, self.view.number)
+            version = self.record.sentinel
+            draft = Draft(self.names.sentinel, body, self.view.number, is_new=True, version=version)
+            self.record = replace(self.record, sentinel=put_guarded(tools.store, draft).version)
+        told = Announcement(tools.bucket, self.model, self.names.collection, self.names.placement)
+        if self.record.announced != told.digest:
+            told.make(tools.store)
+            self.record = replace(self.record, announced=told.digest)
+
+    @property
+    def _updated(self) -> datetime | None:
+        """When the collection was last changed."""
+        return moment(misc_ms(self.record.misc)) if self.record.misc else None
+
+
+def _shape(model: Model) -> bytes:
+    """Changes when the files of documents have to be written again."""
+    said = (model.path.file_name, date_paths(model), model.oplog, model.snapshots.to_json())
+    return sha256(msgspec.json.encode(said)).digest()
+
+
+def _misc_of(view: View) -> int:
+    """When the last entry of a state was written, or brought forward."""
+    entries = view.overlay.entries(view.number)
+    return entries[-1].misc if entries else 0 if view.place is None else view.place.root.misc

@@ -1,0 +1,213 @@
+"""Write the files of documents: entities, oplog, snapshots, trash.
+
+What is written follows from the state alone. Files are written first, side by side, and only then others are deleted;
+so what moves (into the trash, to another place) is never in neither place.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from wormdb.engine.past_reader import Recorded, Snapshot
+from wormdb.engine.snapshots import taken_at
+from wormdb.engine.state import Held
+from wormdb.errors import InvalidRequestError
+from wormdb.files.expected import kept_snapshots, present_files_of
+from wormdb.files.guard import Draft, put_all
+from wormdb.files.names import id_text
+from wormdb.files.oplog_file import oplog_file
+from wormdb.files.snapshot_file import snapshot_file
+from wormdb.format import json
+from wormdb.limits import DELETE_MANY_KEYS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from datetime import datetime
+
+    from wormdb.engine.past_reader import History
+    from wormdb.engine.snapshots import Visible
+    from wormdb.engine.state import View
+    from wormdb.files.changes import Seen, Window
+    from wormdb.files.names import FileNames
+    from wormdb.format.past import Version
+    from wormdb.schema.model import Model
+    from wormdb.storage.pool import Pool
+    from wormdb.storage.store import Store
+    from wormdb.types import LogNumber
+
+__all__ = ["DocumentFiles", "Work", "identity_of"]
+
+log = logging.getLogger(__name__)
+_NEVER: Final = -1
+
+
+@dataclass(slots=True)
+class Work:
+    """Files to write, and files to delete after that."""
+
+    drafts: list[Draft] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
+
+    def do(self, store: Store, pool: Pool, check: Callable[[], None]) -> None:
+        """1 or 2 requests a file; `check` is asked before anything is deleted, and may raise.
+
+        Raises UnavailableError, and what `check` raises.
+        """
+        put_all(store, pool, self.drafts)
+        if self.deleted:
+            check()
+            keys = sorted(set(self.deleted) - {draft.key for draft in self.drafts})
+            for start in range(0, len(keys), DELETE_MANY_KEYS):
+                store.delete_many(keys[start : start + DELETE_MANY_KEYS])
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFiles:
+    """The files of a collection's documents, at the places that `names` says."""
+
+    model: Model
+    names: FileNames
+
+    # --- what entries of the log changed ---
+
+    def changed(self, window: Window, after: LogNumber, view: View, history: History) -> Work:
+        """What the changes of a window ask for; `after` is the number through which files were written before.
+
+        Nothing is read for documents alone; for one with snapshots as `History.versions` costs.
+        """
+        work = Work()
+        touched: dict[bytes, list[Seen]] = {key: [] for key in window.taken}
+        for seen in window.changes:
+            touched.setdefault(seen.key, []).append(seen)
+        newest = self._newest(window, touched, view)
+        for key, changes in touched.items():
+            encoded = changes[0].version.id if changes else window.taken[key]
+            identity = identity_of(encoded)
+            if identity is None:
+                continue
+            if self.model.oplog:
+                work.drafts += [self._oplog(identity, seen.version, seen.before, is_new=True) for seen in changes]
+            held = newest.get(key)
+            # What a later window changes again is left to that one.
+            if held is not None and held.rev <= window.through:
+                if changes:
+                    self._present(work, identity, held, changes)
+                if self._may_change_snapshots(changes, is_taken=key in window.taken):
+                    self._snapshots(work, identity, history.recorded(key), after)
+        return work
+
+    def _newest(self, window: Window, touched: dict[bytes, list[Seen]], view: View) -> dict[bytes, Held]:
+        """What the view has of each document."""
+        if not window.is_last or not window.is_whole:
+            return view.get_many(sorted(touched))
+        last = {key: changes[-1] for key, changes in touched.items() if changes}
+        newest = {
+            key: Held(seen.version.id, seen.version.rev, seen.version.seq, seen.version.document, seen.trash)
+            for key, seen in last.items()
+        }
+        others = [key for key in touched if key not in newest]
+        return {**newest, **view.get_many(others)} if others else newest
+
+    def _present(self, work: Work, identity: Any, held: Held, changes: Sequence[Seen]) -> None:
+        is_new = changes[0].before is None
+        work.drafts += self._now(identity, held, is_new=is_new)
+        if held.document is None:
+            work.deleted.append(self.names.entity(identity))
+        was_trashed = any(seen.before is None and seen.version.seq > 1 for seen in changes)
+        if was_trashed and held.trash is None:
+            work.deleted += [self.names.tombstone(identity), self.names.trashed(identity)]
+
+    def _may_change_snapshots(self, changes: Sequence[Seen], *, is_taken: bool) -> bool:
+        limits = self.model.snapshots
+        if not limits.enabled:
+            return False
+        is_marked = any(seen.version.snapshot or seen.version.op == "purge" for seen in changes)
+        return is_taken or is_marked or limits.max_age is not None
+
+    def _snapshots(self, work: Work, identity: Any, found: Recorded, after: LogNumber) -> None:
+        """Write the snapshots that came after a number, and remove those that are no longer kept since."""
+        shown = kept_snapshots(found.snapshots, found.versions, self.model)
+        earlier = _until(found, after)
+        before = {each.snapshot.ts for each in kept_snapshots(earlier.snapshots, earlier.versions, self.model)}
+        work.drafts += [self._snapshot(identity, each) for each in shown if each.snapshot.ts not in before]
+        gone = (before | set(_moments(found.snapshots, after))) - {each.snapshot.ts for each in shown}
+        work.deleted += [self.names.snapshot(identity, ts) for ts in sorted(gone)]
+
+    # --- everything ---
+
+    def whole(self, held: Held, found: Recorded | None, former: Iterable[FileNames], *, is_new: bool) -> Work:
+        """All files of one document; `former` are places where files of it may lie that are no longer right."""
+        work = Work()
+        identity = identity_of(held.id)
+        if identity is None:
+            return work
+        work.drafts = self._now(identity, held, is_new=is_new)
+        versions = [] if found is None else found.versions
+        if self.model.oplog:
+            for before, version in pairwise([None, *versions]):
+                assert version is not None, "only the first has nothing before it"
+                earlier = None if before is None else before.document
+                work.drafts.append(self._oplog(identity, version, earlier, is_new=is_new))
+        kept = [] if found is None else found.snapshots
+        work.drafts += [self._snapshot(identity, each) for each in kept_snapshots(kept, versions, self.model)]
+        for names in (self.names, *former):
+            work.deleted += _all_keys(names, identity, held.seq, _moments(kept, _NEVER))
+        return work
+
+    # --- drafts ---
+
+    def _now(self, identity: Any, held: Held, *, is_new: bool) -> list[Draft]:
+        tombstone = self.names.tombstone(identity)
+        files = present_files_of(identity, held, self.model, self.names)
+        return [
+            Draft(key, body, held.rev, is_entity=key != tombstone, is_new=is_new or held.document is None)
+            for key, body in files.items()
+        ]
+
+    def _oplog(self, identity: Any, version: Version, before: bytes | None, *, is_new: bool) -> Draft:
+        key = self.names.oplog(identity, version.seq)
+        return Draft(key, oplog_file(version, before, self.model), version.rev, is_new=is_new)
+
+    def _snapshot(self, identity: Any, shown: Visible) -> Draft:
+        key = self.names.snapshot(identity, shown.snapshot.ts)
+        body = snapshot_file(shown.version, self.model)
+        return Draft(key, body, shown.version.rev, is_entity=True, is_new=True)
+
+
+def identity_of(encoded: bytes) -> Any:
+    """The id of a document; None if no key can hold it, so that it has no files."""
+    identity = json.decode(encoded, name="document id")
+    try:
+        id_text(identity)
+    except InvalidRequestError as error:
+        log.warning("document %s has no readable files: %s", encoded.decode(), error)
+        return None
+    return identity
+
+
+def _until(found: Recorded, number: int) -> Recorded:
+    """What was known of a document at a number."""
+    versions = [version for version in found.versions if version.rev <= number]
+    snapshots = [
+        Snapshot(each.version, each.taken if each.taken is not None and each.taken.rev <= number else None)
+        for each in found.snapshots
+        if each.version.rev <= number
+    ]
+    return Recorded(found.key, versions, [each for each in snapshots if each.taken or each.version.snapshot])
+
+
+def _moments(kept: Sequence[Snapshot], after: int) -> list[datetime]:
+    """When snapshots were taken by entries after a number, as files are named; both times of one taken twice."""
+    found = [each.version.misc for each in kept if each.version.snapshot and each.version.rev > after]
+    found += [each.taken.misc for each in kept if each.taken is not None and each.taken.rev > after]
+    return [taken_at(misc) for misc in found]
+
+
+def _all_keys(names: FileNames, identity: Any, seq: int, moments: Iterable[datetime]) -> list[str]:
+    """Every key that a file of a document may have at some places."""
+    keys = [names.entity(identity), names.tombstone(identity), names.trashed(identity)]
+    keys += [names.oplog(identity, number) for number in range(1, seq + 1)]
+    return keys + [names.snapshot(identity, ts) for ts in moments]

@@ -1,0 +1,96 @@
+"""The record of the readable files: how far they are written, read whole and swapped by compare-and-set."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from wormdb.clock import new_write_id
+from wormdb.errors import ConflictError, CorruptionError, OutcomeUnknownError, UnavailableError
+from wormdb.files.placement import Placement
+from wormdb.format.files_record import FilesPlaces, FilesRecord, decode_files_record, encode_files_record
+from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_classified
+from wormdb.storage.store import IfAbsent, IfMatch
+
+if TYPE_CHECKING:
+    from wormdb.clock import Chance
+    from wormdb.storage.store import Store
+    from wormdb.types import Version
+
+__all__ = ["Known", "RecordRegister", "placement_of", "places_of"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The record as it was read, with the store's version; without a record if there is none that can be read."""
+
+    record: FilesRecord | None
+    version: Version | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRegister:
+    """The record of one collection, at `key`."""
+
+    store: Store
+    key: str
+    collection: str
+    chance: Chance
+
+    def read(self) -> Known:
+        """The record now. 1 GET. A damaged one is as good as none: it holds nothing that cannot be found again.
+
+        Raises UnsupportedFormatError.
+        """
+        found = self.store.probe(self.key).found
+        if found is None:
+            return Known(None, None)
+        try:
+            record = decode_files_record(found.body, name=self.key, path=self.collection)
+        except CorruptionError as error:
+            log.warning("%s: all readable files are written again: %s", self.collection, error)
+            return Known(None, found.version)
+        return Known(record, found.version)
+
+    def is_current(self, known: Known) -> bool:
+        """Whether nobody has swapped the record since it was read. 1 GET."""
+        found = self.store.probe(self.key).found
+        return known.version == (None if found is None else found.version)
+
+    def swap(self, known: Known, following: FilesRecord) -> Known:
+        """Replace the record that was read by another. 1 PUT, and 1 GET if the answer is no clean success.
+
+        Raises ConflictError if somebody else swapped it, UnavailableError if nothing was done, and
+        OutcomeUnknownError if that cannot be told.
+        """
+        revision = 0 if known.record is None else known.record.revision
+        made = msgspec.structs.replace(following, revision=revision + 1, write_id=new_write_id(self.chance))
+        precondition = IfAbsent() if known.version is None else IfMatch(known.version)
+        outcome = put_classified(
+            self.store, self.key, encode_files_record(made), precondition, content_type="application/zstd"
+        )
+        match outcome:
+            case Landed(version=version):
+                return Known(made, version)
+            case Lost():
+                raise ConflictError(f"the record {self.key}", reason="it was swapped by another", key=self.key)
+            case NothingThere(cause=UnavailableError() as refusal):
+                raise refusal
+            case NothingThere(cause=cause) | Unknown(cause=cause):
+                raise OutcomeUnknownError(f"the swap of {self.key}", reason=str(cause), key=self.key) from cause
+
+
+def places_of(placement: Placement) -> FilesPlaces:
+    """A placement as the record has it."""
+    return FilesPlaces(oplog=placement.oplog, snapshots=placement.snapshots, trash=placement.trash, name=placement.name)
+
+
+def placement_of(places: FilesPlaces) -> Placement:
+    """What the record says as a placement."""
+    fields: dict[str, Any] = msgspec.structs.asdict(places)
+    return Placement(**fields)

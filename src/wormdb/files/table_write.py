@@ -1,0 +1,298 @@
+"""Make the files of tables from a state, write those that are due, and let tables grow into parts and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from wormdb.files.guard import Draft, put_all, put_guarded
+from wormdb.files.index_file import IndexFile, IndexMeta, encode_index_file, encode_index_meta, index_texts
+from wormdb.files.manifest_file import ManifestFile, ManifestMeta, encode_manifest, encode_manifest_meta, manifest_row
+from wormdb.files.names import id_text
+from wormdb.files.partition import has_parts, is_uneven, lows_of, part_of, parts_of
+from wormdb.files.publish import identity_of
+from wormdb.files.tables import keys_of
+from wormdb.format.files_record import FilesPart
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from wormdb.engine.state import View
+    from wormdb.files.index_file import IndexType
+    from wormdb.files.names import FileNames
+    from wormdb.files.partition import Place
+    from wormdb.files.tables import TableKey, TableSpec
+    from wormdb.format.files_record import FilesTable
+    from wormdb.index.definition import Index
+    from wormdb.schema.model import Model
+    from wormdb.storage.pool import Pool
+    from wormdb.storage.store import Store
+
+__all__ = ["TableWriter"]
+
+
+class _Checked(msgspec.Struct):
+    checksum: str
+
+
+_CHECKED: Final = msgspec.json.Decoder(_Checked)
+
+
+@dataclass(slots=True)
+class _Due:
+    """A table of which some files are to be written, and what the state has for them."""
+
+    table: FilesTable
+    spec: TableSpec
+    numbers: frozenset[int]
+    lows: list[Place]
+    rows: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """Of a manifest: the rows of each file."""
+    keys: dict[str, bytes] = field(default_factory=dict)
+    """Of a manifest: the keys of the ids of these rows."""
+    places: dict[int, list[Place]] = field(default_factory=dict)
+    """Of an index: the values and ids of each file."""
+
+    @classmethod
+    def of(cls, table: FilesTable, spec: TableSpec, numbers: Iterable[int]) -> _Due:
+        due = cls(table, spec, frozenset(numbers), [part.low for part in table.parts])
+        due.rows = {number: {} for number in due.numbers}
+        due.places = {number: [] for number in due.numbers}
+        return due
+
+    def count(self, number: int) -> int:
+        return len(self.rows[number] if self.spec.index is None else self.places[number])
+
+
+@dataclass(frozen=True, slots=True)
+class TableWriter:
+    """Writes the tables of one state."""
+
+    store: Store
+    pool: Pool
+    model: Model
+    names: FileNames
+    view: View
+    updated: datetime | None
+    """When the state was last changed."""
+    check: Callable[[], None]
+    """Asked before anything is deleted or cut anew; raises ConflictError if another writer was faster."""
+
+    def write(
+        self, tables: Sequence[FilesTable], specs: Mapping[TableKey, TableSpec], wanted: Callable[[FilesPart], bool]
+    ) -> tuple[tuple[FilesTable, ...], bool]:
+        """Write the files that are `wanted`; the tables as they are then, and whether one of them is to be cut anew.
+
+        Who is told so swaps the record and calls again. 1 PUT a file that is as the record says, and a scan of what is
+        in it: of a part of a manifest its range of ids, otherwise of all documents, once for all tables together.
+        """
+        dues = {}
+        for table in tables:
+            spec = specs[table.kind, table.fields]
+            numbers = [number for number, part in enumerate(table.parts) if wanted(part)]
+            if numbers or table.obsolete:
+                dues[spec.key] = _Due.of(table, spec, numbers)
+        if any(due.table.is_parted for due in dues.values()):
+            self.check()
+        whole = [due for due in dues.values() if due.numbers and (due.spec.index or not due.table.is_parted)]
+        if whole:
+            self._collect(whole)
+        written = [
+            self._written(dues[table.kind, table.fields]) if (table.kind, table.fields) in dues else table
+            for table in tables
+        ]
+        is_cut = any(table.parts[0].log == 0 for table in written if (table.kind, table.fields) in dues)
+        return tuple(written), is_cut
+
+    # --- what the state has ---
+
+    def _collect(self, dues: Sequence[_Due], low: bytes = b"", high: bytes | None = None) -> None:
+        for key, held in self.view.scan(low, high):
+            identity = None if held.document is None else identity_of(held.id)
+            if held.document is None or identity is None:
+                continue
+            text = id_text(identity)
+            for due in dues:
+                if due.spec.index is None:
+                    self._collect_row(due, key, text, held.document)
+                else:
+                    for value in index_texts(due.spec.index, held.document, self.model):
+                        number = part_of(due.lows, (value, text))
+                        if number in due.numbers:
+                            due.places[number].append((value, text))
+
+    def _collect_row(self, due: _Due, key: bytes, text: str, document: bytes) -> None:
+        number = part_of(due.lows, (text, ""))
+        if number in due.numbers:
+            due.rows[number][text] = manifest_row(document, self.model)
+            due.keys[text] = key
+
+    # --- files ---
+
+    def _written(self, due: _Due) -> FilesTable:
+        """The table after its files were written, or cut anew, to be written next time."""
+        table = due.table
+        cut = None if table.is_parted or table.obsolete or not due.numbers else self._cut(due)
+        if cut is not None:
+            return cut
+        if table.is_parted and due.spec.index is None:
+            parts = [self._range_written(due, number) for number in sorted(due.numbers)]
+        else:
+            parts = self._put(due, sorted(due.numbers))
+        made = dict(zip(sorted(due.numbers), parts, strict=True))
+        table = replace(table, parts=tuple(made.get(number, part) for number, part in enumerate(table.parts)))
+        if table.is_parted and (made or table.meta is None):
+            table = replace(table, meta=self._put_meta(table, due.spec))
+        if table.obsolete:
+            self.check()
+            for key in table.obsolete:  # one after the other: what names the others goes first
+                self.store.delete(key)
+            table = replace(table, obsolete=())
+        due.table = table
+        if not table.is_parted:
+            return (self._cut(due) if due.numbers else None) or table
+        return self._joined(table)
+
+    def _range_written(self, due: _Due, number: int) -> FilesPart:
+        """One part of a manifest: only its own range of ids is read and held in memory."""
+        part = due.table.parts[number]
+        own = _Due.of(due.table, due.spec, [number])
+        if part.last:
+            self._collect([own], part.first, part.last + b"\0")
+        (made,) = self._put(own, [number])
+        return made
+
+    def _put(self, due: _Due, numbers: Sequence[int]) -> list[FilesPart]:
+        bodies = [self._encoded(due, number) for number in numbers]
+        keys = keys_of(due.table, self.names)[1 if due.table.is_parted else 0 :]
+        drafts = [
+            Draft(keys[number], body, self.view.number, is_new=True, version=due.table.parts[number].version)
+            for number, body in zip(numbers, bodies, strict=True)
+        ]
+        made = []
+        for number, body, written in zip(numbers, bodies, put_all(self.store, self.pool, drafts), strict=True):
+            ids = sorted(due.keys[text] for text in due.rows[number])
+            made.append(
+                FilesPart(
+                    low=due.lows[number],
+                    first=ids[0] if ids else b"",
+                    last=ids[-1] if ids else b"",
+                    log=max(self.view.number, 1),
+                    count=due.count(number),
+                    size=len(body),
+                    checksum=_CHECKED.decode(body).checksum,
+                    version=written.version,
+                )
+            )
+        return made
+
+    def _encoded(self, due: _Due, number: int) -> bytes:
+        partition = number if due.table.is_parted else None
+        index = due.spec.index
+        if index is None:
+            return encode_manifest(
+                ManifestFile(
+                    model=self.model.name,
+                    count=due.count(number),
+                    last_updated=self.updated,
+                    checksum="",
+                    entities=due.rows[number],
+                    partition=partition,
+                    log=self.view.number,
+                    fields=self.model.manifest_fields,
+                )
+            )
+        entries: dict[str, list[str]] = {}
+        for value, text in sorted(due.places[number]):
+            entries.setdefault(value, []).append(text)
+        return encode_index_file(
+            IndexFile(
+                model=self.model.name,
+                fields=index.fields,
+                type=_type_of(index),
+                unique=index.unique,
+                last_updated=self.updated,
+                entries=entries,
+                log=self.view.number,
+                partition=partition,
+            )
+        )
+
+    def _put_meta(self, table: FilesTable, spec: TableSpec) -> str:
+        lows = [part.low for part in table.parts]
+        ends: list[Place | None] = [*lows[1:], None]
+        total = sum(part.count for part in table.parts)
+        checksums = tuple(part.checksum for part in table.parts)
+        index = spec.index
+        if index is None:
+            body = encode_manifest_meta(
+                ManifestMeta(
+                    total_count=total,
+                    ranges=tuple(
+                        (low[0], None if end is None else end[0]) for low, end in zip(lows, ends, strict=True)
+                    ),
+                    model=self.model.name,
+                    fields=self.model.manifest_fields,
+                    last_updated=self.updated,
+                    log=self.view.number,
+                    checksums=checksums,
+                )
+            )
+        else:
+            body = encode_index_meta(
+                IndexMeta(
+                    model=self.model.name,
+                    fields=index.fields,
+                    type=_type_of(index),
+                    unique=index.unique,
+                    total_count=total,
+                    ranges=tuple(zip(lows, ends, strict=True)),
+                    last_updated=self.updated,
+                    log=self.view.number,
+                    checksums=checksums,
+                )
+            )
+        key = keys_of(table, self.names)[0]
+        draft = Draft(key, body, self.view.number, is_new=True, version=table.meta)
+        return put_guarded(self.store, draft).version
+
+    # --- growing and shrinking ---
+
+    def _cut(self, due: _Due) -> FilesTable | None:
+        """A table in one file as one in parts, to be written next; None if it stays."""
+        limits = self.model.manifest
+        count = due.count(0)
+        if not has_parts(count, limits.partition_threshold, is_parted=False):
+            return None
+        places = sorted((text, "") for text in due.rows[0]) if due.spec.index is None else sorted(due.places[0])
+        lows = lows_of(places, parts_of(count, limits.partition_threshold, limits.max_partitions))
+        if len(lows) == 1:
+            return None
+        ids: dict[int, list[bytes]] = {}
+        for text, key in due.keys.items():
+            ids.setdefault(part_of(lows, (text, "")), []).append(key)
+        parts = [
+            FilesPart(low=low, first=min(ids[number]), last=max(ids[number])) if number in ids else FilesPart(low=low)
+            for number, low in enumerate(lows)
+        ]
+        is_there = due.table.parts[0].version is not None
+        obsolete = keys_of(due.table, self.names) if is_there else ()
+        return replace(due.table, is_parted=True, parts=tuple(parts), meta=None, obsolete=obsolete)
+
+    def _joined(self, table: FilesTable) -> FilesTable:
+        """A table in parts as one in a single file, to be written next; or as it is."""
+        limits = self.model.manifest
+        counts = [part.count for part in table.parts]
+        stays = has_parts(sum(counts), limits.partition_threshold, is_parted=True)
+        if stays and not is_uneven(counts, limits.partition_threshold, limits.max_partitions):
+            return table
+        obsolete = keys_of(table, self.names)
+        return replace(table, is_parted=False, parts=(FilesPart(),), meta=None, obsolete=obsolete)
+
+
+def _type_of(index: Index) -> IndexType:
+    return "compound" if index.compound else "multiValue" if index.multi_valued else "standard"

@@ -1,0 +1,205 @@
+"""The manifest and the index files of a collection: what waits to be written, and writing it.
+
+A table is made from the state, never from its file. A file is written again when enough of it has changed or when the
+first change has waited for long enough; small ones at once. Whether a table lies in one file or in parts is decided by
+the record first, then the files follow it, and only when they are complete those of before are deleted: so there is
+always a complete table to read, and who comes after a crash knows what is missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from wormdb.files.index_file import index_texts, plain_dates_of
+from wormdb.files.names import id_text
+from wormdb.files.partition import part_of
+from wormdb.files.publish import identity_of
+from wormdb.format.files_record import FilesPart, FilesTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from wormdb.engine.definition import Definition
+    from wormdb.files.changes import Seen
+    from wormdb.files.names import FileNames
+    from wormdb.index.definition import Index
+    from wormdb.schema.model import Field, Model
+
+__all__ = ["Pending", "TableKey", "TableSpec", "aligned", "date_paths", "file_indexes", "is_due", "keys_of", "specs_of"]
+
+TableKey = tuple[str, tuple[str, ...]]
+
+SMALL_BYTES: Final = 256 * 1024
+"""A file up to this size is written again at once."""
+RATIO: Final = 10
+"""A larger one when one in so many of its entries has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec:
+    """A table that a definition asks for: an index, or without one the manifest."""
+
+    index: Index | None
+    shape: bytes
+    """Changes when all of its files have to be written again."""
+    is_automatic: bool = True
+    """Whether it is written without being asked for."""
+
+    @property
+    def key(self) -> TableKey:
+        """Which table of the record it is."""
+        return ("manifest", ()) if self.index is None else ("index", self.index.fields)
+
+
+def specs_of(definition: Definition) -> dict[TableKey, TableSpec]:
+    """The tables of a definition with a model. A singleton has none."""
+    model = definition.model
+    assert model is not None, "only models have readable files"
+    if model.is_singleton:
+        return {}
+    specs = []
+    if model.manifest.enabled:
+        shape = _digest(model.name, model.manifest_fields, date_paths(model))
+        specs.append(TableSpec(None, shape, model.manifest.auto_update))
+    for index in file_indexes(definition):
+        said = (index.fields, index.unique, index.sparse, index.multi_valued, plain_dates_of(index.fields, model))
+        specs.append(TableSpec(index, _digest(model.name, *said)))
+    return {spec.key: spec for spec in specs}
+
+
+def file_indexes(definition: Definition) -> tuple[Index, ...]:
+    """The indexes that have files: those that are ready, one for the same fields."""
+    found: dict[tuple[str, ...], Index] = {}
+    for index in definition.indexes.ready:
+        found.setdefault(index.fields, index)
+    return tuple(found.values())
+
+
+def date_paths(model: Model) -> list[str]:
+    """The names of all fields that hold dates: files write these in another form."""
+    return sorted(_dates(model.fields, ""))
+
+
+def _dates(fields: Mapping[str, Field], prefix: str) -> Iterator[str]:
+    for name, field in fields.items():
+        path = f"{prefix}{name}"
+        inner = field
+        while inner.items is not None:
+            inner, path = inner.items, f"{path}[]"
+        if inner.type == "datetime":
+            yield path
+        yield from _dates(inner.properties, f"{path}.")
+
+
+def _digest(*said: Any) -> bytes:
+    return sha256(msgspec.json.encode(said)).digest()
+
+
+# --- the tables of a record ---
+
+
+def keys_of(table: FilesTable, names: FileNames) -> tuple[str, ...]:
+    """The keys of a table's files, in the order in which they go: first what names the others."""
+    if table.kind == "manifest":
+        parts = [names.manifest_partition(number) for number in range(len(table.parts))]
+        return (names.manifest_meta, *parts) if table.is_parted else (names.manifest,)
+    parts = [names.index_partition(table.fields, number) for number in range(len(table.parts))]
+    return (names.index_meta(table.fields), *parts) if table.is_parted else (names.index(table.fields),)
+
+
+def aligned(
+    tables: Iterable[FilesTable], specs: Mapping[TableKey, TableSpec], names: FileNames, *, is_all: bool
+) -> tuple[tuple[FilesTable, ...], tuple[str, ...]]:
+    """The tables that the specs ask for, and the keys of files of tables that nobody asks for any more.
+
+    With `is_all` every file is to be written again.
+    """
+    known = {(table.kind, table.fields): table for table in tables}
+    found: list[FilesTable] = []
+    for key, spec in specs.items():
+        table = known.pop(key, None)
+        if table is None:
+            kind = "manifest" if spec.index is None else "index"
+            table = FilesTable(kind=kind, fields=key[1], shape=spec.shape, parts=(FilesPart(),))
+        elif is_all or table.shape != spec.shape:
+            table = replace(table, shape=spec.shape, parts=tuple(replace(part, log=0) for part in table.parts))
+        found.append(table)
+    gone = [key for table in known.values() for key in (*table.obsolete, *keys_of(table, names))]
+    return tuple(found), tuple(gone)
+
+
+def is_due(part: FilesPart, now_ms: int, seconds: float, *, is_forced: bool) -> bool:
+    """Whether a file is to be written now."""
+    if part.log == 0:
+        return True
+    if part.pending == 0:
+        return False
+    waited = 0 if part.since is None else now_ms - part.since
+    is_worth = part.size <= SMALL_BYTES or part.pending * RATIO >= part.count
+    return is_forced or is_worth or not 0 <= waited < seconds * 1000
+
+
+class Pending:
+    """Counts what changes of documents change in the files of tables."""
+
+    def __init__(self, tables: Iterable[FilesTable], specs: Mapping[TableKey, TableSpec], model: Model) -> None:
+        """Nothing has changed yet."""
+        self._tables = {(table.kind, table.fields): table for table in tables}
+        self._specs = specs
+        self._model = model
+        self._lows = {key: [part.low for part in table.parts] for key, table in self._tables.items()}
+        self._counts: dict[tuple[TableKey, int], int] = {}
+        self._ranges: dict[int, tuple[bytes, bytes]] = {}
+
+    def note(self, changes: Iterable[Seen]) -> None:
+        """Count changes. No requests."""
+        for seen in changes:
+            identity = identity_of(seen.version.id)
+            if identity is None:
+                continue
+            text = id_text(identity)
+            for key, spec in self._specs.items():
+                if spec.index is None:
+                    number = part_of(self._lows[key], (text, ""))
+                    first, last = self._ranges.get(number, (seen.key, seen.key))
+                    self._ranges[number] = min(first, seen.key), max(last, seen.key)
+                    self._count(key, number)
+                else:
+                    self._note_index(key, spec.index, text, seen)
+
+    def _note_index(self, key: TableKey, index: Index, text: str, seen: Seen) -> None:
+        before, after = (
+            set() if document is None else set(index_texts(index, document, self._model))
+            for document in (seen.before, seen.version.document)
+        )
+        for value in before ^ after:
+            self._count(key, part_of(self._lows[key], (value, text)))
+
+    def _count(self, key: TableKey, number: int) -> None:
+        self._counts[key, number] = self._counts.get((key, number), 0) + 1
+
+    def tables(self, now_ms: int) -> tuple[FilesTable, ...]:
+        """The tables with what was counted."""
+        return tuple(
+            replace(
+                table,
+                parts=tuple(self._counted(key, number, part, now_ms) for number, part in enumerate(table.parts)),
+            )
+            for key, table in self._tables.items()
+        )
+
+    def _counted(self, key: TableKey, number: int, part: FilesPart, now_ms: int) -> FilesPart:
+        count = self._counts.get((key, number))
+        if count is None:
+            return part
+        part = replace(part, pending=part.pending + count, since=now_ms if part.since is None else part.since)
+        if key[0] == "manifest" and number in self._ranges:
+            first, last = self._ranges[number]
+            # Before the first id was in it there is no range to widen.
+            return replace(part, first=min(first, part.first) if part.last else first, last=max(last, part.last))
+        return part
