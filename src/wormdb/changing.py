@@ -1,4 +1,7 @@
-"""Updates, replacements and deletes of what a filter finds, as users call them on a collection."""
+"""Updates, replacements and deletes of what a filter finds, as users call them on a collection.
+
+What carries them out is imported by the first call: who only gets and saves documents does not wait for it.
+"""
 
 # ruff: noqa: A002, PLR0913 - names and keyword-only options are those that users know
 
@@ -7,13 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, overload
 
-from wormdb.bql.positions import compile_positions
-from wormdb.bql.projection import project
-from wormdb.bql.projection_parse import parse_projection
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
-from wormdb.query.edit import Operators, Replacement, Targets
-from wormdb.updating import DeleteResult, UpdateResult, Updating
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,9 +20,9 @@ if TYPE_CHECKING:
     from wormdb.actor import By
     from wormdb.bql.sorting import WrittenSort
     from wormdb.engine.state import Held
-    from wormdb.query.edit import Edit
+    from wormdb.query.edit import Edit, Targets
     from wormdb.types import LogNumber
-    from wormdb.updating import Look
+    from wormdb.updating import DeleteResult, Look, UpdateResult, Updating
 
     ArrayFilters = Sequence[Mapping[str, Any]] | None
     Metadata = Mapping[str, Any] | None
@@ -60,14 +58,15 @@ class Changing(Generic[T]):
         """Change the first document that matches, by operators: $set, $unset, $inc, $push and others.
 
         With `upsert`, if none matches, a document is inserted: the equalities of the filter, then the update. Fields
-        are checked against the model, and its `updatedAt` is now. 1 PUT after what finding it costs; by id that is what
+        are checked against the model, and its `updatedAt` is now. 1 PUT after what finding it costs. By id that is
+        nothing in a process that knows the document and has seen nobody else write for a minute; else what
         `find_by_id` costs. No PUT if the document stays as it is.
         Raises InvalidRequestError that names document, operator and field, ValidationError, UniqueViolationError,
         AlreadyExistsError if an upsert has the id of a document that does not match, ConflictError after many
         losses, all with nothing written; UnavailableError, OutcomeUnknownError.
         """
-        targets = Targets.of(filter, sort)
-        edit = Operators.of(update, targets.filter, array_filters)
+        targets = _targets(filter, sort)
+        edit = _operators(update, targets, array_filters)
         return self._updated(targets, edit, self._access.by(actor, metadata), upsert=upsert)
 
     def update_many(
@@ -85,8 +84,8 @@ class Changing(Generic[T]):
         1 PUT after what finding them costs; a batch over STAGE_BYTES takes 2, and 2 for each block. The changed
         documents are in memory, as they were and as they will be; those that stay as they are, are not.
         """
-        targets = Targets.of(filter, is_many=True)
-        edit = Operators.of(update, targets.filter, array_filters)
+        targets = _targets(filter, is_many=True)
+        edit = _operators(update, targets, array_filters)
         return self._updated(targets, edit, self._access.by(actor, metadata), upsert=upsert)
 
     def replace_one(
@@ -104,8 +103,8 @@ class Changing(Generic[T]):
         Defaults of the model are filled in. The replacement may have the same id or none. What it was read as does not
         count: to notice that it changed since, `save` it. Otherwise as `update_one`.
         """
-        targets = Targets.of(filter, sort)
-        edit = Replacement.of(self._access.writer.given(replacement), targets.filter)
+        targets = _targets(filter, sort)
+        edit = self._replacement(replacement, targets)
         return self._updated(targets, edit, self._access.by(actor, metadata), upsert=upsert)
 
     def delete_one(
@@ -118,11 +117,10 @@ class Changing(Generic[T]):
     ) -> DeleteResult:
         """Delete the first document that matches; of a model with softDelete it goes to the trash.
 
-        1 PUT after what finding it costs; by id that is what `find_by_id` costs. Raises InvalidRequestError, and
-        ConflictError after many losses, with nothing written; UnavailableError, OutcomeUnknownError.
+        1 PUT after what finding it costs, as in `update_one`. Raises InvalidRequestError, and ConflictError after many
+        losses, with nothing written; UnavailableError, OutcomeUnknownError.
         """
-        done = self._updating.remove(Targets.of(filter, sort), self._access.by(actor, metadata))
-        return DeleteResult(done.modified, done.number)
+        return self._deleted(_targets(filter, sort), self._access.by(actor, metadata))
 
     def delete_many(
         self,
@@ -136,8 +134,7 @@ class Changing(Generic[T]):
         1 PUT after what finding them costs; a batch over STAGE_BYTES takes 2, and 2 for each block. All of them are in
         memory. Otherwise as `delete_one`.
         """
-        done = self._updating.remove(Targets.of(filter, is_many=True), self._access.by(actor, metadata))
-        return DeleteResult(done.modified, done.number)
+        return self._deleted(_targets(filter, is_many=True), self._access.by(actor, metadata))
 
     @overload
     def find_one_and_update(
@@ -186,8 +183,8 @@ class Changing(Generic[T]):
 
         With `select` a dict with these fields alone. A document of before is as it was read: to save it is a conflict.
         """
-        targets = Targets.of(filter, sort)
-        edit = Operators.of(update, targets.filter, array_filters)
+        targets = _targets(filter, sort)
+        edit = _operators(update, targets, array_filters)
         exchange = _Exchange(return_document, select, upsert=upsert)
         return self._exchanged(targets, edit, exchange, self._access.by(actor, metadata))
 
@@ -232,8 +229,8 @@ class Changing(Generic[T]):
         metadata: Metadata = None,
     ) -> T | dict[str, Any] | None:
         """As `replace_one`, and the document as it was before, or is after that. Otherwise as `find_one_and_update`."""
-        targets = Targets.of(filter, sort)
-        edit = Replacement.of(self._access.writer.given(replacement), targets.filter)
+        targets = _targets(filter, sort)
+        edit = self._replacement(replacement, targets)
         exchange = _Exchange(return_document, select, upsert=upsert)
         return self._exchanged(targets, edit, exchange, self._access.by(actor, metadata))
 
@@ -272,7 +269,7 @@ class Changing(Generic[T]):
 
         It is a copy: saving it puts it back. With `select` a dict with these fields alone.
         """
-        targets = Targets.of(filter, sort)
+        targets = _targets(filter, sort)
         writer = self._access.writer
         look = _selected(select, targets) or (lambda held, _: writer.show_past(held))
         found: T | dict[str, Any] | None
@@ -283,9 +280,24 @@ class Changing(Generic[T]):
 
     @property
     def _updating(self) -> Updating[T]:
+        from wormdb.updating import Updating
+
         return Updating(self._access)
 
+    def _replacement(self, document: T | Mapping[str, Any], targets: Targets) -> Edit:
+        from wormdb.query.edit import Replacement
+
+        return Replacement.of(self._access.writer.given(document), targets.filter)
+
+    def _deleted(self, targets: Targets, by: By) -> DeleteResult:
+        from wormdb.updating import DeleteResult
+
+        done = self._updating.remove(targets, by)
+        return DeleteResult(done.modified, done.number)
+
     def _updated(self, targets: Targets, edit: Edit, by: By, *, upsert: bool) -> UpdateResult:
+        from wormdb.updating import UpdateResult
+
         done = self._updating.change(targets, edit, by, upsert=upsert)
         return UpdateResult(done.matched, done.modified, done.upserted_id, done.number)
 
@@ -298,6 +310,18 @@ class Changing(Generic[T]):
             done = self._updating.change(targets, edit, by, upsert=exchange.upsert)
             found = None if done.after is None else show(done.after, done.number)
         return found
+
+
+def _targets(filter: Mapping[str, Any] | str, sort: WrittenSort = None, *, is_many: bool = False) -> Targets:
+    from wormdb.query.edit import Targets
+
+    return Targets.of(filter, sort, is_many=is_many)
+
+
+def _operators(update: Mapping[str, Any], targets: Targets, array_filters: ArrayFilters) -> Edit:
+    from wormdb.query.edit import Operators
+
+    return Operators.of(update, targets.filter, array_filters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,6 +344,10 @@ class _Exchange:
 def _selected(select: Select | None, targets: Targets, *, is_after: bool = False) -> Look | None:
     if select is None:
         return None
+    from wormdb.bql.positions import compile_positions
+    from wormdb.bql.projection import project
+    from wormdb.bql.projection_parse import parse_projection
+
     projection = parse_projection(select, query=targets.filter)
     if is_after and projection.arrays:
         raise InvalidRequestError(

@@ -10,7 +10,6 @@ from wormdb.engine.shelf import Shelf
 from wormdb.errors import InvalidRequestError
 from wormdb.format.past import misc_ms
 from wormdb.format.wrappers import moment
-from wormdb.query.engine_source import EngineSource
 from wormdb.storage.url import parse_url
 
 if TYPE_CHECKING:
@@ -146,6 +145,8 @@ class Manifest(Generic[T]):
         )
 
     def _status(self, view: View) -> ManifestStatus:
+        from wormdb.query.engine_source import EngineSource
+
         facts = EngineSource.of(view, self.access.ledger).facts
         root = None if view.place is None else view.place.root
         model = self.access.writer.model or view.definition.model  # the caller's own has its fields in order

@@ -1,4 +1,7 @@
-"""What can be asked of a collection: the query calls of `Collection`."""
+"""What can be asked of a collection: the query calls of `Collection`.
+
+What answers is imported by the first call: who only gets and saves documents does not wait for it.
+"""
 
 # ruff: noqa: A002 - filter, sum, min and max are what everybody calls them
 
@@ -6,22 +9,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 
-from wormdb.asking import FindOneOptions, FindOptions, ask
-from wormdb.cursor import Cursor, open_cursor, resume_cursor
-from wormdb.found import Found
-from wormdb.queries import Query
-from wormdb.reading import Reading
 from wormdb.recall import Recall
-from wormdb.summing import Summing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from wormdb.access import Access
-    from wormdb.asking import Moment, WrittenFilter, WrittenSelect
+    from wormdb.asking import FindOneOptions, FindOptions, Moment, WrittenFilter, WrittenSelect
     from wormdb.bql.sorting import WrittenSort
+    from wormdb.cursor import Cursor
+    from wormdb.found import Found
+    from wormdb.queries import Query
     from wormdb.query.explain import Explained
     from wormdb.query.request import Strategy
+    from wormdb.summing import Summing
 
     Names = str | Sequence[str] | None
 
@@ -84,7 +85,7 @@ class Querying(Generic[T]):
         refs of the model, they are plain dicts with the documents that the refs lead to in their places: one batched
         read for each 1,000 rows, None where there is no such document. Raises InvalidRequestError with every mistake.
         """
-        return Found(self._access, ask(self._access, filter, {"select": select, "populate": populate, **options}))
+        return self._found(filter, {"select": select, "populate": populate, **options})
 
     @overload
     def find_all(
@@ -125,9 +126,7 @@ class Querying(Generic[T]):
         **options: Unpack[FindOptions],
     ) -> list[Any]:
         """What `find` finds, as a list."""
-        return Found[Any](
-            self._access, ask(self._access, filter, {"select": select, "populate": populate, **options})
-        ).to_list()
+        return self._found(filter, {"select": select, "populate": populate, **options}).to_list()
 
     @overload
     def find_one(
@@ -168,11 +167,12 @@ class Querying(Generic[T]):
         **options: Unpack[FindOneOptions],
     ) -> Any:
         """The first row of what `find` finds, or None. By id 1 GET in a warm process, and 1 for its page."""
-        asked = ask(self._access, filter, {"select": select, "populate": populate, **options}, is_single=True)
-        return Found[Any](self._access, asked).first()
+        return self._found(filter, {"select": select, "populate": populate, **options}, is_single=True).first()
 
     def query(self) -> Query[T]:
         """A query to be built step by step: `query().eq("role", "admin").sort("name").limit(10).execute()`."""
+        from wormdb.queries import Query
+
         return Query(self._access)
 
     def explain(
@@ -188,8 +188,7 @@ class Querying(Generic[T]):
 
         1 GET in a warm process. With `analyze` it is done, and requests, bytes, rows, time and dollars are told.
         """
-        asked = ask(self._access, filter, {"select": select, "populate": populate, **options})
-        return Found[Any](self._access, asked).explain(analyze=analyze)
+        return self._found(filter, {"select": select, "populate": populate, **options}).explain(analyze=analyze)
 
     # --- numbers ---
 
@@ -197,12 +196,11 @@ class Querying(Generic[T]):
         """How many documents there are, or match. All: 1 GET in a warm process; of the past a scan of history."""
         if filter is None:
             return self._access.view().count if as_of is None else Recall(self._access).count(as_of)
-        reading = Reading(self._access, ask(self._access, filter, {"as_of": as_of}))
-        return reading.attempt(lambda state: state.count(reading.request()))
+        return self._found(filter, {"as_of": as_of}).count()
 
     def distinct(self, field: str, filter: WrittenFilter = None, *, as_of: Moment = None) -> list[Any]:
         """The different values of a field, in order; of an array its elements."""
-        return Summing(self._access).distinct(field, filter, {"as_of": as_of})
+        return self._summing.distinct(field, filter, {"as_of": as_of})
 
     def aggregate(  # noqa: PLR0913 - one keyword for each function
         self,
@@ -223,7 +221,7 @@ class Querying(Generic[T]):
         InvalidRequestError with every mistake, and LimitExceededError over GROUPS_MAX groups.
         """
         functions = {"group_by": group_by, "count": count, "sum": sum, "avg": avg, "min": min, "max": max}
-        return Summing(self._access).aggregate(functions, filter, {"as_of": as_of})
+        return self._summing.aggregate(functions, filter, {"as_of": as_of})
 
     # --- cursors ---
 
@@ -265,6 +263,8 @@ class Querying(Generic[T]):
 
         1 GET in a warm process. Raises InvalidRequestError with every mistake.
         """
+        from wormdb.cursor import open_cursor
+
         options = {"sort": sort, "select": select, "strategy": strategy, "as_of": as_of}
         return open_cursor(self._access, filter, options, batch_size)
 
@@ -275,4 +275,20 @@ class Querying(Generic[T]):
         from history. Raises InvalidRequestError for a token that is damaged or of another collection, and
         SnapshotTooOldError 30 minutes after the cursor was opened.
         """
+        from wormdb.cursor import resume_cursor
+
         return resume_cursor(self._access, token)
+
+    # --- inside ---
+
+    def _found(self, filter: WrittenFilter, options: Mapping[str, Any], *, is_single: bool = False) -> Found[Any]:
+        from wormdb.asking import ask
+        from wormdb.found import Found
+
+        return Found(self._access, ask(self._access, filter, options, is_single=is_single))
+
+    @property
+    def _summing(self) -> Summing[T]:
+        from wormdb.summing import Summing
+
+        return Summing(self._access)

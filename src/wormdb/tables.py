@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from wormdb.arrow_columns import ArrowColumn
-from wormdb.engine.column_scan import portions_of, scan_columns
 from wormdb.engine.definition import COLUMN_TYPES_OF
 from wormdb.engine.moments import view_at
 from wormdb.engine.portion import DOCUMENT
@@ -55,6 +53,8 @@ class Tables(Generic[T]):
         Costs as `scan_columns`; of the past as a scan of history.
         """
         import pyarrow as pa
+
+        from wormdb.arrow_columns import ArrowColumn
 
         named = None if columns is None else self._checked(columns)
         reading = _Reading.of(self.access, start, stop, as_of)
@@ -132,6 +132,8 @@ class _Reading:
 
     def portions(self, paths: Sequence[str]) -> Iterator[Portion]:
         """Columns of its live documents."""
+        from wormdb.engine.column_scan import portions_of, scan_columns
+
         if self.past is not None:
             return portions_of(self.view, (held for _, held in self.past), paths)
         return scan_columns(self.view, paths, low=self.low, high=self.high)

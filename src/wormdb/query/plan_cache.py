@@ -11,9 +11,6 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from wormdb.bql.projection import fields_needed
-from wormdb.bql.shape import shape_of
-
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
@@ -95,6 +92,10 @@ class PlanCache:
 
 def shape_key(request: Request) -> Hashable:
     """What requests have in common that can be answered in the same way. No requests."""
+    # Here, because every database has a cache, and not all are asked.
+    from wormdb.bql.projection import fields_needed
+    from wormdb.bql.shape import shape_of
+
     projection = request.projection
     needed = None if projection is None else fields_needed(projection)
     return (
