@@ -22,6 +22,7 @@ from wormdb.engine.log import Log
 from wormdb.engine.operations import Pending
 from wormdb.engine.past_reader import History
 from wormdb.engine.paths import EnginePaths
+from wormdb.engine.pinned import Pinned, pin, unpin
 from wormdb.engine.place import Place
 from wormdb.engine.register import Register
 from wormdb.engine.resolve import Resolver
@@ -206,6 +207,14 @@ class Ledger:
         """Know nothing, as after a start: the next read begins with the newest root. No requests."""
         self._head.forget()
         self._refreshed = None
+
+    def pin(self, view: View) -> Pinned:
+        """The state of a view of this collection as a value that can be sent to another process. No requests."""
+        return pin(view, self.collection)
+
+    def unpin(self, pinned: Pinned) -> View:
+        """The view that was pinned, here or elsewhere, whatever was committed since. Costs as `unpin`."""
+        return unpin(pinned, self._load, self._log)
 
     def history(self, view: View) -> History:
         """What a view of this ledger knows of the past; what is read of blocks of history is kept. No requests."""

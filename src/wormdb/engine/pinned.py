@@ -1,0 +1,101 @@
+"""One state of a collection as a value that can be sent: other processes make the same view of it.
+
+    sent = pin(view, collection)              # in one process
+    view = unpin(sent, load, log)             # in another: the same documents, whatever was committed since
+
+It holds the root as it was and the entries after it, or only their numbers if they are long: entries stay for an hour
+at least after a root has applied them, as blocks do after no root names them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from wormdb.engine.definition import Definition
+from wormdb.engine.jobs import Jobs
+from wormdb.engine.register import RootState
+from wormdb.engine.state import Overlay, View
+from wormdb.errors import SnapshotTooOldError
+from wormdb.format.entry import decode_entry, encode_entry
+from wormdb.format.event import JobAttached
+from wormdb.format.root import decode_root, encode_root
+from wormdb.limits import MIB
+from wormdb.types import LogNumber
+
+if TYPE_CHECKING:
+    from wormdb.engine.head import Loader
+    from wormdb.engine.log import Log
+    from wormdb.format.entry import Entry
+
+__all__ = ["Pinned", "pin", "unpin"]
+
+ENTRIES_BYTES_MAX: Final = MIB
+"""Longer tails are read by each process instead of being sent to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """The state of one collection through log entry `number`."""
+
+    number: int
+    count: int
+    """How many documents there are."""
+    root: bytes | None
+    """As it was stored."""
+    entries: tuple[bytes, ...] | None
+    """Those after the root, as they were stored; None if they are to be read from the log."""
+
+
+def pin(view: View, collection: str) -> Pinned:
+    """The state of a view of a ledger, to be sent. No requests."""
+    place = view.place
+    entries = []
+    size = 0
+    for entry in view.overlay.entries(view.number):
+        entries.append(encode_entry(entry, collection=collection))
+        size += len(entries[-1])
+        if size > ENTRIES_BYTES_MAX:
+            break
+    return Pinned(
+        number=view.number,
+        count=view.count,
+        root=None if place is None else encode_root(place.root),
+        entries=tuple(entries) if size <= ENTRIES_BYTES_MAX else None,
+    )
+
+
+def unpin(pinned: Pinned, load: Loader, log: Log) -> View:
+    """The view that was pinned. No requests, or 1 GET for each entry after the root, side by side.
+
+    Raises SnapshotTooOldError if such an entry is gone.
+    """
+    root = None if pinned.root is None else decode_root(pinned.root, name=log.paths.root, path=log.collection)
+    applied = LogNumber(0 if root is None else root.applied)
+    definition = Definition.none() if root is None else Definition.of_root(root)
+    jobs = Jobs() if root is None else Jobs.of(root.jobs)
+    overlay = Overlay()
+    for entry in _entries(pinned, applied, log):
+        number = LogNumber(entry.number)
+        definition = definition.after(entry.events, number)
+        jobs = jobs.after(entry)
+        attaching = next((event for event in entry.events if isinstance(event, JobAttached)), None)
+        overlay.apply(entry, None if attaching is None else load.attached(attaching, number))
+    base = load.root(RootState(root, None, None))
+    return View(LogNumber(pinned.number), definition, base, applied, overlay, pinned.count, jobs)
+
+
+def _entries(pinned: Pinned, applied: LogNumber, log: Log) -> list[Entry]:
+    if pinned.entries is not None:
+        numbers = range(applied + 1, pinned.number + 1)
+        return [
+            decode_entry(body, name=f"pinned entry {number}", number=number, collection=log.collection)
+            for number, body in zip(numbers, pinned.entries, strict=True)
+        ]
+    found = log.between(applied, LogNumber(pinned.number))
+    if found is None:
+        raise SnapshotTooOldError(
+            f"the state of {log.collection} through entry {pinned.number}",
+            reason="entries of its tail have been trimmed since it was pinned",
+        )
+    return found
