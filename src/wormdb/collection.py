@@ -13,6 +13,7 @@ from wormdb.changing import Changing
 from wormdb.engine.operations import Loaded
 from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError, OutcomeUnknownError
 from wormdb.feed import Change, changes_of, parse_resume
+from wormdb.importing import Importer
 from wormdb.indexes import Indexes, index_of
 from wormdb.manifest import Manifest
 from wormdb.querying import Querying
@@ -23,14 +24,17 @@ from wormdb.trashcan import Trashcan
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
+    from typing import Unpack
 
     import polars as pl
     import pyarrow as pa
 
     from wormdb.access import Access
     from wormdb.engine.resolve import Fate
+    from wormdb.importing import ImportOptions, ImportResult, Rejected
     from wormdb.manifest import ManifestStatus, ParquetFiles
     from wormdb.past import HistoryEntry, Snapshot
+    from wormdb.records import Record
     from wormdb.status import IndexDescription, IndexSummary
     from wormdb.trash import Trashed
     from wormdb.types import LogNumber
@@ -241,6 +245,23 @@ class Collection(Querying[T], Changing[T]):
         """Several changes that happen together or not at all. No requests until it is flushed."""
         by = self._access.by(actor, metadata)
         return Batch(self._writer.prepare, lambda prepared: self._access.commit_all(prepared, by))
+
+    def import_records(
+        self,
+        records: Iterable[Record | Mapping[str, Any]],
+        *,
+        rejected: Callable[[Rejected], None] | None = None,
+        actor: str | None = None,
+        metadata: Metadata = None,
+        **options: Unpack[ImportOptions],
+    ) -> ImportResult:
+        """Save records of any number, in batches; `rejected` is given each that does not fit, and the others go in.
+
+        Each batch happens or does not: after an error, all through the last line that `told` heard of is saved. For
+        each batch of 10,000 records or 4 MiB 1 GET, the look-up of its ids, and a commit. Raises InvalidRequestError
+        for options, and what a commit raises.
+        """
+        return Importer(self._access, self._access.by(actor, metadata), rejected, options).run(records)
 
     # --- indexes ---
 

@@ -158,3 +158,11 @@ POPULATE_ROWS: Final = 1_000
 """Rows whose refs are fetched together."""
 CURSOR_MS_MAX: Final = 1_800_000
 """How long the state of a cursor can be read: the objects that it needs are kept for longer."""
+
+# --- importing ---
+RECORD_BYTES_MAX: Final = 2 * DOCUMENT_BYTES_MAX
+"""One record of a file that is imported, as it is written there."""
+IMPORT_RECORDS: Final = 10_000
+"""Records that are imported in one batch; fewer if they are long."""
+IMPORT_BYTES: Final = 4 * MIB
+"""Bytes of records at which such a batch is closed before."""

@@ -41,6 +41,19 @@ def at(url: str, *arguments: str) -> Printed:
     return worm(*arguments, "--url", url)
 
 
+def no_to_all(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A terminal that answers no; what it is asked."""
+    asked: list[str] = []
+
+    def refuse(question: str, **_: object) -> bool:
+        asked.append(question)
+        return False
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr(click, "confirm", refuse)
+    return asked
+
+
 def ids(url: str) -> list[str]:
     return [each["id"] for each in json.loads(at(url, "trash", "list", "--json").text)]
 
@@ -67,9 +80,7 @@ def test_restore(url: str) -> None:
 def test_purge_asks(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     piped = at(url, "trash", "purge", "ada")
     assert (piped.code, "add --yes" in piped.errors) == (2, True)
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-    asked: list[str] = []
-    monkeypatch.setattr(click, "confirm", lambda text, **_: asked.append(text) is not None)
+    asked = no_to_all(monkeypatch)
     assert at(url, "trash", "purge", "ada").code == 1
     assert asked == ["Purge Customer ada for good?"]
     assert ids(url) == ["ada", "bob"]
@@ -87,9 +98,7 @@ def test_what_is_alive_is_not_purged(url: str) -> None:
 
 def test_purge_expired(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert at(url, "trash", "purge-expired").code == 2
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-    asked: list[str] = []
-    monkeypatch.setattr(click, "confirm", lambda text, **_: asked.append(text) is not None)
+    asked = no_to_all(monkeypatch)
     assert at(url, "trash", "purge-expired").code == 1
     assert asked == ["Purge 1 document (ada) of Customer for good?"]
     assert json.loads(at(url, "trash", "purge-expired", "Customer", "--yes", "--json").text) == {"purged": ["ada"]}

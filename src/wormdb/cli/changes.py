@@ -103,7 +103,7 @@ def _step(state: dict[str, Any], entry: HistoryEntry) -> tuple[dict[str, Sequenc
         return dict(entry.diff), {name: value for name, value in after.items() if value is not None}
     whole = entry.snapshot or {}
     if entry.op in ENDS:
-        gone = {name: (value, None) for name, value in whole.items() if name not in _LEFT_OUT}
+        gone: dict[str, Sequence[Any]] = {name: (value, None) for name, value in whole.items() if name not in _LEFT_OUT}
         return gone, {}
     names = dict.fromkeys([*state, *whole])
     pairs = {name: (state.get(name), whole.get(name)) for name in names if name not in _LEFT_OUT}

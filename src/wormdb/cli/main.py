@@ -28,6 +28,7 @@ VERBS = {
     "doctor": "Test whether a bucket or folder can hold a database.",
     "forward": "Bring the log into blocks, indexes and history.",
     "history": "Show every change of a document: when, by whom, and which fields it changed.",
+    "import": "Read files into a collection: NDJSON, JSON or CSV.",
     "index": "Make, show and drop the indexes of a collection.",
     "lint": "Show every mistake of a schema, with its place, the reason and the fix.",
     "rollback": "Bring a document back to what one of its changes left, also if it is deleted now.",

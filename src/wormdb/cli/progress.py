@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["counting", "working"]
+__all__ = ["counting", "loading", "working"]
 
 _EVERY: Final = 500
 _BAR: Final = 30
@@ -48,11 +48,29 @@ def counting(rows: Iterable[T], word: str, total: Callable[[], int | None]) -> I
         _tell("")
 
 
+def loading(rows: Iterable[T], word: str, done: Callable[[], float | None]) -> Iterator[T]:
+    """The rows, and on a terminal how many there were, with a bar for how much `done` says is read."""
+    if not sys.stderr.isatty():
+        yield from rows
+        return
+    try:
+        for count, row in enumerate(rows):
+            if count % _EVERY == 0:
+                _tell(_drawn(done(), f"{count:,} {word}"))
+            yield row
+    finally:
+        _tell("")
+
+
 def _bar(count: int, whole: int | None, word: str) -> str:
-    if not whole:
-        return f"{count:,} {word}"
-    done = min(count / whole, 1.0)
-    return f"[{'#' * int(_BAR * done):{_BAR}}] {done:4.0%}  {count:,} of {whole:,} {word}"
+    return _drawn(count / whole, f"{count:,} of {whole:,} {word}") if whole else _drawn(None, f"{count:,} {word}")
+
+
+def _drawn(done: float | None, text: str) -> str:
+    if done is None:
+        return text
+    part = min(done, 1.0)
+    return f"[{'#' * int(_BAR * part):{_BAR}}] {part:4.0%}  {text}"
 
 
 def _tell(text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import keyword
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -47,7 +48,9 @@ class Verbs(click.Group):
         """The command of a verb; None if there is none."""
         if cmd_name not in self._verbs:
             return None
-        command = importlib.import_module(f"{self._modules}{cmd_name}").command
+        # No module can be called as a word of the language: `import` is in import_.py.
+        module = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
+        command = importlib.import_module(f"{self._modules}{module}").command
         assert isinstance(command, click.Command)
         return command
 

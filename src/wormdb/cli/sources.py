@@ -1,0 +1,108 @@
+"""Files that are read record by record: by name or from standard input, packed or not."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import sys
+import zlib
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from stat import S_ISREG
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from wormdb.errors import InvalidRequestError
+from wormdb.records import form_of, read_records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import BinaryIO
+
+    from wormdb.records import Form, Record
+
+__all__ = ["STDIN", "Source", "open_source"]
+
+STDIN: Final = "-"
+_PEEK: Final = 64 * 1024
+_GZIP: Final = b"\x1f\x8b"
+_FORMS: Final[dict[str, Form]] = {".ndjson": "ndjson", ".jsonl": "ndjson", ".csv": "csv", ".tsv": "csv"}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An open file."""
+
+    name: str
+    form: Form
+    separator: str
+    stream: io.BufferedReader[Any]
+    raw: io.BufferedReader[Any]
+    """What is read, packed as it may be; the same as `stream` if it is not."""
+    size: int | None
+    """Bytes of the file; None if nobody knows."""
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it can be read twice."""
+        return self.size is not None
+
+    def records(self) -> Iterator[Record]:
+        """Every record. Raises InvalidRequestError if the file cannot be read any further."""
+        try:
+            yield from read_records(cast("BinaryIO", self.stream), self.form, separator=self.separator)
+        except (OSError, EOFError, zlib.error) as error:
+            raise _unreadable(self.name, error) from error
+
+    def done(self) -> float | None:
+        """How much of it is read, from 0 to 1; None if nobody knows."""
+        return self.raw.tell() / self.size if self.size else None
+
+    def digest(self) -> bytes | None:
+        """A digest of the whole file, however it is named; None for what can be read only once."""
+        if not self.is_file:
+            return None
+        try:
+            with Path(self.name).open("rb") as file:
+                return hashlib.file_digest(file, "sha256").digest()
+        except OSError as error:
+            raise _unreadable(self.name, error) from error
+
+
+@contextmanager
+def open_source(name: str, form: Form | None = None, separator: str | None = None) -> Iterator[Source]:
+    """Open a file, `-` for standard input; the form is told by its name or else by how it begins.
+
+    Raises InvalidRequestError if it cannot be read.
+    """
+    if name == STDIN:
+        yield _source(name, cast("io.BufferedReader[Any]", sys.stdin.buffer), form, separator)
+        return
+    try:
+        file = io.FileIO(name)
+    except OSError as error:
+        raise _unreadable(name, error) from error
+    with io.BufferedReader(file, _PEEK) as raw:
+        yield _source(name, raw, form, separator)
+
+
+def _source(name: str, raw: io.BufferedReader[Any], form: Form | None, separator: str | None) -> Source:
+    try:
+        stream: io.BufferedReader[Any] = raw
+        if raw.peek(2)[:2] == _GZIP:
+            stream = io.BufferedReader(cast("io.RawIOBase", gzip.GzipFile(fileobj=raw)), _PEEK)
+        begin = stream.peek(_PEEK)
+        status = None if name == STDIN else Path(name).stat()
+    except (OSError, EOFError, zlib.error) as error:
+        raise _unreadable(name, error) from error
+    suffix = Path(name.removesuffix(".gz")).suffix.lower()
+    size = status.st_size if status is not None and S_ISREG(status.st_mode) else None
+    tab = "\t" if suffix == ".tsv" else ","
+    return Source(name, form or _FORMS.get(suffix) or form_of(begin), separator or tab, stream, raw, size)
+
+
+def _unreadable(name: str, error: Exception) -> InvalidRequestError:
+    what = "standard input" if name == STDIN else name
+    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return InvalidRequestError(f"{what} cannot be read", reason=reason)
