@@ -26,6 +26,8 @@ from wormdb.schema.model import Schema
 from wormdb.storage.store import Always, IfAbsent, IfMatch
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from wormdb.storage.store import Precondition, Store
 
 __all__ = ["PUBLISHED_SCHEMA", "PublishedSchema", "given_schema"]
@@ -49,10 +51,11 @@ class PublishedSchema:
         """Publish a schema in place of what is there. 1 PUT."""
         self._write(schema, Always())
 
-    def add(self, schema: Schema) -> None:
+    def add(self, schema: Schema, renewed: Collection[str] = ()) -> None:
         """Publish the models that are not published yet; what is published stays. 1 GET and 1 PUT.
 
-        A process that may not write there, or finds something unreadable there, leaves it.
+        The models `renewed` replace those of their names. A process that may not write there, or finds something
+        unreadable there, leaves it.
         """
         for _ in range(ATTEMPTS_MAX):
             found = self.store.probe(PUBLISHED_SCHEMA).found
@@ -61,7 +64,8 @@ class PublishedSchema:
                 if found is None or published is None:
                     self._write(schema, IfAbsent())
                     return
-                missing = {name: model for name, model in schema.models.items() if name not in published.models}
+                known = {name for name in published.models if name not in renewed}
+                missing = {name: model for name, model in schema.models.items() if name not in known}
                 if missing:
                     self._write(replace(published, models={**published.models, **missing}), IfMatch(found.version))
             except (AlreadyExistsError, ConflictError):

@@ -68,6 +68,11 @@ class EnginePaths:
         """The folder of the blocks of history, with the same names in it as in `data`."""
         return f"{self.folder}history/"
 
+    @property
+    def adoption(self) -> str:
+        """How far the files of others were read to become this collection; nothing before and after that."""
+        return f"{self.folder}adopt"
+
     def index(self, name: str) -> str:
         """The folder of an index's nodes."""
         return f"{self.folder}indexes/{name}/"

@@ -16,7 +16,7 @@ from wormdb.storage.store import IfAbsent
 if TYPE_CHECKING:
     from wormdb.storage.store import Store
 
-__all__ = ["CLAIMS", "claim_name"]
+__all__ = ["CLAIMS", "claim_name", "known_owner"]
 
 CLAIMS: Final = ".worm.names/"
 """The folder of the claims: one object for each short name."""
@@ -40,10 +40,14 @@ def claim_name(store: Store, last: str, collection: str) -> str:
     except PermissionDeniedError:
         return collection
     except (AlreadyExistsError, OutcomeUnknownError):
-        found = store.probe(key).found
-        try:
-            owner = None if found is None else _DECODER.decode(found.body).collection
-        except msgspec.MsgspecError:
-            owner = None
-        return f"{last}/" if owner == collection else collection
+        return f"{last}/" if known_owner(store, last) == collection else collection
     return f"{last}/"
+
+
+def known_owner(store: Store, last: str) -> str | None:
+    """The collection that has a short name; None if nobody claimed it. 1 GET."""
+    found = store.probe(f"{CLAIMS}{last}").found
+    try:
+        return None if found is None else _DECODER.decode(found.body).collection
+    except msgspec.MsgspecError:
+        return None

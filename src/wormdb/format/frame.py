@@ -49,6 +49,7 @@ class FrameKind(enum.IntEnum):
     FILTER_RUN = 7
     RETIRED = 8
     FILES = 9
+    ADOPTION = 10
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ def _examine(site: Site, report: Report) -> Examination:
     if state.root is not None:
         _examine_root(site, state.root, examined)
         return examined
-    if fault is None and not examined.chain.last and _has_objects(site):
+    if fault is None and not examined.chain.last and _has_objects(site) and not _is_adopted_now(site):
         fault = "it is missing, and so is the beginning of the log"
     if fault is not None:
         examined.root_is_bad = True
@@ -100,6 +100,11 @@ def _read_root(site: Site) -> tuple[RootState, str | None]:
     except (CorruptionError, UnsupportedFormatError, SchemaError) as error:
         return RootState(None, found.version, probe.time), error.reason
     return RootState(root, found.version, probe.time), None
+
+
+def _is_adopted_now(site: Site) -> bool:
+    """Whether somebody writes blocks for it that no entry names yet. 1 GET."""
+    return site.body(site.paths.adoption) is not None
 
 
 def _has_objects(site: Site) -> bool:

@@ -1,0 +1,349 @@
+"""Make a collection of files that others wrote a managed one: read, write as blocks, compare, and commit one entry.
+
+Nothing is visible before that entry. There is none to open the job either: a collection without a log is read from its
+files, and it must stay so until everything is there. What was written meanwhile is named by a record, so that a run
+that was cut off goes on where it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import blake2b, sha256
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from wormdb.engine.definition import settled as settled_events
+from wormdb.engine.objects import ObjectWriter
+from wormdb.engine.operations import Pending
+from wormdb.engine.past_reader import History
+from wormdb.engine.paths import EnginePaths
+from wormdb.engine.runs import AttachedBase
+from wormdb.engine.shelf import Shelf
+from wormdb.engine.state import Overlay, View
+from wormdb.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    CorruptionError,
+    InvalidRequestError,
+    NotFoundError,
+)
+from wormdb.files.adopt_listing import take_inventory
+from wormdb.files.adopt_read import Reader
+from wormdb.files.adopt_stage import RecordKeeper, Stage, digest_of
+from wormdb.files.adopt_survey import Choices, Counts, Survey, survey
+from wormdb.format.adopt_record import AdoptRecord
+from wormdb.format.entry import Batch, Entry
+from wormdb.format.event import JobAttached, JobOpened
+from wormdb.format.sample import encode_sample
+from wormdb.types import LogNumber, WriteId
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wormdb.engine.ledger import Ledger, Surroundings
+    from wormdb.errors import Problem
+    from wormdb.files.adopt_listing import Inventory
+    from wormdb.files.names import FileNames
+    from wormdb.format.event import Event
+
+__all__ = ["Adopter", "Adoption", "job_id"]
+
+_HEX: Final = frozenset("0123456789abcdef")
+_ID_CHARS: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """What was adopted, or would be."""
+
+    collection: str
+    model: str
+    job: str
+    """Give it again, and nothing is adopted twice."""
+    number: int | None
+    """The log entry that made it visible; None after a dry run."""
+    counts: Counts
+    problems: tuple[Problem, ...] = ()
+    """Everything that is not as it should be, whether it was let through or not."""
+    left_out: int = 0
+    """Problems that are not listed."""
+    refused: int = 0
+    """How many of the problems keep the adoption from being done; always 0 after it was."""
+    resumed: bool = False
+    """Whether it went on with what an earlier run had written."""
+    verified: bool = False
+    """Whether every document was compared with its files, as the engine gives it."""
+    already: bool = False
+    """Whether the job had been done before: then nothing was done now, and nothing is counted."""
+
+
+def job_id(job: str) -> WriteId:
+    """The id of a job of any name, as the log has it; an id stands for itself. No requests."""
+    is_id = len(job) == _ID_CHARS and _HEX.issuperset(job)
+    return WriteId(job if is_id else blake2b(job.encode(), digest_size=_ID_CHARS // 2).hexdigest())
+
+
+@dataclass(frozen=True, slots=True)
+class Adopter:
+    """Adopts one collection."""
+
+    ledger: Ledger
+    around: Surroundings
+    names: FileNames
+    events: Callable[[View], tuple[Event, ...]]
+    """The definition that the collection gets, as events, for a state; no requests."""
+    claim: Callable[[], None]
+    """Asked before anything is written: makes sure that nobody else has the folders of the files."""
+    actor: str | None = None
+    meta: bytes | None = None
+    told: Callable[[str, int, int], None] = lambda _what, _done, _total: None
+
+    @property
+    def collection(self) -> str:
+        """Its folder."""
+        return self.names.collection
+
+    @property
+    def _paths(self) -> EnginePaths:
+        return EnginePaths.of_collection(self.collection)
+
+    def run(self, job: str | None, choices: Choices) -> Adoption:
+        """Adopt the collection.
+
+        1 LIST for each 1,000 files, twice; 2 GETs for each file; 2 PUTs for each block and 1 GET to compare it; 1 PUT
+        for each part, and 1 for the entry. Raises NotFoundError if there is nothing, AlreadyExistsError if the log of
+        the collection has documents, InvalidRequestError listing every problem (nothing was written then),
+        ConflictError if another process adopts it too or a file was changed meanwhile, and what a commit raises.
+        """
+        view = self.ledger.view()
+        keeper = RecordKeeper(self.around.store, self._paths.adoption, self.collection, self.around.chance)
+        left = keeper.read()
+        chosen = self.around.chance.token(16).hex() if left is None else left.job
+        job = job_id(job) if job is not None else WriteId(chosen)
+        done = view.jobs.known.get(job)
+        if done is not None and done.state == "attached":
+            if not choices.dry_run:
+                keeper.remove()
+            return Adoption(self.collection, self.names.model.name, job, done.number, Counts(), already=True)
+        check_unmanaged(view, self.collection)
+        return _Run(self, keeper, job, choices, view).run()
+
+
+def check_unmanaged(view: View, collection: str) -> None:
+    """Raise AlreadyExistsError if a collection has, or ever had, documents in a log."""
+    if view.count or any(True for _ in view.scan()):
+        raise AlreadyExistsError(
+            f"the log of {collection}",
+            reason="it has documents: the collection is managed already, and its files are written from the log",
+            fix="use it as it is; worm files sync makes its files right",
+        )
+
+
+class _Run:
+    """One run of one job."""
+
+    def __init__(self, adopter: Adopter, keeper: RecordKeeper, job: WriteId, choices: Choices, view: View) -> None:
+        around, paths = adopter.around, EnginePaths.of_collection(adopter.collection)
+        self._of = adopter
+        self._keeper = keeper
+        self._job = job
+        self._choices = choices
+        self._view = view
+        self._data = Shelf(around.store, around.pool, paths.data)
+        self._past = Shelf(around.store, around.pool, paths.history)
+        self._events = settled_events(adopter.events(view), is_empty=True)
+        self._definition = view.definition.after(self._events, LogNumber(view.number + 1))
+
+    def run(self) -> Adoption:
+        adopter, choices = self._of, self._choices
+        inventory = self._inventory()
+        if not inventory.documents:
+            raise NotFoundError(
+                f"nothing to adopt at {adopter.collection}",
+                reason=f"no file there is a {adopter.names.model.name} by its path {adopter.names.model.path}",
+                fix="check the path of the model, and the layout in `storage` of the schema",
+            )
+        plan = self._plan(inventory)
+        left = self._keeper.record
+        record = left if left is not None and (left.job, left.plan) == (self._job, plan) else None
+        limit = adopter.around.misc.next() if record is None else record.limit
+        reader = Reader(adopter.around.store, adopter.around.pool, adopter.names, limit)
+        total = len(inventory.documents)
+        indexes = self._definition.indexes.ready
+        found = survey(reader, inventory, choices, indexes, lambda done: adopter.told("reading", done, total))
+        if choices.dry_run:
+            return self._result(found, None, is_resumed=record is not None)
+        if fatal := found.fatal:
+            raise InvalidRequestError(
+                f"adoption of {adopter.collection}",
+                problems=fatal,
+                fix=_fix_of(found),
+            )
+        adopter.around.before_first_write()
+        adopter.claim()
+        if record is None:
+            fresh = AdoptRecord(
+                path=adopter.collection, job=self._job, write_id=self._job, limit=limit, plan=plan, parts=()
+            )
+            self._keeper.swap(fresh)
+        self._stage(reader, inventory)
+        attached = self._attached(found)
+        if choices.verify:
+            self._compare(attached, inventory)
+        if self._inventory().digest != inventory.digest:
+            raise ConflictError(
+                f"the files of {adopter.collection}",
+                reason="they were changed while they were adopted",
+                fix="stop whoever writes them, and run this again",
+            )
+        number = self._commit(attached)
+        return self._result(found, number, is_resumed=record is not None)
+
+    def _inventory(self) -> Inventory:
+        adopter = self._of
+        return take_inventory(adopter.around.store, adopter.names, lambda done: adopter.told("listing", done, 0))
+
+    def _plan(self, inventory: Inventory) -> bytes:
+        """What must be the same for a run to go on with what another one wrote."""
+        choices, names = self._choices, self._of.names
+        parts: tuple[Any, ...] = (choices.on_broken, choices.on_mismatch, repr(names.placement), self._view.number)
+        return sha256(b"\0".join([inventory.digest, self._definition.body, repr(parts).encode()])).digest()
+
+    # --- blocks ---
+
+    def _stage(self, reader: Reader, inventory: Inventory) -> None:
+        """Write the documents behind those that are written already."""
+        around, record = self._of.around, self._keeper.record
+        assert record is not None
+        through = record.parts[-1].through if record.parts else b""
+        wanted = [(key, listed) for key, listed in inventory.documents if key > through and listed.digest]
+        writer = ObjectWriter(around.store, around.pool, around.misc, around.chance)
+        target = around.sizes.block_target
+        stage = Stage.of(self._keeper, (self._data, self._past), writer, self._definition.columns, target)
+        for place, reading in enumerate(reader.read(wanted)):
+            settled, listed = reading.settled, reading.listed
+            if settled is None or digest_of(settled.held, settled.versions, settled.marks) != listed.digest:
+                _changed(self._of.names.entity(listed.id))
+            stage.add(reading.key, settled)
+            if place % 100 == 0:
+                self._of.told("writing", len(inventory.documents) - len(wanted) + place, len(inventory.documents))
+        stage.flush()
+
+    def _attached(self, found: Survey) -> JobAttached:
+        record = self._keeper.record
+        assert record is not None
+        return JobAttached(
+            job=self._job,
+            blocks=tuple(block for part in record.parts for block in part.blocks),
+            history=tuple(block for part in record.parts for block in part.history),
+            added=found.counts.documents,
+            sequence=found.sequence,
+            sample=encode_sample(found.sample),
+        )
+
+    # --- comparing ---
+
+    def _compare(self, attached: JobAttached, inventory: Inventory) -> None:
+        """Hold what the engine will give to what the files say, document by document. 1 GET for each block."""
+        view = self._as_if(attached)
+        documents, past = view.scan(), History(view, past=self._past, data=self._data).documents()
+        expected = [(key, listed) for key, listed in inventory.documents if listed.digest]
+        for place, (key, listed) in enumerate(expected):
+            (stored_key, held), recorded = next(documents, (b"", None)), next(past, None)
+            if held is None or recorded is None or not stored_key == recorded.key == key:
+                _differs(self._of.names.entity(listed.id), "it is not where it should be")
+            marks = [each.taken for each in recorded.snapshots if each.taken is not None]
+            if digest_of(held, recorded.versions, marks) != listed.digest:
+                _differs(self._of.names.entity(listed.id), "it is not as its files have it")
+            if place % 100 == 0:
+                self._of.told("comparing", place, len(expected))
+        if next(documents, None) is not None or next(past, None) is not None:
+            _differs(self._of.collection, "there are more documents than files")
+
+    def _as_if(self, attached: JobAttached) -> View:
+        """The state that the entry will make."""
+        around, seen = self._of.around, self._view
+        number = LogNumber(seen.number + 1)
+        entry = Entry(
+            number=number,
+            write_id=self._job,
+            misc=around.misc.next(),
+            node=around.misc.node,
+            previous=bytes(32),
+            batches=(Batch(id=self._job),),
+            events=(attached,),
+        )
+        overlay = Overlay()
+        paths = EnginePaths.of_collection(self._of.collection)
+        overlay.apply(entry, AttachedBase(around.store, around.pool, paths, attached.blocks, number, self._data))
+        # Nothing that is there has documents, so nothing of it can shine through.
+        return View(number, self._definition, seen.base, seen.number, overlay, attached.added, seen.jobs)
+
+    # --- the entry ---
+
+    def _commit(self, attached: JobAttached) -> int:
+        adopter, seen = self._of, self._view
+        opened = JobOpened(job=self._job, kind="adopt", base=seen.number)
+        pending = Pending(
+            adopter.around.chance.token(16).hex(),
+            events=(*self._events, opened, attached),
+            actor=adopter.actor,
+            meta=adopter.meta,
+            guard=self._guard,
+        )
+        try:
+            number = adopter.ledger.commit(pending).number
+        except AlreadyExistsError:
+            # A process that went on with the same job may have been faster: then it is done, and done once.
+            done = adopter.ledger.view().jobs.known.get(self._job)
+            if done is None or done.state != "attached":
+                raise
+            number = LogNumber(done.number)
+        self._keeper.remove()
+        return number
+
+    def _guard(self, view: View) -> None:
+        check_unmanaged(view, self._of.collection)
+        if view.definition.body != self._view.definition.body or view.definition.files != self._view.definition.files:
+            raise ConflictError(
+                f"the definition of {self._of.collection}",
+                reason="somebody else changed it meanwhile",
+                fix="run it again",
+            )
+
+    def _result(self, found: Survey, number: int | None, *, is_resumed: bool) -> Adoption:
+        return Adoption(
+            collection=self._of.collection,
+            model=self._of.names.model.name,
+            job=self._job,
+            number=number,
+            counts=found.counts,
+            problems=found.problems,
+            left_out=found.left_out,
+            refused=len(found.fatal),
+            resumed=is_resumed,
+            verified=number is not None and self._choices.verify,
+        )
+
+
+def _fix_of(found: Survey) -> str:
+    fixes = ["correct the files"]
+    if found.broken:
+        fixes.append('on_broken="skip" (--on-broken skip) to leave their documents out')
+    if found.mismatches:
+        fixes.append('on_mismatch="entity" (--on-mismatch entity) to take documents as their own files have them')
+    return ", or ".join(fixes)
+
+
+def _changed(key: str) -> NoReturn:
+    raise ConflictError(
+        f"the file {key}",
+        reason="it, or another file of the document, was changed while it was adopted",
+        fix="stop whoever writes it, and run this again",
+        key=key,
+    )
+
+
+def _differs(key: str, reason: str) -> NoReturn:
+    raise CorruptionError(
+        f"what was written of {key}", reason=reason, fix="nothing was adopted; run it again as another job", key=key
+    )

@@ -1,0 +1,148 @@
+"""Which files there are of each document of a collection that is to be adopted, and what lies where it should not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import sha256
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from wormdb.engine.paths import ENGINE_FOLDER
+from wormdb.errors import Problem
+from wormdb.format.key import encode_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import datetime
+
+    from wormdb.files.names import FileNames
+    from wormdb.storage.store import ObjectInfo, Store
+
+__all__ = ["Inventory", "Listed", "take_inventory"]
+
+_SYSTEM: Final = {"oplog": ".oplog/", "snapshots": ".snapshots/", "trash": ".worm.trash/"}
+_KINDS: Final = frozenset({"entity", "oplog", "snapshot", "trashed", "tombstone"})
+
+
+@dataclass(slots=True)
+class Listed:
+    """The files of one document."""
+
+    id: Any
+    has_entity: bool = False
+    has_trashed: bool = False
+    has_tombstone: bool = False
+    oplog: list[int] = field(default_factory=list)
+    snapshots: list[datetime] = field(default_factory=list)
+    digest: bytes = b""
+    """Stands for what they were found to say."""
+    size: int = 0
+    """Bytes of all of them."""
+
+    @property
+    def count(self) -> int:
+        """How many files it has."""
+        return self.has_entity + self.has_trashed + self.has_tombstone + len(self.oplog) + len(self.snapshots)
+
+    def keys(self, names: FileNames) -> Iterator[str]:
+        """Their keys."""
+        if self.has_entity:
+            yield names.entity(self.id)
+        yield from (names.oplog(self.id, seq) for seq in self.oplog)
+        yield from (names.snapshot(self.id, ts) for ts in self.snapshots)
+        if self.has_trashed:
+            yield names.trashed(self.id)
+        if self.has_tombstone:
+            yield names.tombstone(self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """Everything that there is to adopt. A few hundred bytes in memory for each document."""
+
+    documents: list[tuple[bytes, Listed]]
+    """By the keys of their ids, in order."""
+    digest: bytes
+    """Of the names, sizes, times and versions of all files: another one if any file was written since."""
+    strays: list[Problem]
+    """What lies in a system folder, or where documents lie, and cannot be told."""
+
+    @property
+    def files(self) -> int:
+        """How many there are."""
+        return sum(listed.count for _, listed in self.documents)
+
+
+def take_inventory(store: Store, names: FileNames, told: Callable[[int], None] = lambda _: None) -> Inventory:
+    """List the files of a collection. 1 LIST for each 1,000 objects, and up to 3 for system folders of other layouts.
+
+    `told` hears how many files were found so far.
+    """
+    found: dict[bytes, Listed] = {}
+    strays: list[Problem] = []
+    digest = sha256()
+    count = 0
+    for info in _objects(store, names):
+        key = names.parse(info.key)
+        if key is None or key.kind not in _KINDS:
+            if key is None and (stray := _stray(info.key, names)) is not None:
+                strays.append(stray)
+            continue
+        digest.update(f"{info.key}\0{info.size}\0{info.modified}\0{info.version}\n".encode())
+        listed = found.setdefault(encode_key(key.id), Listed(key.id))
+        listed.size += info.size
+        match key.kind:
+            case "entity":
+                listed.has_entity = True
+            case "trashed":
+                listed.has_trashed = True
+            case "tombstone":
+                listed.has_tombstone = True
+            case "oplog":
+                assert key.seq is not None
+                listed.oplog.append(key.seq)
+            case _:
+                assert key.ts is not None
+                listed.snapshots.append(key.ts)
+        count += 1
+        if count % 1000 == 0:
+            told(count)
+    for listed in found.values():
+        listed.oplog.sort()
+    strays += _elsewhere(store, names)
+    return Inventory(sorted(found.items(), key=lambda item: item[0]), digest.digest(), strays)
+
+
+def _objects(store: Store, names: FileNames) -> Iterator[ObjectInfo]:
+    engine = names.collection + ENGINE_FOLDER
+    for prefix in names.roots:
+        for page in store.list(prefix):
+            yield from (info for info in page.objects if not info.key.startswith(engine))
+
+
+def _stray(key: str, names: FileNames) -> Problem | None:
+    """What is wrong with a key that is none of ours; None if it is nobody's business."""
+    if any(f"/{folder}" in f"/{key}" for folder in _SYSTEM.values()):
+        return Problem(
+            key,
+            "it lies in a system folder, and is not named as the layout of the schema says",
+            "give the bucket's layout as `storage` in the schema, or move the file away",
+        )
+    rest = key.removeprefix(names.collection)
+    if rest.count("/") == 1 and rest.endswith("/" + names.model.path.file_name) and not rest.startswith("."):
+        return Problem(key, "its folder is no id as wormdb writes it", "rename the folder, or move it away")
+    return None
+
+
+def _elsewhere(store: Store, names: FileNames) -> Iterator[Problem]:
+    """System folders of this collection at the root of the bucket, where the layout says another place."""
+    for kind, folder in _SYSTEM.items():
+        prefix = f"{folder}{names.model.path.collection_name}/"
+        if getattr(names.placement, kind) == "root" or names.model.path.outer:
+            continue
+        if any(page.objects for page in islice(store.list(prefix), 1)):
+            yield Problem(
+                prefix,
+                f'it is there, and the layout of {kind} is "{getattr(names.placement, kind)}"',
+                "give the bucket's layout as `storage` in the schema, or move the folder away",
+            )

@@ -1,0 +1,182 @@
+"""Write documents and their past as blocks that nobody sees yet, part by part, and remember how far that is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from wormdb.clock import new_write_id
+from wormdb.engine.blockwrite import BlockWriter, weight
+from wormdb.engine.history import member_of
+from wormdb.errors import ConflictError, CorruptionError, OutcomeUnknownError, UnavailableError
+from wormdb.format import json
+from wormdb.format.adopt_record import AdoptRecord, StagedPart, decode_adopt_record, encode_adopt_record
+from wormdb.format.block import Row
+from wormdb.format.past import HISTORY_COLUMNS, Taken, Version, encode_past, past_id, past_key
+from wormdb.limits import MIB
+from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_classified
+from wormdb.storage.store import IfAbsent, IfMatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from wormdb.clock import Chance
+    from wormdb.engine.objects import ObjectWriter
+    from wormdb.engine.shelf import Shelf
+    from wormdb.engine.state import Held
+    from wormdb.files.adopt_past import Settled
+    from wormdb.format.columns import ColumnSpec
+    from wormdb.storage.store import Store
+    from wormdb.types import Version as StoreVersion
+
+__all__ = ["PART_BYTES", "RecordKeeper", "Stage", "digest_of"]
+
+PART_BYTES: Final = 16 * MIB
+"""Of documents and versions after which a part is written, and that it is remembered."""
+
+
+def digest_of(held: Held, versions: Sequence[Version], marks: Sequence[Taken]) -> bytes:
+    """What stands for a document and its past, whatever the number of the entry that adopts them. No requests."""
+    digest = blake2b(digest_size=16)
+    digest.update(b"%b\0%d\0%b\0%b\n" % (held.id, held.seq, held.document or b"", held.trash or b""))
+    rows: list[Version | Taken] = [*versions, *sorted(marks, key=lambda mark: mark.seq)]
+    for row in rows:
+        digest.update(encode_past(_unnumbered(row)))
+    return digest.digest()
+
+
+def _unnumbered(row: Version | Taken) -> Version | Taken:
+    if isinstance(row, Taken):
+        return Taken(row.id, row.seq, 0, row.misc, row.actor)
+    return Version(
+        row.id, row.seq, 0, row.op, row.misc, row.actor, row.meta, snapshot=row.snapshot, document=row.document
+    )
+
+
+@dataclass(slots=True)
+class RecordKeeper:
+    """The record of one adoption, as this process last saw it."""
+
+    store: Store
+    key: str
+    collection: str
+    chance: Chance
+    record: AdoptRecord | None = None
+    _version: StoreVersion | None = None
+
+    def read(self) -> AdoptRecord | None:
+        """The record that is there; None if there is none, or none that can be read. 1 GET."""
+        found = self.store.probe(self.key).found
+        self._version = None if found is None else found.version
+        try:
+            self.record = (
+                None if found is None else decode_adopt_record(found.body, name=self.key, path=self.collection)
+            )
+        except CorruptionError:
+            self.record = None
+        return self.record
+
+    def swap(self, following: AdoptRecord) -> None:
+        """Replace the record that was read. 1 PUT, and 1 GET if the answer is no clean success.
+
+        Raises ConflictError if another process works on an adoption of the collection, UnavailableError.
+        """
+        made = msgspec.structs.replace(following, write_id=new_write_id(self.chance))
+        precondition = IfAbsent() if self._version is None else IfMatch(self._version)
+        outcome = put_classified(
+            self.store, self.key, encode_adopt_record(made), precondition, content_type="application/zstd"
+        )
+        match outcome:
+            case Landed(version=version):
+                self.record, self._version = made, version
+            case Lost():
+                raise ConflictError(
+                    f"the adoption of {self.collection}",
+                    reason="another process adopts it at the same time",
+                    fix="let that one finish; if it has ended, run this again, and it goes on from there",
+                    key=self.key,
+                )
+            case NothingThere(cause=cause) | Unknown(cause=cause):
+                raise UnavailableError(
+                    f"the record {self.key}", reason=str(cause), fix="retry: nothing was adopted", key=self.key
+                ) from cause
+
+    def remove(self) -> None:
+        """Forget the job: it is done. 1 DELETE; what fails is left for the next run."""
+        try:
+            self.store.delete(self.key)
+        except (UnavailableError, OutcomeUnknownError):
+            return
+
+
+@dataclass(slots=True)
+class Stage:
+    """Takes documents in order of id, and writes them part by part."""
+
+    keeper: RecordKeeper
+    data: BlockWriter
+    past: BlockWriter
+    part_bytes: int = PART_BYTES
+    _rows: list[tuple[bytes, Row]] = field(default_factory=list)
+    _past: list[tuple[bytes, Row]] = field(default_factory=list)
+    _size: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        keeper: RecordKeeper,
+        shelves: tuple[Shelf, Shelf],
+        writer: ObjectWriter,
+        columns: Sequence[ColumnSpec],
+        block_target: int,
+    ) -> Stage:
+        """`shelves` are of the folders of data and of history. No requests."""
+        data, past = shelves
+        target = min(block_target, PART_BYTES)
+        return cls(
+            keeper,
+            BlockWriter(data, writer, target, columns),
+            BlockWriter(past, writer, target, HISTORY_COLUMNS, member_of),
+            target,
+        )
+
+    def add(self, key: bytes, settled: Settled) -> None:
+        """Take a document. 2 PUTs for each of the blocks of a part that is full, and 1 for the record."""
+        held = settled.held
+        identity = json.decode(held.id, name="document id")
+        self._take(self._rows, [(key, Row(identity, 0, held.seq, held.document, held.trash))])
+        rows: list[Version | Taken] = [*settled.versions, *settled.marks]
+        placed = sorted(((_place(key, row), _stored(row)) for row in rows), key=lambda item: item[0])
+        self._take(self._past, placed)
+        if self._size >= self.part_bytes:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits, and remember it. Costs as `add`. Raises ConflictError, UnavailableError."""
+        record = self.keeper.record
+        assert record is not None, "the job has begun"
+        if not self._rows:
+            return
+        part = StagedPart(
+            through=self._rows[-1][0],
+            blocks=tuple(self.data.write(self._rows)),
+            history=tuple(self.past.write(self._past)),
+        )
+        self._rows, self._past, self._size = [], [], 0
+        self.keeper.swap(msgspec.structs.replace(record, parts=(*record.parts, part)))
+
+    def _take(self, waiting: list[tuple[bytes, Row]], rows: Iterable[tuple[bytes, Row]]) -> None:
+        for key, row in rows:
+            waiting.append((key, row))
+            self._size += weight(row)
+
+
+def _place(key: bytes, row: Version | Taken) -> bytes:
+    return past_key(key, row.seq, None if isinstance(row, Version) else row.rev)
+
+
+def _stored(row: Version | Taken) -> Row:
+    return Row(json.decode(past_id(row), name="id of a version"), row.rev, row.seq, encode_past(row))

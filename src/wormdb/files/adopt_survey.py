@@ -1,0 +1,179 @@
+"""Read everything that is to be adopted once, before anything is written: what there is, and what is wrong with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final, Literal
+
+from wormdb.engine.state import sequence_of
+from wormdb.errors import InvalidRequestError, Problem
+from wormdb.files.adopt_stage import digest_of
+from wormdb.format import json
+from wormdb.format.sample import Sample
+from wormdb.index.definition import claims_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from wormdb.files.adopt_listing import Inventory, Listed
+    from wormdb.files.adopt_past import Settled
+    from wormdb.files.adopt_read import Reader, Reading
+    from wormdb.files.names import FileNames
+    from wormdb.index.definition import Index
+
+__all__ = ["Choices", "Counts", "Survey", "survey"]
+
+PROBLEMS_SHOWN: Final = 1_000
+_EVERY: Final = 100
+_SAMPLED_AT_ONCE: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """How an adoption is to be done."""
+
+    on_broken: Literal["error", "skip"] = "error"
+    on_mismatch: Literal["error", "entity"] = "error"
+    verify: bool = True
+    dry_run: bool = False
+
+
+@dataclass(slots=True)
+class Counts:
+    """How much there is to adopt."""
+
+    files: int = 0
+    documents: int = 0
+    """Alive."""
+    trashed: int = 0
+    deleted: int = 0
+    """For good: only their history is left."""
+    versions: int = 0
+    snapshots: int = 0
+    skipped: int = 0
+    """Documents that are left out, because a file of theirs is broken."""
+    mismatched: int = 0
+    """Documents whose files do not agree, and that are taken as their own file has them."""
+
+
+@dataclass(slots=True)
+class Survey:
+    """What was found."""
+
+    choices: Choices
+    counts: Counts = field(default_factory=Counts)
+    broken: list[Problem] = field(default_factory=list)
+    mismatches: list[Problem] = field(default_factory=list)
+    refused: list[Problem] = field(default_factory=list)
+    """What no choice lets through: two documents with one value of a unique index."""
+    notes: list[Problem] = field(default_factory=list)
+    left_out: int = 0
+    """Problems that are not listed, because there are so many."""
+    sequence: int = 0
+    sample: Sample = field(default_factory=Sample)
+
+    @property
+    def fatal(self) -> list[Problem]:
+        """What keeps the adoption from being done."""
+        found = list(self.refused)
+        if self.choices.on_broken == "error":
+            found += self.broken
+        if self.choices.on_mismatch == "error":
+            found += self.mismatches
+        return found
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """All of them."""
+        return (*self.refused, *self.broken, *self.mismatches, *self.notes)
+
+    def add(self, problems: Iterable[Problem], to: list[Problem]) -> None:
+        """List problems, if they are not too many."""
+        for problem in problems:
+            if len(to) < PROBLEMS_SHOWN:
+                to.append(problem)
+            else:
+                self.left_out += 1
+
+
+def survey(
+    reader: Reader, inventory: Inventory, choices: Choices, indexes: Sequence[Index], told: Callable[[int], None]
+) -> Survey:
+    """Read all files. Costs as `Reader.read`; in memory are about 100 bytes for each value of a unique index.
+
+    Each document's digest is left in the inventory; none for one that is left out. `told` hears how many documents
+    were read so far.
+    """
+    found = Survey(choices)
+    found.counts.files = inventory.files
+    found.add(inventory.strays, found.broken)
+    claims = _Claims(reader.names, [index for index in indexes if index.unique], indexes)
+    sampled: list[tuple[bytes, bytes | None]] = []
+    for place, reading in enumerate(reader.read(inventory.documents)):
+        settled = _judged(reading, found)
+        if settled is not None:
+            _count(settled, found)
+            found.add(claims.take(reading.listed, settled), found.refused)
+            sampled.append((reading.key, settled.held.document))
+        if len(sampled) == _SAMPLED_AT_ONCE:
+            found.sample, sampled = found.sample.after(sampled, note_gone=True), []
+        if place % _EVERY == 0:
+            told(place)
+    found.sample = found.sample.after(sampled, note_gone=True)
+    return found
+
+
+def _judged(reading: Reading, found: Survey) -> Settled | None:
+    """What becomes of a document; None if it is left out."""
+    found.add(reading.broken, found.broken)
+    found.add(reading.mismatches, found.mismatches)
+    found.add(reading.notes, found.notes)
+    settled = reading.settled
+    if settled is None:
+        found.counts.skipped += 1
+        reading.listed.digest = b""
+        return None
+    found.counts.mismatched += bool(reading.mismatches)
+    reading.listed.digest = digest_of(settled.held, settled.versions, settled.marks)
+    return settled
+
+
+def _count(settled: Settled, found: Survey) -> None:
+    counts, held = found.counts, settled.held
+    counts.documents += held.document is not None
+    counts.trashed += held.trash is not None
+    counts.deleted += held.document is None and held.trash is None
+    counts.versions += len(settled.versions)
+    counts.snapshots += len(settled.marks)
+    found.sequence = max(found.sequence, sequence_of(held.id))
+
+
+class _Claims:
+    """Who has which value of the unique indexes."""
+
+    def __init__(self, names: FileNames, unique: Sequence[Index], indexes: Sequence[Index]) -> None:
+        self._names = names
+        self._indexes = indexes
+        self._owners: dict[str, dict[bytes, Listed]] = {index.name: {} for index in unique}
+
+    def take(self, listed: Listed, settled: Settled) -> list[Problem]:
+        """What keeps a document from being in the indexes."""
+        if settled.held.document is None or not self._indexes:
+            return []
+        document = json.decode_document(settled.held.document, name="document")
+        problems = []
+        for index in self._indexes:
+            try:
+                claimed = claims_of(index, document)
+            except InvalidRequestError as error:
+                problems.append(Problem(self._names.entity(listed.id), f"{error.what}: {error.reason}", error.fix))
+                continue
+            owners = self._owners.get(index.name)
+            for value, shown in {} if owners is None else claimed.items():
+                assert owners is not None
+                owner = owners.setdefault(blake2b(value, digest_size=16).digest(), listed)
+                if owner is not listed:
+                    what = f"{', '.join(index.fields)}={shown!r} is unique, and {owner.id!r} has it too"
+                    problems.append(Problem(self._names.entity(listed.id), what, "correct one of the two files"))
+        return problems
