@@ -5,10 +5,11 @@ from __future__ import annotations
 import copy
 import threading
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from wormdb.access import Access, Context
 from wormdb.actor import By
+from wormdb.adopting import Adopting, AdoptOptions
 from wormdb.clock import SystemChance, SystemClock
 from wormdb.codecs import ClassCodec, PlainCodec
 from wormdb.collection import Collection
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from wormdb.codecs import Codec
     from wormdb.document import Document
     from wormdb.engine.keeper import ForwardMode
+    from wormdb.files.adopt import Adoption
     from wormdb.maintenance.report import Repair, Verification
     from wormdb.schema.model import Model, Schema
     from wormdb.status import CollectionStatus
@@ -329,6 +331,18 @@ class Database:
             return sorted({fixed.get(name) or folder_of(name.rstrip("/")) for name in names})
         with self._lock:
             return sorted({*self._ledgers, *fixed.values()})
+
+    def adopt(self, model: str, /, **options: Unpack[AdoptOptions]) -> Adoption:
+        """Make files that others wrote a managed collection: their oplog, snapshots and trash become its history.
+
+        One log entry makes all of it visible; a run that was cut off goes on when it is called again. `AdoptOptions`
+        says what can be chosen; costs and errors are those of `Adopter.run`.
+        """
+        adopting = Adopting.of(self._model(model), self.schema, options)
+        done = adopting.run(self._ledger(adopting.collection), self._surroundings(), self._by)
+        if done.number is not None:
+            self._declared.schema = adopting.schema
+        return done
 
     def cost(self) -> Usage:
         """Requests, bytes and US dollars so far, by the store's price list."""
