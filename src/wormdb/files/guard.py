@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
 
-__all__ = ["Draft", "Written", "put_all", "put_guarded"]
+__all__ = ["Draft", "Written", "number_in", "put_all", "put_guarded"]
 
 _ATTEMPTS_MAX: Final = 8
 _JSON: Final = "application/json"
@@ -75,7 +75,7 @@ def put_guarded(store: Store, draft: Draft) -> Written:
                 precondition = IfAbsent()
             elif found.body == draft.body:
                 return Written(found.version)
-            elif _number_in(found.body, is_entity=draft.is_entity) > draft.number:
+            elif number_in(found.body, is_entity=draft.is_entity) > draft.number:
                 return Written(found.version, is_newer=True)
             else:
                 precondition = IfMatch(found.version)
@@ -99,7 +99,7 @@ def _first(draft: Draft) -> IfAbsent | IfMatch | None:
     return IfAbsent() if draft.is_new else None
 
 
-def _number_in(body: bytes, *, is_entity: bool) -> int:
+def number_in(body: bytes, *, is_entity: bool) -> int:
     """Of which log number a file is; -1 if it does not tell, so that anything of ours replaces it."""
     try:
         found = (_ENTITY if is_entity else _OTHER).decode(body)

@@ -28,7 +28,6 @@ __all__ = [
     "ManifestFile",
     "ManifestMeta",
     "check_version",
-    "checksum_in",
     "checksum_of",
     "decode_manifest",
     "decode_manifest_meta",
@@ -90,18 +89,6 @@ def checksum_of(entries: Any) -> str:
 def is_checksum_of(checksum: str, content: bytes, entries: Any) -> bool:
     """Whether a file's checksum is right: `content` are the entries as it writes them, empty if nobody knows."""
     return bool(checksum) and (_checksum(content) == checksum or checksum_of(entries) == checksum)
-
-
-def checksum_in(body: bytes) -> str:
-    """The checksum that a file of ours, just written, says that it has. No requests."""
-    return _CHECKSUM.decode(body).checksum
-
-
-class _Checksum(msgspec.Struct, frozen=True):
-    checksum: str
-
-
-_CHECKSUM: Final = msgspec.json.Decoder(_Checksum)
 
 
 def _checksum(content: bytes) -> str:

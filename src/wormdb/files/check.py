@@ -1,0 +1,178 @@
+"""Compare the readable files of a collection with its state: documents, oplog, snapshots, trash, manifest, indexes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from wormdb.engine.paths import EnginePaths
+from wormdb.errors import CorruptionError
+from wormdb.files.faults import EDITED, EXTRA, MISSING, DocumentFaults, Fault, listed_keys
+from wormdb.files.names import FileNames
+from wormdb.files.placement import Placement
+from wormdb.files.record import RecordRegister
+from wormdb.files.sentinel import read_collection_sentinel
+from wormdb.files.table_faults import TableFaults
+from wormdb.files.tables import keys_of, specs_of
+from wormdb.types import LogNumber
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wormdb.clock import Chance
+    from wormdb.engine.ledger import Ledger
+    from wormdb.engine.state import View
+    from wormdb.files.names import FileKey
+    from wormdb.format.files_record import FilesRecord
+    from wormdb.storage.pool import Pool
+    from wormdb.storage.store import Store
+
+__all__ = ["Examined", "FileSite", "Opened", "examine_files", "names_in"]
+
+_TRIES_MAX: Final = 3
+_TABLE_KINDS: Final = frozenset(
+    {"manifest", "manifest_meta", "manifest_partition", "index", "index_meta", "index_partition"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A state whose files are kept, and how far they are."""
+
+    view: View
+    names: FileNames
+    record: FilesRecord | None
+
+    @property
+    def through(self) -> LogNumber:
+        """Everything through this number is in files; 0 while all are being written."""
+        is_whole = self.record is not None and self.record.fill is None
+        return LogNumber(self.record.through if self.record is not None and is_whole else 0)
+
+    @property
+    def table_keys(self) -> set[str]:
+        """The keys that files of tables may have."""
+        tables = () if self.record is None else self.record.tables
+        return {key for table in tables for key in (*table.obsolete, *keys_of(table, self.names))}
+
+
+@dataclass(frozen=True, slots=True)
+class FileSite:
+    """The readable files of one collection, and what is needed to look at them. The store caches nothing."""
+
+    ledger: Ledger
+    store: Store
+    pool: Pool
+    chance: Chance
+
+    @property
+    def register(self) -> RecordRegister:
+        """How far they are."""
+        collection = self.ledger.collection
+        return RecordRegister(self.store, EnginePaths.of_collection(collection).files, collection, self.chance)
+
+    def open(self) -> Opened | None:
+        """The state now, which is not before the record; None if files are not kept. 1 GET, and as `Ledger.view`."""
+        record = self.register.read().record
+        view = self.ledger.view()
+        names = names_in(view, self.ledger.collection)
+        return None if names is None or not view.definition.keeps_files else Opened(view, names, record)
+
+
+def names_in(view: View, collection: str) -> FileNames | None:
+    """The keys of a collection's files as the log says, kept or not; None if it never said."""
+    definition = view.definition
+    if definition.model is None or definition.files is None:
+        return None
+    return FileNames(definition.model, collection, Placement.switched(definition.files))
+
+
+@dataclass(slots=True)
+class Examined:
+    """What is wrong, and how much was looked at."""
+
+    faults: list[Fault] = field(default_factory=list)
+    documents: int = 0
+    files: int = 0
+
+
+def examine_files(site: FileSite, told: Callable[[int], None] = lambda _: None) -> Examined:
+    """What is wrong with the files of a collection; nothing is written. Nothing if files are not kept.
+
+    1 GET for each file, 1 LIST for each 1,000 objects, and a scan of documents and history. Files that are behind the
+    log are not wrong: they may be as they were at the number through which files are complete, or newer. What looks
+    wrong is looked at again, because others may write meanwhile.
+    """
+    examined = Examined()
+    opened = site.open()
+    if opened is None:
+        return examined
+    faults = _document_faults(site, opened, examined, told)
+    for _ in range(_TRIES_MAX):
+        if not faults:
+            break
+        faults = _still(site, opened, faults)
+    examined.faults += faults
+    return examined
+
+
+def _document_faults(site: FileSite, opened: Opened, examined: Examined, told: Callable[[int], None]) -> list[Fault]:
+    view, names, record = opened.view, opened.names, opened.record
+    checks = DocumentFaults(site.store, site.pool, names, view, site.ledger.history(view), opened.through)
+    tables = TableFaults.of(names, () if record is None else record.tables, specs_of(view.definition))
+    faults = list(checks.wrong(tables.note, told))
+    examined.documents += tables.documents
+    for page in listed_keys(site.store, names):
+        examined.files += len(page)
+        faults += _extra(opened, checks, page)
+    faults += tables.faults(site.store, site.pool, view)
+    faults += _sentinel_faults(site, opened)
+    return faults
+
+
+def _extra(opened: Opened, checks: DocumentFaults, page: list[tuple[str, FileKey]]) -> list[Fault]:
+    known = opened.table_keys
+    faults = [Fault(key, EXTRA) for key, found in page if found.kind in _TABLE_KINDS and key not in known]
+    of_documents = [(key, found) for key, found in page if found.kind not in _TABLE_KINDS and found.kind != "sentinel"]
+    return faults + list(checks.unwanted(of_documents))
+
+
+def _sentinel_faults(site: FileSite, opened: Opened) -> list[Fault]:
+    """The sentinel of the collection informs only: it must be there, be readable, and be of this model."""
+    if opened.record is None or opened.record.sentinel is None:
+        return []
+    key, model = opened.names.sentinel, opened.names.model
+    found = site.store.probe(key).found
+    if found is None:
+        return [Fault(key, MISSING)]
+    try:
+        said = read_collection_sentinel(found.body, key=key)
+    except CorruptionError as error:
+        return [Fault(key, f"{EDITED}: {error.reason}")]
+    is_right = said.model == model.name and said.log is not None and said.log <= opened.view.number
+    if is_right and said.log == opened.view.number:
+        is_right = said.count == opened.view.count
+    return [] if is_right else [Fault(key, EDITED)]
+
+
+def _still(site: FileSite, opened: Opened, faults: list[Fault]) -> list[Fault]:
+    """Those of some faults that are there in the state of now as well."""
+    later = site.open()
+    if later is None:
+        return []
+    if later.view.number == opened.view.number and later.record == opened.record:
+        return faults
+    view, names = later.view, later.names
+    checks = DocumentFaults(site.store, site.pool, names, view, site.ledger.history(view), opened.through)
+    documents = {fault.document for fault in faults if fault.document is not None}
+    found = list(checks.again(documents))
+    extras = [(fault.key, names.parse(fault.key)) for fault in faults if fault.what == EXTRA]
+    found += _extra(later, checks, [(key, parsed) for key, parsed in extras if parsed is not None])
+    if any(fault.table is not None for fault in faults):
+        tables = TableFaults.of(names, () if later.record is None else later.record.tables, specs_of(view.definition))
+        for _, held in view.scan():
+            tables.note(held)
+        found += tables.faults(site.store, site.pool, view)
+    found += _sentinel_faults(site, later)
+    keys = {fault.key for fault in faults}
+    return [fault for fault in found if fault.key in keys]

@@ -1,0 +1,262 @@
+"""Bring every readable file of a collection to its state, whatever became of it: missing, edited, left over.
+
+What the log tells is written as always; then all files are looked at, and what is wrong is mended. Documents are mended
+at the state of that moment, so that nothing newer is replaced: a file that shows a number beyond the log was made up.
+What was deleted is looked at once more after that, because its document may have come back meanwhile. Everything may be
+repeated, and stop anywhere.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
+
+from wormdb.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    InvalidRequestError,
+    OutcomeUnknownError,
+    UnavailableError,
+)
+from wormdb.files.check import examine_files, names_in
+from wormdb.files.expected import files_of
+from wormdb.files.faults import listed_keys
+from wormdb.files.guard import number_in
+from wormdb.files.publish import identity_of
+from wormdb.limits import DELETE_MANY_KEYS
+from wormdb.storage.store import IfAbsent, IfMatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from wormdb.engine.state import View
+    from wormdb.files.check import FileSite
+    from wormdb.files.faults import Fault
+    from wormdb.files.keeper import FilesKeeper
+    from wormdb.files.names import FileNames
+    from wormdb.files.tables import TableKey
+    from wormdb.storage.store import StoredObject
+
+__all__ = ["Synced", "remove_files", "sync_files"]
+
+log = logging.getLogger(__name__)
+
+_ATTEMPTS_MAX: Final = 8
+_BATCH: Final = 200
+_ROUNDS_MAX: Final = 4
+
+
+@dataclass(slots=True)
+class Synced:
+    """What a reconciliation did."""
+
+    documents: int = 0
+    """How many were looked at."""
+    files: int = 0
+    """How many are there."""
+    mended: list[Fault] = field(default_factory=list)
+    """What was wrong, and is well now."""
+    left: list[Fault] = field(default_factory=list)
+    """What could not be mended, because others write all the time."""
+    removed: int = 0
+    """Files that were left although files are switched off."""
+    through: int = 0
+    """The log number through which files are."""
+
+
+def sync_files(site: FileSite, keeper: FilesKeeper, told: Callable[[int], None] = lambda _: None) -> Synced:
+    """Reconcile every file with the state; what was done. Repeatable, and safe beside other writers.
+
+    Costs what brings the files to the state, and what `examine_files` costs once, or more often if something is wrong.
+    Where files are switched off, those that are left are removed. Raises InvalidRequestError if they never were on,
+    UnavailableError, OutcomeUnknownError.
+    """
+    collection = site.ledger.collection
+    view = site.ledger.view()
+    names = names_in(view, collection)
+    if names is None:
+        raise InvalidRequestError(
+            f"the files of {collection}", reason="they were never kept", fix="turn them on: worm files on"
+        )
+    done = Synced()
+    if not view.definition.keeps_files:
+        done.removed = remove_files(site, names, told)
+        return done
+    keeper.forget(collection)
+    keeper.flush(site.ledger, told)
+    for _ in range(_ROUNDS_MAX):
+        found = examine_files(site, told)
+        done.documents, done.files, done.left = found.documents, found.files, found.faults
+        if not found.faults:
+            break
+        done.mended += found.faults
+        _mend(site, found.faults)
+        keeper.forget(site.ledger.collection)
+        keeper.flush(site.ledger, told)
+    left = {fault.key for fault in done.left}
+    done.mended = list(dict.fromkeys(fault for fault in done.mended if fault.key not in left))
+    opened = site.open()
+    done.through = 0 if opened is None else opened.through
+    return done
+
+
+def _mend(site: FileSite, faults: Iterable[Fault]) -> None:
+    documents: dict[bytes, set[str]] = {}
+    tables: set[TableKey] = set()
+    keys: set[str] = set()
+    for fault in faults:
+        if fault.document is not None:
+            documents.setdefault(fault.document, set()).add(fault.key)
+        else:
+            keys.add(fault.key)
+            if fault.table is not None:
+                tables.add(fault.table)
+    keyed = list(documents)
+    for start in range(0, len(keyed), _BATCH):
+        _Documents(site).mend({key: documents[key] for key in keyed[start : start + _BATCH]})
+    if keys:
+        _mend_tables(site, tables, keys)
+
+
+# --- documents ---
+
+
+@dataclass(slots=True)
+class _Documents:
+    """The files of some documents."""
+
+    site: FileSite
+
+    def mend(self, documents: dict[bytes, set[str]]) -> None:
+        """Write what should be there, and delete of the named keys what should not; by the keys of ids."""
+        left = documents
+        for attempt in range(_ATTEMPTS_MAX):
+            view = self.site.ledger.view()
+            names = names_in(view, self.site.ledger.collection)
+            if names is None or not view.definition.keeps_files:
+                return
+            left = self._attempt(view, names, left, is_sure=attempt > 1)
+            if not left:
+                return
+        raise UnavailableError(
+            f"the files of {self.site.ledger.collection}", reason="others write them all the time", fix="sync again"
+        )
+
+    def _attempt(
+        self, view: View, names: FileNames, documents: dict[bytes, set[str]], *, is_sure: bool
+    ) -> dict[bytes, set[str]]:
+        """One attempt at the state of a view; the documents that have to be looked at again.
+
+        A file that shows a number beyond the view is left to the next attempt, unless that `is_sure` that no entry of
+        the log has it.
+        """
+        again: dict[bytes, set[str]] = {}
+        held = view.get_many(sorted(documents))
+        history = self.site.ledger.history(view)
+        doomed: dict[str, bytes] = {}
+        for key, keys in documents.items():
+            known = held.get(key)
+            identity = None if known is None else identity_of(known.id)
+            wanted: dict[str, bytes] = {}
+            if known is not None and identity is not None:
+                past = history.recorded(key)
+                wanted = files_of(identity, known, past.versions, past.snapshots, names.model, names)
+            if not self._write(wanted, names, view, is_sure=is_sure):
+                again[key] = keys
+            doomed |= dict.fromkeys(keys - set(wanted), key)
+        again |= self._delete(doomed, view, held, documents)
+        return again
+
+    def _write(self, wanted: dict[str, bytes], names: FileNames, view: View, *, is_sure: bool) -> bool:
+        """Write what differs; whether all of it is there now."""
+        store, is_whole = self.site.store, True
+        for key, there in zip(wanted, store.get_many(list(wanted), self.site.pool), strict=True):
+            if there is not None and there.body == wanted[key]:
+                continue
+            if there is not None and not is_sure and _number(there, names) > view.number:
+                is_whole = False
+                continue
+            precondition = IfAbsent() if there is None else IfMatch(there.version)
+            try:
+                store.put(key, wanted[key], precondition, content_type="application/json")
+            except (AlreadyExistsError, ConflictError, OutcomeUnknownError):
+                is_whole = False
+        return is_whole
+
+    def _delete(
+        self, doomed: dict[str, bytes], view: View, held: dict[bytes, Any], documents: dict[bytes, set[str]]
+    ) -> dict[bytes, set[str]]:
+        """Delete files; the documents that changed meanwhile, whose files may have been among them."""
+        if not doomed:
+            return {}
+        _delete(self.site, doomed)
+        later = self.site.ledger.view()
+        if later.number == view.number:
+            return {}
+        now = later.get_many(sorted(set(doomed.values())))
+        return {key: documents[key] for key in set(doomed.values()) if now.get(key) != held.get(key)}
+
+
+def _number(there: StoredObject, names: FileNames) -> int:
+    parsed = names.parse(there.key)
+    is_entity = parsed is not None and parsed.kind in {"entity", "snapshot", "trashed"}
+    return number_in(there.body, is_entity=is_entity)
+
+
+def _delete(site: FileSite, keys: Iterable[str]) -> None:
+    doomed = sorted(keys)
+    for start in range(0, len(doomed), DELETE_MANY_KEYS):
+        site.store.delete_many(doomed[start : start + DELETE_MANY_KEYS])
+
+
+# --- tables ---
+
+
+def _mend_tables(site: FileSite, tables: set[TableKey], keys: set[str]) -> None:
+    """Remove what is wrong, and have the record say that it is to be written again. 1 GET, 1 PUT, and the deletes.
+
+    The next flush writes the tables; another writer that was faster does the same.
+    """
+    opened, known = site.open(), site.register.read()
+    if opened is None or known.record is None:
+        return
+    sentinel = opened.names.sentinel
+    # What a table may have is replaced, not deleted, so that there is a table to read all the time; but a file that
+    # shows a number beyond the log would never be.
+    named = opened.table_keys | {sentinel}
+    stored = site.store.get_many(sorted(keys & named), site.pool)
+    beyond = {one.key for one in stored if one is not None and _number(one, opened.names) > opened.view.number}
+    _delete(site, (keys - named) | beyond)
+    made = tuple(
+        replace(table, parts=tuple(replace(part, log=0, version=None) for part in table.parts), meta=None)
+        if (table.kind, table.fields) in tables
+        else table
+        for table in known.record.tables
+    )
+    following = replace(known.record, tables=made, sentinel=None if sentinel in keys else known.record.sentinel)
+    if following == known.record:
+        return
+    try:
+        site.register.swap(known, following)
+    except ConflictError:
+        log.info("%s: somebody else writes the readable files", site.ledger.collection)
+
+
+# --- all of them ---
+
+
+def remove_files(site: FileSite, names: FileNames, told: Callable[[int], None] = lambda _: None) -> int:
+    """Delete every readable file of a collection, and nothing else; how many. For one whose files are switched off.
+
+    1 LIST for each 1,000 objects and 1 DELETE for each 1,000 files.
+    """
+    count = 0
+    for page in listed_keys(site.store, names):
+        _delete(site, [key for key, _ in page])
+        count += len(page)
+        told(count)
+    site.store.delete(site.register.key)
+    return count
