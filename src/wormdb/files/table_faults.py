@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from wormdb.errors import CorruptionError
 from wormdb.files.faults import EDITED, MISSING, Fault
-from wormdb.files.index_file import decode_index_file, decode_index_meta, index_texts
+from wormdb.files.index_file import IndexFile, decode_index_file, decode_index_meta, index_texts
 from wormdb.files.manifest_file import ManifestFile, decode_manifest, decode_manifest_meta, manifest_row
 from wormdb.files.names import id_text
 from wormdb.files.partition import part_of
@@ -22,10 +22,9 @@ from wormdb.files.publish import identity_of
 from wormdb.files.tables import keys_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from wormdb.engine.state import Held, View
-    from wormdb.files.index_file import IndexFile
     from wormdb.files.names import FileNames
     from wormdb.files.partition import Place
     from wormdb.files.tables import TableKey, TableSpec
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TableFaults"]
 
+_File: TypeAlias = ManifestFile | IndexFile
 _NAMED_MAX: Final = 20
 _MODULUS: Final = 1 << 128
 
@@ -95,43 +95,49 @@ class TableFaults:
     def faults(self, store: Store, pool: Pool, view: View) -> Iterator[Fault]:
         """What is wrong with the files. 1 GET a file; a scan of the documents for one whose entries are wrong."""
         for key, table in self.tables.items():
-            names = keys_of(table, self.names)
-            bodies = [None if found is None else found.body for found in store.get_many(names, pool)]
-            if table.is_parted:
-                if (what := _meta_fault(table, names[0], bodies[0])) is not None:
-                    yield Fault(names[0], what, table=key)
-                names, bodies = names[1:], bodies[1:]
-            for number, (name, body) in enumerate(zip(names, bodies, strict=True)):
-                for what in self._part_faults(key, number, name, body, view):
-                    yield Fault(name, what, table=key)
+            keys = keys_of(table, self.names)
+            bodies = {found.key: found.body for found in store.get_many(keys, pool) if found is not None}
+            parts = keys[1:] if table.is_parted else keys
+            found: list[_File | None] = []
+            for number, name in enumerate(parts):
+                file, what = self._read(key, number, name, bodies.get(name))
+                wrong = [what] if file is None else self._part_faults(key, number, file, view)
+                found.append(file)
+                yield from (Fault(name, each, table=key) for each in wrong)
+            if table.is_parted and (fault := _meta_fault(table, keys[0], bodies.get(keys[0]), found)):
+                yield Fault(keys[0], fault, table=key)
 
-    def _part_faults(self, key: TableKey, number: int, name: str, body: bytes | None, view: View) -> list[str]:
+    def _read(self, key: TableKey, number: int, name: str, body: bytes | None) -> tuple[_File | None, str]:
+        """The file of a part, or what is wrong with it."""
         if body is None:
-            return [MISSING]
-        table = self.tables[key]
-        part = table.parts[number]
-        is_manifest = self.specs[key].index is None
+            return None, MISSING
         try:
+            is_manifest = self.specs[key].index is None
             found = decode_manifest(body, key=name) if is_manifest else decode_index_file(body, key=name)
         except CorruptionError as error:
-            return [f"{EDITED}: {error.reason}"]
-        if (fault := found.fault(self.names.model)) is not None:
-            return [f"{EDITED}: {fault}"]
-        if max(found.log or 0, 1) != part.log:
-            return [f"it is stale: it is of log number {found.log or 0}, and should be of {part.log}"]
-        if found.partition != (number if table.is_parted else None):
-            return [f"{EDITED}: it says that it is part {found.partition}"]
-        behind = {text for text, rev in self.behind.items() if rev > part.log}
-        entries = {place: row for place, row in _entries_of(found).items() if _text(key, place) not in behind}
+            return None, f"{EDITED}: {error.reason}"
+        fault = found.fault(self.names.model)
+        if fault is None and found.partition != (number if self.tables[key].is_parted else None):
+            fault = f"it says that it is part {found.partition}"
+        return (found, "") if fault is None else (None, f"{EDITED}: {fault}")
+
+    def _part_faults(self, key: TableKey, number: int, file: _File, view: View) -> list[str]:
+        part, log = self.tables[key].parts[number], max(file.log or 0, 1)
+        if not part.log <= log <= max(view.number, 1):
+            return [f"it is stale: it is of log number {file.log or 0}, and should be of {part.log}"]
+        behind = {text for text, rev in self.behind.items() if rev > log}
+        entries = {place: row for place, row in _entries_of(file).items() if _text(key, place) not in behind}
+        if log > part.log:
+            # It was written again, and who did has not told yet: nobody has summed up for its number.
+            return self._named(key, number, entries, view, log)
         total = sum(_digest(place, row) for place, row in entries.items()) % _MODULUS
         if total != self._sums.get((key, number), 0):
-            return self._named(key, number, entries, view)
-        return [] if found.checksum == part.checksum else [EDITED]
+            return self._named(key, number, entries, view, log)
+        return [] if file.checksum == part.checksum else [EDITED]
 
-    def _named(self, key: TableKey, number: int, entries: dict[Place, Any], view: View) -> list[str]:
-        """The entries that are wrong, missing or too many."""
+    def _named(self, key: TableKey, number: int, entries: dict[Place, Any], view: View, log: int) -> list[str]:
+        """The entries that are wrong, missing or too many in a file of a log number."""
         left, wrong = dict(entries), []
-        log = self.tables[key].parts[number].log
         for _, held in view.scan():
             identity = identity_of(held.id)
             if identity is None or held.rev > log:
@@ -144,7 +150,7 @@ class TableFaults:
         return texts[:_NAMED_MAX]
 
 
-def _entries_of(found: ManifestFile | IndexFile) -> dict[Place, Any]:
+def _entries_of(found: _File) -> dict[Place, Any]:
     if isinstance(found, ManifestFile):
         return {(text, ""): row for text, row in found.entities.items()}
     return {(value, text): None for value, ids in found.entries.items() for text in ids}
@@ -163,23 +169,21 @@ def _digest(place: Place, row: Any) -> int:
     return int.from_bytes(blake2b(canonical([*place, row]), digest_size=16).digest())
 
 
-def _meta_fault(table: FilesTable, key: str, body: bytes | None) -> str | None:
+def _meta_fault(table: FilesTable, key: str, body: bytes | None, parts: Sequence[_File | None]) -> str | None:
+    """What is wrong with what names the parts, as they are found; a part may have been written again since."""
     if body is None:
         return MISSING
-    lows = [part.low for part in table.parts]
     try:
-        if table.kind == "manifest":
-            meta = decode_manifest_meta(body, key=key)
-            firsts = [(low, "") for low, _ in meta.ranges]
-            checksums, total = meta.checksums, meta.total_count
-        else:
-            of_index = decode_index_meta(body, key=key)
-            firsts = [low for low, _ in of_index.ranges]
-            checksums, total = of_index.checksums, of_index.total_count
+        meta = decode_manifest_meta(body, key=key) if table.kind == "manifest" else decode_index_meta(body, key=key)
     except CorruptionError as error:
         return f"{EDITED}: {error.reason}"
-    if firsts != lows:
+    firsts = [(low, "") if isinstance(low, str) else low for low, _ in meta.ranges]
+    if firsts != [part.low for part in table.parts]:
         return f"{EDITED}: its ranges are others"
-    if checksums != tuple(part.checksum for part in table.parts) or total != sum(part.count for part in table.parts):
-        return "it is stale: its partitions are others"
+    log = max(meta.log or 0, 1)
+    if log < max(part.log for part in table.parts):
+        return f"it is stale: it is of log number {meta.log or 0}"
+    pairs = zip(meta.checksums or (), parts, strict=True)
+    if any(part is not None and checksum != part.checksum and (part.log or 0) <= log for checksum, part in pairs):
+        return f"{EDITED}: its partitions are others"
     return None
