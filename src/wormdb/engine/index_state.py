@@ -76,6 +76,7 @@ class IndexStates:
     """Every index but the primary, by name. A value: events make new ones."""
 
     known: Mapping[str, IndexStatus] = field(default_factory=dict)
+    _ready: tuple[Index, ...] | None = field(default=None, init=False, compare=False, repr=False)
 
     def __iter__(self) -> Iterator[IndexStatus]:
         """In order of their names."""
@@ -88,7 +89,11 @@ class IndexStates:
     @property
     def ready(self) -> tuple[Index, ...]:
         """Those that answer queries, in order of their names."""
-        return tuple(status.index for status in self if status.state == "ready")
+        if self._ready is None:  # made once: every commit asks for them several times
+            made = tuple(status.index for status in self if status.state == "ready")
+            object.__setattr__(self, "_ready", made)
+            return made
+        return self._ready
 
     @property
     def unique(self) -> tuple[Index, ...]:

@@ -6,6 +6,7 @@ question is put by trying; the answer is remembered for the bucket. Readers neve
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from wormdb.errors import (
@@ -129,6 +130,7 @@ def _unsupported(store: Store, reason: str) -> UnsupportedStoreError:
     return UnsupportedStoreError(f"store {store.name}", reason=reason)
 
 
+@lru_cache
 def _place(name: str) -> str:
     """Endpoint and bucket of a store's name; the whole name if it is no URL of ours."""
     try:
