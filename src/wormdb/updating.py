@@ -246,7 +246,8 @@ class Updating(Generic[T]):
         access = self._access
         after = edit.apply(document, now)
         try:
-            if json.encode_document(after) == loaded.held.document:
+            # Equal documents may differ in what is stored of them, such as 1 and 1.0; others always do.
+            if after == document and json.encode_document(after) == loaded.held.document:
                 return None
             shape = access.writer.shape(edit.verb, after, loaded)
         except InvalidRequestError as error:
