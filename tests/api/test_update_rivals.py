@@ -230,6 +230,8 @@ def test_what_somebody_else_wrote_before_a_call_is_not_overwritten(url: str, att
         lambda c: c.find_one_and_delete({"id": "a"}),
         lambda c: c.find_one_and_replace({"id": "a"}, {"k": 2}),
         lambda c: c.delete_one({"id": "a", "n": 1}).deleted,
+        lambda c: c.update_one({"id": "a"}, {"$set": {"n": 1}}).modified,
+        lambda c: c.update_one({"id": "a"}, {"$set": {"n": 5}}).modified,
     ]
     expected: list[tuple[object, dict[str, Any] | None]] = [
         (1, {"n": 6}),
@@ -239,6 +241,8 @@ def test_what_somebody_else_wrote_before_a_call_is_not_overwritten(url: str, att
         ({"id": "a", "n": 6}, {"n": 6}),
         ({"id": "a", "n": 5}, None),
         ({"id": "a", "n": 5}, {"k": 2}),
+        (0, {"n": 5}),
+        (1, {"n": 1}),
         (0, {"n": 5}),
     ]
     with wormdb.connect(url, settings=settings) as one, wormdb.connect(url) as two:
