@@ -139,7 +139,10 @@ class DocumentFiles:
     # --- everything ---
 
     def whole(self, held: Held, found: Recorded | None, former: Iterable[FileNames], *, is_new: bool) -> Work:
-        """All files of one document; `former` are places where files of it may lie that are no longer right."""
+        """All files of one document; `former` are places where files of it may lie that are no longer right.
+
+        `is_new` says that nobody ever wrote files of this collection, as far as is known.
+        """
         work = Work()
         identity = identity_of(held.id)
         if identity is None:
@@ -153,6 +156,8 @@ class DocumentFiles:
                 work.drafts.append(self._oplog(identity, version, earlier, is_new=is_new))
         kept = [] if found is None else found.snapshots
         work.drafts += [self._snapshot(identity, each) for each in kept_snapshots(kept, versions, self.model)]
+        if is_new and held.seq == 1:
+            return work  # nothing of it was ever written, and it has only what it has now
         for names in (self.names, *former):
             work.deleted += _all_keys(names, identity, held.seq, _moments(kept, _NEVER))
         return work

@@ -9,7 +9,8 @@ import msgspec
 from msgspec.structs import replace
 
 from wormdb.files.guard import Draft, put_all, put_guarded
-from wormdb.files.index_file import IndexFile, IndexMeta, encode_index_file, encode_index_meta, index_texts
+from wormdb.files.index_file import IndexFile, IndexMeta, encode_index_file, encode_index_meta
+from wormdb.files.index_texts import IndexTexts
 from wormdb.files.manifest_file import ManifestFile, ManifestMeta, encode_manifest, encode_manifest_meta, manifest_row
 from wormdb.files.names import id_text
 from wormdb.files.partition import has_parts, is_uneven, lows_of, part_of, parts_of
@@ -111,19 +112,21 @@ class TableWriter:
     # --- what the state has ---
 
     def _collect(self, dues: Sequence[_Due], low: bytes = b"", high: bytes | None = None) -> None:
+        rows = [due for due in dues if due.spec.index is None]
+        indexed = [due for due in dues if due.spec.index is not None]
+        texts = IndexTexts([due.spec.index for due in indexed if due.spec.index is not None], self.model)
         for key, held in self.view.scan(low, high):
             identity = None if held.document is None else identity_of(held.id)
             if held.document is None or identity is None:
                 continue
             text = id_text(identity)
-            for due in dues:
-                if due.spec.index is None:
-                    self._collect_row(due, key, text, held.document)
-                else:
-                    for value in index_texts(due.spec.index, held.document, self.model):
-                        number = part_of(due.lows, (value, text))
-                        if number in due.numbers:
-                            due.places[number].append((value, text))
+            for due in rows:
+                self._collect_row(due, key, text, held.document)
+            for due, values in zip(indexed, texts.of(held.document), strict=True):
+                for value in values:
+                    number = part_of(due.lows, (value, text))
+                    if number in due.numbers:
+                        due.places[number].append((value, text))
 
     def _collect_row(self, due: _Due, key: bytes, text: str, document: bytes) -> None:
         number = part_of(due.lows, (text, ""))

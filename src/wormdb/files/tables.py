@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from wormdb.files.index_file import index_texts, plain_dates_of
+from wormdb.files.index_file import plain_dates_of
+from wormdb.files.index_texts import IndexTexts
 from wormdb.files.names import id_text
 from wormdb.files.partition import part_of
 from wormdb.files.publish import identity_of
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["Pending", "TableKey", "TableSpec", "aligned", "date_paths", "file_indexes", "is_due", "keys_of", "specs_of"]
 
 TableKey = tuple[str, tuple[str, ...]]
+
+MANIFEST: Final[TableKey] = ("manifest", ())
 
 SMALL_BYTES: Final = 256 * 1024
 """A file up to this size is written again at once."""
@@ -53,7 +56,7 @@ class TableSpec:
     @property
     def key(self) -> TableKey:
         """Which table of the record it is."""
-        return ("manifest", ()) if self.index is None else ("index", self.index.fields)
+        return MANIFEST if self.index is None else ("index", self.index.fields)
 
 
 def specs_of(definition: Definition) -> dict[TableKey, TableSpec]:
@@ -150,9 +153,9 @@ class Pending:
     def __init__(self, tables: Iterable[FilesTable], specs: Mapping[TableKey, TableSpec], model: Model) -> None:
         """Nothing has changed yet."""
         self._tables = {(table.kind, table.fields): table for table in tables}
-        self._specs = specs
-        self._model = model
         self._lows = {key: [part.low for part in table.parts] for key, table in self._tables.items()}
+        self._indexes = [(key, spec.index) for key, spec in specs.items() if spec.index is not None]
+        self._texts = IndexTexts([index for _, index in self._indexes], model)
         self._counts: dict[tuple[TableKey, int], int] = {}
         self._ranges: dict[int, tuple[bytes, bytes]] = {}
 
@@ -163,22 +166,16 @@ class Pending:
             if identity is None:
                 continue
             text = id_text(identity)
-            for key, spec in self._specs.items():
-                if spec.index is None:
-                    number = part_of(self._lows[key], (text, ""))
-                    first, last = self._ranges.get(number, (seen.key, seen.key))
-                    self._ranges[number] = min(first, seen.key), max(last, seen.key)
-                    self._count(key, number)
-                else:
-                    self._note_index(key, spec.index, text, seen)
-
-    def _note_index(self, key: TableKey, index: Index, text: str, seen: Seen) -> None:
-        before, after = (
-            set() if document is None else set(index_texts(index, document, self._model))
-            for document in (seen.before, seen.version.document)
-        )
-        for value in before ^ after:
-            self._count(key, part_of(self._lows[key], (value, text)))
+            if MANIFEST in self._tables:
+                number = part_of(self._lows[MANIFEST], (text, ""))
+                first, last = self._ranges.get(number, (seen.key, seen.key))
+                self._ranges[number] = min(first, seen.key), max(last, seen.key)
+                self._count(MANIFEST, number)
+            both = zip(self._texts.of(seen.before), self._texts.of(seen.version.document), strict=True)
+            for (key, _), (before, after) in zip(self._indexes, both, strict=True):
+                if before != after:
+                    for value in set(before) ^ set(after):
+                        self._count(key, part_of(self._lows[key], (value, text)))
 
     def _count(self, key: TableKey, number: int) -> None:
         self._counts[key, number] = self._counts.get((key, number), 0) + 1
@@ -198,7 +195,7 @@ class Pending:
         if count is None:
             return part
         part = replace(part, pending=part.pending + count, since=now_ms if part.since is None else part.since)
-        if key[0] == "manifest" and number in self._ranges:
+        if key == MANIFEST and number in self._ranges:
             first, last = self._ranges[number]
             # Before the first id was in it there is no range to widen.
             return replace(part, first=min(first, part.first) if part.last else first, last=max(last, part.last))
