@@ -27,12 +27,13 @@ from wormdb.errors import (
     NotFoundError,
     SchemaError,
 )
+from wormdb.files.keeper import FilesKeeper
 from wormdb.filing import Filing
 from wormdb.limits import COLUMNS_CACHE_SHARE
 from wormdb.maintenance.repair import repair
 from wormdb.maintenance.site import Site
 from wormdb.maintenance.verify import verify
-from wormdb.opening import check_options, folder_of
+from wormdb.opening import bucket_of, check_options, folder_of
 from wormdb.published import PUBLISHED_SCHEMA, PublishedSchema, given_schema
 from wormdb.query.plan_cache import PlanCache
 from wormdb.schema.difference import Change as Difference
@@ -148,6 +149,9 @@ class Database:
         self._ledgers: dict[str, Ledger] = {}
         self._plans: dict[str, PlanCache] = {}
         self._definitions: dict[type[Any], Model] = {}
+        self._files = FilesKeeper(
+            self._store, pool, clock, chance, seconds=settings.files_seconds, bucket=bucket_of(metered.name)
+        )
         self._filing = Filing(self._store, lambda: self._declared.schema, self._before_first_write)
         self._background = Background() if self._forward_mode() == "background" else None
         self._lifetime = Lifetime(metered.name)
@@ -473,6 +477,8 @@ class Database:
             stage_bytes=settings.stage_bytes,
             background=self._background,
             columns=self._columns,
+            after_forward=self._files.publish,
+            trim_floor=self._files.trimmed_floor,
             is_distant=self._is_distant,
         )
 

@@ -101,7 +101,7 @@ STAGE_BYTES: Final = 4 * MIB
 FORWARD_INTERVAL_MS: Final = 1_000
 """A process swaps a root at most once in this time."""
 FILES_INTERVAL_MS: Final = 1_000
-"""With readable files, a commit brings the log forward if the last time is longer ago than this."""
+"""With readable files, a commit brings the log forward if one before it has waited this long."""
 FILES_SECONDS: Final = 60
 """A manifest or index file with changes that wait is written again after this time."""
 

@@ -10,7 +10,16 @@ from wormdb.settings import Settings
 from wormdb.storage.store import check_key
 from wormdb.types import LogNumber
 
-__all__ = ["check_options", "folder_of"]
+__all__ = ["bucket_of", "check_options", "folder_of"]
+
+
+def bucket_of(url: str) -> str:
+    """The name of the bucket or folder that a database is in, without secrets and prefixes."""
+    scheme, _, rest = url.partition("://")
+    names = [name for name in rest.split("?")[0].split("/") if name]
+    if not names:
+        return scheme
+    return names[-1] if scheme == "file" else names[0]
 
 
 def folder_of(name: str) -> str:

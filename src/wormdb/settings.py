@@ -21,9 +21,14 @@ from wormdb.limits import (
     TAIL_ENTRIES_MAX,
 )
 
-__all__ = ["ForwardChoice", "Settings"]
+__all__ = ["BrokenChoice", "ForeignCheck", "ForwardChoice", "Settings", "SourceChoice"]
 
 ForwardChoice = Literal["auto", "inline", "background", "manual"]
+SourceChoice = Literal["auto", "files"]
+ForeignCheck = Literal["manifest", "listing"]
+BrokenChoice = Literal["raise", "skip"]
+
+_CHOICES = {"forward": ForwardChoice, "source": SourceChoice, "foreign_check": ForeignCheck, "on_broken": BrokenChoice}
 
 DAY_MS = 86_400_000
 
@@ -50,7 +55,7 @@ class Settings:
     forward_interval_ms: float = FORWARD_INTERVAL_MS
     """A process swaps a collection's root at most once in this time."""
     files_interval_ms: float = FILES_INTERVAL_MS
-    """With readable files, a commit brings the log forward if the last time is longer ago than this."""
+    """With readable files, a commit brings the log forward if one before it has waited this long."""
     files_seconds: float = FILES_SECONDS
     """A manifest or index file in which only a little has changed is written again after this time."""
     block_bytes: int = BLOCK_BYTES_TARGET
@@ -63,18 +68,29 @@ class Settings:
     """Bytes of such entries at which commits wait."""
     log_retention_ms: int = 7 * DAY_MS
     """How long log entries stay after they were brought forward; never under an hour."""
+    source: SourceChoice = "auto"
+    """What a model in mode readonly is read from: `auto` asks once whether the collection has a log, and reads files of
+    other programs if it has none; `files` reads the files without asking."""
+    foreign_check: ForeignCheck = "manifest"
+    """When a manifest or index of another program is believed: `manifest` if it is right in itself, `listing` if also
+    no file of a document is newer and the ids are those that are there, for which the files are listed."""
+    on_broken: BrokenChoice = "raise"
+    """What happens to a broken file of another program's document: `raise` CorruptionError, or `skip` it and name it in
+    a warning."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.name == "forward":
+            if field.name in _CHOICES:
                 continue
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
                 raise InvalidRequestError(f"setting {field.name}={value!r}", reason="it must be a number, 0 or more")
-        if self.forward not in get_args(ForwardChoice):
-            raise InvalidRequestError(
-                f"setting forward={self.forward!r}", reason=f"it is one of {', '.join(get_args(ForwardChoice))}"
-            )
+        for name, choice in _CHOICES.items():
+            value = getattr(self, name)
+            if value not in get_args(choice):
+                raise InvalidRequestError(
+                    f"setting {name}={value!r}", reason=f"it is one of {', '.join(get_args(choice))}"
+                )
         if self.log_retention_ms < LOG_RETENTION_MS_MIN:
             raise InvalidRequestError(
                 f"setting log_retention_ms={self.log_retention_ms}",

@@ -45,7 +45,7 @@ class TailLimits:
     interval_ms: float = FORWARD_INTERVAL_MS
     """A process swaps the root at most once in this time."""
     files_interval_ms: float = FILES_INTERVAL_MS
-    """With readable files, the log is brought forward by a commit that comes this long after the last time."""
+    """With readable files, a commit brings the log forward if one before it has waited this long."""
     mode: ForwardMode = "inline"
 
 
@@ -79,7 +79,8 @@ class Keeper:
         """Goes on with the indexes that are not ready yet; may commit."""
         self.publish: Callable[[LogNumber], object] | None = None
         """Brings readable files to the state of a root, which has applied the log through a number."""
-        self._has_written = False
+        self._unpublished_since: float | None = None
+        """When this process committed first what it has not brought forward yet; None if there is nothing."""
         self.background: Background | None = None
 
     def forward(self) -> LogNumber:
@@ -88,6 +89,14 @@ class Keeper:
         2 GETs if nothing is new. Otherwise 1 PUT for the root, 2 for each new block (documents and history), 1 for
         each changed node of an index, and the GETs of what is merged. Waits until a second after the last swap.
         """
+        since, self._unpublished_since = self._unpublished_since, None
+        try:
+            return self._forward()
+        except BaseException:
+            self._unpublished_since = since
+            raise
+
+    def _forward(self) -> LogNumber:
         number = self.advance()
         if self._wants_build and self._building.acquire(blocking=False):
             # Not under `_turn`: a build commits, and who commits may have to wait for its turn.
@@ -130,7 +139,8 @@ class Keeper:
     def after_commit(self) -> None:
         """Bring the tail forward if it is long enough, as the mode says."""
         limits = self._limits
-        self._has_written = True
+        if self._unpublished_since is None:
+            self._unpublished_since = self._clock.monotonic()
         if limits.mode == "manual" or not (self._is_due() or self._waits_for_files):
             return
         if limits.mode == "background" and self.background is not None:
@@ -142,7 +152,8 @@ class Keeper:
 
     def finish(self) -> None:
         """Write the readable files of what this process committed, before it goes; what fails is left to others."""
-        if self._has_written and self._limits.mode != "manual" and self.publish is not None and self._keeps_files:
+        is_asked = self._unpublished_since is not None and self._limits.mode != "manual"
+        if is_asked and self.publish is not None and self._keeps_files:
             failure = self._try_forward()
             if failure is not None:
                 log.warning("%s: readable files wait for the next writer: %s", self._head.collection, failure)
@@ -177,29 +188,34 @@ class Keeper:
     @property
     def _waits_for_files(self) -> bool:
         """In the background somebody is there to come back when it is time."""
-        return self._limits.mode == "background" and self.publish is not None and self._keeps_files
+        is_asked = self._unpublished_since is not None and self._limits.mode == "background"
+        return is_asked and self.publish is not None and self._keeps_files
 
     def _is_due(self) -> bool:
         if self._head.has_attached or self._wants_build:
             return True
         limits = self._limits
-        if self.publish is not None and self._keeps_files and self._is_older(limits.files_interval_ms):
+        if self.publish is not None and self._keeps_files and self._files_rest <= 0:
             return True
-        if not self._is_older(limits.interval_ms):
+        if self._swapped is not None and (self._clock.monotonic() - self._swapped) * 1000 < limits.interval_ms:
             return False
         return self._is_over(limits.forward_entries, limits.forward_bytes)
 
-    def _is_older(self, interval_ms: float) -> bool:
-        """Whether this process has not swapped the root for that long."""
-        return self._swapped is None or (self._clock.monotonic() - self._swapped) * 1000 >= interval_ms
+    @property
+    def _files_rest(self) -> float:
+        """For how many seconds more what was committed here may wait for its files."""
+        since = self._unpublished_since
+        interval = self._limits.files_interval_ms / 1000
+        return interval if since is None else interval - (self._clock.monotonic() - since)
 
     def _is_over(self, entries: int, size: int) -> bool:
         with self._head.lock:
             return self._head.number - self._head.applied >= entries or self._head.tail_bytes >= size
 
     def _forward_when_due(self) -> None:
-        if self._waits_for_files and self._swapped is not None:
-            self._rest(self._limits.files_interval_ms)
+        rest = self._files_rest
+        if self._waits_for_files and rest > 0:
+            self._clock.sleep(rest)
         if self._is_due():
             self.forward()
 
@@ -222,12 +238,8 @@ class Keeper:
             self._head.step_back(state)
 
     def _await_interval(self) -> None:
-        self._rest(self._limits.interval_ms)
-
-    def _rest(self, interval_ms: float) -> None:
-        """Wait until the last swap is so long ago."""
         if self._swapped is None:
             return
-        rest = interval_ms / 1000 - (self._clock.monotonic() - self._swapped)
+        rest = self._limits.interval_ms / 1000 - (self._clock.monotonic() - self._swapped)
         if rest > 0:
             self._clock.sleep(rest)

@@ -1,0 +1,72 @@
+"""Verify and repair a collection, its readable files included."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from wormdb.engine.ledger import Ledger
+from wormdb.files.check import FileSite, examine_files
+from wormdb.files.sync import sync_files
+from wormdb.maintenance.repair import repair
+from wormdb.maintenance.report import Report
+from wormdb.maintenance.verify import verify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from wormdb.files.faults import Fault
+    from wormdb.files.keeper import FilesKeeper
+    from wormdb.maintenance.report import Repair, Verification
+    from wormdb.maintenance.site import Site
+
+__all__ = ["file_site", "repair_all", "verify_all"]
+
+
+def file_site(site: Site) -> FileSite:
+    """The files of a collection as a process sees them that just started. No requests."""
+    return FileSite(Ledger(site.collection, site.around), site.store, site.pool, site.around.chance)
+
+
+def verify_all(site: Site, *, unreferenced: bool = False, told: Callable[[str], None] | None = None) -> Verification:
+    """What is wrong with a collection and its readable files; nothing is written.
+
+    Costs as `verify` and, where that finds nothing wrong, as `examine_files`: files are compared with what is sound.
+    """
+    found = verify(site, unreferenced=unreferenced, told=told)
+    if not found.is_sound:
+        return found
+    examined = examine_files(file_site(site), _counting(site, told))
+    report = _reported(examined.faults, told)
+    return replace(
+        found,
+        checked=replace(found.checked, files=examined.files),
+        findings=found.findings + tuple(report.findings),
+        left_out=found.left_out + report.left_out,
+    )
+
+
+def repair_all(
+    site: Site, keeper: FilesKeeper, *, accept_loss: bool = False, told: Callable[[str], None] | None = None
+) -> Repair:
+    """Repair a collection, then its readable files. Costs and errors as of `repair` and of `sync_files`."""
+    done = repair(site, accept_loss=accept_loss, told=told)
+    files = file_site(site)
+    if any(finding.kind != "unreferenced" for finding in done.left) or not examine_files(files).faults:
+        return done
+    synced = sync_files(files, keeper, _counting(site, told))
+    mended, left = (tuple(_reported(faults, told).findings) for faults in (synced.mended, synced.left))
+    return replace(done, repaired=done.repaired + mended, left=done.left + left)
+
+
+def _reported(faults: Sequence[Fault], told: Callable[[str], None] | None) -> Report:
+    report = Report(told)
+    for fault in faults:
+        report.add("file", fault.key, fault.what)
+    return report
+
+
+def _counting(site: Site, told: Callable[[str], None] | None) -> Callable[[int], None]:
+    if told is None:
+        return lambda _: None
+    return lambda count: told(f"{site.collection} files of {count:,} documents")
