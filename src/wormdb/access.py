@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wormdb.engine.operations import Pending, Remove
+from wormdb.errors import InvalidRequestError, PermissionDeniedError
 from wormdb.format import json
+from wormdb.format.values import normalize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from wormdb.engine.operations import Loaded, Operation
     from wormdb.engine.past_reader import History
     from wormdb.engine.state import Held, View
+    from wormdb.files.foreign.collection import ForeignCollection
     from wormdb.format.entry import Change
     from wormdb.format.event import Event
     from wormdb.query.plan_cache import PlanCache
@@ -60,32 +63,67 @@ class Access(Generic[T]):
     context: Context
     plans: PlanCache
     """The cache of plans that all handles of the collection share."""
+    readonly: ForeignCollection | None = None
+    """For a model that is only read: perhaps another program keeps its files."""
 
     @property
     def name(self) -> str:
         """The model's name, or the collection's folder."""
         return self.writer.name
 
+    @property
+    def files(self) -> ForeignCollection | None:
+        """The files of another program, if the collection has no log. For a readonly model 2 GETs at the first call."""
+        return self.readonly if self.readonly is not None and self.readonly.is_foreign() else None
+
+    @property
+    def log(self) -> Ledger:
+        """The ledger; raises InvalidRequestError if another program keeps the collection. Costs as `files`."""
+        if self.files is not None:
+            raise InvalidRequestError(
+                f"{self.name} has no log",
+                reason="another program keeps its files, and they are read as they are",
+                fix="take it over with worm adopt",
+            )
+        return self.ledger
+
     # --- states ---
+
+    def find(self, identity: Any) -> T | None:
+        """The document with an id, or None. Costs as `get`; of files 1 GET."""
+        files = self.files
+        if files is not None:
+            found = files.find(normalize(identity))
+            return None if found is None else self.writer.show_past(found)
+        view, held = self.get(self.writer.key_of(identity))
+        return None if held is None or held.document is None else self.writer.show(held, view.number)
+
+    def has(self, identity: Any) -> bool:
+        """Whether there is a document with an id. Costs as `get`; of files 1 HEAD."""
+        files = self.files
+        if files is not None:
+            return files.exists(normalize(identity))
+        _, held = self.get(self.writer.key_of(identity))
+        return held is not None and held.document is not None
 
     def get(self, key: bytes, *, is_now: bool = False) -> tuple[View, Held | None]:
         """The state now, or unless `is_now` as old as the settings allow, and what is under a key in it.
 
         1 GET for the log and 1 for a page; raises SchemaMismatchError.
         """
-        view, held = self.ledger.get(key, staleness_ms=0 if is_now else self.context.settings.staleness_ms)
+        view, held = self.log.get(key, staleness_ms=0 if is_now else self.context.settings.staleness_ms)
         self.writer.check_definition(view)
         return view, held
 
     def view(self) -> View:
         """The state now, or as old as the settings allow. 1 GET; raises SchemaMismatchError."""
-        view = self.ledger.view(staleness_ms=self.context.settings.staleness_ms)
+        view = self.log.view(staleness_ms=self.context.settings.staleness_ms)
         self.writer.check_definition(view)
         return view
 
     def present(self) -> View:
         """The state now: who asks for a moment of the past must know all that came before it. 1 GET."""
-        view = self.ledger.view()
+        view = self.log.view()
         self.writer.check_definition(view)
         return view
 
@@ -96,8 +134,26 @@ class Access(Generic[T]):
     # --- commits ---
 
     def by(self, actor: str | None, metadata: Mapping[str, Any] | None) -> By:
-        """Who makes a change: the database's actor, unless the call names another. Raises InvalidRequestError."""
+        """Who makes a change: the database's actor, unless the call names another.
+
+        Raises InvalidRequestError, and PermissionDeniedError if another program is known to keep the collection.
+        """
+        self._check_own()
         return self.context.by.but(actor, metadata)
+
+    def check_mode(self) -> None:
+        """Raise PermissionDeniedError if this model is for reading only. No requests."""
+        self._check_own()
+        self.writer.check_mode()
+
+    def _check_own(self) -> None:
+        """Name the way to change what is known to be another program's."""
+        if self.readonly is not None and self.readonly.is_known:
+            raise PermissionDeniedError(
+                f"{self.name} is read-only",
+                reason="another program keeps its files",
+                fix="take it over with worm adopt, then change the model's mode",
+            )
 
     def write(self, verb: str, document: T | Mapping[str, Any], by: By, loaded: Loaded | None = None) -> T:
         """Insert or save one document. 1 PUT when nobody else writes; none if nothing changed."""
@@ -136,7 +192,7 @@ class Access(Generic[T]):
 
     def commit(self, operations: Sequence[Operation], by: By) -> Committed:
         """Commit operations as one batch. 1 PUT when nobody else writes; raises what the batch is refused for."""
-        self.writer.check_mode()
+        self.check_mode()
         known = self.ledger.known()
         events = self.writer.first_events(known)
         final = self.writer.final(operations, self.writer.in_force(known), by)
@@ -144,7 +200,7 @@ class Access(Generic[T]):
 
     def commit_event(self, event: Event, by: By, check: Callable[[View], None]) -> Committed:
         """Commit one event, while `check` accepts the state it will follow. 1 PUT when nobody else writes."""
-        self.writer.check_mode()
+        self.check_mode()
         guard = self.writer.guard((), ())
 
         def both(view: View) -> None:

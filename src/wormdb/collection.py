@@ -95,17 +95,13 @@ class Collection(Querying[T], Changing[T]):
         if as_of is not None:
             past = self._recall.at(identity, as_of)
             return None if past is None else self._writer.show_past(past)
-        key = self._writer.key_of(identity)
-        view, held = self._access.get(key)
-        return None if held is None or held.document is None else self._writer.show(held, view.number)
+        return self._access.find(identity)
 
     def exists(self, identity: Any, *, as_of: Moment = None) -> bool:
         """Whether there is a document with this id. 1 GET in a warm process; of the past as `get_history`."""
         if as_of is not None:
             return self._recall.at(identity, as_of) is not None
-        key = self._writer.key_of(identity)
-        _, held = self._access.get(key)
-        return held is not None and held.document is not None
+        return self._access.has(identity)
 
     @overload
     def scan(self, start: Any = None, stop: Any = None, *, as_of: Moment = None) -> Iterator[T]: ...
@@ -456,7 +452,7 @@ class Collection(Querying[T], Changing[T]):
         return self._changes(number, skip, poll_seconds if follow else None)
 
     def _changes(self, number: LogNumber, skip: int, poll_seconds: float | None) -> Iterator[Change]:
-        feed = self._ledger.feed(number)
+        feed = self._access.log.feed(number)
         while True:
             for record in feed.poll():
                 yield from changes_of(record, feed.changes(record), skip)
@@ -473,7 +469,7 @@ class Collection(Querying[T], Changing[T]):
         text = commit_id.commit_id if isinstance(commit_id, OutcomeUnknownError) else commit_id
         if text is None:
             raise InvalidRequestError("resolve", reason="the error carries no commit id")
-        return self._ledger.resolve(text, settle=settle)
+        return self._access.log.resolve(text, settle=settle)
 
     def forward(self) -> int:
         """Bring the log so far into blocks, indexes and history; through which log number.
@@ -481,4 +477,4 @@ class Collection(Querying[T], Changing[T]):
         Reads are cheaper after it: nothing has to be read from the log. 2 GETs if nothing is new; otherwise 1 PUT for
         the root, 2 for each new block and 1 for each changed index node.
         """
-        return self._ledger.forward()
+        return self._access.log.forward()

@@ -22,20 +22,17 @@ from wormdb.engine.ledger import Ledger, Surroundings
 from wormdb.engine.misc_clock import MiscClock
 from wormdb.engine.paths import is_immutable
 from wormdb.engine.projection import Sizes
-from wormdb.errors import (
-    InvalidRequestError,
-    NotFoundError,
-    SchemaError,
-)
+from wormdb.errors import InvalidRequestError, NotFoundError, SchemaError
+from wormdb.files.foreign.collections import ForeignCollections
 from wormdb.files.keeper import FilesKeeper
+from wormdb.files.verify import repair_all, verify_all
 from wormdb.filing import Filing
 from wormdb.limits import COLUMNS_CACHE_SHARE
-from wormdb.maintenance.repair import repair
 from wormdb.maintenance.site import Site
-from wormdb.maintenance.verify import verify
 from wormdb.opening import bucket_of, check_options, folder_of
 from wormdb.published import PUBLISHED_SCHEMA, PublishedSchema, given_schema
 from wormdb.query.plan_cache import PlanCache
+from wormdb.readable import ReadableFiles
 from wormdb.schema.difference import Change as Difference
 from wormdb.schema.difference import difference
 from wormdb.schema.identity import check_outer
@@ -148,6 +145,7 @@ class Database:
         self._misc = MiscClock(clock)
         self._ledgers: dict[str, Ledger] = {}
         self._plans: dict[str, PlanCache] = {}
+        self._foreign = ForeignCollections(self._store, pool, clock, settings)
         self._definitions: dict[type[Any], Model] = {}
         self._files = FilesKeeper(
             self._store, pool, clock, chance, seconds=settings.files_seconds, bucket=bucket_of(metered.name)
@@ -252,8 +250,9 @@ class Database:
         if schema is None:
             raise InvalidRequestError("schema", reason="none was given", fix="connect(…, schema=…)")
         for name, model in schema.models.items():
-            if not model.path.outer:
-                yield name, model, self._ledger(model.path.collection_prefix({}))
+            prefix = "" if model.path.outer else model.path.collection_prefix({})
+            if prefix and not self._foreign.has(prefix, model):  # what another program keeps gets no log of ours
+                yield name, model, self._ledger(prefix)
 
     def _left_out(self) -> dict[str, Model]:
         try:
@@ -288,6 +287,11 @@ class Database:
         # A ledger of its own begins with the newest root, where one in use may stand on an older one.
         return [status_of(Ledger(prefix, self._surroundings())) for prefix in self._prefixes(names)]
 
+    @property
+    def files(self) -> ReadableFiles:
+        """The readable files of collections: how far they are, on, off, reconciled. No requests."""
+        return ReadableFiles(self._prefixes, self._site, self._ledger, self._files, self._filing, self._by)
+
     def verify(
         self,
         names: Iterable[str] | None = None,
@@ -297,10 +301,12 @@ class Database:
     ) -> list[Verification]:
         """What is wrong with collections, in order of their folders; `names` as for `forward`. Writes nothing.
 
-        1 GET for each log entry and each object of a collection, past every cache; with `unreferenced` also 1 LIST for
-        each 1,000 objects, for those that nothing names. `told` hears of each object that is looked at.
+        1 GET for each log entry and each object of a collection, past every cache; where readable files are kept, 1 GET
+        for each and 1 LIST for each 1,000 objects more. With `unreferenced` also 1 LIST for each 1,000 objects, for
+        those that nothing names. `told` hears of each object that is looked at.
         """
-        return [verify(self._site(prefix), unreferenced=unreferenced, told=told) for prefix in self._prefixes(names)]
+        prefixes = self._prefixes(names)
+        return [verify_all(self._site(prefix), unreferenced=unreferenced, told=told) for prefix in prefixes]
 
     def repair(
         self,
@@ -318,7 +324,7 @@ class Database:
         self._before_first_write()
         done = []
         for prefix in prefixes:
-            done.append(repair(self._site(prefix), accept_loss=accept_loss, told=told))
+            done.append(repair_all(self._site(prefix), self._files, accept_loss=accept_loss, told=told))
             self._ledger(prefix).forget()
         return done
 
@@ -430,7 +436,7 @@ class Database:
             usage=self._metered.mark,
             access_of=lambda target: self._access_of(target, outer),
         )
-        return Access(self._ledger(prefix), writer, context, self._plans_of(prefix))
+        return Access(self._ledger(prefix), writer, context, self._plans_of(prefix), self._foreign.of(prefix, model))
 
     def _access_of(self, name: str, outer: Mapping[str, Any]) -> Access[Document]:
         """The collection that refs to a model lead to: the outer parts of its path are those of who refers to it."""

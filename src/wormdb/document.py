@@ -92,10 +92,12 @@ def shown(held: Held, number: LogNumber, origin: str, values: Mapping[str, Any] 
     return Document(with_id(values), Loaded(held, number, origin))
 
 
-def shown_past(held: Held) -> Document:
-    """A document as it once was: a copy that does not stand for what is there now."""
+def shown_past(held: Held, values: Mapping[str, Any] | None = None) -> Document:
+    """A document as it once was: a copy that does not stand for what is there now. `values` as for `shown`."""
     assert held.document is not None, "deleted documents are not shown"
-    return Document(shown_values(held.document, f"document {held.id.decode()}"), past=held)
+    if values is None:
+        values = json.decode_document(held.document, name=f"document {held.id.decode()}")
+    return Document(with_id(values), past=held)
 
 
 def shown_values(document: bytes, name: str = "document") -> dict[str, Any]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from wormdb.query.explain import Explained
     from wormdb.query.populate import Reference
     from wormdb.query.run import Hit
-    from wormdb.query.source import Source
+    from wormdb.reading import AnyState
 
 __all__ = ["Found"]
 
@@ -98,6 +98,11 @@ class Found(Generic[T]):
                 pass
         return None if self._last is None else page_token(self._asked, self._last.order)
 
+    @property
+    def skipped(self) -> dict[str, str]:
+        """By key why each broken file of another program was passed over so far (setting `on_broken`). No requests."""
+        return self._reading.skipped
+
     def explain(self, *, analyze: bool = False) -> Explained:
         """How the rows are found, and what that costs; with `analyze` they are read, and it is measured."""
         request = self._reading.request()
@@ -115,16 +120,16 @@ class Found(Generic[T]):
             yield hit, self._reading.show(hit)
 
     def _populated(self, hits: Iterator[Hit]) -> Iterator[tuple[Hit, dict[str, Any]]]:
-        sources: dict[str, Source] = {}
+        states: dict[str, AnyState[Any]] = {}
 
-        def source_of(model: str) -> Source:
-            if model not in sources:
-                sources[model] = open_state(self._access.context.access_of(model), self._asked.moment).source
-            return sources[model]
+        def state_of(model: str) -> AnyState[Any]:
+            if model not in states:
+                states[model] = open_state(self._access.context.access_of(model), self._asked.moment)
+            return states[model]
 
         while some := list(islice(hits, POPULATE_ROWS)):
             rows = [with_id(hit.document) for hit in some]
-            populate(rows, self._references, source_of)
+            populate(rows, self._references, state_of)
             yield from zip(some, rows, strict=True)
 
     # --- tables ---

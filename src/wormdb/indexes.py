@@ -10,7 +10,13 @@ from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError
 from wormdb.index.definition import Index
 from wormdb.index.typed import read_bson_types
 from wormdb.schema.report import did_you_mean
-from wormdb.status import IndexSummary, describe_index, indexes_of
+from wormdb.status import (
+    IndexSummary,
+    describe_index,
+    describe_index_of_files,
+    indexes_of,
+    indexes_of_files,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,23 +37,30 @@ class Indexes(Generic[T]):
         self._access = access
 
     def all(self) -> list[IndexSummary]:
-        """The primary one first, the others in order of their names. 1 GET in a warm process."""
-        return list(indexes_of(self._access.view().definition))
+        """The primary one first, the others in order of their names. 1 GET in a warm process; of files 1 each."""
+        files = self._access.files
+        return list(indexes_of(self._access.view().definition) if files is None else indexes_of_files(files))
 
     def create(self, index: Index, *, wait: bool) -> IndexSummary:
         """Make an index, and with `wait` build it. Raises as `Collection.create_index` says."""
         access = self._access
-        access.writer.check_mode()
+        access.check_mode()
         pending = create_index(
             access.context.new_batch_id(), index, seen=access.present(), actor=access.context.by.actor
         )
         access.ledger.commit(pending, seconds=access.context.settings.commit_seconds)
         if wait:
-            access.ledger.forward()
+            access.log.forward()
         return self._made(index.name)
 
     def describe(self, name: str) -> IndexDescription:
-        """One index in detail. 1 GET in a warm process; raises NotFoundError."""
+        """One index in detail. 1 GET in a warm process; of files 1 each. Raises NotFoundError."""
+        files = self._access.files
+        if files is not None:
+            described = describe_index_of_files(files, name)
+            if described is None:
+                raise self._unknown(name, indexes_of_files(files))
+            return described
         view = self._access.view()
         found = describe_index(view, name)
         if found is None:
@@ -61,17 +74,17 @@ class Indexes(Generic[T]):
         if name != PRIMARY and (found is None or found.state == "dropped"):
             raise self._unknown(name, self.all())
         if found is not None and found.state == "failed":
-            access.writer.check_mode()
+            access.check_mode()
             pending = create_index(
                 access.context.new_batch_id(), found.index, seen=access.present(), actor=access.context.by.actor
             )
             access.ledger.commit(pending, seconds=access.context.settings.commit_seconds)
-        access.ledger.forward()
+        access.log.forward()
         return self._made(name)
 
     def build_all(self) -> list[IndexSummary]:
         """Build what waits. Costs as `Collection.forward`, and 1 GET."""
-        self._access.ledger.forward()
+        self._access.log.forward()
         return self.all()
 
     def _unknown(self, name: str, known: Iterable[IndexSummary]) -> NotFoundError:
@@ -97,7 +110,7 @@ class Indexes(Generic[T]):
     def drop(self, name: str) -> None:
         """Drop an index. Raises as `Collection.drop_index` says."""
         access = self._access
-        access.writer.check_mode()
+        access.check_mode()
         pending = drop_index(access.context.new_batch_id(), name, seen=access.present(), actor=access.context.by.actor)
         access.ledger.commit(pending, seconds=access.context.settings.commit_seconds)
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from wormdb.access import Access
     from wormdb.engine.place import Place
     from wormdb.engine.state import View
+    from wormdb.files.foreign.collection import ForeignCollection
 
 __all__ = ["Manifest", "ManifestStatus", "ParquetFile", "ParquetFiles"]
 
@@ -29,17 +30,17 @@ class ManifestStatus:
     """What the columns of a collection's blocks can answer. Nothing in it makes an answer wrong, only dearer."""
 
     exists: bool
-    """Whether there are blocks: the log was brought forward once."""
+    """Whether there are blocks: the log was brought forward once. Of files of another program: whether one is there."""
     fresh: bool
-    """Whether every block has every field of the manifest as a column, and its type."""
+    """Whether every block has every field of the manifest as a column, and its type. Of files: whether it is used."""
     count: int
     """How many documents there are."""
     last_updated: datetime | None
-    """When the log was last brought forward, in UTC."""
+    """When the log was last brought forward, in UTC; of files as they say."""
     size_bytes: int
-    """Bytes of these columns, about, as stored."""
+    """Bytes of these columns, about, as stored; of files those of the manifest."""
     partitioned: bool
-    """Whether there are several blocks."""
+    """Whether there are several blocks, or files."""
     fields: tuple[str, ...]
     """The model's manifest fields; without a model those that every block has as columns."""
     lag_entries: int
@@ -119,17 +120,20 @@ class Manifest(Generic[T]):
     access: Access[T]
 
     def status(self) -> ManifestStatus:
-        """1 GET in a warm process."""
-        return self._status(self.access.present())
+        """1 GET in a warm process; of files what their manifest costs, and if it is not fresh a listing."""
+        files = self.access.files
+        return self._status(self.access.present()) if files is None else _status_of_files(files)
 
     def build(self) -> ManifestStatus:
         """Bring the log forward. Costs as `Collection.forward`, and 1 GET."""
-        self.access.ledger.forward()
+        self.access.log.forward()
         return self.status()
 
     def invalidate(self) -> None:
         """Forget what this process knows. No requests."""
         self.access.ledger.forget()
+        if self.access.readonly is not None:
+            self.access.readonly.forget()
 
     def files(self) -> ParquetFiles:
         """1 GET in a warm process, and 1 for each page of a long list of blocks."""
@@ -162,6 +166,20 @@ class Manifest(Generic[T]):
             fields=fields,
             lag_entries=view.number - view.base_number,
         )
+
+
+def _status_of_files(files: ForeignCollection) -> ManifestStatus:
+    found, count = files.manifest()
+    return ManifestStatus(
+        exists=found.exists,
+        fresh=found.is_fresh,
+        count=count,
+        last_updated=found.last_updated,
+        size_bytes=found.size_bytes,
+        partitioned=files.site.is_partitioned and found.exists,
+        fields=files.site.model.manifest_fields,
+        lag_entries=0,
+    )
 
 
 def _files(place: Place) -> tuple[ParquetFile, ...]:

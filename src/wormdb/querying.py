@@ -7,7 +7,7 @@ What answers is imported by the first call: who only gets and saves documents do
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overload
 
 from wormdb.recall import Recall
 
@@ -38,6 +38,14 @@ class Querying(Generic[T]):
     """
 
     _access: Access[T]
+
+    @property
+    def source(self) -> Literal["log", "files"]:
+        """What it is read from: its log, or files that another program keeps.
+
+        Only a model in mode readonly can be of files; of that it costs 2 GETs at the first call.
+        """
+        return "log" if self._access.files is None else "files"
 
     # --- rows ---
 
@@ -194,7 +202,7 @@ class Querying(Generic[T]):
 
     def count(self, filter: WrittenFilter = None, *, as_of: Moment = None) -> int:
         """How many documents there are, or match. All: 1 GET in a warm process; of the past a scan of history."""
-        if filter is None:
+        if filter is None and self._access.files is None:
             return self._access.view().count if as_of is None else Recall(self._access).count(as_of)
         return self._found(filter, {"as_of": as_of}).count()
 

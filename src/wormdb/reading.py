@@ -1,13 +1,14 @@
-"""One question to one state of a collection."""
+"""One question to one state of a collection, or to files that have no states."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 from wormdb.document import with_id
+from wormdb.engine.column_scan import portions_of
 from wormdb.engine.moments import view_at
-from wormdb.errors import SnapshotTooOldError
+from wormdb.errors import InvalidRequestError, SnapshotTooOldError
 from wormdb.query import run as query
 from wormdb.query.aggregate import aggregate
 from wormdb.query.engine_source import EngineSource
@@ -16,14 +17,15 @@ from wormdb.query.tabulate import tabulate
 from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from wormdb.access import Access
     from wormdb.asking import Asked
     from wormdb.bql.aggregation import Aggregation
     from wormdb.engine.moments import AsOf
     from wormdb.engine.portion import Portion
-    from wormdb.engine.state import View
+    from wormdb.engine.state import Held, View
+    from wormdb.files.foreign.answer import Answer
     from wormdb.query.explain import Explained
     from wormdb.query.plan_cache import PlanCache
     from wormdb.query.request import Request
@@ -31,10 +33,13 @@ if TYPE_CHECKING:
     from wormdb.query.source import Source
     from wormdb.schema.model import Model
 
-__all__ = ["Reading", "State", "open_state"]
+__all__ = ["AnyState", "FileState", "Reading", "State", "open_state"]
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+_NO_NUMBER: Final = LogNumber(-1)
+"""Of what has no log."""
 
 _RESTARTS_MAX: Final = 2
 """How often a query whose state is gone begins again with a new one."""
@@ -78,18 +83,91 @@ class State(Generic[T]):
             request, self.source, cache=self._cache, analyze=analyze, meter=context.usage, clock=context.clock
         )
 
+    def fetch(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
+        """The live documents under some keys of ids."""
+        return self.source.fetch(keys)
+
+    def portions(self, rows: Iterable[Held], names: Sequence[str]) -> Iterator[Portion]:
+        """Columns of rows that are there already. No requests."""
+        return portions_of(self.view, rows, names)
+
+    def show(self, hit: Hit, *, is_past: bool) -> T:
+        """A row as a document in the caller's type; one of the past is a copy."""
+        assert hit.held is not None, "without a projection documents are whole"
+        writer = self.access.writer
+        return writer.show_past(hit.held) if is_past else writer.show(hit.held, self.number, hit.document)
+
     @property
     def _cache(self) -> PlanCache | None:
         # A state that only history tells has no indexes, so choices made for others are none for it.
         return self.access.plans if isinstance(self.source, EngineSource) else None
 
 
-def open_state(access: Access[T], moment: AsOf | None, *, is_fresh: bool = False) -> State[T]:
-    """The state now, or of a moment. 1 GET in a warm process.
+@dataclass(frozen=True, slots=True)
+class FileState(Generic[T]):
+    """Files that another program keeps: they have no states, and are read as they are."""
+
+    access: Access[T]
+    answer: Answer
+    number: LogNumber = _NO_NUMBER
+
+    @property
+    def model(self) -> Model | None:
+        """The caller's model: nobody else says what the files are."""
+        return self.access.writer.model
+
+    def hits(self, request: Request) -> Iterator[Hit]:
+        """The rows of an answer. Costs what its strategy costs."""
+        return self.answer.hits(request)
+
+    def count(self, request: Request) -> int:
+        """How many rows an answer has."""
+        return self.answer.count(request)
+
+    def aggregate(self, aggregation: Aggregation, request: Request) -> dict[str, Any]:
+        """The result of an aggregation over the rows of an answer."""
+        return self.answer.aggregate(aggregation, request)
+
+    def tabulate(self, request: Request, paths: Collection[str]) -> Iterator[Portion | list[Hit]]:
+        """The rows of an answer, as portions where columns tell all of `paths`."""
+        return self.answer.tabulate(request, paths)
+
+    def explain(self, request: Request, *, analyze: bool) -> Explained:
+        """How a request is answered; with `analyze` it is, and what that took is measured."""
+        return self.answer.explain(request, analyze=analyze, meter=self.access.context.usage)
+
+    def fetch(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
+        """The documents under some keys of ids. 1 GET each."""
+        return self.answer.fetch(keys)
+
+    def portions(self, rows: Iterable[Held], names: Sequence[str]) -> Iterator[Portion]:
+        """Columns of rows that are there already. No requests."""
+        return self.answer.portions(rows, names)
+
+    def show(self, hit: Hit, *, is_past: bool) -> T:  # noqa: ARG002 - it always is a copy
+        """A row as a document in the caller's type: a copy, which cannot be saved here."""
+        assert hit.held is not None, "without a projection documents are whole"
+        return self.access.writer.show_past(hit.held, hit.document)
+
+
+AnyState: TypeAlias = State[T] | FileState[T]
+
+
+def open_state(access: Access[T], moment: AsOf | None, *, is_fresh: bool = False) -> AnyState[T]:
+    """The state now, or of a moment. 1 GET in a warm process; none for files.
 
     With `is_fresh` the store is asked, whatever the settings allow. Raises SchemaMismatchError; InvalidRequestError for
     a moment to come, SnapshotTooOldError for one before history.
     """
+    files = access.files
+    if files is not None:
+        if moment is not None and moment.bound != _NO_NUMBER:
+            raise InvalidRequestError(
+                f"{access.name} as of {moment}",
+                reason="another program keeps its files, which have no past",
+                fix="take it over with worm adopt",
+            )
+        return FileState(access, files.answer())
     if moment is None:
         view = access.present() if is_fresh else access.view()
         return State(access, view, EngineSource.of(view, access.ledger), view.number)
@@ -104,7 +182,7 @@ def open_state(access: Access[T], moment: AsOf | None, *, is_fresh: bool = False
 class Reading(Generic[T]):
     """A question, and the state that answers it: read when it is first needed, and kept from then on."""
 
-    def __init__(self, access: Access[T], asked: Asked, state: State[T] | None = None) -> None:
+    def __init__(self, access: Access[T], asked: Asked, state: AnyState[T] | None = None) -> None:
         """No requests."""
         self.access = access
         self.asked = asked
@@ -112,7 +190,7 @@ class Reading(Generic[T]):
         self._is_shown = False
 
     @property
-    def state(self) -> State[T]:
+    def state(self) -> AnyState[T]:
         """The state. 1 GET at the first call."""
         if self._state is None:
             self._state = open_state(self.access, self.asked.moment)
@@ -138,13 +216,14 @@ class Reading(Generic[T]):
         """A row as callers see it: a document in their type, or a plain dict if it is no whole document."""
         if self.asked.is_plain:
             return with_id(hit.document)
-        assert hit.held is not None, "without a projection documents are whole"
-        writer = self.access.writer
-        if self.asked.is_past:
-            return writer.show_past(hit.held)
-        return writer.show(hit.held, self.state.number, hit.document)
+        return self.state.show(hit, is_past=self.asked.is_past)
 
-    def attempt(self, read: Callable[[State[T]], R]) -> R:
+    @property
+    def skipped(self) -> dict[str, str]:
+        """By key why each broken file was passed over so far. No requests."""
+        return self._state.answer.skipped if isinstance(self._state, FileState) else {}
+
+    def attempt(self, read: Callable[[AnyState[T]], R]) -> R:
         """What `read` makes of the state; of a new state if this one is gone and nobody saw anything of it."""
         for _ in range(_RESTARTS_MAX):
             state = self.state

@@ -11,6 +11,7 @@ from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError, Sna
 from wormdb.format import json
 from wormdb.format.event import SnapshotTaken
 from wormdb.format.values import normalize
+from wormdb.index.entries import Range
 from wormdb.past import Snapshot, chosen, difference, history_of, parse_as_of, taken_at, visible
 
 if TYPE_CHECKING:
@@ -48,12 +49,15 @@ class Recall(Generic[T]):
         access = self.access
         low = b"" if start is None else _bound(start)
         high = None if stop is None else _bound(stop)
+        if as_of is None and access.files is not None:
+            found = access.files.answer().documents(Range(low, high))
+            return (access.writer.show_past(held) for held in found)
         if as_of is None:
             view = access.view()
             return (access.writer.show(held, view.number) for _, held in view.scan(low, high) if _is_alive(held))
         moment = parse_as_of(as_of, access.context.now_ms())
-        found = access.history(access.present()).scan(moment, low, high)
-        return (access.writer.show_past(held) for _, held in found if _is_alive(held))
+        past = access.history(access.present()).scan(moment, low, high)
+        return (access.writer.show_past(held) for _, held in past if _is_alive(held))
 
     def count(self, as_of: int | datetime | str) -> int:
         """How many documents there were. Costs as `History.scan`."""

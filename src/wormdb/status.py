@@ -13,8 +13,18 @@ if TYPE_CHECKING:
     from wormdb.engine.definition import Definition
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.state import View
+    from wormdb.files.foreign.collection import ForeignCollection
 
-__all__ = ["CollectionStatus", "IndexDescription", "IndexSummary", "describe_index", "indexes_of", "status_of"]
+__all__ = [
+    "CollectionStatus",
+    "IndexDescription",
+    "IndexSummary",
+    "describe_index",
+    "describe_index_of_files",
+    "indexes_of",
+    "indexes_of_files",
+    "status_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,33 +102,72 @@ class CollectionStatus:
     """History has every change after this log number."""
 
 
+_PRIMARY_SUMMARY = IndexSummary(PRIMARY, (PRIMARY,), unique=True, state="ready")
+_PRIMARY = IndexDescription(
+    name=PRIMARY,
+    fields=(PRIMARY,),
+    type="standard",
+    unique=True,
+    sparse=False,
+    declared=True,
+    state="ready",
+    reason=None,
+    entries=0,
+    distinct=0,
+    height=0,
+)
+
+
 def indexes_of(definition: Definition) -> tuple[IndexSummary, ...]:
     """The primary index and those of a definition, in order of their names, without dropped ones. No requests."""
-    primary = IndexSummary(PRIMARY, (PRIMARY,), unique=True, state="ready")
     others = tuple(
         IndexSummary(each.index.name, each.index.fields, each.index.unique, each.state, each.reason)
         for each in definition.indexes
         if each.state != "dropped"
     )
-    return (primary, *others)
+    return (_PRIMARY_SUMMARY, *others)
+
+
+def indexes_of_files(files: ForeignCollection) -> tuple[IndexSummary, ...]:
+    """The primary index and those of the model, by what their files are worth: one that is not used has failed.
+
+    1 GET each, and what confirming them costs.
+    """
+    found = files.indexes()
+    others = (
+        IndexSummary(name, index.fields, index.unique, "ready" if found[name].is_used else "failed", found[name].reason)
+        for name, index in sorted(files.site.model.indexes.items())
+    )
+    return (_PRIMARY_SUMMARY, *others)
+
+
+def describe_index_of_files(files: ForeignCollection, name: str) -> IndexDescription | None:
+    """One index file in detail; None if the model declares none of that name. Costs as `indexes_of_files`."""
+    if name == PRIMARY:
+        return _PRIMARY
+    index = files.site.model.indexes.get(name)
+    if index is None:
+        return None
+    found = files.index(name)
+    return IndexDescription(
+        name=name,
+        fields=index.fields,
+        type="compound" if len(index.fields) > 1 else index.type,
+        unique=index.unique,
+        sparse=index.sparse,
+        declared=True,
+        state="ready" if found.is_used else "failed",
+        reason=found.reason,
+        entries=found.entries,
+        distinct=found.distinct,
+        height=0,
+    )
 
 
 def describe_index(view: View, name: str) -> IndexDescription | None:
     """One index of a state in detail; None if there is none of that name. No requests."""
     if name == PRIMARY:
-        return IndexDescription(
-            name=PRIMARY,
-            fields=(PRIMARY,),
-            type="standard",
-            unique=True,
-            sparse=False,
-            declared=True,
-            state="ready",
-            reason=None,
-            entries=0,
-            distinct=0,
-            height=0,
-        )
+        return _PRIMARY
     found = view.definition.indexes.get(name)
     if found is None or found.state == "dropped":
         return None

@@ -16,6 +16,7 @@ from wormdb.format import json
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED, parse_path
 from wormdb.format.values import normalize
+from wormdb.index.entries import Range
 from wormdb.past import parse_as_of
 from wormdb.schema.report import did_you_mean
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from wormdb.access import Access
     from wormdb.engine.portion import Portion
     from wormdb.engine.state import Held, View
+    from wormdb.files.foreign.answer import Answer
     from wormdb.format.path import Path
     from wormdb.schema.model import Field, Model
 
@@ -108,17 +110,21 @@ class Tables(Generic[T]):
 class _Reading:
     """One state and a range of it."""
 
-    view: View
+    view: View | None
+    """None for files that have no states."""
     model: Model | None
     low: bytes
     high: bytes | None
     past: Iterator[tuple[bytes, Held]] | None = None
+    answer: Answer | None = None
 
     @classmethod
     def of(cls, access: Access[Any], start: Any, stop: Any, as_of: Moment) -> _Reading:
         """1 GET in a warm process."""
         low = b"" if start is None else _key(start)
         high = None if stop is None else _key(stop)
+        if as_of is None and access.files is not None:
+            return cls(None, access.writer.model, low, high, answer=access.files.answer())
         if as_of is None:
             view = access.view()
             return cls(view, _model(access, view), low, high)
@@ -134,6 +140,9 @@ class _Reading:
         """Columns of its live documents."""
         from wormdb.engine.column_scan import portions_of, scan_columns
 
+        if self.answer is not None:
+            return self.answer.scan(paths, Range(self.low, self.high))
+        assert self.view is not None, "what is not of files is of a state"
         if self.past is not None:
             return portions_of(self.view, (held for _, held in self.past), paths)
         return scan_columns(self.view, paths, low=self.low, high=self.high)

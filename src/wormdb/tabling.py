@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from wormdb.arrow_columns import ArrowColumn
 from wormdb.bql.projection import Branch, Whole
 from wormdb.bql.projection_parse import parse_projection
-from wormdb.engine.column_scan import portions_of
 from wormdb.engine.portion import DOCUMENT
 from wormdb.engine.state import Held
 from wormdb.format import json
@@ -23,12 +22,12 @@ if TYPE_CHECKING:
     from wormdb.engine.portion import Portion
     from wormdb.query.request import Request
     from wormdb.query.run import Hit
-    from wormdb.reading import State
+    from wormdb.reading import AnyState
 
 __all__ = ["table_of"]
 
 
-def table_of(state: State[Any], request: Request) -> pa.Table:
+def table_of(state: AnyState[Any], request: Request) -> pa.Table:
     """The rows of a request: the columns of its projection, else those of the model, else `id` and `doc`.
 
     Costs what the plan costs; documents are not read if columns tell everything.
@@ -56,12 +55,12 @@ def table_of(state: State[Any], request: Request) -> pa.Table:
     )
 
 
-def _portions(state: State[Any], request: Request, paths: list[str]) -> Iterator[Portion]:
+def _portions(state: AnyState[Any], request: Request, paths: list[str]) -> Iterator[Portion]:
     projection = request.projection
     is_told = projection is not None and projection.mode == "include" and _is_whole(projection.parts)
     for some in state.tabulate(request, paths if is_told else ()):
         if isinstance(some, list):
-            yield from portions_of(state.view, (_held(hit, projection) for hit in some), paths)
+            yield from state.portions((_held(hit, projection) for hit in some), paths)
         else:
             yield some
 

@@ -138,7 +138,7 @@ class Updating(Generic[T]):
     def _settle(self, verb: str, targets: Targets, once: Try) -> Changed:
         """Try until nobody else was faster."""
         access = self._access
-        access.writer.check_mode()
+        access.check_mode()
         done = self._at_once(targets, once)
         if done is not None:
             return done

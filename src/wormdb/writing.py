@@ -131,9 +131,9 @@ class Writer(Generic[T]):
         """A stored document in the caller's type; `values` are those of it, where somebody has decoded it already."""
         return self._codec.from_document(shown(held, number, self.origin, values))
 
-    def show_past(self, held: Held) -> T:
+    def show_past(self, held: Held, values: Mapping[str, Any] | None = None) -> T:
         """A document as it once was, in the caller's type: a copy, which does not stand for what is there now."""
-        return self._codec.from_document(shown_past(held))
+        return self._codec.from_document(shown_past(held, values))
 
     # --- in ---
 
@@ -341,7 +341,8 @@ class Writer(Generic[T]):
         """Raise PermissionDeniedError if this model is for reading only. No requests."""
         if self.mode == "readonly":
             raise PermissionDeniedError(
-                f"{self.name} is read-only", fix="change the model's mode, with worm schema apply"
+                f"{self.name} is read-only",
+                fix="change the model's mode with worm schema apply; worm adopt takes over files of another program",
             )
 
     def guard(self, operations: tuple[Operation, ...], events: tuple[Event, ...]) -> Callable[[View], None]:

@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 
     from wormdb.bql.aggregation import Aggregation
     from wormdb.clock import Clock
+    from wormdb.query.plan import Node
     from wormdb.query.plan_cache import PlanCache
     from wormdb.query.request import Request
     from wormdb.query.source import Source
 
-__all__ = ["aggregate"]
+__all__ = ["aggregate", "aggregate_plan", "needed_request"]
 
 
 def aggregate(
@@ -41,14 +42,26 @@ def aggregate(
     Costs what the plan costs for rows of the fields that are needed; a mere count what `count` costs. Raises what `run`
     does, and LimitExceededError over GROUPS_MAX.
     """
-    fields = aggregation_fields(aggregation)
-    if not fields:
+    asked = needed_request(aggregation, request)
+    if asked is None:
         return {"count": count(request, source, cache=cache, clock=clock)}
-    asked = replace(request, projection=parse_projection(_needed(fields)))
+    return aggregate_plan(make_plan(asked, source.facts, cache).root, aggregation, asked, source, clock=clock)
+
+
+def needed_request(aggregation: Aggregation, request: Request) -> Request | None:
+    """What an aggregation needs of the documents of a request; None if it only counts them. No requests."""
+    fields = aggregation_fields(aggregation)
+    return replace(request, projection=parse_projection(_needed(fields))) if fields else None
+
+
+def aggregate_plan(
+    root: Node, aggregation: Aggregation, asked: Request, source: Source, *, clock: Clock | None = None
+) -> dict[str, Any]:
+    """The result by a plan that is given, for what `needed_request` gave."""
     executor = Executor(asked, source, clock or SystemClock())
     showing = Showing(asked, executor.fetch)
     columns, documents = ColumnTally(aggregation), Tally(aggregation)
-    for batch in executor.batches(make_plan(asked, source.facts, cache).root, in_order=False):
+    for batch in executor.batches(root, in_order=False):
         if isinstance(batch, Columns) and batch.covers(columns.paths):
             columns.add(batch.portion)
         else:

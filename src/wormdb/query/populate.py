@@ -7,7 +7,7 @@ the id of the other, or hasMany, where others have the id of this one. `customer
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from wormdb.bql.parse import parse_filter
 from wormdb.errors import InvalidRequestError, LimitExceededError
@@ -17,20 +17,31 @@ from wormdb.format.kinds import MISSING
 from wormdb.format.path import parse_path, resolve
 from wormdb.limits import POPULATE_DEPTH_MAX
 from wormdb.query.request import Request
-from wormdb.query.run import run
 from wormdb.schema.report import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from wormdb.engine.state import Held
-    from wormdb.query.source import Source
+    from wormdb.query.run import Hit
     from wormdb.schema.model import Field, Model
 
     ModelOf: TypeAlias = Callable[[str], Model | None]
-    SourceOf: TypeAlias = Callable[[str], Source]
+    StateOf: TypeAlias = Callable[[str], "Referred"]
 
-__all__ = ["Reference", "populate", "read_references", "references_of"]
+__all__ = ["Reference", "Referred", "populate", "read_references", "references_of"]
+
+
+class Referred(Protocol):
+    """One state of a collection that refs lead to."""
+
+    def fetch(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
+        """The live documents under some keys of ids; without those that do not exist."""
+        ...
+
+    def hits(self, request: Request) -> Iterator[Hit]:
+        """The rows of an answer."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,24 +121,24 @@ def _unknown(name: str, model: Model | None, known: Mapping[str, Reference]) -> 
 # --- rows ---
 
 
-def populate(rows: Sequence[dict[str, Any]], references: Sequence[Reference], source_of: SourceOf) -> None:
+def populate(rows: Sequence[dict[str, Any]], references: Sequence[Reference], state_of: StateOf) -> None:
     """Put the documents that rows refer to into the rows, under the names of the refs; ids are called `id`.
 
-    A document that does not exist is None. For each ref 1 `Source.fetch` or 1 query, whatever the number of rows.
+    A document that does not exist is None. For each ref 1 `fetch` or 1 query, whatever the number of rows.
     """
     # A ref may have the name of a field that another one reads.
     ids = [[] if each.is_many else [_at(row, parse_path(each.field)) for row in rows] for each in references]
     for reference, values in zip(references, ids, strict=True):
-        put = _many(rows, reference, source_of) if reference.is_many else _one(rows, values, reference, source_of)
-        populate(put, reference.inner, source_of)
+        put = _many(rows, reference, state_of) if reference.is_many else _one(rows, values, reference, state_of)
+        populate(put, reference.inner, state_of)
 
 
 def _one(
-    rows: Sequence[dict[str, Any]], ids: Sequence[Any], reference: Reference, source_of: SourceOf
+    rows: Sequence[dict[str, Any]], ids: Sequence[Any], reference: Reference, state_of: StateOf
 ) -> list[dict[str, Any]]:
     """belongsTo: the documents that were put."""
     keys = {encode_key(each) for value in ids for each in _each(value)}
-    held = source_of(reference.model).fetch(sorted(keys)) if keys else {}
+    held = state_of(reference.model).fetch(sorted(keys)) if keys else {}
     put: list[dict[str, Any]] = []
 
     def document(identity: Any) -> dict[str, Any] | None:
@@ -145,7 +156,7 @@ def _one(
     return put
 
 
-def _many(rows: Sequence[dict[str, Any]], reference: Reference, source_of: SourceOf) -> list[dict[str, Any]]:
+def _many(rows: Sequence[dict[str, Any]], reference: Reference, state_of: StateOf) -> list[dict[str, Any]]:
     """hasMany: the documents that were put, in order of their ids."""
     ids = [row["id"] for row in rows]
     if not ids:
@@ -154,7 +165,7 @@ def _many(rows: Sequence[dict[str, Any]], reference: Reference, source_of: Sourc
     path = parse_path(reference.field)
     put: list[dict[str, Any]] = []
     request = Request(filter=parse_filter({reference.field: {"$in": ids}}))
-    for hit in run(request, source_of(reference.model)):
+    for hit in state_of(reference.model).hits(request):
         for key in {encode_key(value) for value in resolve(hit.document, path)} & lists.keys():
             assert hit.held is not None, "whole documents were asked for"
             put.append(_decoded(hit.held))

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from wormdb.clock import Clock
     from wormdb.engine.portion import Portion
     from wormdb.query.execute_show import Hit
+    from wormdb.query.plan import Node
     from wormdb.query.plan_cache import PlanCache
     from wormdb.query.request import Request
     from wormdb.query.source import Source
 
-__all__ = ["tabulate"]
+__all__ = ["tabulate", "tabulate_plan"]
 
 
 def tabulate(
@@ -35,9 +36,17 @@ def tabulate(
 
     Without `paths` there are rows only. Costs as `wormdb.query.run.run`, and raises what that does.
     """
+    root = make_plan(request, source.facts, cache).root
+    return tabulate_plan(root, request, source, paths, clock=clock)
+
+
+def tabulate_plan(
+    root: Node, request: Request, source: Source, paths: Collection[str], *, clock: Clock | None = None
+) -> Iterator[Portion | list[Hit]]:
+    """The same by a plan that is given."""
     executor = Executor(request, source, clock or SystemClock())
     showing = Showing(request, executor.fetch)
-    for batch in executor.batches(make_plan(request, source.facts, cache).root):
+    for batch in executor.batches(root):
         if paths and isinstance(batch, Columns) and batch.covers(paths):
             yield batch.portion
         else:

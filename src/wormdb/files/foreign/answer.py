@@ -1,0 +1,181 @@
+"""Answers of somebody else's files: rows, numbers, sums, tables, and how they were found.
+
+Where documents are fetched because a manifest or an index says which, all of them are fetched and held to what it said
+before the first is shown: if one contradicts, the guide is stale, and the query begins again with all documents.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from wormdb.bql.tree import Everything
+from wormdb.engine.column_sources import encode_rows
+from wormdb.engine.portion import DOCUMENT
+from wormdb.errors import InvalidRequestError
+from wormdb.files.foreign.choose import choose
+from wormdb.files.foreign.cost import explained
+from wormdb.files.foreign.look import ContradictionError, Look
+from wormdb.files.foreign.manifest import Manifest
+from wormdb.files.foreign.rows import DamagedRowsError
+from wormdb.files.foreign.source import FileSource, wanted_of
+from wormdb.query.aggregate import aggregate_plan, needed_request
+from wormdb.query.measure import Watch
+from wormdb.query.run import count_plan, run_plan
+from wormdb.query.tabulate import tabulate_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    from wormdb.bql.aggregation import Aggregation
+    from wormdb.engine.portion import Portion
+    from wormdb.engine.state import Held
+    from wormdb.files.foreign.choose import Choice
+    from wormdb.files.foreign.site import Site
+    from wormdb.index.entries import Range
+    from wormdb.query.explain import Explained
+    from wormdb.query.measure import Metered
+    from wormdb.query.request import Request
+    from wormdb.query.run import Hit
+
+__all__ = ["Answer"]
+
+R = TypeVar("R")
+
+
+class Answer:
+    """Answers requests from one look at the files. For one thread at a time.
+
+    A bucket without a log has no states: what several requests of one query see may be of different moments. Files that
+    were read are not read again for the same answer; of documents that is not said.
+    """
+
+    def __init__(self, site: Site) -> None:
+        """No requests."""
+        self.site = site
+        self.look = Look(site)
+        self._contradiction: str | None = None
+
+    @property
+    def skipped(self) -> dict[str, str]:
+        """By key why each broken file was passed over so far."""
+        return dict(self.look.entities.skipped)
+
+    def hits(self, request: Request) -> Iterator[Hit]:
+        """The rows of an answer. Costs what its strategy costs; raises CorruptionError for a broken file."""
+        return self._streamed(request, self._hits)
+
+    def tabulate(self, request: Request, paths: Collection[str]) -> Iterator[Portion | list[Hit]]:
+        """The rows of an answer, as portions where columns tell all of `paths`."""
+
+        def table(choice: Choice, asked: Request) -> Iterator[Portion | list[Hit]]:
+            return tabulate_plan(choice.plan.root, asked, choice.source, paths, clock=self.site.clock)
+
+        return self._streamed(request, table)
+
+    def count(self, request: Request) -> int:
+        """How many rows an answer has. All: what the manifest costs, or else a listing."""
+        if isinstance(request.filter, Everything) and request.after is None and request.strategy is None:
+            number = self._count_all()
+            if number is not None:
+                left = max(number - request.offset, 0)
+                return left if request.limit is None else min(left, request.limit)
+
+        def work(choice: Choice, asked: Request) -> int:
+            return count_plan(choice.plan.root, asked, choice.source, clock=self.site.clock)
+
+        return self._tried(replace(request, is_count=True), work)
+
+    def _count_all(self) -> int | None:
+        manifest = self.look.manifest()
+        if isinstance(manifest, Manifest):
+            return manifest.count
+        listing = self.look.listing()
+        # Who passes over broken files has to look into all of them; and one of twins is broken.
+        return len(listing.keys) if self.site.on_broken == "raise" and not listing.twins else None
+
+    def aggregate(self, aggregation: Aggregation, request: Request) -> dict[str, Any]:
+        """The result of an aggregation over the rows of an answer."""
+        asked = needed_request(aggregation, request)
+        if asked is None:
+            return {"count": self.count(request)}
+
+        def work(choice: Choice, one: Request) -> dict[str, Any]:
+            return aggregate_plan(choice.plan.root, aggregation, one, choice.source, clock=self.site.clock)
+
+        return self._tried(asked, work)
+
+    def explain(self, request: Request, *, analyze: bool, meter: Callable[[], Metered] | None = None) -> Explained:
+        """How a request is answered. Reads what has to be read to choose; for a full scan it lists the files.
+
+        With `analyze` it is answered, and what that took is measured by `meter`.
+        """
+        if not analyze:
+            return self._tried(request, lambda choice, asked: explained(choice, asked, self.look))
+        watch = Watch(self.site.clock, meter)
+        chosen: list[Choice] = []
+
+        def answer() -> int:
+            def work(choice: Choice, asked: Request) -> int:
+                chosen.append(choice)
+                found = run_plan(choice.plan.root, asked, choice.source, clock=self.site.clock, watch=watch)
+                return sum(1 for _ in found)
+
+            return self._tried(request, work)
+
+        taken = watch.whole(answer)
+        return explained(chosen[-1], request, self.look, taken_of=watch.taken, taken=taken)
+
+    def fetch(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
+        """The documents under some keys of ids, read side by side; without those that do not exist. 1 GET each."""
+        return FileSource(self.look).fetch(keys)
+
+    def scan(self, names: Sequence[str], span: Range) -> Iterator[Portion]:
+        """Columns of documents whose ids are in a range, in order of id: of the manifest, if it has all of them."""
+        manifest = self.look.manifest()
+        if isinstance(manifest, Manifest):
+            with suppress(DamagedRowsError):
+                if manifest.available(names) >= set(names):
+                    return iter([manifest.rows.portion(names, span)])
+        return FileSource(self.look).scan([*names, DOCUMENT], span=span)
+
+    def documents(self, span: Range) -> Iterator[Held]:
+        """Documents whose ids are in a range, in order of id. 1 LIST for each 1,000 keys, and 1 GET each."""
+        return FileSource(self.look).documents(span)
+
+    def portions(self, rows: Iterable[Held], names: Sequence[str]) -> Iterator[Portion]:
+        """Columns of documents that are there already. No requests."""
+        return encode_rows(rows, wanted_of(names))
+
+    # --- tries ---
+
+    def _hits(self, choice: Choice, asked: Request) -> Iterator[Hit]:
+        return run_plan(choice.plan.root, asked, choice.source, clock=self.site.clock)
+
+    def _streamed(self, request: Request, work: Callable[[Choice, Request], Iterator[R]]) -> Iterator[R]:
+        """What is found, as it is found; where documents are held to a guide, when all of them were."""
+
+        def begin(choice: Choice, asked: Request) -> Iterator[R]:
+            found = work(choice, asked)
+            # Columns are made for the first row: then it is known whether the manifest can be read.
+            return iter(list(found)) if choice.is_targeted else chain(list(islice(found, 1)), found)
+
+        yield from self._tried(request, begin)
+
+    def _tried(self, request: Request, work: Callable[[Choice, Request], R]) -> R:
+        """What work gives by the plan that is chosen; with all documents, if a file contradicts what was chosen by."""
+        if self._contradiction is None:
+            choice = choose(request, self.look)
+            try:
+                return work(choice, request)
+            except ContradictionError as error:
+                if request.strategy not in (None, "full_scan"):
+                    raise InvalidRequestError(
+                        f"Strategy {request.strategy!r} not available",
+                        reason=str(error),
+                        fix="leave the strategy to the planner",
+                    ) from error
+                self._contradiction = str(error)
+        return work(choose(replace(request, strategy=None), self.look, self._contradiction), request)

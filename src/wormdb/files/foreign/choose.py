@@ -1,0 +1,276 @@
+"""Which of the four strategies answers a query over files, and why not another: in a fixed order, as S3WORM has it.
+
+    1  index_lookup    the filter names ids, or asks one indexed field for values; not if 2 needs no documents at all
+    2  manifest_scan   the manifest has every field of filter, order and selection
+    3  manifest_fetch  the manifest has fields of the filter, or the order: which documents to fetch
+    4  full_scan       all documents
+
+An index that answers only a part of the filter is used where 2 and 3 are impossible. What costs requests is read as the
+order comes to it, so the answer to "why not" is known for everything that was looked at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from wormdb.bql.match import compile_filter
+from wormdb.bql.projection import Branch, fields_needed
+from wormdb.bql.tree import Compare, In, Nothing
+from wormdb.engine.portion import DOCUMENT
+from wormdb.errors import InvalidRequestError
+from wormdb.files.foreign.indexes import Asked, asked_of, read_index
+from wormdb.files.foreign.manifest import Manifest, Refused
+from wormdb.files.foreign.rows import DamagedRowsError
+from wormdb.files.foreign.source import FileSource
+from wormdb.files.foreign.witness import matches_condition, matches_row
+from wormdb.files.names import id_text
+from wormdb.format.key import encode_key
+from wormdb.query.facts import Facts
+from wormdb.query.logical.rules import simplify
+from wormdb.query.physical import columns, full
+from wormdb.query.physical.fields import listed, paths_of, sorted_by
+from wormdb.query.physical.finish import finish
+from wormdb.query.physical.identity import id_lookup
+from wormdb.query.physical.question import Question
+from wormdb.query.plan import Cost, Empty, Fetch, IdLookup, Order, Part, Plan, Rejected, Residual, Scan
+from wormdb.query.request import STRATEGIES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from wormdb.bql.tree import Filter
+    from wormdb.files.foreign.look import Look
+    from wormdb.query.physical.question import Candidate
+    from wormdb.query.plan import Node
+    from wormdb.query.request import Request, Strategy
+
+__all__ = ["Choice", "choose"]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A plan over files."""
+
+    plan: Plan
+    source: FileSource
+    requests: int
+    """What was read to choose, and what a full scan or a look-up of ids reads at least; without matches."""
+    fields: tuple[str, ...] = ()
+    """The fields of the manifest that may be used."""
+
+    @property
+    def is_targeted(self) -> bool:
+        """Whether documents are fetched because something says that they are the right ones."""
+        return self.plan.strategy in ("index_lookup", "manifest_fetch")
+
+
+def choose(request: Request, look: Look, refusal: str | None = None) -> Choice:
+    """The plan for a request. Costs what is read to choose: index files, the manifest; for a full scan nothing yet.
+
+    With `refusal`, a contradiction that was met, a full scan whatever was asked for. Raises InvalidRequestError if the
+    strategy that was asked for cannot answer.
+    """
+    return _Chooser(request, look, refusal).choose()
+
+
+@dataclass(slots=True)
+class _Chooser:
+    request: Request
+    look: Look
+    refusal: str | None
+    reasons: dict[Strategy, str] = field(default_factory=dict)
+    """Why each strategy is not used."""
+    fields: tuple[str, ...] = ()
+
+    def choose(self) -> Choice:
+        request = self.request
+        tree = simplify(request.filter, arrays=lambda _: True)
+        if isinstance(tree, Nothing):
+            plan = Plan(Empty(), request.strategy or "index_lookup", "the filter matches nothing", Cost())
+            return Choice(plan, FileSource(self.look), 0)
+        if self.refusal is not None:
+            return self._full(tree, self.refusal)
+        found = self._named(tree)
+        if found is not None:
+            return found
+        if request.strategy in (None, "full_scan"):
+            return self._full(tree, None)
+        reason = self.reasons.get(request.strategy, "no index serves the filter")
+        raise InvalidRequestError(
+            f"Strategy {request.strategy!r} not available", reason=reason, fix="leave the strategy to the planner"
+        )
+
+    def _named(self, tree: Filter) -> Choice | None:
+        """By an index or the manifest; None if neither can be used."""
+        wanted = self.request.strategy
+        if wanted == "full_scan":
+            return None
+        asked = asked_of(Question(self.request, Facts(), tree).conjunction.filters, self.look.site.model)
+        whole = [one for one in asked if one.is_all]
+        found: Choice | None = None
+        if wanted is None and self._may_scan(tree):
+            found = self._by_manifest(tree, only="manifest_scan")
+        if found is None and wanted in (None, "index_lookup"):
+            found = self._by_ids(tree) or self._by_index(tree, whole)
+        if found is None and wanted != "index_lookup":
+            found = self._by_manifest(tree, only=wanted)
+        if found is None and wanted in (None, "index_lookup"):
+            found = self._by_index(tree, [one for one in asked if not one.is_all])
+        return found
+
+    # --- ids and indexes ---
+
+    def _by_ids(self, tree: Filter) -> Choice | None:
+        question = Question(self.request, Facts(), tree)
+        found = id_lookup(question.conjunction)
+        ids = _named_ids(question.conjunction.filters)
+        if found is None or ids is None or not ids.keys() >= set(found[0].keys):
+            self.reasons.setdefault("index_lookup", "no index serves the filter")
+            return None
+        lookup, covered = found
+        plan = self._plan(finish(question, lookup, covered), "index_lookup", "the filter names ids")
+        return Choice(plan, FileSource(self.look, ids=ids), 0)
+
+    def _by_index(self, tree: Filter, asked: Iterable[Asked]) -> Choice | None:
+        for one in asked:
+            found = read_index(self.look, one)
+            if isinstance(found, str):
+                self.reasons["index_lookup"] = found
+                continue
+            question = Question(self.request, Facts(), tree)
+            ids = {encode_key(identity): identity for identity in found.ids}
+            root = finish(question, IdLookup(tuple(sorted(ids))), frozenset())
+            left = listed(paths_of(question.conjunction.without(frozenset([_place(question, one)]))))
+            reason = f"index {one.name} covers filter"
+            if not one.is_all:
+                reason = f"index {one.name} narrows, documents are tested for: {left}"
+            witness = matches_condition(compile_filter(one.condition), one.name)
+            source = FileSource(self.look, ids=ids, witness=witness)
+            return Choice(self._plan(root, "index_lookup", reason), source, found.files)
+        return None
+
+    # --- the manifest ---
+
+    def _may_scan(self, tree: Filter) -> bool:
+        """Whether the manifest alone could answer, if it has all fields that the schema gives it."""
+        known = self._within(tree, self.look.site.manifest_fields)
+        facts = Facts(column_bytes=dict.fromkeys(known, 0))
+        return columns.why_no_scan(Question(self.request, facts, tree)) is None
+
+    def _within(self, tree: Filter, known: frozenset[str]) -> frozenset[str]:
+        """Paths that are needed or known, and lie within known ones."""
+        return known | {path for path in self._needed(tree) if _lies_within(path, known)}
+
+    def _needed(self, tree: Filter) -> frozenset[str]:
+        projection = self.request.projection
+        shown = None if projection is None or projection.arrays else fields_needed(projection)
+        names = frozenset(path.partition(".")[0] for path in shown or ())
+        return paths_of(tree) | sorted_by(self.request.sort) | names
+
+    def _by_manifest(self, tree: Filter, *, only: Strategy | None) -> Choice | None:
+        manifest = self.look.manifest(self._id_texts(tree))
+        if isinstance(manifest, Refused):
+            self._refuse_manifest(manifest.reason)
+            return None
+        try:
+            configured = manifest.available(sorted(self.look.site.manifest_fields))
+            known = configured | manifest.available(sorted(self._needed(tree)))
+        except DamagedRowsError as error:
+            self._refuse_manifest(f"manifest is stale: {error}")
+            return None
+        self.fields = tuple(sorted(configured - {"_id"}))
+        share = manifest.size_bytes // max(len(known), 1)
+        facts = Facts(
+            rows=len(manifest.rows),
+            blocks=manifest.files,
+            document_bytes=manifest.size_bytes,
+            column_bytes=dict.fromkeys(sorted(known - {"_id"}), share),
+        )
+        return self._over(manifest, Question(self.request, facts, tree), only)
+
+    def _over(self, manifest: Manifest, question: Question, only: Strategy | None) -> Choice | None:
+        self.reasons["manifest_scan"] = columns.why_no_scan(question) or ""
+        self.reasons["manifest_fetch"] = columns.why_no_fetch(question) or ""
+        for candidate in columns.propose(question):
+            if only not in (None, candidate.strategy):
+                continue
+            if candidate.strategy == "manifest_scan":
+                return self._scanning(manifest, question, candidate)
+            plan = self._plan(candidate.root, "manifest_fetch", candidate.reason())
+            ids = dict(zip(manifest.rows.keys, manifest.rows.ids, strict=True))
+            witness = matches_row(manifest, sorted(self.look.site.manifest_fields))
+            source = FileSource(self.look, question.facts, manifest.rows, ids, witness)
+            return Choice(plan, source, manifest.files, self.fields)
+        return None
+
+    def _scanning(self, manifest: Manifest, question: Question, candidate: Candidate) -> Choice:
+        root = candidate.root
+        projection = self.request.projection
+        is_deep = projection is not None and any(isinstance(one, Branch) for one in projection.parts.parts.values())
+        if is_deep:
+            # Parts of a value are cut out of the row as out of a document.
+            root = _with_documents(root)
+        source = FileSource(self.look, question.facts, manifest.rows, are_rows_documents=is_deep)
+        return Choice(self._plan(root, "manifest_scan", candidate.reason()), source, manifest.files, self.fields)
+
+    def _id_texts(self, tree: Filter) -> list[str] | None:
+        """The texts of the ids that the filter names: only their partitions are needed."""
+        question = Question(self.request, Facts(), tree)
+        found, ids = id_lookup(question.conjunction), _named_ids(question.conjunction.filters)
+        if found is None or ids is None:
+            return None
+        try:
+            return [id_text(ids[key]) for key in found[0].keys]
+        except (KeyError, InvalidRequestError):
+            return None
+
+    def _refuse_manifest(self, reason: str) -> None:
+        self.reasons["manifest_scan"] = self.reasons["manifest_fetch"] = reason
+
+    # --- plans ---
+
+    def _full(self, tree: Filter, contradiction: str | None) -> Choice:
+        question = Question(self.request, Facts(), tree)
+        candidate = next(full.propose(question))
+        reason = contradiction or self.reasons.get("manifest_fetch") or "strategy full_scan was asked for"
+        source = FileSource(self.look)
+        return Choice(self._plan(candidate.root, "full_scan", reason), source, 0, self.fields)
+
+    def _plan(self, root: Node, strategy: Strategy, reason: str) -> Plan:
+        before = STRATEGIES[: STRATEGIES.index(strategy)]
+        asked = self.request.strategy
+        rejected = tuple(
+            Rejected(one, one, None, self.reasons.get(one) or f"strategy {asked} was asked for")
+            for one in before
+            if self.reasons.get(one) or asked is not None
+        )
+        return Plan(root, strategy, reason, Cost(), rejected)
+
+
+def _lies_within(path: str, known: frozenset[str]) -> bool:
+    segments = path.split(".")
+    return any(".".join(segments[:end]) in known for end in range(1, len(segments) + 1))
+
+
+def _named_ids(filters: Iterable[Filter]) -> dict[bytes, str] | None:
+    """By key the ids that conditions on `_id` name; None if one of them is no text."""
+    found: list[Any] = []
+    for one in filters:
+        if isinstance(one, Compare | In) and one.path == ("_id",):
+            found += one.values if isinstance(one, In) else [one.value]
+    if not found or not all(type(value) is str for value in found):
+        return None
+    return {encode_key(value): value for value in found}
+
+
+def _place(question: Question, asked: Asked) -> int:
+    return next(place for place, one in enumerate(question.conjunction.filters) if one is asked.condition)
+
+
+def _with_documents(node: Node) -> Node:
+    if isinstance(node, Scan):
+        return replace(node, names=(*node.names, DOCUMENT))
+    if isinstance(node, Fetch | Residual | Order | Part):
+        return replace(node, child=_with_documents(node.child))
+    return node

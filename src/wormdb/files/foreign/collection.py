@@ -1,0 +1,123 @@
+"""A collection that may be somebody else's: whether it is, and what can be asked of it then."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from wormdb.engine.paths import EnginePaths
+from wormdb.errors import NotFoundError
+from wormdb.files.foreign.answer import Answer
+from wormdb.files.foreign.entities import Entities
+from wormdb.files.foreign.indexes import index_status
+from wormdb.files.foreign.kept import Kept
+from wormdb.files.foreign.listing import Entity
+from wormdb.files.foreign.manifest import Manifest
+from wormdb.files.foreign.site import Site
+from wormdb.schema.path import SINGLETON_ID
+from wormdb.types import LogNumber
+
+if TYPE_CHECKING:
+    from wormdb.clock import Clock
+    from wormdb.engine.state import Held
+    from wormdb.files.foreign.indexes import IndexStatus
+    from wormdb.files.foreign.manifest import Refused
+    from wormdb.schema.model import Model
+    from wormdb.settings import Settings
+    from wormdb.storage.pool import Pool
+    from wormdb.storage.store import Store
+
+__all__ = ["ForeignCollection"]
+
+_KEPT_SHARE = 4
+"""The part of `cache_bytes` that the files of one collection may take: one in so many."""
+
+
+class ForeignCollection:
+    """The files of one collection of a model that is only read. Thread-safe; what is learnt stays in this process."""
+
+    def __init__(
+        self, store: Store, pool: Pool, clock: Clock, *, model: Model, collection: str, settings: Settings
+    ) -> None:
+        """No requests."""
+        self.site = Site(
+            store,
+            pool,
+            clock,
+            model,
+            collection,
+            settings.foreign_check,
+            settings.on_broken,
+            Kept(settings.cache_bytes // _KEPT_SHARE),
+        )
+        self._is_told = settings.source == "files"
+        self._is_foreign: bool | None = True if self._is_told else None
+        self._lock = threading.Lock()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known already that there is no log. No requests."""
+        return self._is_foreign is True
+
+    def is_foreign(self) -> bool:
+        """Whether there is neither a root nor a first log entry. 2 GETs side by side at the first call, then none."""
+        with self._lock:
+            if self._is_foreign is None:
+                paths = EnginePaths.of_collection(self.site.collection)
+                found = self.site.store.get_many([paths.root, paths.entry(LogNumber(1))], self.site.pool)
+                self._is_foreign = all(one is None for one in found)
+            return self._is_foreign
+
+    def forget(self) -> None:
+        """Know nothing any more of the files, nor whether there is a log. No requests."""
+        with self._lock:
+            self._is_foreign = True if self._is_told else None
+        self.site.kept.forget()
+        self.site.confirmed.clear()
+        self.site.is_partitioned = False
+
+    def answer(self) -> Answer:
+        """What answers one query. No requests yet."""
+        return Answer(self.site)
+
+    def find(self, identity: Any) -> Held | None:
+        """One document by its id; None if there is none. 1 GET, or 2 if the id may be written in two ways.
+
+        Raises CorruptionError if its file is broken.
+        """
+        entities = Entities(self.site)
+        known = SINGLETON_ID if self.site.model.is_singleton else identity
+        for key in self.site.keys_of(known):
+            held = entities.read(Entity(known, key))
+            if held is not None:
+                return held
+        return None
+
+    def exists(self, identity: Any) -> bool:
+        """Whether there is a file of this id, whatever is in it. 1 HEAD, or 2 as `find`."""
+        return any(map(self._is_there, self.site.keys_of(identity)))
+
+    def manifest(self) -> tuple[Manifest | Refused, int]:
+        """The manifest or why it is not used, and how many documents there are. Lists the files if it does not tell."""
+        answer = self.answer()
+        found = answer.look.manifest()
+        count = found.count if isinstance(found, Manifest) else len(answer.look.listing().keys)
+        return found, count
+
+    def indexes(self) -> dict[str, IndexStatus]:
+        """What each index that the schema declares is worth. 1 GET each, and what confirming them costs."""
+        look = self.answer().look
+        return {name: index_status(look, name, index) for name, index in self.site.model.indexes.items()}
+
+    def index(self, name: str) -> IndexStatus:
+        """What one index that the schema declares is worth. Costs as `indexes`, for one."""
+        return index_status(self.answer().look, name, self.site.model.indexes[name])
+
+    def _is_there(self, key: str) -> bool:
+        try:
+            self.site.store.head(key)
+        except NotFoundError as error:
+            if error.key != key:
+                raise  # the bucket is missing, not this file
+            return False
+        return True

@@ -1,0 +1,51 @@
+"""The collections of a database that may be somebody else's: those of models that are only read.
+
+What reads files is imported when there is such a model: others do not wait for it.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wormdb.clock import Clock
+    from wormdb.files.foreign.collection import ForeignCollection
+    from wormdb.schema.model import Model
+    from wormdb.settings import Settings
+    from wormdb.storage.pool import Pool
+    from wormdb.storage.store import Store
+
+__all__ = ["ForeignCollections"]
+
+
+class ForeignCollections:
+    """What a process knows of files that others keep, by collection. Thread-safe."""
+
+    def __init__(self, store: Store, pool: Pool, clock: Clock, settings: Settings) -> None:
+        """No requests."""
+        self._store = store
+        self._pool = pool
+        self._clock = clock
+        self._settings = settings
+        self._found: dict[str, ForeignCollection] = {}
+        self._lock = threading.Lock()
+
+    def of(self, prefix: str, model: Model | None) -> ForeignCollection | None:
+        """The files of a collection, if its model is only read; whether others keep them, they tell. No requests."""
+        if model is None or model.mode != "readonly":
+            return None
+        from wormdb.files.foreign.collection import ForeignCollection
+
+        with self._lock:
+            found = self._found.get(prefix)
+            if found is None or (found.site.model is not model and found.site.model != model):
+                found = self._found[prefix] = ForeignCollection(
+                    self._store, self._pool, self._clock, model=model, collection=prefix, settings=self._settings
+                )
+            return found
+
+    def has(self, prefix: str, model: Model) -> bool:
+        """Whether another program keeps a collection. For a model that is only read 2 GETs at the first call."""
+        found = self.of(prefix, model)
+        return found is not None and found.is_foreign()

@@ -1,0 +1,292 @@
+"""The manifest of somebody else's collection: which of it may be believed, and why not.
+
+One file, or several by ranges of ids. It is taken if it can be read, is of version 1 and of this model, has the rows
+and the fields it says, and its checksum is right; with `listing` also only if no file of a document is newer, and the
+ids are those that are there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import msgspec
+
+from wormdb.errors import CorruptionError
+from wormdb.files.foreign.rows import DamagedRowsError, Rows, Table
+from wormdb.files.manifest_file import (
+    VERSION,
+    Count,
+    ManifestMeta,
+    checksum_of,
+    decode_manifest_meta,
+    read_time,
+)
+from wormdb.format.wrappers import milliseconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+    from wormdb.files.foreign.listing import Listing
+    from wormdb.files.foreign.site import Site
+    from wormdb.schema.model import Model
+    from wormdb.storage.store import StoredObject
+
+__all__ = ["Manifest", "Refused", "read_manifest"]
+
+_BOM: Final = b"\xef\xbb\xbf"
+_MISSING: Final = "no manifest"
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """Rows that may be believed: of all documents, or of those in some partitions."""
+
+    rows: Rows
+    fields: frozenset[str] | None
+    """Which fields it holds; None if it does not say: then those that every row has."""
+    count: int
+    """Documents of the whole collection."""
+    last_updated: datetime | None
+    size_bytes: int
+    """Of the files that were read."""
+    files: int
+    """How many were read."""
+    is_partitioned: bool = False
+    exists: ClassVar[bool] = True
+    is_fresh: ClassVar[bool] = True
+
+    def available(self, paths: Iterable[str]) -> frozenset[str]:
+        """Those paths that it tells: its fields, and what lies within them. Raises DamagedRowsError."""
+        return frozenset(path for path in paths if path == "_id" or self._tells(path))
+
+    def _tells(self, path: str) -> bool:
+        segments = path.split(".")
+        ways = [".".join(segments[:end]) for end in range(1, len(segments) + 1)]
+        if self.fields is not None:
+            return any(way in self.fields for way in ways)
+        known = (*self.rows.model.manifest_fields, "createdAt", "updatedAt")
+        return any(way in known and self.rows.has_all(way) for way in ways)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a manifest is not used; for people."""
+
+    reason: str
+    exists: bool = True
+    count: int | None = None
+    """Documents, as far as it says."""
+    last_updated: datetime | None = None
+    size_bytes: int = 0
+    is_fresh: ClassVar[bool] = False
+
+
+def read_manifest(site: Site, listing: Listing | None = None, texts: Sequence[str] | None = None) -> Manifest | Refused:
+    """The manifest, or why it is not used. 1 GET; in several files 1 for each that is read, and 1 for `_meta.json`.
+
+    Where it is in several files is remembered; one more GET finds it out. With `texts` of ids only the partitions
+    that may have these are read, if `_meta.json` tells which. With `listing` it is held to what is there.
+    """
+    orders = (_in_parts, _in_one) if site.is_partitioned else (_in_one, _in_parts)
+    for read in orders:
+        found = read(site, None if listing is not None else texts)
+        if found is not None:
+            site.is_partitioned = read is _in_parts
+            return found if listing is None or isinstance(found, Refused) else _held_to(found, listing)
+    return Refused(_MISSING, exists=False)
+
+
+# --- one file ---
+
+
+class _Head(msgspec.Struct, frozen=True):
+    version: int
+    model: str
+    count: Count
+    entities: msgspec.Raw
+    last_updated: str = msgspec.field(name="lastUpdated", default="")
+    checksum: str = ""
+    fields: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """What one file says, and whether it may be believed."""
+
+    fault: str | None
+    table: Table
+    checksum: str = ""
+    fields: tuple[str, ...] | None = None
+    count: int = 0
+    last_updated: datetime | None = None
+    size: int = 0
+    rows: Rows | None = None
+    """Where the file is all of a manifest."""
+
+
+_HEAD: Final = msgspec.json.Decoder(_Head)
+_TEXTS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_NO_TABLE: Final = Table(b"{}", ())
+
+
+def _in_one(site: Site, _: Sequence[str] | None) -> Manifest | Refused | None:
+    found = site.store.probe(site.names.manifest).found
+    if found is None:
+        return None
+    file = site.kept.read(found, lambda body: _file_of(body, site.model, is_whole=True))
+    if file.fault is not None or file.rows is None:
+        return Refused(f"manifest is stale: {file.fault}", True, file.count, file.last_updated, file.size)
+    fields = None if file.fields is None else _with_stamps(file.fields)
+    return Manifest(file.rows, fields, len(file.rows), file.last_updated, file.size, 1)
+
+
+def _file_of(found: StoredObject, model: Model, *, is_whole: bool) -> _File:
+    size = len(found.body)
+    try:
+        head = _HEAD.decode(found.body.removeprefix(_BOM))
+        content = bytes(head.entities)
+        texts = tuple(_TEXTS.decode(content))
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        return _File(f"it cannot be read: {error}", _NO_TABLE, size=size)
+    fault = _fault(head, model, len(texts)) or _checksum_fault(head.checksum, content)
+    table = Table(content, texts)
+    rows = None
+    if fault is None and is_whole:
+        try:
+            rows = Rows((table,), model)
+        except DamagedRowsError as error:
+            fault = str(error)
+    return _File(fault, table, head.checksum, head.fields, head.count, read_time(head.last_updated), size, rows)
+
+
+def _fault(head: _Head, model: Model, rows: int) -> str | None:
+    if head.version != VERSION:
+        return f"it is of version {head.version}, not {VERSION}"
+    if head.model != model.name:
+        return f"it is of model {head.model}"
+    if head.count != rows:
+        return f"it says that it has {head.count} entities, and has {rows}"
+    return _fields_fault(head.fields, model)
+
+
+def _fields_fault(fields: Sequence[str] | None, model: Model) -> str | None:
+    if fields is None or set(fields) == set(model.manifest_fields):
+        return None
+    return f"its fields are {', '.join(fields) or 'none'}, not those of the schema"
+
+
+def _checksum_fault(checksum: str, content: bytes) -> str | None:
+    """Nothing if the checksum is that of the entities as they are written, in order, or in our own form."""
+    if not checksum:
+        return "it has no checksum"
+    if checksum == _digest(content):
+        return None
+    try:
+        entities = msgspec.json.decode(content)
+        if checksum in (_digest(msgspec.json.encode(entities)), checksum_of(entities)):
+            return None
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        return f"it cannot be read: {error}"
+    return "its checksum is wrong"
+
+
+def _digest(content: bytes) -> str:
+    return f"sha256:{sha256(content).hexdigest()}"
+
+
+def _with_stamps(fields: Iterable[str]) -> frozenset[str]:
+    return frozenset((*fields, "createdAt", "updatedAt"))
+
+
+# --- several files ---
+
+
+def _in_parts(site: Site, texts: Sequence[str] | None) -> Manifest | Refused | None:
+    found = site.store.probe(site.names.manifest_meta).found
+    if found is None:
+        return None
+    meta = site.kept.read(found, _meta_of)
+    if isinstance(meta, str):
+        return Refused(f"manifest is stale: {meta}")
+    refused = Refused("", True, meta.total_count, meta.last_updated, len(found.body))
+    fault = f"it is of model {meta.model}" if meta.model not in ("", site.model.name) else None
+    fault = fault or _fields_fault(meta.fields, site.model)
+    if fault is not None:
+        return _because(refused, fault)
+    numbers = _numbers(meta, texts)
+    keys = [site.names.manifest_partition(number) for number in numbers]
+    bodies = site.store.get_many(keys, site.pool)
+    files: list[_File] = []
+    for number, body in zip(numbers, bodies, strict=True):
+        if body is None:
+            return _because(refused, f"partition {number} is missing")
+        file = site.kept.read(body, lambda one: _file_of(one, site.model, is_whole=False))
+        fault = file.fault or _part_fault(meta, number, file)
+        if fault is not None:
+            return _because(refused, f"partition {number}: {fault}")
+        files.append(file)
+    if len(numbers) == meta.partition_count and sum(len(file.table.texts) for file in files) != meta.total_count:
+        return _because(refused, f"its partitions do not have the {meta.total_count} entities that it says")
+    return _joined(site, meta, files, len(found.body))
+
+
+def _joined(site: Site, meta: ManifestMeta, files: Sequence[_File], size: int) -> Manifest | Refused:
+    size += sum(file.size for file in files)
+    try:
+        rows = Rows(tuple(file.table for file in files), site.model)
+    except DamagedRowsError as error:
+        return Refused(f"manifest is stale: {error}", True, meta.total_count, meta.last_updated, size)
+    told = {file.fields for file in files} | {meta.fields}
+    fields = None if None in told and meta.fields is None else _with_stamps(meta.fields or ())
+    times = [file.last_updated for file in files]
+    oldest = None if None in times else min((time for time in times if time is not None), default=meta.last_updated)
+    return Manifest(rows, fields, meta.total_count, oldest, size, 1 + len(files), is_partitioned=True)
+
+
+def _meta_of(found: StoredObject) -> ManifestMeta | str:
+    try:
+        return decode_manifest_meta(found.body, key=found.key)
+    except CorruptionError as error:
+        return error.reason
+
+
+def _numbers(meta: ManifestMeta, texts: Sequence[str] | None) -> list[int]:
+    """The partitions to read: a part of them only where it is known which, and that they are the right ones."""
+    everything = list(range(meta.partition_count))
+    if texts is None or not meta.ranges or meta.checksums is None or meta.fields is None:
+        return everything
+    found = {meta.partition_of(text) for text in texts}
+    return everything if None in found else sorted(number for number in found if number is not None)
+
+
+def _part_fault(meta: ManifestMeta, number: int, file: _File) -> str | None:
+    if meta.checksums is not None and meta.checksums[number] != file.checksum:
+        return "it is not the one that _meta.json names"
+    if meta.ranges:
+        low, high = meta.ranges[number]
+        if any(text < low or (high is not None and text >= high) for text in file.table.texts):
+            return "it has ids of another one"
+    return None
+
+
+def _because(refused: Refused, fault: str) -> Refused:
+    return Refused(f"manifest is stale: {fault}", True, refused.count, refused.last_updated, refused.size_bytes)
+
+
+# --- what is there ---
+
+
+def _held_to(manifest: Manifest, listing: Listing) -> Manifest | Refused:
+    fault = None
+    if set(manifest.rows.keys) != listing.keys.keys():
+        fault = "its ids are not those of the files that are there"
+    elif manifest.last_updated is None:
+        fault = "it does not say when it was written"
+    elif listing.modified > milliseconds(manifest.last_updated):
+        fault = "a file of a document is newer"
+    if fault is None:
+        return manifest
+    return Refused(f"manifest is stale: {fault}", True, manifest.count, manifest.last_updated, manifest.size_bytes)

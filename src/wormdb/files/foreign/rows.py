@@ -1,0 +1,214 @@
+"""The rows of a manifest as columns, without a Python object for what nobody asks for.
+
+The text of the entities is kept as it stands in the file. For a query msgspec reads only the fields that it needs, and
+plain values become columns as they are; values that a model or extended JSON turns into something else are read
+exactly as those of an entity's file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from wormdb.engine.portion import DOCUMENT, Portion, elsewhere_rows, texts_of
+from wormdb.errors import WormError
+from wormdb.files.foreign.site import read_id_text
+from wormdb.files.plain import STAMPS, read_object, read_values
+from wormdb.format import json
+from wormdb.format.columns import KIND_PREFIX, ColumnSpec, EncodedColumn, arrow_type, column_of, encode_column
+from wormdb.format.key import encode_keys
+from wormdb.format.kinds import MISSING
+from wormdb.format.path import get_direct, parse_path
+from wormdb.format.values import normalize
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import pyarrow as pa
+
+    from wormdb.format.kinds import Document
+    from wormdb.index.entries import Range
+    from wormdb.schema.model import Field, Model
+
+__all__ = ["DamagedRowsError", "Rows", "Table"]
+
+_SCALARS: Final = frozenset({str, int, bool, type(None)})
+_PLAIN: Final = frozenset({"any", "string", "number", "boolean"})
+_ISO_CHARACTERS: Final = len("2026-02-24T14:30:00.000Z")
+_RAW_ROWS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class DamagedRowsError(Exception):
+    """Rows cannot be read as they should; the argument says why. It never leaves `wormdb.files.foreign`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The rows of one file."""
+
+    content: bytes
+    """The entities as JSON, by the texts of their ids."""
+    texts: tuple[str, ...]
+    """In the order of the file."""
+
+
+@dataclass(eq=False, slots=True)
+class Rows:
+    """The rows of the files of one manifest, in order of id. A value; what is made of it is kept with it."""
+
+    tables: tuple[Table, ...]
+    model: Model
+    ids: list[Any] = field(init=False)
+    _order: list[int] | None = field(init=False)
+    """For each row its place in the files; None if they are in order already."""
+    _keys: list[bytes] | None = field(init=False, default=None)
+    _columns: dict[str, EncodedColumn] = field(init=False, default_factory=dict)
+    _raw: list[msgspec.Raw] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        texts = [text for table in self.tables for text in table.texts]
+        ids = list(map(read_id_text, texts)) if any("%" in text for text in texts) else list(texts)
+        keys: list[Any] = ids if set(map(type, ids)) <= {str} else encode_keys(ids)
+        if len(set(keys)) < len(keys):
+            raise DamagedRowsError("two of its rows have the same id")
+        self._order = None
+        if any(first > second for first, second in pairwise(keys)):
+            self._order = sorted(range(len(keys)), key=keys.__getitem__)
+            ids = [ids[place] for place in self._order]
+        self.ids = ids
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def keys(self) -> list[bytes]:
+        """The keys of the ids."""
+        if self._keys is None:
+            self._keys = encode_keys(self.ids)
+        return self._keys
+
+    # --- columns ---
+
+    def has_all(self, path: str) -> bool:
+        """Whether every row has a value at a path, null counted in. Raises DamagedRowsError."""
+        column = self.columns([path])[path]
+        return not column.stats.missing
+
+    def columns(self, paths: Iterable[str]) -> dict[str, EncodedColumn]:
+        """By path the values of all rows. Raises DamagedRowsError."""
+        wanted = list(paths)
+        missing = [path for path in wanted if path not in self._columns]
+        if missing:
+            read = self._read(sorted({path.partition(".")[0] for path in missing}))
+            for path in missing:
+                self._columns[path] = self._column(path, read)
+        return {path: self._columns[path] for path in wanted}
+
+    def portion(self, paths: Sequence[str], span: Range) -> Portion:
+        """Columns of the rows in a range of ids, `_id` among them, as a scan gives them. Raises DamagedRowsError."""
+        import pyarrow as pa
+
+        names = [path for path in paths if path not in ("_id", DOCUMENT)]
+        columns = {"_id": self._id_column(), **self.columns(names)}
+        cells: dict[str, pa.Array] = {}
+        needed: set[int] = set(range(len(self))) if DOCUMENT in paths else set()
+        for path, column in columns.items():
+            cells[path] = column.cells
+            if column.kinds is not None:
+                cells[KIND_PREFIX + path] = column.kinds
+                needed.update(elsewhere_rows(column.kinds))
+        if needed:
+            bodies = [json.encode_document(self.document(row)) if row in needed else None for row in range(len(self))]
+            cells[DOCUMENT] = texts_of(bodies)
+        portion = Portion(pa.table(cells), {path: column.type for path, column in columns.items()})
+        if not span.low and span.high is None:
+            return portion
+        rows = [row for row, key in enumerate(self.keys) if span.low <= key and (span.high is None or key < span.high)]
+        return portion.take(pa.array(rows, pa.int64()))
+
+    def document(self, row: int) -> Document:
+        """The part of a document that a row has, with its id. Raises DamagedRowsError."""
+        if self._raw is None:
+            found = [raw for table in self.tables for raw in _RAW_ROWS.decode(table.content).values()]
+            self._raw = found if self._order is None else [found[place] for place in self._order]
+        try:
+            values = read_object(bytes(self._raw[row]), key="a row")
+            values = {name: value for name, value in values.items() if name not in ("id", "_id")}
+            document: Document = normalize({"_id": self.ids[row], **read_values(values, self.model)})
+        except WormError as error:
+            raise DamagedRowsError(f"the row of {self.ids[row]!r} cannot be read: {error}") from error
+        return document
+
+    # --- inside ---
+
+    def _read(self, names: Sequence[str]) -> dict[str, list[Any]]:
+        """By top-level name the values of all rows as JSON has them, MISSING where there is none."""
+        members = [(f"f{place}", Any, msgspec.field(name=name, default=MISSING)) for place, name in enumerate(names)]
+        decode = msgspec.json.Decoder(dict[str, msgspec.defstruct("Row", members, gc=False)]).decode  # type: ignore[misc] # made here
+        try:
+            rows = [row for table in self.tables for row in decode(table.content).values()]
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            raise DamagedRowsError(f"its rows cannot be read: {error}") from error
+        if self._order is not None:
+            rows = [rows[place] for place in self._order]
+        return {name: [getattr(row, f"f{place}") for row in rows] for place, name in enumerate(names)}
+
+    def _column(self, path: str, read: dict[str, list[Any]]) -> EncodedColumn:
+        values = read.get(path)
+        column = None if values is None else _plain_column(path, values, self.model)
+        if column is not None:
+            return column
+        parsed = parse_path(path)
+        exact = [get_direct(self.document(row), parsed) for row in range(len(self))]
+        return encode_column(ColumnSpec(path), exact)
+
+    def _id_column(self) -> EncodedColumn:
+        if "_id" not in self._columns:
+            self._columns["_id"] = encode_column(ColumnSpec("_id"), self.ids)
+        return self._columns["_id"]
+
+
+# --- values that are what they look like ---
+
+
+def _plain_column(path: str, values: list[Any], model: Model) -> EncodedColumn | None:
+    """The column of values that stay as JSON has them, or are dates in their usual form; None if some do not."""
+    declared = model.fields.get(path)
+    types = set(map(type, values))
+    try:
+        if (declared is None and path in STAMPS) or (declared is not None and declared.type == "datetime"):
+            return _dates(path, values)
+        if _stay(declared, types - {list}) and (list not in types or _arrays_stay(declared, values)):
+            return encode_column(ColumnSpec(path), values)
+    except (ValueError, OverflowError):
+        pass
+    return None
+
+
+def _stay(declared: Field | None, types: set[type]) -> bool:
+    """Whether values of these types are stored as they are where this is declared."""
+    kind = "any" if declared is None else declared.type
+    allowed = {*_SCALARS, type(MISSING)} | ({float} if kind != "integer" else set())
+    return types <= allowed and (kind in _PLAIN or kind in ("integer", "array"))
+
+
+def _arrays_stay(declared: Field | None, values: list[Any]) -> bool:
+    inner = None if declared is None else declared.items
+    types = {type(part) for value in values if type(value) is list for part in value}
+    return (declared is None or declared.type in ("any", "array")) and _stay(inner, types)
+
+
+def _dates(path: str, values: list[Any]) -> EncodedColumn | None:
+    """A column of dates in the one form that nearly all writers use."""
+    import pyarrow as pa
+
+    if not all(type(value) is str and len(value) == _ISO_CHARACTERS and value[-1] == "Z" for value in values):
+        return None
+    try:
+        cells = pa.array(values, pa.string()).cast(arrow_type("date"))
+    except pa.ArrowException:
+        return None
+    return column_of(path, "date", cells, None)
