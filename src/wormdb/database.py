@@ -29,7 +29,7 @@ from wormdb.files.verify import repair_all, verify_all
 from wormdb.filing import Filing
 from wormdb.limits import COLUMNS_CACHE_SHARE
 from wormdb.maintenance.site import Site
-from wormdb.opening import bucket_of, check_options, folder_of
+from wormdb.opening import bucket_of, check_options, folder_of, forward_mode
 from wormdb.published import PUBLISHED_SCHEMA, PublishedSchema, given_schema
 from wormdb.query.plan_cache import PlanCache
 from wormdb.readable import ReadableFiles
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from wormdb.clock import Chance, Clock
     from wormdb.codecs import Codec
     from wormdb.document import Document
-    from wormdb.engine.keeper import ForwardMode
     from wormdb.files.adopt import Adoption
     from wormdb.maintenance.report import Repair, Verification
     from wormdb.schema.model import Model, Schema
@@ -151,7 +150,7 @@ class Database:
             self._store, pool, clock, chance, seconds=settings.files_seconds, bucket=bucket_of(metered.name)
         )
         self._filing = Filing(self._store, lambda: self._declared.schema, self._before_first_write)
-        self._background = Background() if self._forward_mode() == "background" else None
+        self._background = Background() if forward_mode(settings, is_distant=self._is_distant) == "background" else None
         self._lifetime = Lifetime(metered.name)
         self._lock = threading.Lock()
         self._is_owner = True
@@ -477,7 +476,7 @@ class Database:
                 forward_bytes=settings.tail_bytes_max // 4,
                 interval_ms=settings.forward_interval_ms,
                 files_interval_ms=settings.files_interval_ms,
-                mode=self._forward_mode(),
+                mode=forward_mode(settings, is_distant=self._is_distant),
             ),
             sizes=Sizes(block_target=settings.block_bytes),
             stage_bytes=settings.stage_bytes,
@@ -490,12 +489,6 @@ class Database:
 
     def _before_first_write(self) -> None:
         ensure_conditions(self._store, self._chance)
-
-    def _forward_mode(self) -> ForwardMode:
-        """Who forwards: a process that is alone does it where it costs nobody a wait."""
-        if self._settings.forward != "auto":
-            return self._settings.forward
-        return "background" if self._is_distant else "inline"
 
     @property
     def _is_distant(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wormdb.engine.paths import EnginePaths
 from wormdb.errors import InvalidRequestError, LimitExceededError
@@ -10,7 +11,10 @@ from wormdb.settings import Settings
 from wormdb.storage.store import check_key
 from wormdb.types import LogNumber
 
-__all__ = ["bucket_of", "check_options", "folder_of"]
+if TYPE_CHECKING:
+    from wormdb.engine.keeper import ForwardMode
+
+__all__ = ["bucket_of", "check_options", "folder_of", "forward_mode"]
 
 
 def bucket_of(url: str) -> str:
@@ -54,3 +58,10 @@ def check_options(url: object, settings: object, hook: object) -> None:
         )
     if hook is not None and not callable(hook):
         raise InvalidRequestError(f"hook {hook!r}", reason="it cannot be called", fix="give a function of one argument")
+
+
+def forward_mode(settings: Settings, *, is_distant: bool) -> ForwardMode:
+    """Who forwards: a process that is alone does it where it costs nobody a wait."""
+    if settings.forward != "auto":
+        return settings.forward
+    return "background" if is_distant else "inline"

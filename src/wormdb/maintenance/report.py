@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Checked", "Finding", "Kind", "Loss", "Repair", "Report", "Verification"]
 
-Kind = Literal["root", "log", "list", "block", "sidecar", "documents", "history", "index", "retired", "unreferenced"]
+Kind = Literal[
+    "root", "log", "list", "block", "sidecar", "documents", "history", "index", "retired", "unreferenced", "file"
+]
 
 FINDINGS_MAX: Final = 1_000
 """Of one collection and kind; more of them are counted only."""
@@ -27,6 +29,7 @@ _FIXES: Final[dict[Kind, str]] = {
     "index": "repair builds the index again from the documents",
     "retired": "repair leaves the list out",
     "unreferenced": "nothing: a writer left it behind, and no root names it",
+    "file": "repair writes it again from the log, or removes it",
 }
 
 
@@ -57,6 +60,8 @@ class Checked:
     """Rows of documents, deleted ones too."""
     versions: int = 0
     """Versions of documents in history."""
+    files: int = 0
+    """Readable files that are there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ def find_unreferenced(site: Site, root: Root, report: Report) -> None:
     What a writer is about to name is among them.
     """
     paths = site.paths
-    named = set(named_objects(site, root)) | {paths.root}
+    named = set(named_objects(site, root)) | {paths.root, paths.files}
     for page in site.store.list(paths.folder):
         for found in page.objects:
             if found.key not in named and not found.key.startswith(paths.entries):

@@ -1,0 +1,129 @@
+"""The readable files of a database's collections, for who looks after them: how far they are, on, off, reconciled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from wormdb.engine.operations import Pending
+from wormdb.errors import ConflictError, InvalidRequestError
+from wormdb.files.check import names_in
+from wormdb.files.status import status_of
+from wormdb.files.sync import remove_files, sync_files
+from wormdb.files.verify import file_site
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from wormdb.actor import By
+    from wormdb.engine.ledger import Ledger
+    from wormdb.engine.state import View
+    from wormdb.files.keeper import FilesKeeper
+    from wormdb.files.status import FilesStatus
+    from wormdb.files.sync import Synced
+    from wormdb.filing import Filing
+    from wormdb.format.event import FilesSwitched
+    from wormdb.maintenance.site import Site
+
+__all__ = ["ReadableFiles"]
+
+_ATTEMPTS_MAX: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class ReadableFiles:
+    """What `Database.files` gives. `names` are those of models or folders; without any, all models are meant."""
+
+    _prefixes: Callable[[Iterable[str] | None], list[str]]
+    _site: Callable[[str], Site]
+    _ledger: Callable[[str], Ledger]
+    _keeper: FilesKeeper
+    _filing: Filing
+    _by: By
+
+    def status(self, names: Iterable[str] | None = None, *, counted: bool = False) -> list[FilesStatus]:
+        """How far the files of collections are, in order of their folders.
+
+        3 GETs for each; with `counted` also 1 LIST for each 1,000 objects, to tell how many files there are.
+        """
+        return [status_of(file_site(self._site(prefix)), counted=counted) for prefix in self._prefixes(names)]
+
+    def sync(self, name: str, told: Callable[[int], None] = lambda _: None) -> Synced:
+        """Reconcile every file of a collection with its state, whatever became of it; what was done.
+
+        1 GET for each file, 1 LIST for each 1,000 objects, a scan of documents and history, and what has to be written
+        or removed. `told` hears how many documents are done. May be repeated at any time, beside other writers.
+        Raises InvalidRequestError if files were never on, UnavailableError.
+        """
+        (prefix,) = self._prefixes([name])
+        return sync_files(file_site(self._site(prefix)), self._keeper, told)
+
+    def on(self, name: str, told: Callable[[int], None] = lambda _: None) -> Synced:
+        """Keep readable files from now on, and write all of them. 1 PUT for the log, and what `sync` costs.
+
+        They lie where the schema says, or where they lay before. Raises InvalidRequestError for a collection without
+        a model, and as `sync`.
+        """
+        (prefix,) = self._prefixes([name])
+        self._switch(prefix, enabled=True)
+        return self.sync(name, told)
+
+    def off(self, name: str, told: Callable[[int], None] = lambda _: None) -> int:
+        """Keep no readable files any more, and remove those that are there; how many. Documents stay as they are.
+
+        1 PUT for the log, 1 LIST for each 1,000 objects, 1 DELETE for each 1,000 files. Objects that are not files of
+        this collection are left alone. Raises InvalidRequestError if files were never on.
+        """
+        (prefix,) = self._prefixes([name])
+        self._switch(prefix, enabled=False)
+        site = file_site(self._site(prefix))
+        names = names_in(site.ledger.view(), prefix)
+        assert names is not None, "they were just switched off"
+        self._keeper.forget(prefix)
+        return remove_files(site, names, told)
+
+    def _switch(self, prefix: str, *, enabled: bool) -> None:
+        ledger, site = self._ledger(prefix), self._site(prefix)
+        for _ in range(_ATTEMPTS_MAX):
+            view = ledger.view()
+            if view.definition.keeps_files == enabled and (enabled or view.definition.files is not None):
+                return
+            pending = Pending(
+                site.around.chance.token(16).hex(),
+                events=(self._switched(view, prefix, enabled=enabled),),
+                actor=self._by.actor,
+                meta=self._by.meta,
+                guard=_Unchanged(view),
+            )
+            try:
+                ledger.commit(pending)
+            except ConflictError:
+                continue
+            return
+        raise ConflictError(f"the files of {prefix}", reason="others switch them all the time")
+
+    def _switched(self, view: View, prefix: str, *, enabled: bool) -> FilesSwitched:
+        model, before = view.definition.model, view.definition.files
+        if model is None:
+            raise InvalidRequestError(
+                f"the files of {prefix}", reason="it has no model", fix="apply a schema that has a model for it"
+            )
+        if before is not None:
+            return msgspec.structs.replace(before, enabled=enabled)
+        if not enabled:
+            raise InvalidRequestError(f"the files of {prefix}", reason="they were never on")
+        return self._filing.switch_on(model, prefix)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unchanged:
+    """Refuses a commit if files were switched since, or the model changed."""
+
+    seen: View
+
+    def __call__(self, view: View) -> None:
+        now, then = view.definition, self.seen.definition
+        if (now.files, now.model) != (then.files, then.model):
+            raise ConflictError("readable files", reason="somebody else switched them, or changed the model")
