@@ -12,7 +12,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-__all__ = ["ENVIRONMENT_SETTING", "is_local", "register", "store_variables"]
+__all__ = ["ENVIRONMENT_SETTING", "PUSHDOWN_SETTING", "is_local", "keeps_filters_apart", "register", "store_variables"]
+
+PUSHDOWN_SETTING = "spark.sql.python.filterPushdown.enabled"
+"""Off by default, and a source that takes filters is refused while it is."""
+_KEEPER = "org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2"
 
 ENVIRONMENT_SETTING = "spark.wormdb.env."
 _STORE_VARIABLES = ("AWS_", "AZURE_", "GOOGLE_")
@@ -32,12 +36,30 @@ def register(spark: SparkSession, *, environment: Mapping[str, str] | None = Non
     """
     shipped = dict(environment) if environment is not None else store_variables(spark)
 
+    is_apart = keeps_filters_apart(spark)
+
     class Source(WormSource):
         """The source with its variables: a class of its own, so that Spark ships it by value."""
 
         variables = shipped
+        pushes = is_apart
 
+    spark.conf.set(PUSHDOWN_SETTING, "true")
     spark.dataSource.register(Source)
+
+
+def keeps_filters_apart(spark: SparkSession) -> bool:
+    """Whether Spark plans each scan of a DataFrame with its own filters. No requests.
+
+    Up to 4.3 it keeps the blocks that the filters of one scan chose, and takes them for the other scans of the same
+    DataFrame: after `df.filter("age > 50").count()`, `df.count()` would count the blocks of the old only.
+    """
+    jvm = getattr(spark, "_jvm", None)
+    if jvm is None:  # Spark Connect does not tell
+        return False
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    methods = jvm.java.lang.Class.forName(_KEEPER, False, loader).getMethods()
+    return "setReadInfo" not in {method.getName() for method in methods}
 
 
 def store_variables(spark: SparkSession) -> dict[str, str]:

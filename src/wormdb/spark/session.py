@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from wormdb.errors import InvalidRequestError
 from wormdb.spark.needs import check_java
-from wormdb.spark.register import is_local, register
+from wormdb.spark.register import PUSHDOWN_SETTING, is_local, register
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,8 +21,7 @@ __all__ = ["NEEDED", "session"]
 NEEDED = {
     # Dates are instants: any other zone would move them when they become text.
     "spark.sql.session.timeZone": "UTC",
-    # Off by default, and a source that takes filters is refused while it is.
-    "spark.sql.python.filterPushdown.enabled": "true",
+    PUSHDOWN_SETTING: "true",
 }
 """What every session must have that reads or writes `format("worm")`."""
 

@@ -1,15 +1,39 @@
-"""`format("worm")`: what Spark asks of a source."""
+"""`format("worm")`: what Spark asks of a source.
+
+Spark makes a `WormSource` in a planning process, pickles it, and asks it for readers and writers in other ones. The
+state is pinned when the schema is asked for; then every task, and every action on the same DataFrame, reads that state.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from wormdb.errors import InvalidRequestError
+from wormdb.spark.place import Where
+from wormdb.spark.source_blocks import Share, shares
+from wormdb.spark.source_cells import batches, names_of
+from wormdb.spark.source_filters import Narrowing, narrowing_of
+from wormdb.spark.source_infer import columns_of_schema, columns_of_state
+from wormdb.spark.source_query import RowFilter
+from wormdb.spark.source_schema import arrow_schema, spark_field
+from wormdb.spark.state import PinnedState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["WormSource"]
+    import pyarrow as pa
+    from pyspark.sql.datasource import Filter
+
+    from wormdb.spark.source_schema import Column
+
+__all__ = ["READ_OPTIONS", "PushingReader", "Scan", "WormReader", "WormSource"]
+
+READ_OPTIONS: Final = frozenset({"as_of", "columns", "filter", "partitions", "pushdown"})
+"""What a reader takes beside where the collection is."""
 
 
 class WormSource(DataSource):
@@ -17,8 +41,124 @@ class WormSource(DataSource):
 
     variables: ClassVar[Mapping[str, str]] = {}
     """What workers add to their environment before they open the store; set by `register`, never an option."""
+    pushes: ClassVar[bool] = False
+    """Whether Spark's filters may choose the blocks of a scan; set by `register`, see `keeps_filters_apart`."""
+
+    _state: PinnedState | None = None
 
     @classmethod
     def name(cls) -> str:
         """What `format(…)` takes."""
         return "worm"
+
+    def schema(self) -> StructType:
+        """The columns of the model, or those that the state shows; with the option `columns` only these.
+
+        Pins the state: costs as `PinnedState.of`. Raises InvalidRequestError, NotFoundError, SnapshotTooOldError.
+        """
+        self._state = self._pinned()
+        columns = columns_of_state(self._state.newest(), self._state.model(), self._names())
+        return StructType([spark_field(column) for column in columns])
+
+    def reader(self, schema: StructType) -> WormReader:
+        """Reads the columns of `schema`, of the state that was pinned. Costs as `schema` if none was."""
+        state = self._state or self._pinned()
+        if self._names() is not None and self._state is None:
+            raise InvalidRequestError(
+                "option columns", reason="a schema was given too, which names the columns", fix="give one of the two"
+            )
+        text = self.options.get("filter")
+        scan = Scan(
+            state,
+            tuple(columns_of_schema(state.newest(), state.model(), schema)),
+            schema,
+            None if text is None else RowFilter.of(text),
+            self._tasks(),
+        )
+        return PushingReader(scan) if self._is_pushing() else WormReader(scan)
+
+    def _pinned(self) -> PinnedState:
+        where = Where.of(self.options, self.variables, READ_OPTIONS)
+        return PinnedState.of(where, self.options.get("as_of"))
+
+    def _names(self) -> list[str] | None:
+        text = self.options.get("columns")
+        return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+    def _tasks(self) -> int | None:
+        text = self.options.get("partitions")
+        if text is not None and not (text.isdecimal() and int(text)):
+            raise InvalidRequestError(f"option partitions={text}", reason="it is no number", fix="give 1 or more")
+        return None if text is None else int(text)
+
+    def _is_pushing(self) -> bool:
+        text = self.options.get("pushdown", "auto").lower()
+        if text not in ("auto", "on", "off"):
+            raise InvalidRequestError(f"option pushdown={text}", reason="it is auto, on or off", fix="leave it out")
+        return self.pushes if text == "auto" else text == "on"
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What is read: a value that Spark pickles for each task."""
+
+    state: PinnedState
+    columns: tuple[Column, ...]
+    """Those of `schema`, in its order."""
+    schema: StructType
+    filter: RowFilter | None = None
+    tasks: int | None = None
+    """How many are wanted."""
+
+    def narrowing(self) -> Narrowing:
+        """What the option `filter` says. No requests."""
+        return Narrowing() if self.filter is None else self.filter.narrowing()
+
+    def read(self, share: Share) -> Iterator[pa.RecordBatch]:
+        """The rows of one share. Costs as `scan_columns` of its range, or as `get_many` of its keys."""
+        names = names_of(self.columns)
+        if self.filter is not None:
+            names = list(dict.fromkeys([*names, *sorted(self.filter.paths)]))
+        if share.keys is not None:
+            portions = self.state.rows(names, share.keys) if share.keys else iter(())
+        else:
+            portions = self.state.portions(names, share.span.low, share.span.high, dict(share.bounds))
+        if self.filter is not None:
+            portions = self.filter.apply(portions)
+        return batches(portions, self.columns, arrow_schema(self.schema))
+
+
+class WormReader(DataSourceReader):
+    """One scan of one state."""
+
+    def __init__(self, scan: Scan) -> None:
+        """No requests."""
+        self.scan = scan
+
+    def partitions(self) -> list[InputPartition]:
+        """The shares of all tasks. Costs as `shares`."""
+        return self._shared(self.scan.narrowing())
+
+    def _shared(self, narrowing: Narrowing) -> list[InputPartition]:
+        found = shares(self.scan.state, narrowing, tasks=self.scan.tasks)
+        return [InputPartition(share) for share in found or [Share(keys=())]]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one share. Costs as `Scan.read`."""
+        share: Share = partition.value
+        return self.scan.read(share)
+
+
+class PushingReader(WormReader):
+    """The same, for which Spark's filters choose the blocks too."""
+
+    filters: Sequence[Filter] = ()
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Remember filters for leaving out blocks; Spark applies all of them to the rows. No requests."""
+        self.filters = list(filters)
+        return filters
+
+    def partitions(self) -> list[InputPartition]:
+        """The shares of all tasks. Costs as `shares`."""
+        return self._shared(self.scan.narrowing().both(narrowing_of(self.filters, self.scan.columns)))

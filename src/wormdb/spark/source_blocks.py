@@ -1,0 +1,216 @@
+"""How a scan is shared among tasks: ranges of ids that begin where blocks do, or the ids that an index found.
+
+Nothing is read twice: a task reads the blocks that lie in its range, and where a range ends within a block only the
+row groups on its side. Blocks that filters exclude are no task's, unless they hide older rows of those that are.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Final
+
+from wormdb.engine.column_scan import is_excluded
+from wormdb.engine.runs import AttachedBase, RunBase
+from wormdb.engine.state import id_key
+from wormdb.index.btree import EVERYTHING
+from wormdb.index.entries import Range, id_of
+from wormdb.limits import KIB, MIB
+from wormdb.spark.source_filters import NAN_KEY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from wormdb.engine.index_read import IndexReader
+    from wormdb.engine.ledger import Ledger
+    from wormdb.engine.shelf import Shelf
+    from wormdb.engine.state import View
+    from wormdb.format.blocklist import BlockEntry
+    from wormdb.format.sidecar import PageMap
+    from wormdb.index.definition import Index
+    from wormdb.spark.source_filters import Narrowing
+    from wormdb.spark.state import PinnedState
+
+__all__ = ["Share", "shares"]
+
+TASK_BYTES: Final = 32 * MIB
+"""A task reads about so much of stored blocks, …"""
+TASK_BYTES_MIN: Final = MIB
+"""… less if that keeps all cores busy, but not less than this."""
+TASK_IDS: Final = 1_000
+IDS_MAX: Final = 10_000
+"""Documents up to this number, and a hundredth of all, are looked up one by one."""
+COUNTED_MAX: Final = 32
+"""Values up to this number are looked up in an index that may have many documents for each."""
+_TAIL_ROW_BYTES: Final = KIB
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one task reads: a range of keys of ids, or some keys."""
+
+    span: Range = EVERYTHING
+    keys: tuple[bytes, ...] | None = None
+    bounds: tuple[tuple[str, Range], ...] = ()
+    """By which blocks are left out."""
+
+
+def shares(state: PinnedState, narrowing: Narrowing, *, tasks: int | None) -> list[Share]:
+    """The shares of all tasks, of which `tasks` are wanted; none if nothing can be found.
+
+    1 GET for each page of a long list of blocks, and for the page map of a large block that is shared. A look-up in
+    an index costs as `IndexReader.count` and `IndexReader.ranges`.
+    """
+    view = state.view()
+    keys = None if view is None else _keys(state.ledger, view, narrowing)
+    if keys is not None:
+        return [Share(keys=tuple(keys[start : start + TASK_IDS])) for start in range(0, len(keys), TASK_IDS)]
+    span = narrowing.ranges.get("_id", EVERYTHING)
+    # The past lies in other blocks, but where ids are many now they were likely many then.
+    found = _Blocks.of(view or state.newest(), span)
+    bounds = {} if view is None else _bounds(found, narrowing)
+    spans = _Cut(found.without(bounds), span, tasks).spans(is_past=view is None)
+    return [Share(one, bounds=tuple(bounds.items())) for one in spans]
+
+
+# --- documents by their keys ---
+
+
+def _keys(ledger: Ledger, view: View, narrowing: Narrowing) -> list[bytes] | None:
+    """The keys of all documents that can be wanted, if they are few enough to be looked up."""
+    most = min(IDS_MAX, max(view.count // 100, TASK_IDS))
+    given = narrowing.points.get("_id")
+    if given is not None and len(given) <= most:
+        return sorted(given)
+    if view.overlay.attached(view.number):
+        return None  # an index would have to read them whole
+    found = [
+        keys
+        for index in view.definition.indexes.ready
+        if (points := narrowing.points.get(index.fields[0])) is not None
+        and (keys := _looked_up(ledger.index(view, index), index, points, most)) is not None
+    ]
+    return min(found, key=len) if found else None
+
+
+def _looked_up(reader: IndexReader | None, index: Index, points: frozenset[bytes], most: int) -> list[bytes] | None:
+    """The keys of the ids that an index has for some values; None if they may be too many."""
+    is_single = index.unique and len(index.fields) == 1
+    if reader is None or len(points) > (most if is_single else COUNTED_MAX):
+        return None
+    spans = [Range.prefix(key) for key in sorted(points)]
+    if not is_single and sum(reader.count(span) for span in spans) > most:
+        return None
+    entries = [entry for found in reader.ranges(spans) for entry in found]
+    return sorted({id_key(id_of(value)) for _, value in entries})
+
+
+# --- ranges ---
+
+
+@dataclass(frozen=True, slots=True)
+class _Blocks:
+    """The blocks of each run that lie in a range, and the keys of the tail."""
+
+    runs: Sequence[tuple[Shelf, Sequence[BlockEntry]]]
+    tail: Sequence[bytes]
+
+    @classmethod
+    def of(cls, view: View, span: Range) -> _Blocks:
+        bases = [attached.base for attached in view.overlay.attached(view.number)] + [view.base]
+        runs = [
+            (base.runs.shelf, list(run.blocks(base.runs.shelf, span.low, span.high)))
+            for base in bases
+            if isinstance(base, RunBase | AttachedBase)
+            for run in base.runs.runs
+        ]
+        return cls(runs, [key for key, _ in view.overlay.scan(view.number, span.low, span.high)])
+
+    def entries(self) -> Iterator[BlockEntry]:
+        return (entry for _, entries in self.runs for entry in entries)
+
+    def without(self, bounds: Mapping[str, Range]) -> _Blocks:
+        """Those that bounds do not exclude."""
+        kept = [(shelf, [entry for entry in entries if not is_excluded(entry, bounds)]) for shelf, entries in self.runs]
+        return _Blocks(kept, self.tail)
+
+
+def _bounds(blocks: _Blocks, narrowing: Narrowing) -> dict[str, Range]:
+    """The ranges by which blocks may be left out: not those where a NaN would be missed."""
+    unsafe = {
+        stats.path
+        for entry in blocks.entries()
+        for stats in entry.columns
+        if stats.path in narrowing.nan_paths and stats.values and (stats.low is None or stats.low <= NAN_KEY)
+    }
+    return {path: span for path, span in narrowing.ranges.items() if path != "_id" and path not in unsafe}
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """Cuts the range of some blocks into as many as there are tasks, where blocks of the largest run begin."""
+
+    blocks: _Blocks
+    span: Range
+    tasks: int | None
+
+    def spans(self, *, is_past: bool) -> list[Range]:
+        """All of them, or unless it `is_past` those in which something is."""
+        weights = self._weights()
+        if not weights:
+            return [self.span] if is_past else []
+        total = sum(weight for _, weight in weights)
+        count = self._count(total)
+        keys = [key for key, _ in weights]
+        reached = [0, *accumulate(weight for _, weight in weights)]
+        cuts: list[bytes] = []
+        for key in self._candidates(count):
+            before = reached[bisect_left(keys, key)]
+            if before >= total * (len(cuts) + 1) / count:
+                cuts.append(key)
+        ends = [self.span.low, *cuts, self.span.high]
+        ranges = [Range(low or b"", high) for low, high in pairwise(ends)]
+        return [one for one in ranges if is_past or self._has_any(one)]
+
+    def _count(self, total: int) -> int:
+        if self.tasks is not None:
+            return self.tasks
+        busy = 2 * (os.cpu_count() or 1)
+        return max(-(-total // TASK_BYTES), min(busy, -(-total // TASK_BYTES_MIN)), 1)
+
+    def _weights(self) -> list[tuple[bytes, int]]:
+        """Where how much is to be read, in order of key."""
+        found = [(max(entry.key_first, self.span.low), entry.length) for entry in self.blocks.entries()]
+        return sorted([*found, *((key, _TAIL_ROW_BYTES) for key in self.blocks.tail)])
+
+    def _candidates(self, count: int) -> list[bytes]:
+        """Keys at which a range may begin, in order."""
+        largest = max(self.blocks.runs, key=lambda run: sum(entry.length for entry in run[1]), default=None)
+        if largest is None or not largest[1]:
+            return list(self.blocks.tail[1:])
+        shelf, entries = largest
+        firsts = [entry.key_first for entry in entries]
+        if len(entries) < 2 * count:
+            wide = [entry for entry in entries if entry.length > TASK_BYTES_MIN]
+            maps = shelf.learn(wide)[0]
+            firsts += [key for entry in wide for key in _group_keys(maps[entry.name])]
+        return [key for key in sorted(set(firsts)) if key > self.span.low and _is_below(key, self.span.high)]
+
+    def _has_any(self, span: Range) -> bool:
+        if any(entry.key_last >= span.low and _is_below(entry.key_first, span.high) for entry in self.blocks.entries()):
+            return True
+        place = bisect_left(self.blocks.tail, span.low)
+        return place < len(self.blocks.tail) and _is_below(self.blocks.tail[place], span.high)
+
+
+def _group_keys(page_map: PageMap) -> list[bytes]:
+    """The least key that may be in each row group but the first."""
+    if page_map.pages is None:
+        return list(page_map.keys[1:])
+    return [page_map.keys[page] for page in accumulate(group.pages for group in page_map.groups[:-1])]
+
+
+def _is_below(key: bytes, high: bytes | None) -> bool:
+    return high is None or key < high
