@@ -57,6 +57,8 @@ class Adoption:
 
     collection: str
     model: str
+    mode: str
+    """Of the model from then on."""
     job: str
     """Give it again, and nothing is adopted twice."""
     number: int | None
@@ -123,7 +125,8 @@ class Adopter:
         if done is not None and done.state == "attached":
             if not choices.dry_run:
                 keeper.remove()
-            return Adoption(self.collection, self.names.model.name, job, done.number, Counts(), already=True)
+            model = self.names.model
+            return Adoption(self.collection, model.name, model.mode, job, done.number, Counts(), already=True)
         check_unmanaged(view, self.collection)
         return _Run(self, keeper, job, choices, view).run()
 
@@ -314,6 +317,7 @@ class _Run:
         return Adoption(
             collection=self._of.collection,
             model=self._of.names.model.name,
+            mode=self._of.names.model.mode,
             job=self._job,
             number=number,
             counts=found.counts,

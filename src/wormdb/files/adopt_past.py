@@ -310,15 +310,13 @@ class _Past:
 
     def moments(self) -> list[int]:
         """When each version was made, in microseconds: each later than the one before it, none in the future."""
-        latest, bound = [], self._limit + 1
-        for step in reversed(self.steps):
-            bound = min(step.us, bound - 1)
-            latest.append(bound)
-        moments, last = [], -1
-        for step, moment in zip(self.steps, reversed(latest), strict=True):
-            last = max(moment, last + 1)
+        moments, last, count = [], -1, len(self.steps)
+        for step in self.steps:
+            last = max(step.us, last + 1)
             moments.append(last)
-            if step.is_filed and last // 1000 != step.us // 1000:
+        moments = [min(moment, self._limit - count + 1 + place) for place, moment in enumerate(moments)]
+        for step, moment in zip(self.steps, moments, strict=True):
+            if step.is_filed and moment // 1000 != step.us // 1000:
                 what = "its time is in the future, or not after that of the change before it, and was moved"
                 self.faults.append(Fault(what, "oplog", seq=step.seq, is_note=True))
         return moments
