@@ -23,6 +23,7 @@ __all__ = ["main"]
 # Verb → one line of help. The module is imported only when its verb is used,
 # so that `worm --help` does not pay for every library below.
 VERBS = {
+    "adopt": "Make a collection of files that others wrote a managed one.",
     "completion": "Print the script that completes worm's commands in a shell.",
     "diff": "Show the fields in which two versions of a document differ.",
     "doctor": "Test whether a bucket or folder can hold a database.",
