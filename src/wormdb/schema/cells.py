@@ -26,6 +26,7 @@ __all__ = ["Cells", "guessed"]
 _INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]{0,18})", re.ASCII)
 _DECIMAL: Final = re.compile(r"-?(0|[1-9][0-9]*)\.[0-9]+", re.ASCII)
 _IDS: Final = frozenset({"id", "_id"})
+_TIMES: Final = frozenset({"createdAt", "updatedAt"})
 _BOOLEANS: Final = {"true": True, "false": False}
 
 
@@ -141,5 +142,9 @@ class Cells:
         return guessed if field is None or field.type == "any" else _READERS[field.type]
 
     def _keeps_empty(self, name: str) -> bool:
-        field = None if self._model is None else self._model.field_at(name)
-        return name not in _IDS and (field is None or field.type in {"string", "any"})
+        if self._model is None:
+            return name not in _IDS
+        field = self._model.field_at(name)
+        if field is None:
+            return name not in _IDS | _TIMES
+        return name not in _IDS and field.type in {"string", "any"}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from wormdb.cli.commands.schema_infer import command as infer
 from wormdb.cli.output import print_json
 from wormdb.cli.schema_file import schema_file
 from wormdb.database import connect
@@ -30,7 +31,7 @@ NAME_IT = "name the file: --file FILE"
 
 @click.group("schema")
 def command() -> None:
-    """Show, compare and change the definitions of a database."""
+    """Show, compare and change the definitions of a database, or infer them from data."""
 
 
 @command.command("show")
@@ -77,6 +78,9 @@ def apply(url: str, file: Path | None, *, yes: bool, as_json: bool) -> int:
     if changes and not as_json:
         click.echo("applied")
     return 0
+
+
+command.add_command(infer)
 
 
 def _print(changes: dict[str, tuple[Change, ...]], *, as_json: bool) -> None:
