@@ -62,7 +62,7 @@ def test_many_saves_cost_one_write_for_each_file() -> None:
         process.customers.save(
             {"id": f"{number:03}", "name": f"N {number}", "email": f"{number}@x", "status": "active"}
         )
-    process.customers.forward()
+    process.bring()
     before = store.requests
     process.publish()
     made = [trace for trace in store.trace[before:] if ENGINE_FOLDER not in trace.key]
@@ -82,7 +82,7 @@ def test_a_document_saved_many_times_is_written_once() -> None:
     process.publish()
     for number in range(20):
         process.customers.save({"id": "a", "name": str(number)})
-    process.customers.forward()
+    process.bring()
     before = store.requests
     process.publish()
     made = Counter(trace.key for trace in store.trace[before:] if trace.verb == "put")

@@ -12,7 +12,6 @@ from wormdb.database import Database
 from wormdb.engine.paths import ENGINE_FOLDER
 from wormdb.files.expected import contents_of, files_of
 from wormdb.files.index_file import decode_index_file, decode_index_meta
-from wormdb.files.keeper import FilesKeeper
 from wormdb.files.manifest_file import decode_manifest, decode_manifest_meta
 from wormdb.files.names import FileNames
 from wormdb.files.placement import Placement
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Process", "World", "check_files", "documents_of", "readable", "schema_of"]
 
-SECONDS = 60.0
 OWN = (".worm.names/", ".worm.schema.json", ".worm.probe")
 
 
@@ -53,36 +51,38 @@ class Process:
     """Somebody who opens the bucket."""
 
     database: Database
-    keeper: FilesKeeper
 
     @classmethod
     def on(cls, store: Store, schema: Schema, *, seed: int = 1, **settings: Any) -> Process:
         """A process that just started; nothing is written by itself."""
-        clock, chance, pool = world_of(store).manual, SeededChance(seed), SerialPool()
+        clock = world_of(store).manual
         database = Database(
             MeteredStore(store, clock=clock),
-            pool,
+            SerialPool(),
             settings=Settings(forward="manual", forward_interval_ms=0, **settings),
             schema=schema,
             actor="user:ada",
             clock=clock,
-            chance=chance,
+            chance=SeededChance(seed),
         )
-        keeper = FilesKeeper(store, pool, clock, chance, seconds=SECONDS, bucket="bucket")
-        return cls(database, keeper)
+        return cls(database)
 
     @property
     def customers(self) -> Collection[Document]:
         return self.database.model("Customer")
 
+    def bring(self) -> None:
+        """Bring everything forward, but no files."""
+        self.customers._ledger._keeper.advance()
+
     def publish(self) -> None:
         """Bring everything forward, and the files after it."""
-        ledger = self.customers._ledger
-        self.keeper.publish(ledger, ledger.forward())
+        self.customers.forward()
 
     def flush(self) -> None:
-        self.customers.forward()
-        self.keeper.flush(self.customers._ledger)
+        """The same, with all that would wait."""
+        self.publish()
+        self.database._files.flush(self.customers._ledger)
 
 
 # --- what must be there ---
@@ -126,12 +126,12 @@ def check_files(world: World, schema: Schema, *, label: str = "") -> None:
     rest = {key: body for key, body in found.items() if key not in tables and key != ".worm"}
     assert sorted(rest) == sorted(expected), label
     assert rest == expected, label
-    check_tables(view, names, tables)
+    check_tables(view, names, tables, label)
     sentinel = read_collection_sentinel(tables[names.sentinel], key=names.sentinel)
     assert sentinel.count == view.count, label
 
 
-def check_tables(view: View, names: FileNames, tables: dict[str, bytes]) -> None:
+def check_tables(view: View, names: FileNames, tables: dict[str, bytes], label: str) -> None:
     """Manifest and indexes hold what the state has, each in one file or in parts."""
     model = names.model
     documents = [(json.decode(held.id, name="id"), held.document) for _, held in view.scan() if held.document]
@@ -141,12 +141,12 @@ def check_tables(view: View, names: FileNames, tables: dict[str, bytes]) -> None
     if model.manifest.enabled:
         entities, keys = read_manifest(names, tables)
         wanted |= keys
-        assert entities == contents.entities
+        assert entities == contents.entities, label
     for index in indexes:
         entries, keys = read_index(names, index.fields, tables)
         wanted |= keys
         assert entries == {value: ids for value, ids in contents.entries[index.fields].items() if ids}
-    assert set(tables) == wanted
+    assert sorted(tables) == sorted(wanted), label
 
 
 def read_manifest(names: FileNames, tables: dict[str, bytes]) -> tuple[dict[str, Any], set[str]]:

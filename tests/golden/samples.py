@@ -232,7 +232,7 @@ def files_record() -> FilesRecord:
         misc=123_456_790_000,
         shape=digest(1),
         places=places,
-        fill=FilesFill(since=9, cursor=encode_key("a"), former=(places,)),
+        fill=FilesFill(since=9, cursor=encode_key("a"), former=(places,), is_lost=True),
         tables=(
             FilesTable(kind="manifest", shape=digest(2), parts=(part,)),
             FilesTable(
@@ -246,6 +246,7 @@ def files_record() -> FilesRecord:
             ),
         ),
         sentinel="v3",
+        is_unannounced=True,
         announced=digest(4),
     )
 

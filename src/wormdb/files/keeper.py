@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.paths import EnginePaths
 from wormdb.errors import ConflictError, UnavailableError
-from wormdb.files.publication import Publication, Tools
+from wormdb.files.publication import Lost, Publication, Tools
 from wormdb.files.record import RecordRegister
 from wormdb.files.tables import is_due, specs_of
 from wormdb.types import LogNumber
@@ -80,7 +80,7 @@ class FilesKeeper:
         with self._turn(ledger.collection):
             if not tools.is_forced and self._is_done(ledger, number):
                 return
-            lost: LogNumber | None = None
+            lost: Lost | None = None
             for _ in range(_ATTEMPTS_MAX):
                 attempt = self._begin(ledger, tools)
                 if attempt is None:
@@ -90,7 +90,9 @@ class FilesKeeper:
                     known = attempt.run(lost)
                 except ConflictError:
                     log.info("%s: somebody else writes the readable files", ledger.collection)
-                    lost = began if lost is None else min(lost, began)
+                    lost = lost or Lost(began, set())
+                    lost.after = min(lost.after, began)
+                    lost.tables |= attempt.touched
                     continue
                 if known.record is not None:
                     self._known[ledger.collection] = known.record

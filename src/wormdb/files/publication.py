@@ -23,7 +23,7 @@ from wormdb.files.publish import DocumentFiles, Work
 from wormdb.files.record import placement_of, places_of
 from wormdb.files.sentinel import collection_sentinel
 from wormdb.files.table_write import TableWriter
-from wormdb.files.tables import Pending, aligned, date_paths, is_due, specs_of
+from wormdb.files.tables import MANIFEST, Pending, aligned, date_paths, is_due, keys_of, specs_of
 from wormdb.format.files_record import FilesFill, FilesRecord
 from wormdb.format.past import misc_ms
 from wormdb.format.wrappers import moment
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
 
-__all__ = ["Publication", "Tools"]
+__all__ = ["Lost", "Publication", "Tools"]
 
 _CHUNK_DOCUMENTS: Final = 500
 _CHUNK_BYTES: Final = 8 * 1024 * 1024
@@ -70,6 +70,16 @@ class Tools:
 
 
 @dataclass(slots=True)
+class Lost:
+    """What attempts did that somebody else overtook: they may have put an older state over a newer one."""
+
+    after: LogNumber
+    """They wrote documents that were changed after this number."""
+    tables: set[str]
+    """Keys of files of tables that they wrote."""
+
+
+@dataclass(slots=True)
 class Publication:
     """Brings files to the state of a view. For one thread, once."""
 
@@ -81,6 +91,8 @@ class Publication:
     record: FilesRecord = field(init=False)
     model: Model = field(init=False)
     names: FileNames = field(init=False)
+    touched: set[str] = field(default_factory=set)
+    """Keys of files of tables that it has written."""
 
     def __post_init__(self) -> None:
         definition = self.view.definition
@@ -96,6 +108,7 @@ class Publication:
         shape, places = _shape(self.model), places_of(placement)
         fill = FilesFill(since=self.view.number)
         if record is None:
+            fill = replace(fill, is_lost=self.known.version is not None)
             path = self.ledger.collection
             return FilesRecord(path=path, revision=0, write_id=_NO_ID, shape=shape, places=places, fill=fill)
         if record.shape == shape and record.places == places:
@@ -104,8 +117,8 @@ class Publication:
         former = tuple(dict.fromkeys(each for each in (record.places, *before) if each != places))
         return replace(record, shape=shape, places=places, fill=replace(fill, former=former))
 
-    def run(self, lost: LogNumber | None) -> Known:
-        """Do it; `lost` is where an attempt began that somebody else overtook: what it wrote is looked at again.
+    def run(self, lost: Lost | None = None) -> Known:
+        """Do it, and what is `lost` again.
 
         Returns the record as it then is. Raises ConflictError if somebody else was faster, UnavailableError,
         OutcomeUnknownError.
@@ -113,15 +126,16 @@ class Publication:
         if self.record.fill is not None and not self._fill(self.record.fill):
             return self.known
         try:
-            is_news = self._follow(lost)
+            self._follow(LogNumber(self.record.through) if lost is None else min(lost.after, self.record.through))
         except SnapshotTooOldError:
-            is_news = False
             self.record = replace(self.record, fill=FilesFill(since=self.view.number))
         if self.record.fill is not None:
             self._swap()
             return self.run(lost)
+        if lost is not None and lost.tables:
+            self._mend(lost.tables)
         self._write_tables()
-        self._announce(is_news=is_news)
+        self._announce()
         if self.known.record != self.record:
             self._swap()
         return self.known
@@ -142,7 +156,7 @@ class Publication:
         """Write all documents from where the last one stopped; whether it is done."""
         former = [FileNames(self.model, self.names.collection, placement_of(places)) for places in fill.former]
         documents = DocumentFiles(self.model, self.names)
-        is_new = self.record.through == 0 and not former
+        is_new = self.record.through == 0 and not former and not fill.is_lost
         work, size, done, cursor, limit = Work(), 0, 0, fill.cursor, self.tools.fill_max
         for key, held, found in self._recorded(fill.cursor):
             if limit is not None and done >= limit:
@@ -160,8 +174,10 @@ class Publication:
         work.do(self.tools.store, self.tools.pool, self.check)
         self.tools.told(done)
         self._align(is_all=True)
+        if fill.is_lost:
+            self._find_tables()
         misc = max(self.record.misc, _misc_of(self.view))
-        self.record = replace(self.record, fill=None, through=fill.since, misc=misc, sentinel=None)
+        self.record = replace(self.record, fill=None, through=fill.since, misc=misc, is_unannounced=True)
         self._swap()
         return True
 
@@ -182,33 +198,29 @@ class Publication:
 
     # --- what entries of the log changed ---
 
-    def _follow(self, lost: LogNumber | None) -> bool:
-        """Write the files of what was changed since; whether anything was."""
+    def _follow(self, after: int) -> None:
+        """Write the files of what was changed after a number, at or before that of the record."""
         tools, counted = self.tools, self.record.through
-        after = LogNumber(counted if lost is None else min(lost, counted))
         if after >= self.view.number:
-            return False
+            return
         self._align(is_all=False)
         specs = specs_of(self.view.definition)
         documents, history = DocumentFiles(self.model, self.names), self.ledger.history(self.view)
         pending = Pending(self.record.tables, specs, self.model)
-        is_news = False
-        for window in windows(self.ledger, after, self.view.number):
+        for window in windows(self.ledger, LogNumber(after), self.view.number):
             if window.needs_all:
                 self.record = replace(self.record, fill=FilesFill(since=self.view.number))
-                return False
-            documents.changed(window, after, self.view, history).do(tools.store, tools.pool, self.check)
+                return
+            documents.changed(window, LogNumber(after), self.view, history).do(tools.store, tools.pool, self.check)
             pending.note(seen for seen in window.changes if seen.version.rev > counted)
-            is_news = is_news or bool(window.changes)
+            if window.changes:
+                self.record = replace(self.record, misc=max(window.misc, self.record.misc), is_unannounced=True)
             if window.is_whole:
-                misc = window.misc if window.changes else self.record.misc
                 tables = pending.tables(tools.clock.now_ms())
-                through = max(window.through, counted)
-                self.record = replace(self.record, through=through, misc=misc, tables=tables)
+                self.record = replace(self.record, through=max(window.through, counted), tables=tables)
                 if not window.is_last:
                     self._swap()
                     pending = Pending(tables, specs, self.model)
-        return is_news
 
     # --- tables and sentinels ---
 
@@ -221,6 +233,39 @@ class Publication:
             self.tools.store.delete_many(gone)
         self.record = replace(self.record, tables=tables)
 
+    def _find_tables(self) -> None:
+        """Let files of tables go that no record names, when those of the state are complete. 1 LIST a page, twice."""
+        store, names = self.tools.store, self.names
+        folders = (names.manifest.removesuffix(".json") + "/", names.index(("x",)).rpartition("/")[0] + "/")
+        listed = [found.key for folder in folders for page in store.list(folder) for found in page.objects]
+        found = {key: what for key in (names.manifest, *listed) if (what := names.parse(key)) is not None}
+        tables = []
+        for table in self.record.tables:
+            own = [key for key, what in found.items() if (_KINDS[what.kind], what.fields) == (table.kind, table.fields)]
+            obsolete = [key for key in own if key not in keys_of(table, names)]
+            tables.append(replace(table, obsolete=tuple(sorted(obsolete, key=_is_partition))))
+        known = {key for table in tables for key in (*keys_of(table, names), *table.obsolete)}
+        if gone := [key for key in found if key not in known]:
+            self.check()
+            store.delete_many(gone)
+        self.record = replace(self.record, tables=tuple(tables))
+
+    def _mend(self, keys: set[str]) -> None:
+        """Write tables again whose files were written by who was overtaken, perhaps in parts that are no longer so."""
+        found = [(key, what) for key in sorted(keys) if (what := self.names.parse(key)) is not None]
+        hit = {("index", what.fields) if what.fields else MANIFEST for _, what in found}
+        tables = tuple(
+            replace(table, parts=tuple(replace(part, log=0) for part in table.parts))
+            if (table.kind, table.fields) in hit
+            else table
+            for table in self.record.tables
+        )
+        kept = {key for table in tables for key in (*keys_of(table, self.names), *table.obsolete)}
+        self.record = replace(self.record, tables=tables)
+        if gone := [key for key, _ in found if key not in kept]:
+            self.check()
+            self.tools.store.delete_many(gone)
+
     def _write_tables(self) -> None:
         tools, specs, now_ms = self.tools, specs_of(self.view.definition), self.tools.clock.now_ms()
 
@@ -228,7 +273,7 @@ class Publication:
             return is_due(part, now_ms, tools.seconds, is_forced=tools.is_forced)
 
         names, view, updated = self.names, self.view, self._updated
-        writer = TableWriter(tools.store, tools.pool, self.model, names, view, updated, self.check)
+        writer = TableWriter(tools.store, tools.pool, self.model, names, view, updated, self.check, self.touched)
         for _ in range(_ROUNDS_MAX):
             chosen = [
                 table for table in self.record.tables if tools.is_forced or specs[table.kind, table.fields].is_automatic
@@ -241,13 +286,14 @@ class Publication:
                 return
             self._swap()
 
-    def _announce(self, *, is_news: bool) -> None:
+    def _announce(self) -> None:
         tools = self.tools
-        if is_news or self.record.sentinel is None:
+        if self.record.is_unannounced:
             body = collection_sentinel(self.model, self.view.count, self._updated, self.view.number)
             version = self.record.sentinel
             draft = Draft(self.names.sentinel, body, self.view.number, is_new=True, version=version)
-            self.record = replace(self.record, sentinel=put_guarded(tools.store, draft).version)
+            version = put_guarded(tools.store, draft).version
+            self.record = replace(self.record, sentinel=version, is_unannounced=False)
         told = Announcement(tools.bucket, self.model, self.names.collection, self.names.placement)
         if self.record.announced != told.digest:
             told.make(tools.store)
@@ -257,6 +303,20 @@ class Publication:
     def _updated(self) -> datetime | None:
         """When the collection was last changed."""
         return moment(misc_ms(self.record.misc)) if self.record.misc else None
+
+
+_KINDS: Final = {
+    "manifest": "manifest",
+    "manifest_meta": "manifest",
+    "manifest_partition": "manifest",
+    "index": "index",
+    "index_meta": "index",
+    "index_partition": "index",
+}
+
+
+def _is_partition(key: str) -> bool:
+    return "/partition-" in key
 
 
 def _shape(model: Model) -> bytes:

@@ -82,6 +82,8 @@ class TableWriter:
     """When the state was last changed."""
     check: Callable[[], None]
     """Asked before anything is deleted or cut anew; raises ConflictError if another writer was faster."""
+    touched: set[str]
+    """Gets the keys of all files that may have been written."""
 
     def write(
         self, tables: Sequence[FilesTable], specs: Mapping[TableKey, TableSpec], wanted: Callable[[FilesPart], bool]
@@ -176,6 +178,7 @@ class TableWriter:
             Draft(keys[number], body, self.view.number, is_new=True, version=due.table.parts[number].version)
             for number, body in zip(numbers, bodies, strict=True)
         ]
+        self.touched.update(draft.key for draft in drafts)
         made = []
         for number, body, written in zip(numbers, bodies, put_all(self.store, self.pool, drafts), strict=True):
             ids = sorted(due.keys[text] for text in due.rows[number])
@@ -260,6 +263,7 @@ class TableWriter:
                 )
             )
         key = keys_of(table, self.names)[0]
+        self.touched.add(key)
         draft = Draft(key, body, self.view.number, is_new=True, version=table.meta)
         return put_guarded(self.store, draft).version
 
@@ -282,8 +286,7 @@ class TableWriter:
             FilesPart(low=low, first=min(ids[number]), last=max(ids[number])) if number in ids else FilesPart(low=low)
             for number, low in enumerate(lows)
         ]
-        is_there = due.table.parts[0].version is not None
-        obsolete = keys_of(due.table, self.names) if is_there else ()
+        obsolete = keys_of(due.table, self.names)
         return replace(due.table, is_parted=True, parts=tuple(parts), meta=None, obsolete=obsolete)
 
     def _joined(self, table: FilesTable) -> FilesTable:

@@ -31,7 +31,18 @@ if TYPE_CHECKING:
     from wormdb.index.definition import Index
     from wormdb.schema.model import Field, Model
 
-__all__ = ["Pending", "TableKey", "TableSpec", "aligned", "date_paths", "file_indexes", "is_due", "keys_of", "specs_of"]
+__all__ = [
+    "MANIFEST",
+    "Pending",
+    "TableKey",
+    "TableSpec",
+    "aligned",
+    "date_paths",
+    "file_indexes",
+    "is_due",
+    "keys_of",
+    "specs_of",
+]
 
 TableKey = tuple[str, tuple[str, ...]]
 

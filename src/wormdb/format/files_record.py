@@ -52,6 +52,8 @@ class FilesFill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Ids whose key is not above this are done."""
     former: tuple[FilesPlaces, ...] = msgspec.field(name="f", default=())
     """Where files may lie that are to be removed."""
+    is_lost: bool = msgspec.field(name="l", default=False)
+    """Whether there was a record that nobody can read: files may be there that no record names."""
 
 
 class FilesPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -109,6 +111,8 @@ class FilesRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     tables: tuple[FilesTable, ...] = msgspec.field(name="x", default=())
     sentinel: str | None = msgspec.field(name="s", default=None)
     """The store's version of the collection's sentinel."""
+    is_unannounced: bool = msgspec.field(name="u", default=False)
+    """Whether the sentinel does not say yet what was changed last."""
     announced: Digest | None = msgspec.field(name="b", default=None)
     """What the sentinel of the bucket was told of this collection."""
 

@@ -1,0 +1,171 @@
+"""Faults and rivals at every request of what writes readable files: one more run leaves exactly those of the state."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from functools import cache
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.engine.test_sweep import Interrupted
+from tests.files.writer_rig import Process, World, check_files, readable, schema_of
+from wormdb.errors import WormError
+from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wormdb.collection import Collection
+    from wormdb.document import Document
+
+SCHEMA = schema_of(
+    snapshots={"enabled": True, "every": 2, "maxCount": 1},
+    manifest={"enabled": True, "fields": ["name"], "partitionThreshold": 3, "maxPartitions": 2},
+    indexes={"byName": {"field": "name"}},
+)
+STRIDE = int(os.environ.get("WORMDB_STRIDE", "7"))
+"""Of so many requests one is tried; all of them with 1."""
+WRITES = {"put", "delete", "delete_many"}
+
+
+def grow(customers: Collection[Document]) -> None:
+    """Of everything something, and more documents than one file holds."""
+    customers.save({"id": "a", "name": "second"})
+    customers.delete("b")
+    customers.restore("c")
+    customers.insert_many([{"id": "d", "name": "d"}, {"id": "e", "name": "d"}])
+
+
+def shrink(customers: Collection[Document]) -> None:
+    """So few documents that one file holds them again; a purge takes snapshots along."""
+    customers.delete("a")
+    customers.purge("a")
+    customers.delete("d")
+    customers.delete("e")
+
+
+CHANGES = {"grow": (grow,), "shrink": (grow, shrink), "first": ()}
+by_change = pytest.mark.parametrize("change", CHANGES)
+
+
+@cache
+def prepared(change: str) -> World:
+    """A bucket whose last changes have no files yet."""
+    world = World()
+    process = Process.on(world, SCHEMA, seed=5)
+    process.customers.insert_many([{"id": name, "name": "first"} for name in "abc"])
+    process.customers.delete("c")
+    for act in CHANGES[change]:
+        process.publish()
+        act(process.customers)
+    process.bring()
+    return world
+
+
+def finish(world: World, label: str) -> None:
+    process = Process.on(world, SCHEMA, seed=9)
+    process.publish()
+    check_files(world, SCHEMA, label=label)
+
+
+def digest_of(world: World) -> bytes:
+    return sha256(repr([(key, world.get(key).body) for key in world._shelf.keys]).encode()).digest()
+
+
+@by_change
+def test_every_fault_at_every_request(change: str) -> None:
+    clean = FaultStore(prepared(change).copy())
+    Process.on(clean, SCHEMA).publish()
+    verbs = [trace.verb for trace in clean.trace]
+    assert len(WRITES.intersection(verbs)) > 1
+    seen = set()
+    for number, verb in enumerate(verbs, 1):
+        if verb not in WRITES and number % STRIDE:
+            continue
+        faults = (Fault.CRASH_AFTER, Fault.ANSWER_LOST, Fault.LANDS_LATE, Fault.RACE_412)
+        chosen = faults if verb in WRITES else (Fault.UNAVAILABLE_503,)
+        for place, fault in enumerate(chosen):
+            if place and (number + place) % min(STRIDE, 3):
+                continue
+            world = prepared(change).copy()
+            store = FaultStore(world, {number: fault})
+            label = f"{fault} at {verb} {number}"
+            with suppress(WormError, SimulatedCrash):
+                Process.on(store, SCHEMA).publish()
+            late = world.copy()
+            if (digest := digest_of(world)) not in seen:
+                seen.add(digest)
+                finish(late, label)
+            if store.land() and (digest := digest_of(world)) not in seen:
+                seen.add(digest)
+                finish(world, f"{label}, landed before the next run")
+    assert len(seen) > 5
+
+
+# --- somebody else ---
+
+
+def _rewrites(process: Process) -> None:
+    process.customers.save({"id": "a", "name": "rival"})
+    process.publish()
+
+
+def _removes(process: Process) -> None:
+    process.customers.save({"id": "x", "name": "rival"})
+    process.customers.delete_many({})
+    process.publish()
+
+
+def _only_publishes(process: Process) -> None:
+    process.publish()
+
+
+def _recreates(process: Process) -> None:
+    for name in "ab":
+        process.customers.save({"id": name, "name": "rival"})
+        process.customers.delete(name)
+        process.customers.insert({"id": name, "name": "again"})
+        process.publish()
+
+
+@pytest.mark.parametrize("rival", [_rewrites, _removes, _only_publishes, _recreates], ids=lambda rival: rival.__name__)
+@by_change
+def test_somebody_else_before_every_request(change: str, rival: Callable[[Process], None]) -> None:
+    first = 1 + len(change + rival.__name__) % STRIDE
+    for number in range(first, 300, STRIDE):
+        world = prepared(change).copy()
+
+        def act(world: World = world) -> None:
+            rival(Process.on(world, SCHEMA, seed=3))
+
+        store = Interrupted(world, number, act)
+        process = Process.on(store, SCHEMA)
+        process.publish()
+        label = f"{rival.__name__} before request {number}"
+        finish(world, label)
+        if store.requests < number:
+            return
+    raise AssertionError("it does not end")
+
+
+def test_a_zombie_with_an_old_state_replaces_nothing() -> None:
+    """It stopped before any of its requests, everything went on, and it dies after some of them."""
+    total = 60
+    for number in range(1, total, STRIDE):
+        world = prepared("grow").copy()
+        zombie: dict[str, Any] = {}
+
+        def act(world: World = world, zombie: dict[str, Any] = zombie) -> None:
+            _recreates(Process.on(world, SCHEMA, seed=3))
+            zombie["files"] = readable(world)
+
+        store = Interrupted(world, number, act)
+        faulty = FaultStore(store, {number + 3: Fault.CRASH_BEFORE})
+        with suppress(SimulatedCrash):
+            Process.on(faulty, SCHEMA).publish()
+        after = readable(world)
+        expected = zombie.get("files", after)
+        assert {key: body for key, body in after.items() if key in expected} == expected, number
