@@ -122,6 +122,6 @@ class SeededChance:
         return self._random.randbytes(count)
 
 
-def new_write_id(chance: Chance) -> WriteId:
-    """A name for one attempt to write that never repeats: 128 random bits."""
-    return WriteId(chance.token(16).hex())
+def new_write_id(chance: Chance, mark: str = "") -> WriteId:
+    """A name for one attempt to write that never repeats: 128 random bits, of which `mark` has the first few."""
+    return WriteId(mark + chance.token(16 - len(mark) // 2).hex())

@@ -130,13 +130,15 @@ class Committer:
         self.settle_attached: Callable[[], object] = lambda: None
         """Brings into the root what a job attached."""
         self._pace = Pace(clock, chance)
+        head.on_news = self._heard
         self._in_flight: _Try | None = None
 
     def commit(self, batches: Sequence[Pending], deadline: float) -> list[Outcome]:
         """Commit each batch or say why not, in order; `deadline` is on the monotonic clock.
 
-        1 PUT when nobody else writes, 2 requests more for each race lost. An OutcomeUnknownError
-        carries the commit id; every other error means that the batch was not written.
+        1 PUT when nobody else writes. Among others about 1 GET for each entry of theirs, and 2 requests more for
+        each race lost. An OutcomeUnknownError carries the commit id; every other error means that the batch was
+        not written.
         """
         outcomes: dict[str, Outcome] = {}
         try:
@@ -159,14 +161,15 @@ class Committer:
 
     def _settle(self, waiting: list[Pending], outcomes: dict[str, Outcome], deadline: float) -> None:
         """Fill in the outcome of every batch that waits; raises what kept those without one from being tried."""
-        fresh, losses = False, 0
+        fresh, losses, arrived = False, 0, self._clock.monotonic()
         while waiting:
             fresh |= self._catch_up()
+            fresh |= self._await_turn(deadline)
             with self._head.lock:
                 if not self._is_settled():
                     continue  # another thread opens it again, or more was attached
                 accepted, events, refused = self._check(waiting)
-                attempt = self._try(accepted, events)
+                attempt = self._try(accepted, events, arrived)
             if refused and not fresh:
                 # A refusal must come from a state that is not older than the call: somebody
                 # may have made room meanwhile.
@@ -177,7 +180,7 @@ class Committer:
             waiting = [pending for pending in waiting if pending.id not in refused]
             if attempt is None:
                 break
-            self._pace.pause_before(attempt.number)
+            self._pace.leave_gap(attempt.number)
             self._in_flight = attempt
             try:
                 landed = self._place(attempt, deadline)
@@ -225,6 +228,20 @@ class Committer:
                 raise UnavailableError(error.what, reason=error.reason, fix="retry", key=error.key) from error
         return asked
 
+    def _await_turn(self, deadline: float) -> bool:
+        """Let others write whose turn it is, and learn of what they wrote; whether all that there is was seen."""
+        ended = False
+        while (start := self._clock.monotonic()) < deadline and (look := self._pace.next_look()) is not None:
+            if look.after_seconds:
+                self._clock.sleep(look.after_seconds)
+                start = self._clock.monotonic()
+            ended = self._head.look(look.width)
+            self._pace.looked(self._clock.monotonic() - start, look.width, ended=ended)
+        return ended
+
+    def _heard(self, entry: Entry) -> None:
+        self._pace.heard(entry.number, entry.write_id, self._clock.now_ms() - (entry.misc >> 8) / 1000)
+
     def _is_settled(self) -> bool:
         return self._head.caught_up and not self._head.has_attached
 
@@ -259,12 +276,12 @@ class Committer:
             return Committed(self._head.number, Misc(0), ())
         return Batch(id=WriteId(pending.id), actor=pending.actor, meta=pending.meta, changes=changes)
 
-    def _try(self, batches: Sequence[Batch], events: Sequence[Event]) -> _Try | None:
+    def _try(self, batches: Sequence[Batch], events: Sequence[Event], arrived: float) -> _Try | None:
         if not batches:
             return None
         entry = Entry(
             number=self._head.number + 1,
-            write_id=new_write_id(self._chance),
+            write_id=new_write_id(self._chance, self._pace.mark(arrived)),
             misc=self._misc.next(),
             node=self._misc.node,
             previous=self._head.hash,

@@ -27,13 +27,14 @@ from wormdb.limits import KNOWLEDGE_MS_MAX
 from wormdb.types import LogNumber, Misc
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from wormdb.engine.index_shelf import IndexShelf
-    from wormdb.engine.log import Log, Record
+    from wormdb.engine.log import Log, Record, TailRound
     from wormdb.engine.misc_clock import MiscClock
     from wormdb.engine.register import Register, RootState
     from wormdb.engine.state import Base
+    from wormdb.format.entry import Entry
     from wormdb.index.definition import Index
     from wormdb.storage.store import Probe
     from wormdb.types import StoreTime
@@ -101,6 +102,8 @@ class Head:
         self._misc = misc
         self._load = load
         self._openings = 0
+        self.on_news: Callable[[Entry], object] = lambda _: None
+        """Told each entry as it becomes known, in order; with `lock` held."""
         self.forget()
 
     def forget(self) -> None:
@@ -231,7 +234,7 @@ class Head:
                 ahead = self._log.ask(number)
                 self.view().base.prepare(keys)
             just_opened, asked = False, None
-            reached = self._follow(number, known, ahead)
+            reached = self._follow(number, known, self._log.rounds(number, ahead))
             with self.lock:
                 if reached is not None and self.opened and self.number >= reached:
                     self.caught_up = True
@@ -244,6 +247,20 @@ class Head:
             reason="its tail does not fit its root, however often both are read",
             key=self._log.paths.root,
         )
+
+    def look(self, width: int) -> bool:
+        """Learn what is there of the next `width` entries; whether that is all there is. `width` GETs at once.
+
+        Raises CorruptionError if the log does not chain.
+        """
+        with self.lock:
+            opened, number, known = self.opened, self.number, self.time
+        if opened:
+            tail = self._log.round(number, width)
+            if self._follow(number, known, [tail]) is not None:
+                return tail.ended
+        self.refresh()
+        return True
 
     def absorb(self, record: Record, created: StoreTime | None = None) -> None:
         """Take in an entry, which may be known already or not yet be in reach. No requests.
@@ -311,15 +328,11 @@ class Head:
         self._last = Point(record.number, record.hash, definition, count, sequence, jobs, record.bytes)
         self._points[record.number] = self._last
         self._tail_bytes += record.bytes
+        self.on_news(entry)
 
-    def _follow(
-        self, number: LogNumber, known: StoreTime | None, ahead: Iterator[Probe] | None = None
-    ) -> LogNumber | None:
-        """Read the tail after `number`, known at `known`; how far it goes, or None if the view was too old.
-
-        `ahead` is the answer about the first slot, if that was asked for already.
-        """
-        for tail in self._log.rounds(number, ahead):
+    def _follow(self, number: LogNumber, known: StoreTime | None, tails: Iterable[TailRound]) -> LogNumber | None:
+        """Take in what comes after `number`, known at `known`; how far it goes, or None if the view was too old."""
+        for tail in tails:
             # Found or not, an answer about a slot that was trimmed means nothing: even an entry
             # there may be a late write of somebody who slept.
             state = None

@@ -84,20 +84,27 @@ class Log:
         An empty tail costs 1 GET. A tail of k entries costs k GETs and at most k + 1 more that
         find nothing, in about log2(k) rounds.
         """
-        start, width = after + 1, 1
+        width = 1
         while True:
-            numbers = [LogNumber(number) for number in range(start, start + width)]
-            keys = [self.paths.entry(number) for number in numbers]
-            # One request alone gains nothing from another thread.
-            if width == 1:
-                probes = [self.store.probe(keys[0])] if ahead is None else list(ahead)
-            else:
-                probes = list(self.pool.map(self.store.probe, keys))
-            answer = self._round(numbers, probes)
+            answer = self.round(after, width, ahead)
             yield answer
             if answer.ended:
                 return
-            start, width = start + width, min(width * 2, TAIL_PROBES_MAX)
+            after, width, ahead = LogNumber(after + width), min(width * 2, TAIL_PROBES_MAX), None
+
+    def round(self, after: LogNumber, width: int, ahead: Iterator[Probe] | None = None) -> TailRound:
+        """Guess `width` numbers after `after` at once, which need not be the last. `width` GETs, none if asked `ahead`.
+
+        Raises CorruptionError.
+        """
+        numbers = [LogNumber(number) for number in range(after + 1, after + 1 + width)]
+        keys = [self.paths.entry(number) for number in numbers]
+        if ahead is not None:
+            return self._round(numbers, list(ahead))
+        # One request alone gains nothing from another thread.
+        if width == 1:
+            return self._round(numbers, [self.store.probe(keys[0])])
+        return self._round(numbers, list(self.pool.map(self.store.probe, keys)))
 
     def _round(self, numbers: list[LogNumber], probes: list[Probe]) -> TailRound:
         records: list[Record] = []
