@@ -80,8 +80,12 @@ class Adopting:
         assert schema is not None, "the model was found there"
         return cls(adopted, collection, replace(schema, models={**schema.models, adopted.name: adopted}), options)
 
-    def run(self, ledger: Ledger, around: Surroundings, by: By) -> Adoption:
-        """Do it, and publish the model. Costs as `Adopter.run`, and 1 GET and 1 PUT for the schema."""
+    def run(self, ledger: Ledger, around: Surroundings, by: By, sync: Callable[[str], object]) -> Adoption:
+        """Do it, and publish the model. Costs as `Adopter.run`, and 1 GET and 1 PUT for the schema.
+
+        Files of another log, which would pass for newer than ours, are written again by `sync`, if all of them were
+        taken over: it removes what the collection does not have.
+        """
         options, job = self.options, self.options.get("job")
         if job == "":
             raise InvalidRequestError("job ''", reason="it is empty", fix="give a name, or none")
@@ -106,6 +110,9 @@ class Adopting:
         done = adopter.run(job, choices)
         if done.number is not None and not choices.dry_run:
             PublishedSchema(around.store).add(self.schema, renewed=[self.model.name])
+            if done.stale and self.model.files and not (done.counts.skipped or done.counts.mismatched):
+                sync(self.collection.rstrip("/"))
+                done = replace(done, stale=False)
         return done
 
     def _placement(self, view: View, store: Store) -> Placement:

@@ -348,7 +348,7 @@ class Database:
         says what can be chosen; costs and errors are those of `Adopter.run`.
         """
         adopting = Adopting.of(self._model(model), self.schema, options)
-        done = adopting.run(self._ledger(adopting.collection), self._surroundings(), self._by)
+        done = adopting.run(self._ledger(adopting.collection), self._surroundings(), self._by, self.files.sync)
         if done.number is not None:
             self._declared.schema = adopting.schema
         return done

@@ -74,6 +74,8 @@ class Adoption:
     """Whether it went on with what an earlier run had written."""
     verified: bool = False
     """Whether every document was compared with its files, as the engine gives it."""
+    stale: bool = False
+    """Whether files say that they are of a later entry than the log has: those of another log, which sync replaces."""
     already: bool = False
     """Whether the job had been done before: then nothing was done now, and nothing is counted."""
 
@@ -326,6 +328,7 @@ class _Run:
             refused=len(found.fatal),
             resumed=is_resumed,
             verified=number is not None and self._choices.verify,
+            stale=number is not None and found.log > number,
         )
 
 

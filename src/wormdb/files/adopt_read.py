@@ -47,6 +47,8 @@ class Reading:
     broken: tuple[Problem, ...]
     mismatches: tuple[Problem, ...]
     notes: tuple[Problem, ...]
+    log: int = 0
+    """The greatest number of a log that its files say they are of; 0 if they say none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ class Reader:
         mismatches = tuple(self._problem(listed.id, fault) for fault in faults if not fault.is_note)
         notes = [self._problem(listed.id, fault) for fault in faults if fault.is_note]
         notes += parsed.misfits(filed.entity)
-        return Reading(key, listed, settled, tuple(parsed.broken), mismatches, tuple(notes))
+        return Reading(key, listed, settled, tuple(parsed.broken), mismatches, tuple(notes), parsed.log)
 
     def _problem(self, identity: Any, fault: Fault) -> Problem:
         names = self.names
@@ -121,6 +123,7 @@ class _Parsing:
         self._id = identity
         self._bodies = bodies
         self.broken: list[Problem] = []
+        self.log = 0
 
     def filed(self, listed: Listed) -> tuple[Filed, bool]:
         """What could be read, and whether that is too little: a document whose own file is broken is left out."""
@@ -132,6 +135,7 @@ class _Parsing:
         if listed.has_tombstone:
             key = names.tombstone(identity)
             stone = self._try(key, lambda: read_tombstone_file(self._body(key), key=key))
+            self._note(None if stone is None else stone.log)
         is_lost = bool(self.broken)
         oplog = [entry for seq in listed.oplog if (entry := self._entry(seq)) is not None]
         snapshots = {ts: found for ts in listed.snapshots if (found := self._snapshot(ts)) is not None}
@@ -164,7 +168,13 @@ class _Parsing:
 
     def _document(self, key: str) -> Document | None:
         model = self._names.model
-        return self._try(key, lambda: read_entity(self._body(key), key=key, model=model, identity=self._id)[0])
+        found = self._try(key, lambda: read_entity(self._body(key), key=key, model=model, identity=self._id))
+        document, rev = (None, None) if found is None else found
+        self._note(rev)
+        return document
+
+    def _note(self, log: int | None) -> None:
+        self.log = max(self.log, log or 0)
 
     def _snapshot(self, ts: datetime) -> Document | None:
         key = self._names.snapshot(self._id, ts)
@@ -188,6 +198,7 @@ class _Parsing:
         if found is not None and not equal(found, self._id) and str(found) != str(self._id):
             corrupt(key, f"its snapshot is of another document, {found!r}")
         normalize(entry.snapshot or {})
+        self._note(entry.log)
         return entry
 
     def _try(self, key: str, read: Callable[[], T]) -> T | None:

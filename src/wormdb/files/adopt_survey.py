@@ -71,6 +71,8 @@ class Survey:
     left_out: int = 0
     """Problems that are not listed, because there are so many."""
     sequence: int = 0
+    log: int = 0
+    """The greatest number of a log that a file says it is of."""
     sample: Sample = field(default_factory=Sample)
 
     @property
@@ -112,6 +114,7 @@ def survey(
     sampled: list[tuple[bytes, bytes | None]] = []
     for place, reading in enumerate(reader.read(inventory.documents)):
         settled = _judged(reading, found)
+        found.log = max(found.log, reading.log)
         if settled is not None:
             _count(settled, found)
             found.add(claims.take(reading.listed, settled), found.refused)

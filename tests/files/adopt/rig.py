@@ -42,9 +42,12 @@ def new_clock() -> ManualClock:
     return ManualClock(int(NOW.timestamp() * 1000))
 
 
-def database_on(store: Store, schema: dict[str, Any] | None, seed: int = 1, **settings: Any) -> Database:
-    """A database in one thread; no time passes."""
+def database_on(
+    store: Store, schema: dict[str, Any] | None, seed: int = 1, *, later: float = 0, **settings: Any
+) -> Database:
+    """A database in one thread; no time passes but that it is `later` by so many seconds."""
     clock = new_clock()
+    clock.advance(later)
     return Database(
         MeteredStore(store, clock=clock),
         SerialPool(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -213,6 +214,56 @@ def test_without_an_oplog_snapshots_are_versions() -> None:
             (bucket.taken["a"][1][0], 2),
         ]
         assert customers.restore_snapshot("a", bucket.taken["a"][0][0])["name"] == "A"
+
+
+# --- readable files ---
+
+
+@pytest.mark.parametrize("layout", ["inline", "mix"])
+def test_files_that_are_kept_stay_where_they_are(layout: str) -> None:
+    bucket = sample(LAYOUTS[layout])
+    store = world(bucket)
+    with database_on(store, schema(LAYOUTS[layout], files=True)) as database:
+        database.adopt("Customer")
+        database.model("Customer").forward()
+        check(database.model("Customer"), bucket)
+        assert database.verify()[0].findings == ()
+        told = {key for key in keys(store) if ".worm" not in key.replace(".worm.trash", "").replace(".worm.tomb", "")}
+        assert told == set(bucket.files)
+
+
+def test_a_log_that_was_lost_is_made_again_from_the_files() -> None:
+    declared = schema(ROOT, files=True, mode="readwrite")
+    store = world(Bucket(ROOT))
+    with database_on(store, declared, files_seconds=0) as database:
+        customers = database.model("Customer")
+        for name in ("a", "b", "c"):
+            customers.insert({"id": name, "name": name, "joined": BEGIN, "more": {"x": None}})
+            customers.save(customers.find_by_id(name) | {"email": f"{name}@x"})  # type: ignore[operator]
+        customers.snapshot("a")
+        customers.delete("b", actor="ada", metadata={"why": "asked"})
+        customers.purge("b")
+        customers.delete("c")
+        customers.rollback("a", to_seq=1)
+        database.files.sync("Customer")
+        before = {name: customers.get_history(name) for name in ("a", "b", "c")}
+        kept, trashed = customers.list_snapshots("a"), customers.list_trashed()
+        for key in keys(store):
+            if "/.worm.db/" in key:
+                store.delete(key)
+        again = database_on(store, declared, 2, later=3600)
+        done = again.adopt("Customer")
+        assert (done.problems, done.stale) == ((), False)
+        customers = again.model("Customer")
+        for name, entries in before.items():
+            found = customers.get_history(name)
+            assert [replace(entry, rev=0) for entry in found] == [replace(entry, rev=0) for entry in entries]
+        assert [each.seq for each in customers.list_snapshots("a")] == [each.seq for each in kept]
+        assert [(each.id, each.deleted_at) for each in customers.list_trashed()] == [
+            (each.id, each.deleted_at) for each in trashed
+        ]
+        # The files said that they were of later entries; they do not any more.
+        assert again.verify()[0].findings == ()
 
 
 # --- definitions ---

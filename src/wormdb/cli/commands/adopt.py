@@ -149,6 +149,8 @@ def _print(done: Adoption, *, is_dry: bool) -> None:
     if not is_dry:
         compared = "compared with every file" if done.verified else "not compared"
         click.echo(f"  job {done.job}{', resumed' if done.resumed else ''}, {compared}")
+        if done.stale:
+            click.echo("  its files say that they are of a later log: worm files sync writes them again")
 
 
 def _print_problems(problems: Sequence[Problem], left_out: int = 0) -> None:
