@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import wormdb
+from tests.cli.printed import worm
 from wormdb.cli.main import run
 
 if TYPE_CHECKING:
@@ -65,3 +66,33 @@ def test_status_writes_nothing(url: str) -> None:
     with wormdb.connect(url) as database:
         database.status(database.collections())
         assert database.cost().puts == 0
+
+
+def test_the_schema_and_files_of_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert worm("init").code == 0
+    assert worm("schema", "apply", ".worm/data", "--yes").code == 0
+    assert worm("status", ".worm/data").lines[0].endswith("/.worm/data: 1 model; .worm/schema.json is its schema")
+    (tmp_path / ".worm/schema.json").write_text('{"models": {"Customer": {"path": "@customers/(id:string)"}}}')
+    assert worm("status", ".worm/data").lines[0].endswith("differs: worm schema diff")
+    (tmp_path / ".worm/schema.json").write_text("{")
+    assert worm("status", ".worm/data").lines[0].endswith("has mistakes: worm lint")
+    (tmp_path / ".worm/schema.json").unlink()
+    with wormdb.connect(".worm/data") as database:
+        database.model("Customer").insert({"name": "Ada"})
+        database["notes"].insert({"n": 1})
+    notes, customers = json.loads(worm("status", ".worm/data", "--json").text)
+    assert (notes["files"]["enabled"], customers["files"]["enabled"]) == (False, True)
+    assert (customers["files"]["through"], customers["files"]["lagEntries"]) in {(2, 0), (1, 1)}
+    assert " off " in worm("status", ".worm/data").lines[-2]
+
+
+def test_how_files_are_told(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    from wormdb.files.status import FilesStatus, TableStatus
+    from wormdb.readable import ReadableFiles
+
+    table = TableStatus(("x",), files=1, count=1, pending=2, through=3)
+    made = FilesStatus("things/", True, "root", "root", "root", "things/", 3, 1, True, (table,))
+    monkeypatch.setattr(ReadableFiles, "status", lambda *_, **__: [made])
+    printed = worm("status", url, "things")
+    assert "being filled, 1 entry behind, 2 changes waiting" in " ".join(printed.lines[-1].split())

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from wormdb.cli.found import existing_status
 from wormdb.cli.output import camel, counted, print_json, print_table
+from wormdb.cli.schema_file import DEFAULTS
 from wormdb.database import connect
+from wormdb.errors import InvalidRequestError
+from wormdb.published import given_schema
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from wormdb.database import Database
+    from wormdb.files.status import FilesStatus
     from wormdb.status import CollectionStatus
 
 __all__ = ["command"]
@@ -23,35 +31,85 @@ __all__ = ["command"]
 def command(url: str, names: tuple[str, ...], *, as_json: bool) -> None:
     """Show how far each collection is behind its log.
 
-    With its documents, blocks and indexes. COLLECTION is a model's name or a folder; without any, the bucket is
-    searched for collections. Writes nothing.
+    With its documents, blocks and indexes, and how far readable files are, where they are kept. COLLECTION is a model's
+    name or a folder; without any, the bucket is searched for collections. Says whether the schema of the project, which
+    worm lint finds, is that of the database. Writes nothing.
     """
     with connect(url) as database:
         found = existing_status(database, names)
+        files = {each.collection: each for each in database.files.status([each.prefix for each in found])}
+        about = None if as_json else _about(database)
+    rows = [Row(each, files[each.prefix]) for each in found]
     if as_json:
-        print_json([camel(each) for each in found])
-        return
-    if not found:
+        print_json([{**camel(row.status), "files": _files_json(row.files)} for row in rows])
+    elif not rows:
         click.echo("no collections")
-        return
-    columns = ("collection", "documents", "log", "applied", "lag", "blocks", "runs", "indexes")
-    print_table(columns, [_row(each) for each in found], styles=[_style(each) for each in found])
+    else:
+        click.echo(about)
+        cells = [tuple(cell(row) for cell in COLUMNS.values()) for row in rows]
+        print_table(tuple(COLUMNS), cells, styles=[_style(row.status) for row in rows])
 
 
-def _row(status: CollectionStatus) -> tuple[str, ...]:
-    name = status.prefix.rstrip("/")
-    return (
-        name if status.name in {name, ""} else f"{name} ({status.name})",
-        f"{status.count:,}",
-        f"{status.number:,}",
-        f"{status.applied:,}",
-        f"{counted(status.lag_entries, 'entry', 'entries')}, {status.lag_bytes:,} bytes"
-        if status.lag_entries
-        else "none",
-        f"{status.blocks:,}",
-        f"{status.runs:,}",
-        ", ".join(f"{index.name} {index.state}" for index in status.indexes),
-    )
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What is known of one collection."""
+
+    status: CollectionStatus
+    files: FilesStatus
+
+
+def _about(database: Database) -> str:
+    """Where the database is, and what its schema is to that of the project."""
+    published = database.schema
+    models = "no schema" if published is None else counted(len(published.models), "model", "models")
+    file = next((path for path in DEFAULTS if path.is_file()), None)
+    if file is None:
+        return f"{database.url}: {models}"
+    try:
+        is_same = given_schema(file) == published
+    except InvalidRequestError:
+        return f"{database.url}: {models}; {file} has mistakes: worm lint"
+    return f"{database.url}: {models}; {file} {'is its schema' if is_same else 'differs: worm schema diff'}"
+
+
+def _name(row: Row) -> str:
+    name = row.status.prefix.rstrip("/")
+    return name if row.status.name in {name, ""} else f"{name} ({row.status.name})"
+
+
+def _lag(row: Row) -> str:
+    status = row.status
+    if not status.lag_entries:
+        return "none"
+    return f"{counted(status.lag_entries, 'entry', 'entries')}, {status.lag_bytes:,} bytes"
+
+
+def _files(row: Row) -> str:
+    files = row.files
+    if not files.enabled:
+        return "off"
+    behind = [f"{counted(files.lag_entries, 'entry', 'entries')} behind"] if files.lag_entries else []
+    waiting = [f"{counted(files.pending, 'change', 'changes')} waiting"] if files.pending else []
+    return ", ".join(["being filled"] * files.is_filling + behind + waiting) or "up to date"
+
+
+def _files_json(files: FilesStatus) -> dict[str, Any]:
+    names = ("enabled", "through", "lagEntries", "filling", "pending")
+    return {name: value for name, value in files.to_dict().items() if name in names}
+
+
+COLUMNS: Mapping[str, Callable[[Row], str]] = {
+    "collection": _name,
+    "documents": lambda row: f"{row.status.count:,}",
+    "log": lambda row: f"{row.status.number:,}",
+    "applied": lambda row: f"{row.status.applied:,}",
+    "lag": _lag,
+    "blocks": lambda row: f"{row.status.blocks:,}",
+    "runs": lambda row: f"{row.status.runs:,}",
+    "files": _files,
+    "indexes": lambda row: ", ".join(f"{index.name} {index.state}" for index in row.status.indexes),
+}
+"""What the table shows, by the name of the column."""
 
 
 def _style(status: CollectionStatus) -> str:
