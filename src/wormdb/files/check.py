@@ -139,7 +139,7 @@ def _extra(opened: Opened, checks: DocumentFaults, page: list[tuple[str, FileKey
 
 def _sentinel_faults(site: FileSite, opened: Opened) -> list[Fault]:
     """The sentinel of the collection informs only: it must be there, be readable, and be of this model."""
-    if opened.record is None or opened.record.sentinel is None:
+    if opened.record is None or opened.record.sentinel is None or opened.record.is_unannounced:
         return []
     key, model = opened.names.sentinel, opened.names.model
     found = site.store.probe(key).found

@@ -236,7 +236,9 @@ def _mend_tables(site: FileSite, tables: set[TableKey], keys: set[str]) -> None:
         else table
         for table in known.record.tables
     )
-    following = replace(known.record, tables=made, sentinel=None if sentinel in keys else known.record.sentinel)
+    following = replace(known.record, tables=made)
+    if sentinel in keys:
+        following = replace(following, sentinel=None, is_unannounced=True)
     if following == known.record:
         return
     try:
