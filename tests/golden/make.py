@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.golden import samples
+from wormdb.format.adopt_record import encode_adopt_record
 from wormdb.format.block import write_block
 from wormdb.format.blocklist import encode_block_page
 from wormdb.format.entry import encode_entry
@@ -26,10 +27,12 @@ def golden_files() -> dict[str, bytes]:
     """What today's code writes, by file name."""
     block = write_block(samples.rows(), samples.COLUMNS)
     return {
+        "adopt_record.bin": encode_adopt_record(samples.adopt_record()),
         "block.parquet": block.parquet,
         "blocklist.bin": encode_block_page(samples.block_page(), identity=samples.PAGE_IDENTITY),
         "entry.bin": encode_entry(samples.entry(), collection=samples.COLLECTION),
         "entry_small.bin": encode_entry(samples.small_entry(), collection=samples.COLLECTION),
+        "entry_adopting.bin": encode_entry(samples.adopting_entry(), collection=samples.COLLECTION),
         "files_record.bin": encode_files_record(samples.files_record()),
         "filter_run.bin": encode_filter_run(samples.filter_run(), identity=samples.NODE_IDENTITY),
         "history.parquet": write_block(samples.past_rows(), HISTORY_COLUMNS).parquet,
@@ -37,6 +40,7 @@ def golden_files() -> dict[str, bytes]:
         "inner.bin": encode_node(samples.inner(), identity=samples.NODE_IDENTITY),
         "leaf.bin": encode_node(samples.leaf(), identity=samples.NODE_IDENTITY),
         "root.bin": encode_root(samples.root()),
+        "root_adopted.bin": encode_root(samples.adopted_root()),
         "sidecar.bin": block.sidecar,
     }
 

@@ -6,7 +6,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bson import Binary, Decimal128, ObjectId
+from msgspec import structs
 
+from wormdb.format.adopt_record import AdoptRecord, StagedPart
 from wormdb.format.block import Row
 from wormdb.format.blocklist import BlockEntry, BlockPage, BlockPageRef, ColumnStats, SidecarRef
 from wormdb.format.columns import ColumnSpec
@@ -208,6 +210,30 @@ def root() -> Root:
         sample=b"sample",
         statistics=b"statistics",
         closed=Closed(reason="drop"),
+    )
+
+
+def adopting_entry() -> Entry:
+    attached = JobAttached(job=write_id(4), blocks=(block_entry(9),), added=2, history=(block_entry(10),))
+    return Entry(
+        number=1,
+        write_id=write_id(2),
+        misc=123_456_789_012,
+        node=0,
+        previous=bytes(32),
+        batches=(Batch(id=write_id(3)),),
+        events=(JobOpened(job=write_id(4), kind="adopt", base=0), attached),
+    )
+
+
+def adopted_root() -> Root:
+    return structs.replace(root(), brought=(block_entry(10),), attached=(block_entry(9),))
+
+
+def adopt_record() -> AdoptRecord:
+    part = StagedPart(through=encode_key("b"), blocks=(block_entry(9),), history=(block_entry(10),))
+    return AdoptRecord(
+        path=PATH, job=write_id(4), write_id=write_id(6), limit=123_456_789_000, plan=digest(1), parts=(part,)
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.golden import samples
 from tests.golden.make import golden_files
+from wormdb.format.adopt_record import decode_adopt_record
 from wormdb.format.blocklist import decode_block_page
 from wormdb.format.blockread import open_block, read_columns, read_documents, read_page
 from wormdb.format.columns import ELSEWHERE
@@ -28,8 +29,10 @@ from wormdb.format.sidecar import PageRef, decode_sidecar, locate
 
 V1 = Path(__file__).parent / "v1"
 KINDS = {
+    "adopt_record.bin": FrameKind.ADOPTION,
     "blocklist.bin": FrameKind.BLOCK_LIST,
     "entry.bin": FrameKind.ENTRY,
+    "entry_adopting.bin": FrameKind.ENTRY,
     "entry_small.bin": FrameKind.ENTRY,
     "files_record.bin": FrameKind.FILES,
     "filter_run.bin": FrameKind.FILTER_RUN,
@@ -37,6 +40,7 @@ KINDS = {
     "inner.bin": FrameKind.NODE,
     "leaf.bin": FrameKind.NODE,
     "root.bin": FrameKind.ROOT,
+    "root_adopted.bin": FrameKind.ROOT,
 }
 
 
@@ -63,6 +67,11 @@ def test_old_bytes_give_the_expected_values() -> None:
     assert decode_node(stored("leaf.bin"), name="x", identity=samples.NODE_IDENTITY) == samples.leaf()
     assert decode_node(stored("inner.bin"), name="x", identity=samples.NODE_IDENTITY) == samples.inner()
     assert decode_files_record(stored("files_record.bin"), name="x", path=samples.PATH) == samples.files_record()
+    assert decode_adopt_record(stored("adopt_record.bin"), name="x", path=samples.PATH) == samples.adopt_record()
+    adopting = decode_entry(stored("entry_adopting.bin"), name="x", number=1, collection=collection)
+    assert adopting == samples.adopting_entry()
+    adopted = decode_root(stored("root_adopted.bin"), name="x", path=samples.PATH, collection=collection)
+    assert adopted == samples.adopted_root()
     run = decode_filter_run(stored("filter_run.bin"), name="x", identity=samples.NODE_IDENTITY)
     assert (run.bits, tuple(run.marks), run.older) == (20, samples.filter_run().marks, samples.filter_run().older)
     assert decode_block_page(stored("blocklist.bin"), name="x", identity=samples.PAGE_IDENTITY) == samples.block_page()
