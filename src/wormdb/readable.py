@@ -10,22 +10,25 @@ import msgspec
 from wormdb.engine.operations import Pending
 from wormdb.errors import ConflictError, InvalidRequestError
 from wormdb.files.check import names_in
+from wormdb.files.migrate import planned, switch_to
 from wormdb.files.status import status_of
 from wormdb.files.sync import remove_files, sync_files
 from wormdb.files.verify import file_site
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from wormdb.actor import By
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.state import View
     from wormdb.files.keeper import FilesKeeper
+    from wormdb.files.migrate import Migration
     from wormdb.files.status import FilesStatus
     from wormdb.files.sync import Synced
     from wormdb.filing import Filing
     from wormdb.format.event import FilesSwitched
     from wormdb.maintenance.site import Site
+    from wormdb.schema.model import Layout
 
 __all__ = ["ReadableFiles"]
 
@@ -84,15 +87,53 @@ class ReadableFiles:
         self._keeper.forget(prefix)
         return remove_files(site, names, told)
 
+    def migrate(
+        self,
+        name: str,
+        *,
+        wanted: Mapping[str, Layout],
+        dry_run: bool = False,
+        told: Callable[[int], None] = lambda _: None,
+    ) -> Migration:
+        """Move some of `oplog`, `snapshots` and `trash` of a collection to other places; from where to where.
+
+        1 PUT for the log, and for each file that moves 1 PUT and a part of a DELETE; 1 GET for each document. Every
+        file is at its new place before it is removed from the old one. A run that was cut off is gone on with by the
+        next one. `told` hears how many documents are done. Raises InvalidRequestError if files are not kept.
+        """
+        (prefix,) = self._prefixes([name])
+        ledger = self._ledger(prefix)
+        migration = planned(ledger.view(), prefix, wanted)
+        if dry_run:
+            return migration
+        if migration.is_needed:
+            self._commit(prefix, lambda view: self._moved(view, prefix, wanted))
+        self._keeper.flush(ledger, told)
+        return migration
+
+    def _moved(self, view: View, prefix: str, wanted: Mapping[str, Layout]) -> FilesSwitched | None:
+        migration = planned(view, prefix, wanted)
+        return switch_to(migration, view, self._site(prefix).around.store) if migration.is_needed else None
+
     def _switch(self, prefix: str, *, enabled: bool) -> None:
+        def switched(view: View) -> FilesSwitched | None:
+            if view.definition.keeps_files == enabled and (enabled or view.definition.files is not None):
+                return None
+            return self._switched(view, prefix, enabled=enabled)
+
+        self._commit(prefix, switched)
+
+    def _commit(self, prefix: str, switched: Callable[[View], FilesSwitched | None]) -> None:
+        """Commit what has to be switched, seen from the newest state; None if nothing has."""
         ledger, site = self._ledger(prefix), self._site(prefix)
         for _ in range(_ATTEMPTS_MAX):
             view = ledger.view()
-            if view.definition.keeps_files == enabled and (enabled or view.definition.files is not None):
+            event = switched(view)
+            if event is None:
                 return
             pending = Pending(
                 site.around.chance.token(16).hex(),
-                events=(self._switched(view, prefix, enabled=enabled),),
+                events=(event,),
                 actor=self._by.actor,
                 meta=self._by.meta,
                 guard=_Unchanged(view),

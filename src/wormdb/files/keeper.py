@@ -70,7 +70,7 @@ class FilesKeeper:
         record = self._register(collection).read().record
         if record is None:
             return None
-        return LogNumber(record.through if record.fill is None else record.fill.since)
+        return LogNumber(record.through if record.fill is None else record.fill_since)
 
     def forget(self, collection: str) -> None:
         """Know nothing of a collection's files, as after a start. No requests."""
@@ -90,9 +90,10 @@ class FilesKeeper:
                     known = attempt.run(lost)
                 except ConflictError:
                     log.info("%s: somebody else writes the readable files", ledger.collection)
-                    lost = lost or Lost(began, set())
+                    lost = lost or Lost(began)
                     lost.after = min(lost.after, began)
                     lost.tables |= attempt.touched
+                    lost.places.append(attempt.record.places)
                     continue
                 if known.record is not None:
                     self._known[ledger.collection] = known.record
@@ -106,9 +107,11 @@ class FilesKeeper:
         register = self._register(ledger.collection)
         known = register.read()
         view = ledger.known()
-        if known.record is not None and known.record.through > view.number:
+        # Who wrote the record knew at least this much of the log, and of what it says about files.
+        newest = 0 if known.record is None else max(known.record.through, known.record.fill_since)
+        if newest > view.number:
             view = ledger.view()
-            if known.record.through > view.number:
+            if newest > view.number:
                 return None
         if not view.definition.keeps_files:
             return None

@@ -30,7 +30,7 @@ from wormdb.format.wrappers import moment
 from wormdb.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
     from wormdb.clock import Clock
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from wormdb.engine.past_reader import Recorded
     from wormdb.engine.state import Held, View
     from wormdb.files.record import Known, RecordRegister
-    from wormdb.format.files_record import FilesPart
+    from wormdb.format.files_record import FilesPart, FilesPlaces
     from wormdb.schema.model import Model
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
@@ -75,8 +75,10 @@ class Lost:
 
     after: LogNumber
     """They wrote documents that were changed after this number."""
-    tables: set[str]
+    tables: set[str] = field(default_factory=set)
     """Keys of files of tables that they wrote."""
+    places: list[FilesPlaces] = field(default_factory=list)
+    """Where they put system folders."""
 
 
 @dataclass(slots=True)
@@ -123,6 +125,7 @@ class Publication:
         Returns the record as it then is. Raises ConflictError if somebody else was faster, UnavailableError,
         OutcomeUnknownError.
         """
+        self._note_places([] if lost is None else lost.places)
         if self.record.fill is not None and not self._fill(self.record.fill):
             return self.known
         try:
@@ -131,7 +134,7 @@ class Publication:
             self.record = replace(self.record, fill=FilesFill(since=self.view.number))
         if self.record.fill is not None:
             self._swap()
-            return self.run(lost)
+            return self.run(None if lost is None else Lost(LogNumber(self.view.number), lost.tables))
         if lost is not None and lost.tables:
             self._mend(lost.tables)
         self._write_tables()
@@ -139,6 +142,14 @@ class Publication:
         if self.known.record != self.record:
             self._swap()
         return self.known
+
+    def _note_places(self, lost: Sequence[FilesPlaces]) -> None:
+        """Go through all documents if somebody who was overtaken put files where they no longer belong."""
+        elsewhere = [places for places in lost if places != self.record.places]
+        if elsewhere:
+            fill = self.record.fill or FilesFill(since=self.view.number)
+            former = tuple(dict.fromkeys((*elsewhere, *fill.former)))
+            self.record = replace(self.record, fill=replace(fill, cursor=b"", former=former))
 
     def check(self) -> None:
         """Raise ConflictError if somebody else has swapped the record. 1 GET."""

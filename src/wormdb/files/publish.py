@@ -138,7 +138,7 @@ class DocumentFiles:
 
     # --- everything ---
 
-    def whole(self, held: Held, found: Recorded | None, former: Iterable[FileNames], *, is_new: bool) -> Work:
+    def whole(self, held: Held, found: Recorded | None, former: Sequence[FileNames], *, is_new: bool) -> Work:
         """All files of one document; `former` are places where files of it may lie that are no longer right.
 
         `is_new` says that nobody ever wrote files of this collection, as far as is known.
@@ -153,7 +153,7 @@ class DocumentFiles:
             for before, version in pairwise([None, *versions]):
                 assert version is not None, "only the first has nothing before it"
                 earlier = None if before is None else before.document
-                work.drafts.append(self._oplog(identity, version, earlier, is_new=is_new))
+                work.drafts.append(self._oplog(identity, version, earlier, is_new=is_new or bool(former)))
         kept = [] if found is None else found.snapshots
         work.drafts += [self._snapshot(identity, each) for each in kept_snapshots(kept, versions, self.model)]
         if is_new and held.seq == 1:

@@ -116,6 +116,11 @@ class FilesRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     announced: Digest | None = msgspec.field(name="b", default=None)
     """What the sentinel of the bucket was told of this collection."""
 
+    @property
+    def fill_since(self) -> int:
+        """The number that a fill goes through, if there is one."""
+        return 0 if self.fill is None else self.fill.since
+
 
 _DECODER: Final = msgspec.msgpack.Decoder(FilesRecord)
 
