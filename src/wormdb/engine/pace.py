@@ -48,6 +48,8 @@ RETRY_REQUESTS_MAX = 8
 """The bound on the pause of a loser before it looks again, in requests."""
 REQUEST_SECONDS_MAX = 0.5
 """A request that took longer was an accident, and is not what to measure pauses by."""
+LOSS_SECONDS_MAX = 0.05
+"""What a lost race says about a request at most: it may have waited for the winner."""
 SAMPLES = 8
 PUT_LOOKS_MAX = 2.5
 """A write takes at most so many looks; if it took longer, that was its first connection."""
@@ -137,7 +139,7 @@ class Pace:
     def lost(self, seconds: float) -> None:
         """A slot went to somebody else, as two requests told in `seconds`."""
         if not self._put.seconds:
-            self._put.add(seconds / 2)
+            self._put.add(min(seconds / 2, LOSS_SECONDS_MAX))
 
     def looked(self, seconds: float, width: int, *, ended: bool) -> None:
         """The log was asked for so many entries at once, which took `seconds`; `ended` if they were not all there."""
