@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["counting", "loading", "working"]
+__all__ = ["counting", "loading", "told_of", "working"]
 
 _EVERY: Final = 500
 _BAR: Final = 30
@@ -29,6 +29,19 @@ def working(text: str) -> Iterator[None]:
     _tell(text)
     try:
         yield
+    finally:
+        _tell("")
+
+
+@contextmanager
+def told_of(word: str, total: Callable[[], int | None]) -> Iterator[Callable[[int], None]]:
+    """What to tell how many are done: a bar if the total is known. `total` is asked on a terminal only."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    whole = total()
+    try:
+        yield lambda count: _tell(_bar(count, whole, word))
     finally:
         _tell("")
 

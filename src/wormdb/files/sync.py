@@ -256,9 +256,9 @@ def remove_files(site: FileSite, names: FileNames, told: Callable[[int], None] =
     1 LIST for each 1,000 objects and 1 DELETE for each 1,000 files.
     """
     count = 0
+    site.store.delete(site.register.key)  # first, because the log waits for what a record says
     for page in listed_keys(site.store, names):
         _delete(site, [key for key, _ in page])
         count += len(page)
         told(count)
-    site.store.delete(site.register.key)
     return count

@@ -37,7 +37,7 @@ def command(
 ) -> int:
     """Check everything that is stored, and repair what can be made again.
 
-    The log, every object that a collection needs, and that all of them agree.
+    The log, every object that a collection needs, that all of them agree, and every readable file.
     COLLECTION is a model's name or a folder; without any, the bucket is searched for collections. Writes nothing
     without --repair. Exits with 1 if something is wrong, and with --repair if something is left.
     """
@@ -90,6 +90,7 @@ def _print_found(found: Sequence[Verification]) -> None:
                 counted(checked.nodes, "node", "nodes"),
                 counted(checked.documents, "document", "documents"),
                 counted(checked.versions, "version", "versions"),
+                *([counted(checked.files, "file", "files")] if checked.files else []),
             ]
         )
         count = len(each.findings) + each.left_out
