@@ -16,6 +16,7 @@ import click
 
 import wormdb
 from wormdb import errors, limits
+from wormdb.adopting import AdoptOptions
 from wormdb.asking import FindOptions
 from wormdb.batch import Batch
 from wormdb.cli.main import worm
@@ -47,6 +48,8 @@ API: tuple[type[Any], ...] = (
     wormdb.IndexSummary,
     wormdb.IndexDescription,
     wormdb.ManifestStatus,
+    AdoptOptions,
+    wormdb.Adoption,
     Usage,
     Request,
 )

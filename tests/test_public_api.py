@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from wormdb.errors import WormError
 
 PUBLIC = [
+    "Adoption",
     "AlreadyExistsError",
     "Change",
     "ClosedError",

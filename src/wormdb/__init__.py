@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from wormdb.cursor import Cursor
     from wormdb.database import Database, connect
     from wormdb.document import Document
+    from wormdb.files.adopt import Adoption
     from wormdb.found import Found
     from wormdb.maintenance.report import Finding, Loss, Repair, Verification
     from wormdb.manifest import ManifestStatus
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from wormdb.updating import DeleteResult, UpdateResult
 
 __all__ = [
+    "Adoption",
     "AlreadyExistsError",
     "Change",
     "ClosedError",
@@ -102,6 +104,7 @@ __all__ = [
 
 # What needs heavy libraries is imported when it is first asked for: `import wormdb` stays cheap.
 _LATER = {
+    "Adoption": "wormdb.files.adopt",
     "Change": "wormdb.collection",
     "Collection": "wormdb.collection",
     "CollectionStatus": "wormdb.status",

@@ -132,7 +132,8 @@ def _print(done: Adoption, *, is_dry: bool) -> None:
     if done.already:
         click.echo(f"{done.collection}: adopted already by job {done.job}, in entry {done.number}")
         return
-    _print_problems(done.problems, done.left_out)
+    # What was let through by choice is no error any more.
+    _print_problems(done.problems, done.left_out, is_error=bool(done.refused))
     news = "would adopt" if is_dry else f"adopted in entry {done.number}:"
     if done.refused:
         news = f"would be refused for {counted(done.refused, 'problem', 'problems')}:"
@@ -153,9 +154,10 @@ def _print(done: Adoption, *, is_dry: bool) -> None:
             click.echo("  its files say that they are of a later log: worm files sync writes them again")
 
 
-def _print_problems(problems: Sequence[Problem], left_out: int = 0) -> None:
+def _print_problems(problems: Sequence[Problem], left_out: int = 0, *, is_error: bool = True) -> None:
     for problem in problems[:_SHOWN]:
-        click.echo(f"{problem.severity}: {problem.path}: {problem.reason}", err=True)
+        severity = problem.severity if is_error else "warning"
+        click.echo(f"{severity}: {problem.path}: {problem.reason}", err=True)
     more = left_out + max(len(problems) - _SHOWN, 0)
     if more:
         click.echo(f"and {counted(more, 'problem', 'problems')} more; see them with --json", err=True)
