@@ -11,6 +11,7 @@ import json
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import wormdb
@@ -69,7 +70,7 @@ class Bucket:
     url: str = field(default_factory=lambda: f"memory://worm-{next(_numbers)}")
     requests: list[tuple[str, str]] = field(default_factory=list)
 
-    @property
+    @cached_property
     def store(self) -> Store:
         """The files themselves."""
         return open_store(self.url)
