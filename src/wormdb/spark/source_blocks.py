@@ -158,19 +158,11 @@ class _Cut:
 
     def spans(self, *, is_past: bool) -> list[Range]:
         """All of them, or unless it `is_past` those in which something is."""
-        weights = self._weights()
-        if not weights:
+        total = sum(entry.length for entry in self.blocks.entries()) + _TAIL_ROW_BYTES * len(self.blocks.tail)
+        if not total:
             return [self.span] if is_past else []
-        total = sum(weight for _, weight in weights)
         count = self._count(total)
-        keys = [key for key, _ in weights]
-        reached = [0, *accumulate(weight for _, weight in weights)]
-        cuts: list[bytes] = []
-        for key in self._candidates(count):
-            before = reached[bisect_left(keys, key)]
-            if before >= total * (len(cuts) + 1) / count:
-                cuts.append(key)
-        ends = [self.span.low, *cuts, self.span.high]
+        ends = [self.span.low, *self._cuts(count), self.span.high]
         ranges = [Range(low or b"", high) for low, high in pairwise(ends)]
         return [one for one in ranges if is_past or self._has_any(one)]
 
@@ -180,23 +172,38 @@ class _Cut:
         busy = 2 * (os.cpu_count() or 1)
         return max(-(-total // TASK_BYTES), min(busy, -(-total // TASK_BYTES_MIN)), 1)
 
-    def _weights(self) -> list[tuple[bytes, int]]:
-        """Where how much is to be read, in order of key."""
-        found = [(max(entry.key_first, self.span.low), entry.length) for entry in self.blocks.entries()]
-        return sorted([*found, *((key, _TAIL_ROW_BYTES) for key in self.blocks.tail)])
+    def _cuts(self, count: int) -> list[bytes]:
+        """The keys at which all ranges but the first begin: about as much is to be read between two of them."""
+        if count == 1:
+            return []
+        pieces = self._pieces(count)
+        weights = sorted([*pieces, *((key, _TAIL_ROW_BYTES) for key in self.blocks.tail)])
+        candidates = sorted({key for key, _ in pieces} or set(self.blocks.tail))
+        keys = [key for key, _ in weights]
+        reached = [0, *accumulate(weight for _, weight in weights)]
+        cuts: list[bytes] = []
+        befores = [reached[bisect_left(keys, key)] for key in candidates]
+        for key, (before, after) in zip(candidates, pairwise([*befores, reached[-1]]), strict=True):
+            is_inside = key > self.span.low and _is_below(key, self.span.high)
+            # The next candidate would be further off.
+            is_near = (before + after) / 2 >= reached[-1] * (len(cuts) + 1) / count
+            if is_inside and is_near and len(cuts) < count - 1:
+                cuts.append(key)
+        return cuts
 
-    def _candidates(self, count: int) -> list[bytes]:
-        """Keys at which a range may begin, in order."""
-        largest = max(self.blocks.runs, key=lambda run: sum(entry.length for entry in run[1]), default=None)
-        if largest is None or not largest[1]:
-            return list(self.blocks.tail[1:])
-        shelf, entries = largest
-        firsts = [entry.key_first for entry in entries]
-        if len(entries) < 2 * count:
-            wide = [entry for entry in entries if entry.length > TASK_BYTES_MIN]
-            maps = shelf.learn(wide)[0]
-            firsts += [key for entry in wide for key in _group_keys(maps[entry.name])]
-        return [key for key in sorted(set(firsts)) if key > self.span.low and _is_below(key, self.span.high)]
+    def _pieces(self, count: int) -> list[tuple[bytes, int]]:
+        """Where how much of the largest run is to be read: block by block, or by row groups if blocks are few."""
+        shelf, entries = max(
+            self.blocks.runs, key=lambda run: sum(entry.length for entry in run[1]), default=(None, ())
+        )
+        wide = [entry for entry in entries if entry.length > TASK_BYTES_MIN] if len(entries) < 2 * count else []
+        maps = shelf.learn(wide)[0] if shelf is not None and wide else {}
+        pieces: list[tuple[bytes, int]] = []
+        for entry in entries:
+            page_map = maps.get(entry.name)
+            groups = [(entry.key_first, entry.rows)] if page_map is None else _groups(page_map, entry.key_first)
+            pieces += [(key, entry.length * rows // entry.rows) for key, rows in groups]
+        return pieces
 
     def _has_any(self, span: Range) -> bool:
         if any(entry.key_last >= span.low and _is_below(entry.key_first, span.high) for entry in self.blocks.entries()):
@@ -205,11 +212,12 @@ class _Cut:
         return place < len(self.blocks.tail) and _is_below(self.blocks.tail[place], span.high)
 
 
-def _group_keys(page_map: PageMap) -> list[bytes]:
-    """The least key that may be in each row group but the first."""
-    if page_map.pages is None:
-        return list(page_map.keys[1:])
-    return [page_map.keys[page] for page in accumulate(group.pages for group in page_map.groups[:-1])]
+def _groups(page_map: PageMap, first: bytes) -> list[tuple[bytes, int]]:
+    """The least key that may be in each row group, and how many rows it has."""
+    pages = page_map.keys[1:]
+    if page_map.pages is not None:
+        pages = tuple(page_map.keys[page] for page in accumulate(group.pages for group in page_map.groups[:-1]))
+    return list(zip((first, *pages), (group.rows for group in page_map.groups), strict=True))
 
 
 def _is_below(key: bytes, high: bytes | None) -> bool:
