@@ -20,6 +20,8 @@ from wormdb.adopting import AdoptOptions
 from wormdb.asking import FindOptions
 from wormdb.batch import Batch
 from wormdb.cli.main import worm
+from wormdb.importing import ImportOptions
+from wormdb.records import Record
 from wormdb.schema import editor, keys
 from wormdb.storage import store
 from wormdb.storage.meter import Request, Usage
@@ -50,6 +52,15 @@ API: tuple[type[Any], ...] = (
     wormdb.ManifestStatus,
     AdoptOptions,
     wormdb.Adoption,
+    ImportOptions,
+    wormdb.ImportResult,
+    wormdb.Rejected,
+    Record,
+    wormdb.ReadableFiles,
+    wormdb.FilesStatus,
+    wormdb.TableStatus,
+    wormdb.FilesSynced,
+    wormdb.FileFault,
     Usage,
     Request,
 )

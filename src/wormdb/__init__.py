@@ -41,12 +41,17 @@ if TYPE_CHECKING:
     from wormdb.database import Database, connect
     from wormdb.document import Document
     from wormdb.files.adopt import Adoption
+    from wormdb.files.faults import FileFault
+    from wormdb.files.status import FilesStatus, TableStatus
+    from wormdb.files.sync import FilesSynced
     from wormdb.found import Found
+    from wormdb.importing import ImportResult, Rejected
     from wormdb.maintenance.report import Finding, Loss, Repair, Verification
     from wormdb.manifest import ManifestStatus
     from wormdb.past import HistoryEntry, Snapshot
     from wormdb.queries import Query
     from wormdb.query.explain import Explained
+    from wormdb.readable import ReadableFiles
     from wormdb.settings import Settings
     from wormdb.status import CollectionStatus, IndexDescription, IndexSummary
     from wormdb.storage.open import open_store
@@ -67,9 +72,13 @@ __all__ = [
     "DeleteResult",
     "Document",
     "Explained",
+    "FileFault",
+    "FilesStatus",
+    "FilesSynced",
     "Finding",
     "Found",
     "HistoryEntry",
+    "ImportResult",
     "IndexDescription",
     "IndexSummary",
     "InvalidRequestError",
@@ -82,12 +91,15 @@ __all__ = [
     "PermissionDeniedError",
     "Problem",
     "Query",
+    "ReadableFiles",
+    "Rejected",
     "Repair",
     "SchemaError",
     "SchemaMismatchError",
     "Settings",
     "Snapshot",
     "SnapshotTooOldError",
+    "TableStatus",
     "Trashed",
     "UnavailableError",
     "UniqueViolationError",
@@ -113,17 +125,24 @@ _LATER = {
     "DeleteResult": "wormdb.updating",
     "Document": "wormdb.document",
     "Explained": "wormdb.query.explain",
+    "FileFault": "wormdb.files.faults",
+    "FilesStatus": "wormdb.files.status",
+    "FilesSynced": "wormdb.files.sync",
     "Finding": "wormdb.maintenance.report",
     "Found": "wormdb.found",
     "HistoryEntry": "wormdb.past",
+    "ImportResult": "wormdb.importing",
     "IndexDescription": "wormdb.status",
     "IndexSummary": "wormdb.status",
     "Loss": "wormdb.maintenance.report",
     "ManifestStatus": "wormdb.manifest",
     "Query": "wormdb.queries",
+    "ReadableFiles": "wormdb.readable",
+    "Rejected": "wormdb.importing",
     "Repair": "wormdb.maintenance.report",
     "Settings": "wormdb.settings",
     "Snapshot": "wormdb.past",
+    "TableStatus": "wormdb.files.status",
     "Trashed": "wormdb.trash",
     "UpdateResult": "wormdb.updating",
     "Verification": "wormdb.maintenance.report",

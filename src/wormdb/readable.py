@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from wormdb.files.keeper import FilesKeeper
     from wormdb.files.migrate import Migration
     from wormdb.files.status import FilesStatus
-    from wormdb.files.sync import Synced
+    from wormdb.files.sync import FilesSynced
     from wormdb.filing import Filing
     from wormdb.format.event import FilesSwitched
     from wormdb.maintenance.site import Site
@@ -53,7 +53,7 @@ class ReadableFiles:
         """
         return [status_of(file_site(self._site(prefix)), counted=counted) for prefix in self._prefixes(names)]
 
-    def sync(self, name: str, told: Callable[[int], None] = lambda _: None) -> Synced:
+    def sync(self, name: str, told: Callable[[int], None] | None = None) -> FilesSynced:
         """Reconcile every file of a collection with its state, whatever became of it; what was done.
 
         1 GET for each file, 1 LIST for each 1,000 objects, a scan of documents and history, and what has to be written
@@ -61,9 +61,9 @@ class ReadableFiles:
         Raises InvalidRequestError if files were never on, UnavailableError.
         """
         (prefix,) = self._prefixes([name])
-        return sync_files(file_site(self._site(prefix)), self._keeper, told)
+        return sync_files(file_site(self._site(prefix)), self._keeper, told or _silent)
 
-    def on(self, name: str, told: Callable[[int], None] = lambda _: None) -> Synced:
+    def on(self, name: str, told: Callable[[int], None] | None = None) -> FilesSynced:
         """Keep readable files from now on, and write all of them. 1 PUT for the log, and what `sync` costs.
 
         They lie where the schema says, or where they lay before. Raises InvalidRequestError for a collection without
@@ -73,7 +73,7 @@ class ReadableFiles:
         self._switch(prefix, enabled=True)
         return self.sync(name, told)
 
-    def off(self, name: str, told: Callable[[int], None] = lambda _: None) -> int:
+    def off(self, name: str, told: Callable[[int], None] | None = None) -> int:
         """Keep no readable files any more, and remove those that are there; how many. Documents stay as they are.
 
         1 PUT for the log, 1 LIST for each 1,000 objects, 1 DELETE for each 1,000 files. Objects that are not files of
@@ -85,7 +85,7 @@ class ReadableFiles:
         names = names_in(site.ledger.view(), prefix)
         assert names is not None, "they were just switched off"
         self._keeper.forget(prefix)
-        return remove_files(site, names, told)
+        return remove_files(site, names, told or _silent)
 
     def migrate(
         self,
@@ -93,7 +93,7 @@ class ReadableFiles:
         *,
         wanted: Mapping[str, Layout],
         dry_run: bool = False,
-        told: Callable[[int], None] = lambda _: None,
+        told: Callable[[int], None] | None = None,
     ) -> Migration:
         """Move some of `oplog`, `snapshots` and `trash` of a collection to other places; from where to where.
 
@@ -108,7 +108,7 @@ class ReadableFiles:
             return migration
         if migration.is_needed:
             self._commit(prefix, lambda view: self._moved(view, prefix, wanted))
-        self._keeper.flush(ledger, told)
+        self._keeper.flush(ledger, told or _silent)
         return migration
 
     def _moved(self, view: View, prefix: str, wanted: Mapping[str, Layout]) -> FilesSwitched | None:
@@ -168,3 +168,7 @@ class _Unchanged:
         now, then = view.definition, self.seen.definition
         if (now.files, now.model) != (then.files, then.model):
             raise ConflictError("readable files", reason="somebody else switched them, or changed the model")
+
+
+def _silent(_: int) -> None:
+    """Nobody wants to hear it."""

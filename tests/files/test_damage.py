@@ -19,7 +19,7 @@ from wormdb.storage.pool import SerialPool
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.files.sync import Synced
+    from wormdb.files.sync import FilesSynced
     from wormdb.schema.model import Schema
     from wormdb.storage.store import Store
 
@@ -39,7 +39,7 @@ def faults_in(world: World, schema: Schema = SCHEMA) -> dict[str, str]:
     return {fault.key: fault.what for fault in found}
 
 
-def synced(world: World, schema: Schema = SCHEMA) -> Synced:
+def synced(world: World, schema: Schema = SCHEMA) -> FilesSynced:
     process = Process.on(world, schema, seed=10)
     return sync_files(site_of(process, world), process.database._files)
 

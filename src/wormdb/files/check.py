@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.paths import EnginePaths
 from wormdb.errors import CorruptionError
-from wormdb.files.faults import EDITED, EXTRA, MISSING, DocumentFaults, Fault, listed_keys
+from wormdb.files.faults import EDITED, EXTRA, MISSING, DocumentFaults, FileFault, listed_keys
 from wormdb.files.names import FileNames
 from wormdb.files.placement import Placement
 from wormdb.files.record import RecordRegister
@@ -91,7 +91,7 @@ def names_in(view: View, collection: str) -> FileNames | None:
 class Examined:
     """What is wrong, and how much was looked at."""
 
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[FileFault] = field(default_factory=list)
     documents: int = 0
     files: int = 0
 
@@ -116,7 +116,9 @@ def examine_files(site: FileSite, told: Callable[[int], None] = lambda _: None) 
     return examined
 
 
-def _document_faults(site: FileSite, opened: Opened, examined: Examined, told: Callable[[int], None]) -> list[Fault]:
+def _document_faults(
+    site: FileSite, opened: Opened, examined: Examined, told: Callable[[int], None]
+) -> list[FileFault]:
     view, names, record = opened.view, opened.names, opened.record
     checks = DocumentFaults(site.store, site.pool, names, view, site.ledger.history(view), opened.through)
     tables = TableFaults.of(names, () if record is None else record.tables, specs_of(view.definition))
@@ -130,32 +132,32 @@ def _document_faults(site: FileSite, opened: Opened, examined: Examined, told: C
     return faults
 
 
-def _extra(opened: Opened, checks: DocumentFaults, page: list[tuple[str, FileKey]]) -> list[Fault]:
+def _extra(opened: Opened, checks: DocumentFaults, page: list[tuple[str, FileKey]]) -> list[FileFault]:
     known = opened.table_keys
-    faults = [Fault(key, EXTRA) for key, found in page if found.kind in _TABLE_KINDS and key not in known]
+    faults = [FileFault(key, EXTRA) for key, found in page if found.kind in _TABLE_KINDS and key not in known]
     of_documents = [(key, found) for key, found in page if found.kind not in _TABLE_KINDS and found.kind != "sentinel"]
     return faults + list(checks.unwanted(of_documents))
 
 
-def _sentinel_faults(site: FileSite, opened: Opened) -> list[Fault]:
+def _sentinel_faults(site: FileSite, opened: Opened) -> list[FileFault]:
     """The sentinel of the collection informs only: it must be there, be readable, and be of this model."""
     if opened.record is None or opened.record.sentinel is None or opened.record.is_unannounced:
         return []
     key, model = opened.names.sentinel, opened.names.model
     found = site.store.probe(key).found
     if found is None:
-        return [Fault(key, MISSING)]
+        return [FileFault(key, MISSING)]
     try:
         said = read_collection_sentinel(found.body, key=key)
     except CorruptionError as error:
-        return [Fault(key, f"{EDITED}: {error.reason}")]
+        return [FileFault(key, f"{EDITED}: {error.reason}")]
     is_right = said.model == model.name and said.log is not None and said.log <= opened.view.number
     if is_right and said.log == opened.view.number:
         is_right = said.count == opened.view.count
-    return [] if is_right else [Fault(key, EDITED)]
+    return [] if is_right else [FileFault(key, EDITED)]
 
 
-def _still(site: FileSite, opened: Opened, faults: list[Fault]) -> list[Fault]:
+def _still(site: FileSite, opened: Opened, faults: list[FileFault]) -> list[FileFault]:
     """Those of some faults that are there in the state of now as well."""
     later = site.open()
     if later is None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from wormdb.storage.store import Store
     from wormdb.types import LogNumber
 
-__all__ = ["EDITED", "EXTRA", "MISSING", "DocumentFaults", "Fault", "listed_keys"]
+__all__ = ["EDITED", "EXTRA", "MISSING", "DocumentFaults", "FileFault", "listed_keys"]
 
 _FILES_MAX: Final = 500
 _BYTES_MAX: Final = 8 * 1024 * 1024
@@ -30,7 +30,7 @@ _ENGINE: Final = ".worm.db"
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class FileFault:
     """A file that is not as it should be."""
 
     key: str
@@ -59,7 +59,7 @@ class DocumentFaults:
 
     # --- what should be there ---
 
-    def wrong(self, each: Callable[[Held], None], told: Callable[[int], None]) -> Iterator[Fault]:
+    def wrong(self, each: Callable[[Held], None], told: Callable[[int], None]) -> Iterator[FileFault]:
         """Files that are missing or edited. 1 GET for each file, and a scan of documents and their history.
 
         Every document is shown to `each`, and `told` hears how many there were.
@@ -89,16 +89,16 @@ class DocumentFaults:
             document = Filed(document.key, document.identity, document.held, recorded)
         return wanted_files(document, self.names, self.through)
 
-    def _compared(self, batch: list[tuple[bytes, str, Wanted]]) -> Iterator[Fault]:
+    def _compared(self, batch: list[tuple[bytes, str, Wanted]]) -> Iterator[FileFault]:
         found = self.store.get_many([name for _, name, _ in batch], self.pool)
         for (key, name, wanted), there in zip(batch, found, strict=True):
             if there is None:
                 if not wanted.may_lack:
-                    yield Fault(name, MISSING, key)
+                    yield FileFault(name, MISSING, key)
             elif there.body not in wanted.bodies:
-                yield Fault(name, EDITED, key)
+                yield FileFault(name, EDITED, key)
 
-    def again(self, keys: set[bytes]) -> Iterator[Fault]:
+    def again(self, keys: set[bytes]) -> Iterator[FileFault]:
         """`wrong` for some documents alone, by the keys of their ids. Costs as `History.recorded` for each."""
         for key, held in self.view.get_many(sorted(keys)).items():
             identity = identity_of(held.id)
@@ -109,7 +109,7 @@ class DocumentFaults:
 
     # --- what should not ---
 
-    def unwanted(self, listed: list[tuple[str, FileKey]]) -> Iterator[Fault]:
+    def unwanted(self, listed: list[tuple[str, FileKey]]) -> Iterator[FileFault]:
         """Of some keys of files of documents, those that should not be there. Costs a look-up of each document."""
         ids = {name: encode_key(found.id) for name, found in listed}
         held = self.view.get_many(sorted(set(ids.values())))
@@ -123,7 +123,7 @@ class DocumentFaults:
                 document = Filed(key, json.decode(known.id, name="document id"), known, recorded)
                 is_right = name in wanted_files(document, self.names, self.through)
             if not is_right:
-                yield Fault(name, EXTRA, key)
+                yield FileFault(name, EXTRA, key)
 
 
 def listed_keys(store: Store, names: FileNames) -> Iterator[list[tuple[str, FileKey]]]:

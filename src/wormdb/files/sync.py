@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
     from wormdb.engine.state import View
     from wormdb.files.check import FileSite
-    from wormdb.files.faults import Fault
+    from wormdb.files.faults import FileFault
     from wormdb.files.keeper import FilesKeeper
     from wormdb.files.names import FileNames
     from wormdb.files.tables import TableKey
     from wormdb.storage.store import StoredObject
 
-__all__ = ["Synced", "remove_files", "sync_files"]
+__all__ = ["FilesSynced", "remove_files", "sync_files"]
 
 log = logging.getLogger(__name__)
 
@@ -50,16 +50,16 @@ _ROUNDS_MAX: Final = 4
 
 
 @dataclass(slots=True)
-class Synced:
+class FilesSynced:
     """What a reconciliation did."""
 
     documents: int = 0
     """How many were looked at."""
     files: int = 0
     """How many are there."""
-    mended: list[Fault] = field(default_factory=list)
+    mended: list[FileFault] = field(default_factory=list)
     """What was wrong, and is well now."""
-    left: list[Fault] = field(default_factory=list)
+    left: list[FileFault] = field(default_factory=list)
     """What could not be mended, because others write all the time."""
     removed: int = 0
     """Files that were left although files are switched off."""
@@ -67,7 +67,7 @@ class Synced:
     """The log number through which files are."""
 
 
-def sync_files(site: FileSite, keeper: FilesKeeper, told: Callable[[int], None] = lambda _: None) -> Synced:
+def sync_files(site: FileSite, keeper: FilesKeeper, told: Callable[[int], None] = lambda _: None) -> FilesSynced:
     """Reconcile every file with the state; what was done. Repeatable, and safe beside other writers.
 
     Costs what brings the files to the state, and what `examine_files` costs once, or more often if something is wrong.
@@ -81,7 +81,7 @@ def sync_files(site: FileSite, keeper: FilesKeeper, told: Callable[[int], None] 
         raise InvalidRequestError(
             f"the files of {collection}", reason="they were never kept", fix="turn them on: worm files on"
         )
-    done = Synced()
+    done = FilesSynced()
     if not view.definition.keeps_files:
         done.removed = remove_files(site, names, told)
         return done
@@ -103,7 +103,7 @@ def sync_files(site: FileSite, keeper: FilesKeeper, told: Callable[[int], None] 
     return done
 
 
-def _mend(site: FileSite, faults: Iterable[Fault]) -> None:
+def _mend(site: FileSite, faults: Iterable[FileFault]) -> None:
     documents: dict[bytes, set[str]] = {}
     tables: set[TableKey] = set()
     keys: set[str] = set()

@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from wormdb.errors import CorruptionError
-from wormdb.files.faults import EDITED, MISSING, Fault
+from wormdb.files.faults import EDITED, MISSING, FileFault
 from wormdb.files.index_file import IndexFile, decode_index_file, decode_index_meta, index_texts
 from wormdb.files.manifest_file import ManifestFile, decode_manifest, decode_manifest_meta, manifest_row
 from wormdb.files.names import id_text
@@ -92,7 +92,7 @@ class TableFaults:
 
     # --- files ---
 
-    def faults(self, store: Store, pool: Pool, view: View) -> Iterator[Fault]:
+    def faults(self, store: Store, pool: Pool, view: View) -> Iterator[FileFault]:
         """What is wrong with the files. 1 GET a file; a scan of the documents for one whose entries are wrong."""
         for key, table in self.tables.items():
             keys = keys_of(table, self.names)
@@ -103,9 +103,9 @@ class TableFaults:
                 file, what = self._read(key, number, name, bodies.get(name))
                 wrong = [what] if file is None else self._part_faults(key, number, file, view)
                 found.append(file)
-                yield from (Fault(name, each, table=key) for each in wrong)
+                yield from (FileFault(name, each, table=key) for each in wrong)
             if table.is_parted and (fault := _meta_fault(table, keys[0], bodies.get(keys[0]), found)):
-                yield Fault(keys[0], fault, table=key)
+                yield FileFault(keys[0], fault, table=key)
 
     def _read(self, key: TableKey, number: int, name: str, body: bytes | None) -> tuple[_File | None, str]:
         """The file of a part, or what is wrong with it."""

@@ -15,7 +15,7 @@ from wormdb.maintenance.verify import verify
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wormdb.files.faults import Fault
+    from wormdb.files.faults import FileFault
     from wormdb.files.keeper import FilesKeeper
     from wormdb.maintenance.report import Repair, Verification
     from wormdb.maintenance.site import Site
@@ -59,7 +59,7 @@ def repair_all(
     return replace(done, repaired=done.repaired + mended, left=done.left + left)
 
 
-def _reported(faults: Sequence[Fault], told: Callable[[str], None] | None) -> Report:
+def _reported(faults: Sequence[FileFault], told: Callable[[str], None] | None) -> Report:
     report = Report(told)
     for fault in faults:
         report.add("file", fault.key, fault.what)

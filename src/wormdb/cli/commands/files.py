@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wormdb.files.status import FilesStatus
-    from wormdb.files.sync import Synced
+    from wormdb.files.sync import FilesSynced
 
 __all__ = ["command"]
 
@@ -138,7 +138,7 @@ def _row(status: FilesStatus) -> Sequence[str]:
     )
 
 
-def _print_synced(done: Synced, *, as_json: bool) -> None:
+def _print_synced(done: FilesSynced, *, as_json: bool) -> None:
     if as_json:
         print_json(_shown(done))
         return
@@ -153,7 +153,7 @@ def _print_synced(done: Synced, *, as_json: bool) -> None:
         click.echo(f"  left {fault.key}: {fault.what}")
 
 
-def _shown(done: Synced) -> dict[str, Any]:
+def _shown(done: FilesSynced) -> dict[str, Any]:
     return {
         "through": done.through,
         "documents": done.documents,
