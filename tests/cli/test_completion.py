@@ -49,6 +49,9 @@ def test_models_of_the_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert completed("table", "query", "--url", url, "Cus") == ["Customer"]
     monkeypatch.setenv("WORM_URL", url)
     assert completed("index", "list", "") == ["Customer", "Invoice", "OrgSettings", "User"]
+    assert completed("history", "Cus") == completed("trash", "list", "Cus") == ["Customer"]
+    assert completed("history", "Customer", "Cus") == []
+    assert completed("import", "x.csv", "--model", "Inv") == ["Invoice"]
     monkeypatch.setenv("WORM_URL", "ftp://nowhere")
     assert completed("index", "list", "") == []
 

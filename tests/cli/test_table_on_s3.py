@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.cli.printed import fill, worm
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.s3
 
@@ -41,3 +45,19 @@ def test_files_are_named_by_their_urls(s3_url: str) -> None:
     assert f"read_parquet(['{file['location']}'], union_by_name = true)" in sql
     assert "CREATE SECRET (TYPE s3, PROVIDER credential_chain, ENDPOINT '127.0.0.1:" in sql
     assert "KEY_ID" not in sql
+
+
+def test_import_and_history(s3_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(s3_url, customers=1)
+    monkeypatch.setenv("WORM_URL", s3_url)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "c.csv").write_text("id,name,email\nada,Ada,a@x.org\nbob,Bob,a@x.org\nc0000,Cyd,\n")
+    printed = worm("import", "c.csv", "--model", "Customer", "--on-conflict", "replace")
+    assert printed.text == "c.csv: 3 records, 1 inserted, 1 replaced, 1 rejected, see c.csv.rejects.ndjson\n"
+    assert worm("import", "c.csv", "--model", "Customer", "--on-conflict", "ignore").code == 1
+    assert worm("history", "c0000").lines[0] == "Customer c0000: 2 changes"
+    assert worm("rollback", "c0000", "--to", "1", "--yes").lines[-1] == "rolled back: change 3"
+    assert worm("table", "query", "Customer", "--as-of", "2", "--count").text == "1\n"
+    assert (
+        len(json.loads(worm("schema", "infer", "--collection", "Customer").text)["models"]["Customer"]["fields"]) == 4
+    )

@@ -125,8 +125,15 @@ def _import(
             )
         except WormError as error:
             if saved.line:
-                error.fix += f"{'; ' if error.fix else ''}{name} is saved through line {saved.line:,}"
+                error.fix += f"{'; ' if error.fix else ''}{_saved(name, saved.line)}"
             raise
+        except KeyboardInterrupt:
+            click.echo(_saved(name, saved.line), err=True)
+            raise
+
+
+def _saved(name: str, line: int) -> str:
+    return f"{name} is saved through line {line:,}"
 
 
 def _collection(database: Database, name: str, *, creates: bool) -> Collection[Document]:
@@ -179,4 +186,4 @@ def _print(
         line = f"{name}: {', '.join([counted(result.read, 'record', 'records'), *counts])}"
         click.echo(line + (f", see {rejects.path_of(name)}" if result.rejected else ""))
         if result.is_stopped:
-            click.echo(f"stopped: too many were rejected; {name} is saved through line {result.line:,}", err=True)
+            click.echo(f"stopped: too many were rejected; {_saved(name, result.line)}", err=True)
