@@ -14,24 +14,20 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from wormdb.engine.definition import settled as settled_events
 from wormdb.engine.objects import ObjectWriter
 from wormdb.engine.operations import Pending
-from wormdb.engine.past_reader import History
 from wormdb.engine.paths import EnginePaths
-from wormdb.engine.runs import AttachedBase
 from wormdb.engine.shelf import Shelf
-from wormdb.engine.state import Overlay, View
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
-    CorruptionError,
     InvalidRequestError,
     NotFoundError,
 )
+from wormdb.files.adopt_check import Rehearsal
 from wormdb.files.adopt_listing import take_inventory
 from wormdb.files.adopt_read import Reader
 from wormdb.files.adopt_stage import RecordKeeper, Stage, digest_of
 from wormdb.files.adopt_survey import Choices, Counts, Survey, survey
 from wormdb.format.adopt_record import AdoptRecord
-from wormdb.format.entry import Batch, Entry
 from wormdb.format.event import JobAttached, JobOpened
 from wormdb.format.sample import encode_sample
 from wormdb.types import LogNumber, WriteId
@@ -40,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wormdb.engine.ledger import Ledger, Surroundings
+    from wormdb.engine.state import View
     from wormdb.errors import Problem
     from wormdb.files.adopt_listing import Inventory
     from wormdb.files.names import FileNames
@@ -193,7 +190,8 @@ class _Run:
         self._stage(reader, inventory)
         attached = self._attached(found)
         if choices.verify:
-            self._compare(attached, inventory)
+            rehearsal = Rehearsal(adopter.around, adopter.names, self._view, self._definition, attached)
+            rehearsal.compare(inventory, adopter.told)
         if self._inventory().digest != inventory.digest:
             raise ConflictError(
                 f"the files of {adopter.collection}",
@@ -244,44 +242,6 @@ class _Run:
             sequence=found.sequence,
             sample=encode_sample(found.sample),
         )
-
-    # --- comparing ---
-
-    def _compare(self, attached: JobAttached, inventory: Inventory) -> None:
-        """Hold what the engine will give to what the files say, document by document. 1 GET for each block."""
-        view = self._as_if(attached)
-        documents, past = view.scan(), History(view, past=self._past, data=self._data).documents()
-        expected = [(key, listed) for key, listed in inventory.documents if listed.digest]
-        for place, (key, listed) in enumerate(expected):
-            (stored_key, held), recorded = next(documents, (b"", None)), next(past, None)
-            if held is None or recorded is None or not stored_key == recorded.key == key:
-                _differs(self._of.names.entity(listed.id), "it is not where it should be")
-            marks = [each.taken for each in recorded.snapshots if each.taken is not None]
-            if digest_of(held, recorded.versions, marks) != listed.digest:
-                _differs(self._of.names.entity(listed.id), "it is not as its files have it")
-            if place % 100 == 0:
-                self._of.told("comparing", place, len(expected))
-        if next(documents, None) is not None or next(past, None) is not None:
-            _differs(self._of.collection, "there are more documents than files")
-
-    def _as_if(self, attached: JobAttached) -> View:
-        """The state that the entry will make."""
-        around, seen = self._of.around, self._view
-        number = LogNumber(seen.number + 1)
-        entry = Entry(
-            number=number,
-            write_id=self._job,
-            misc=around.misc.next(),
-            node=around.misc.node,
-            previous=bytes(32),
-            batches=(Batch(id=self._job),),
-            events=(attached,),
-        )
-        overlay = Overlay()
-        paths = EnginePaths.of_collection(self._of.collection)
-        overlay.apply(entry, AttachedBase(around.store, around.pool, paths, attached.blocks, number, self._data))
-        # Nothing that is there has documents, so nothing of it can shine through.
-        return View(number, self._definition, seen.base, seen.number, overlay, attached.added, seen.jobs)
 
     # --- the entry ---
 
@@ -347,10 +307,4 @@ def _changed(key: str) -> NoReturn:
         reason="it, or another file of the document, was changed while it was adopted",
         fix="stop whoever writes it, and run this again",
         key=key,
-    )
-
-
-def _differs(key: str, reason: str) -> NoReturn:
-    raise CorruptionError(
-        f"what was written of {key}", reason=reason, fix="nothing was adopted; run it again as another job", key=key
     )

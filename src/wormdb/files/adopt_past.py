@@ -1,38 +1,32 @@
 """What the files of one document say of its past: versions, snapshots, and what is there now. No I/O.
 
-An oplog is replayed. Where it cannot be followed (an entry is missing, or says that something else was there before),
-what came before that place is given up, and the next whole document begins anew. In the end stands what the document's
-own file has; if the oplog does not lead there, that is a fault, and a last version says so.
+The oplog is replayed. In the end stands what the document's own file has; if the oplog does not lead there, that is a
+fault, and a last version says so.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Literal
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.engine.state import Held
 from wormdb.engine.tombstone import tombstone
-from wormdb.files.plain import STAMPS
+from wormdb.files.adopt_replay import CREATED, UPDATED, Fault, Replay, Step, differing, us_of
 from wormdb.format import json
 from wormdb.format.past import Taken, Version
-from wormdb.format.values import equal
 from wormdb.format.wrappers import milliseconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping
 
     from wormdb.files.oplog_file import OplogEntry
     from wormdb.files.trash_file import TombstoneFile
     from wormdb.format.kinds import Document
     from wormdb.format.past import Operation
 
-__all__ = ["Fault", "Filed", "Settled", "settle"]
+__all__ = ["Filed", "Settled", "settle"]
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_CREATED, _UPDATED = STAMPS
-_PURGE: Final = "purge"
-_NUMBERS: Final = frozenset({int, float})
 _NOTE: Final = {"adopted": True}
 """The metadata of a version that no file tells of."""
 
@@ -51,20 +45,6 @@ class Filed:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
-    """Files that do not agree. `seq` names the file of the oplog, `ts` that of a snapshot; else it is the document's.
-
-    A note costs nothing: it says what was understood in another way than the file has it.
-    """
-
-    what: str
-    kind: Literal["entity", "oplog", "snapshot", "trash"] = "entity"
-    seq: int = 0
-    ts: datetime | None = None
-    is_note: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Settled:
     """A document as the engine holds it, with its past; revisions are 0, because the entry has no number yet."""
 
@@ -77,7 +57,7 @@ class Settled:
 def settle(filed: Filed, limit: int) -> Settled:
     """What a document's files say together; no version is later than the MISC `limit`. No requests."""
     past = _Past(filed, limit >> 8)
-    past.replay() if filed.oplog else past.from_snapshots()
+    past.begin()
     past.end()
     past.mark()
     identity = json.encode(filed.id)
@@ -103,99 +83,28 @@ def settle(filed: Filed, limit: int) -> Settled:
     return Settled(held, versions, marks, tuple(past.faults))
 
 
-@dataclass(slots=True)
-class _Step:
-    """A version in the making. `touched` are the fields that its file says were changed, if it `is_filed`."""
-
-    seq: int
-    op: Operation
-    us: int
-    document: Document | None
-    actor: str | None = None
-    metadata: dict[str, Any] | None = None
-    touched: frozenset[str] = frozenset()
-    is_filed: bool = False
-
-
 class _Past:
     """One document's versions, put together."""
 
     def __init__(self, filed: Filed, limit: int) -> None:
         self._filed = filed
         self._limit = limit
-        self._stamps = filed.entity or filed.trashed or {}
-        self.steps: list[_Step] = []
-        self.faults: list[Fault] = []
+        replay = Replay(filed.id, filed.entity or filed.trashed or {})
+        replay.run(filed.oplog)
+        self.steps = replay.steps
+        self.faults = replay.faults
         self._taken: dict[int, datetime] = {}
-
-    # --- the oplog ---
-
-    def replay(self) -> None:
-        """Follow the oplog."""
-        expected, known = 1, True
-        for entry in self._filed.oplog:
-            if entry.seq != expected:
-                missing = f"{expected}" if entry.seq == expected + 1 else f"{expected} to {entry.seq - 1}"
-                known = self._give_up(entry, f"the entries before it are missing: {missing}")
-            expected = entry.seq + 1
-            state = self.steps[-1].document if self.steps else None
-            reason = self._misfit(entry, state) if known or entry.op != "update" else None
-            if reason is not None:
-                known = self._give_up(entry, reason)
-            if entry.op == "delete":
-                self._add(entry, None)
-                known = True
-            elif entry.snapshot is not None:
-                self._add(entry, self._stamped(entry.snapshot, entry.ts))
-                known = True
-            elif known and entry.diff is not None and state is not None:
-                document = _changed({**state, _UPDATED: entry.ts} if _UPDATED in state else state, entry.diff)
-                self._add(entry, self._stamped(document, entry.ts), frozenset(entry.diff))
-
-    def _misfit(self, entry: OplogEntry, state: Document | None) -> str | None:
-        """Why an entry cannot follow a state."""
-        if entry.op == "delete":
-            is_other = entry.snapshot is not None and state is not None and _differing(state, entry.snapshot)
-            return "what it deletes is not what the entries before it made" if is_other else None
-        if entry.snapshot is not None:
-            return None
-        if entry.diff is None or entry.op != "update":
-            return "it has no snapshot" if entry.op != "update" else "it has neither a diff nor a snapshot"
-        if state is None:
-            return "it changes a document that is not there"
-        wrong = [name for name, (before, _) in entry.diff.items() if not _same(state.get(name), before)]
-        return f"before it, {', '.join(wrong)} had another value than it says" if wrong else None
-
-    def _give_up(self, entry: OplogEntry, reason: str) -> bool:
-        """Forget what came before an entry; nothing is known then."""
-        self.faults.append(Fault(reason, "oplog", seq=entry.seq))
-        self.steps.clear()
-        return False
-
-    def _add(self, entry: OplogEntry, document: Document | None, touched: frozenset[str] = frozenset()) -> None:
-        metadata = entry.metadata
-        op: Operation = entry.op
-        if entry.op == "delete" and metadata is not None and metadata.get(_PURGE) is True and entry.snapshot is None:
-            op, metadata = "purge", {name: value for name, value in metadata.items() if name != _PURGE}
-        self.steps.append(_Step(entry.seq, op, _us(entry.ts), document, entry.actor, metadata, touched, is_filed=True))
-
-    def _stamped(self, document: Document, ts: datetime) -> Document:
-        """A version with the times of writing, if the document has some and the file leaves them out."""
-        made = {"_id": self._filed.id, **{name: value for name, value in document.items() if name != "_id"}}
-        if _CREATED in self._stamps:
-            made.setdefault(_CREATED, self._stamps[_CREATED])
-        if _UPDATED in self._stamps:
-            made.setdefault(_UPDATED, ts)
-        return made
 
     # --- without an oplog ---
 
-    def from_snapshots(self) -> None:
-        """Each snapshot that differs from the one before it is a version."""
+    def begin(self) -> None:
+        """Without an oplog each snapshot that differs from the one before it is a version."""
+        if self._filed.oplog:
+            return
         for ts, document in sorted(self._filed.snapshots.items()):
             last = self.steps[-1].document if self.steps else None
-            if last is None or _differing(last, document):
-                self._append("update" if self.steps else "create", document, _us(ts), note=False)
+            if last is None or differing(last, document):
+                self._append("update" if self.steps else "create", document, us_of(ts), note=False)
 
     def _append(
         self, op: Operation, document: Document | None, us: int, actor: str | None = None, *, note: bool = True
@@ -203,7 +112,7 @@ class _Past:
         """A version that the oplog does not have."""
         last = self._filed.oplog[-1].seq if self._filed.oplog else 0
         seq = max(last, self.steps[-1].seq if self.steps else 0) + 1
-        self.steps.append(_Step(seq, op, us, document, actor, _NOTE if note and self._filed.oplog else None))
+        self.steps.append(Step(seq, op, us, document, actor, _NOTE if note and self._filed.oplog else None))
 
     # --- the end ---
 
@@ -225,13 +134,13 @@ class _Past:
             self.faults.append(Fault("it is there too, so what the trash has does not count", "trash", is_note=True))
         last = self.steps[-1] if self.steps else None
         if last is None and not self._filed.oplog:
-            self._append("create", entity, self._time_of(entity, _CREATED))
+            self._append("create", entity, self._time_of(entity, CREATED))
         elif last is None:
-            self._append("restore", entity, self._time_of(entity, _UPDATED))
+            self._append("restore", entity, self._time_of(entity, UPDATED))
         elif last.document is None:
             self.faults.append(Fault("its oplog ends with a delete, and it is there"))
             self._append("restore", entity, self._later(entity, last))
-        elif wrong := _differing(last.document, entity):
+        elif wrong := differing(last.document, entity):
             if self._filed.oplog:
                 self.faults.append(Fault(f"it is not as its oplog ends: {', '.join(wrong)}"))
             self._append("restore" if self._filed.oplog else "update", entity, self._later(entity, last))
@@ -240,12 +149,12 @@ class _Past:
 
     def _end_in_trash(self, document: Document | None) -> None:
         stone = self._filed.tombstone
-        us = self._limit if stone is None else _us(stone.deleted_at)
+        us = self._limit if stone is None else us_of(stone.deleted_at)
         actor = None if stone is None else stone.deleted_by
         last = self.steps[-1] if self.steps else None
         if last is None and document is not None:
             op: Operation = "restore" if self._filed.oplog else "create"
-            self._append(op, document, min(us, self._time_of(document, _CREATED)))
+            self._append(op, document, min(us, self._time_of(document, CREATED)))
             last = self.steps[-1]
         if last is None or last.document is not None or last.op == "purge":
             if self._filed.oplog and last is not None:
@@ -255,7 +164,7 @@ class _Past:
         if document is None:
             if before is None:
                 self.faults.append(Fault("its tombstone is there, and what was deleted is not", "trash"))
-        elif before is not None and (wrong := _differing(before, document)):
+        elif before is not None and (wrong := differing(before, document)):
             self.faults.append(Fault(f"what is in the trash is not what was deleted: {', '.join(wrong)}", "trash"))
         elif before is not None:
             self.steps[-2].document = document
@@ -275,11 +184,11 @@ class _Past:
 
     def _time_of(self, document: Document, stamp: str) -> int:
         found = document.get(stamp)
-        return _us(found) if isinstance(found, datetime) else self._limit
+        return us_of(found) if isinstance(found, datetime) else self._limit
 
-    def _later(self, document: Document, last: _Step) -> int:
+    def _later(self, document: Document, last: Step) -> int:
         """When a document was changed that no oplog tells of: as it says, if that is later than the last change."""
-        us = self._time_of(document, _UPDATED)
+        us = self._time_of(document, UPDATED)
         return us if us > last.us else self._limit
 
     # --- snapshots, times, trash ---
@@ -287,13 +196,11 @@ class _Past:
     def mark(self) -> None:
         """Find the version that each snapshot keeps: of those that equal it the last one until then."""
         for ts, document in sorted(self._filed.snapshots.items()):
-            same = [
-                step for step in self.steps if step.document is not None and not _differing(step.document, document)
-            ]
+            same = [step for step in self.steps if step.document is not None and not differing(step.document, document)]
             if not same:
                 self.faults.append(Fault("no version of the oplog is what it keeps", "snapshot", ts=ts))
                 continue
-            until = [step for step in same if step.us <= _us(ts)]
+            until = [step for step in same if step.us <= us_of(ts)]
             step = until[-1] if until else same[0]
             if step.seq in self._taken:
                 what = "a later snapshot keeps the same version"
@@ -305,7 +212,7 @@ class _Past:
         marks: list[tuple[int, int]] = []
         for seq, ts in sorted(self._taken.items(), key=lambda item: item[1], reverse=True):
             bound = marks[-1][1] - 1 if marks else self._limit
-            marks.append((seq, min(_us(ts), bound)))
+            marks.append((seq, min(us_of(ts), bound)))
         return sorted(marks)
 
     def moments(self) -> list[int]:
@@ -333,36 +240,3 @@ class _Past:
         actor = self.steps[-1].actor if stone is None else stone.deleted_by
         members = tombstone(ms, actor, None if stone is None else stone.ttl)
         return b'{"_id":%b,%b,"document":%b}' % (identity, members, json.encode_document(document))
-
-
-def _us(ts: datetime) -> int:
-    """Microseconds since 1970."""
-    since = ts - _EPOCH
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
-
-
-def _changed(document: Document, diff: Mapping[str, Sequence[Any]]) -> Document:
-    changed = dict(document)
-    for name, (_, after) in diff.items():
-        if after is None:
-            changed.pop(name, None)
-        else:
-            changed[name] = after
-    return changed
-
-
-def _differing(one: Document, two: Document) -> list[str]:
-    """The fields in which two documents differ; null is as good as absent, and times of writing are left out."""
-    names: Iterable[str] = dict.fromkeys([*one, *two])
-    return [name for name in names if name not in {"_id", *STAMPS} and not _same(one.get(name), two.get(name))]
-
-
-def _same(one: Any, two: Any) -> bool:
-    """Whether two values mean the same: other tools write 1 for 1.0, and members in another order."""
-    if isinstance(one, dict) and isinstance(two, dict):
-        return one.keys() == two.keys() and all(_same(value, two[name]) for name, value in one.items())
-    if isinstance(one, list) and isinstance(two, list):
-        return len(one) == len(two) and all(map(_same, one, two))
-    if type(one) in _NUMBERS and type(two) in _NUMBERS:
-        return bool(one == two or equal(one, two))
-    return equal(one, two)

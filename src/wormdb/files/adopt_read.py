@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from wormdb.files.adopt_listing import Listed
-    from wormdb.files.adopt_past import Fault, Settled
+    from wormdb.files.adopt_past import Settled
+    from wormdb.files.adopt_replay import Fault
     from wormdb.files.names import FileNames
     from wormdb.files.oplog_file import OplogEntry
     from wormdb.format.kinds import Document

@@ -238,8 +238,8 @@ def test_a_log_that_was_lost_is_made_again_from_the_files() -> None:
     with database_on(store, declared, files_seconds=0) as database:
         customers = database.model("Customer")
         for name in ("a", "b", "c"):
-            customers.insert({"id": name, "name": name, "joined": BEGIN, "more": {"x": None}})
-            customers.save(customers.find_by_id(name) | {"email": f"{name}@x"})  # type: ignore[operator]
+            made = customers.insert({"id": name, "name": name, "joined": BEGIN, "more": {"x": None}})
+            customers.save(made | {"email": f"{name}@x"})
         customers.snapshot("a")
         customers.delete("b", actor="ada", metadata={"why": "asked"})
         customers.purge("b")
