@@ -174,3 +174,12 @@ def test_the_history_of_what_jobs_attached_outlives_many_other_jobs(monkeypatch:
     versions = History(view).versions(id_key(b'"a"'))
     assert [(version.seq, version.actor) for version in versions] == [(n + 1, f"actor {n}") for n in range(5)]
     assert contents(view)["a"][1:] == (5, {"n": 4})
+
+
+def test_one_entry_may_open_a_job_and_attach_it() -> None:
+    NO_JOBS.check((opened(), JobAttached(job=ONE)))
+    with pytest.raises(NotFoundError):
+        NO_JOBS.check((JobAttached(job=ONE), opened()))
+    with pytest.raises(ConflictError):
+        NO_JOBS.check((opened(), JobAttached(job=ONE), JobAborted(job=ONE)))
+    assert after(entry(1, opened(), JobAttached(job=ONE))).known[ONE].state == "attached"

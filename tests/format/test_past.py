@@ -175,3 +175,13 @@ def test_damage_is_named(data: bytes) -> None:
 def test_damage_is_noticed_when_only_the_time_is_read() -> None:
     with pytest.raises(CorruptionError, match="history/x"):
         misc_of(b'{"misc":-1}', name="history/x")
+
+
+def test_a_row_without_a_number_gets_that_of_its_job() -> None:
+    version = Version(b'"a"', 3, 0, "update", 7, document=b'{"_id":"a"}')
+    mark = Taken(b'"a"', 3, 0, 9)
+    for row, rev in ((version, 12), (mark, 12), (version, 0)):
+        found = decode_past(encode_past(row), name="x", rev=rev)
+        assert (found.rev, found.seq, found.misc) == (rev, row.seq, row.misc)
+    numbered = Version(b'"a"', 3, 5, "update", 7, document=b'{"_id":"a"}')
+    assert decode_past(encode_past(numbered), name="x", rev=12) == numbered

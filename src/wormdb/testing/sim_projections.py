@@ -59,6 +59,7 @@ def named_by(store: Store, paths: EnginePaths, root: Root) -> set[str]:
         (paths.data, root.blocks, root.block_pages),
         (paths.data, root.attached, root.attached_pages),
         (paths.history, root.history, root.history_pages),
+        (paths.history, root.brought, root.brought_pages),
     ):
         shelf = Shelf(store, pool, folder)
         found |= {shelf.page_key(page.name) for page in pages}
