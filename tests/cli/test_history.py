@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from contextlib import redirect_stdout
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import pytest
@@ -17,6 +17,9 @@ from wormdb.cli.changes import FieldChange, field_changes
 from wormdb.cli.documents import readings
 from wormdb.cli.main import run
 from wormdb.schema.load import load_model
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SCHEMA: dict[str, Any] = {
     "schemaVersion": "1.0",
@@ -284,3 +287,20 @@ def test_reading_commands_write_nothing(url: str) -> None:
     for arguments in (["history", "acme"], ["diff", "acme", "1", "2"], ["snapshot", "list", "acme"]):
         assert at(url, *arguments).code == 0
     assert numbers() == before
+
+
+def test_files_of_another_program_have_no_history_yet(tmp_path: Path) -> None:
+    """What they have no answer for says so; what can be told of them is told."""
+    model = {"path": "@customers/(id:string)/[customer].json", "mode": "readonly"}
+    place = tmp_path / "feed"
+    (place / "customers/ada").mkdir(parents=True)
+    (place / "customers/ada/customer.json").write_text('{"id": "ada", "name": "Ada"}')
+    (place / ".worm.schema.json").write_text(json.dumps({**SCHEMA, "models": {"Customer": model}}))
+    for words in (["history", "ada"], ["history", "Customer", "ada"], ["trash", "list", "Customer"]):
+        printed = at(str(place), *words)
+        assert printed.code == 2
+        assert "Customer has no log" in printed.errors
+    assert at(str(place), "table", "list").lines[-1].split() == ["Customer", "1", "stale", "--", "--"]
+    assert "not known: another program keeps the files" in at(str(place), "table", "inspect", "Customer").text
+    described = json.loads(at(str(place), "table", "inspect", "Customer", "--json").text)
+    assert described["collection"] == {"count": 1, "sizeBytes": None, "lastUpdated": None}

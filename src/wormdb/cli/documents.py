@@ -123,7 +123,11 @@ def _names(database: Database) -> list[str]:
 
 def _search(database: Database, text: str) -> Named:
     names = [name for name in _names(database) if not _is_singleton(database, name)]
-    found = [each for name in names for each in _documents(database, find_collection(database, name), text)[0]]
+    asked = [_documents(database, find_collection(database, name), text) for name in names]
+    found = [each for documents, _ in asked for each in documents]
+    refusals = [refusal for _, refusal in asked if refusal is not None]
+    if refusals and len(refusals) == len(names):
+        raise refusals[0]
     if not found:
         raise NotFoundError(
             f"No history of {text!r:.100}",

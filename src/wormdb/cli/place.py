@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from wormdb.collection import Collection
     from wormdb.database import Database
     from wormdb.document import Document
+    from wormdb.manifest import ParquetFiles
     from wormdb.schema.model import Model
 
-__all__ = ["AS_JSON", "MODEL", "URL", "complete_models", "find_collection", "find_model", "model_of"]
+__all__ = ["AS_JSON", "MODEL", "URL", "blocks_of", "complete_models", "find_collection", "find_model", "model_of"]
 
 
 def complete_models(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001 - click's signature
@@ -81,6 +82,14 @@ def find_model(database: Database, name: str) -> Model | None:
     folder = name.rstrip("/") + "/"
     fixed = (model for model in models.values() if not model.path.outer)
     return models.get(name) or next((model for model in fixed if model.path.collection_prefix({}) == folder), None)
+
+
+def blocks_of(collection: Collection[Document]) -> ParquetFiles | None:
+    """The blocks of a collection; None if it has no log, because another program keeps its files. 1 GET."""
+    try:
+        return collection.parquet_files()
+    except InvalidRequestError:
+        return None
 
 
 def model_of(database: Database, collection: Collection[Document]) -> Model | None:

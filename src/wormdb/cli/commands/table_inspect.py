@@ -9,7 +9,7 @@ import click
 from wormdb.cli.asked import AS_OF, read_as_of
 from wormdb.cli.indexed import amount_of, kind_of
 from wormdb.cli.output import counted, print_json
-from wormdb.cli.place import AS_JSON, MODEL, URL, find_collection, model_of
+from wormdb.cli.place import AS_JSON, MODEL, URL, blocks_of, find_collection, model_of
 from wormdb.cli.shown import size_text, time_text, width_of
 from wormdb.cli.verbs import Verb
 from wormdb.database import connect
@@ -43,7 +43,7 @@ def command(model: str, url: str, *, as_of: str | None, as_json: bool) -> None:
             _print_past(collection, as_of, as_json=as_json)
             return
         known = model_of(database, collection)
-        status, files = collection.get_manifest_status(), collection.parquet_files()
+        status, files = collection.get_manifest_status(), blocks_of(collection)
         indexes = [collection.describe_index(each.name) for each in collection.indexes() if each.name != PRIMARY]
     head = {
         "Model": collection.name,
@@ -58,12 +58,12 @@ def command(model: str, url: str, *, as_of: str | None, as_json: bool) -> None:
     _print_pairs(
         {
             "Count": f"{status.count:,}",
-            "Size": f"~{size_text(files.size_bytes)} (estimated from manifest)" if files.files else "not in blocks yet",
-            "Last Updated": time_text(files.last_change),
+            "Size": _size(files),
+            "Last Updated": time_text(status.last_updated if files is None else files.last_change),
         }
     )
     click.echo("\nManifest:")
-    _print_pairs(_manifest(status, known))
+    _print_pairs(_manifest(status, known, has_log=files is not None))
     click.echo("\nIndexes:" if indexes else "\nIndexes: none")
     _print_indexes(indexes)
 
@@ -76,9 +76,16 @@ def _print_past(collection: Collection[Document], as_of: str, *, as_json: bool) 
         _print_pairs({"Model": collection.name, "As of": as_of, "Count": f"{count:,}"}, "")
 
 
-def _manifest(status: ManifestStatus, model: Model | None) -> dict[str, str]:
+def _size(files: ParquetFiles | None) -> str:
+    if files is None:
+        return "not known: another program keeps the files"
+    return f"~{size_text(files.size_bytes)} (estimated from manifest)" if files.files else "not in blocks yet"
+
+
+def _manifest(status: ManifestStatus, model: Model | None, *, has_log: bool) -> dict[str, str]:
     word = "n/a" if model is not None and model.is_singleton else "fresh" if status.fresh else "stale"
-    verified = " (checksum verified)" if status.exists else " (the log was never brought forward)"
+    why_not = "the log was never brought forward" if has_log else "there is none that can be used"
+    verified = " (checksum verified)" if status.exists else f" ({why_not})"
     behind = f", {counted(status.lag_entries, 'entry', 'entries')} behind the log" if status.lag_entries else ""
     return {
         "Status": word + verified + behind,
@@ -103,14 +110,15 @@ def _print_indexes(indexes: Sequence[IndexDescription]) -> None:
 
 
 def _json(
-    head: dict[str, str], status: ManifestStatus, files: ParquetFiles, indexes: Sequence[IndexDescription]
+    head: dict[str, str], status: ManifestStatus, files: ParquetFiles | None, indexes: Sequence[IndexDescription]
 ) -> dict[str, Any]:
+    updated = status.last_updated if files is None else files.last_change
     return {
         **{name.lower(): value for name, value in head.items()},
         "collection": {
             "count": status.count,
-            "sizeBytes": files.size_bytes,
-            "lastUpdated": None if files.last_change is None else time_text(files.last_change),
+            "sizeBytes": None if files is None else files.size_bytes,
+            "lastUpdated": None if updated is None else time_text(updated),
         },
         "manifest": status.to_dict(),
         "indexes": [each.to_dict() for each in indexes],

@@ -8,7 +8,7 @@ import click
 
 from wormdb.cli.asked import AS_OF, read_as_of
 from wormdb.cli.output import print_json
-from wormdb.cli.place import AS_JSON, URL, find_collection, find_model
+from wormdb.cli.place import AS_JSON, URL, blocks_of, find_collection, find_model
 from wormdb.cli.ruled import Column, print_ruled
 from wormdb.cli.shown import time_text
 from wormdb.cli.verbs import Verb
@@ -99,7 +99,8 @@ def _names(database: Database) -> Iterator[str]:
 def _described(database: Database, name: str) -> dict[str, Any]:
     collection = find_collection(database, name)
     model = find_model(database, name)
-    status, files = collection.get_manifest_status(), collection.parquet_files()
+    status, files = collection.get_manifest_status(), blocks_of(collection)
+    updated = status.last_updated if files is None else files.last_change
     is_single = model is not None and model.is_singleton
     return {
         "model": name,
@@ -112,7 +113,7 @@ def _described(database: Database, name: str) -> dict[str, Any]:
             for each in collection.indexes()
             if each.name != PRIMARY
         ],
-        "lastUpdated": None if files.last_change is None else time_text(files.last_change),
+        "lastUpdated": None if updated is None else time_text(updated),
     }
 
 
