@@ -42,7 +42,7 @@ class HistoryEntry:
     seq: int
     """Counts the document's changes, from 1, without gaps, also over deletes."""
     rev: int
-    """The log number; give it to `as_of` to see the collection as it was then."""
+    """The log number; give it to `as_of` to see the collection as it was then. What was adopted has the adoption's."""
     op: Literal["create", "update", "delete", "restore", "purge"]
     ts: datetime
     """When, by the clock of who made it, in UTC."""

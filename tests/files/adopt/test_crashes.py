@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -246,3 +247,43 @@ def test_damage_to_brought_history_is_found_and_what_is_left_is_kept() -> None:
     assert [entry.op for entry in customers.get_history("d")] == ["create", "delete", "restore"]
     assert {found.id for found in customers} == {"a", "d"}
     assert again.verify()[0].is_sound
+
+
+# --- meanwhile ---
+
+
+def test_until_it_is_adopted_the_bucket_is_read_as_before() -> None:
+    bucket = sample(ROOT)
+    inner = world(bucket)
+    seen: list[set[object]] = []
+
+    def look() -> None:
+        reader = database_on(inner, schema(ROOT), 2).model("Customer")
+        seen.append({found.id for found in reader.find()})
+
+    def crash(what: str, _done: int, _total: int) -> None:
+        look()
+        if what == "comparing":
+            raise SimulatedCrash
+
+    with pytest.raises(SimulatedCrash):
+        database_on(inner, schema(ROOT), **PARTS).adopt("Customer", told=crash)
+    look()
+    assert len(seen) == 4
+    assert seen == [{"a", "d"}] * 4
+
+
+def test_what_an_adoption_costs() -> None:
+    bucket = sample(ROOT)
+    store = FaultStore(world(bucket))
+    database_on(store, schema(ROOT), forward="manual").adopt("Customer")
+    verbs = Counter(one.verb for one in store.trace)
+    reads = Counter(one.key for one in store.trace if one.verb == "get")
+    assert {key: reads[key] for key in bucket.files} == dict.fromkeys(bucket.files, 2)
+    # Of each of the folders: the collection, and three at the root; before and after.
+    assert verbs["list"] == 8
+    puts = [one.key for one in store.trace if one.verb == "put"]
+    written = [key for key in puts if "/.worm.db/" in key]
+    # A block of documents and one of history with their sidecars, the record twice, and the entry.
+    assert len(written) == 7
+    assert [key for key in puts if key not in written] == [".worm.names/customers", ".worm.schema.json"]
