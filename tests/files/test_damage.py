@@ -127,6 +127,8 @@ DAMAGE: dict[str, tuple[str, Callable[[World, str], None], str]] = {
     "extra trash": (f"{TRASH}a/profile.json", holding(b"{}"), EXTRA),
     "edited snapshot": (".snapshots/customers/a/", edited(name="Eve"), EDITED),
     "missing snapshot": (".snapshots/customers/b/", missing, MISSING),
+    "oplog of another layout": (f"{FOLDER}a/.oplog/0001.json", holding(b"{}"), EXTRA),
+    "trash of another layout": (f"{FOLDER}.worm.trash/d/profile.json", holding(b"{}"), EXTRA),
     "extra snapshot": (f".snapshots/customers/a/{OLD}", holding(b"{}"), EXTRA),
     "edited manifest": (MANIFEST, row_edited, CHECKSUM),
     "edited index": (INDEX, posting_edited, CHECKSUM),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from wormdb.schema.model import Layout
 
 MODEL = model_of(CUSTOMER)
+FOLDER = "org/customers/"
 NOON = datetime(2026, 2, 24, 12, tzinfo=UTC)
 placements = st.sampled_from(layouts())
 short_ids = ids().filter(lambda identity: len(str(identity).encode()) < 60)
@@ -243,6 +245,18 @@ def test_outer_segments_are_part_of_the_prefix() -> None:
     assert names.entity("ada") == "org/acme/users/ada/user.json"
     assert names.oplog("ada", 12) == ".oplog/org/acme/users/ada/0012.json"
     assert names.parse("org/other/users/ada/user.json") is None
+
+
+@given(short_ids, placements, placements)
+def test_files_of_another_layout_are_known(identity: Any, one: Placement, two: Placement) -> None:
+    here = names_of(MODEL, one)
+    there = names_of(MODEL, replace(two, name=one.name))
+    for key in (there.oplog(identity, 3), there.snapshot(identity, NOON), there.tombstone(identity)):
+        found, expected = here.parse_anywhere(key), there.parse(key)
+        assert expected is not None
+        assert found == replace(expected, is_elsewhere=here.parse(key) is None)
+        assert any(key.startswith(root) for root in here.every_root)
+    assert here.parse_anywhere(f"{FOLDER}.worm.db/block0") is None
 
 
 # --- snapshots and limits ---

@@ -180,6 +180,15 @@ def test_much_damage_at_once(broken: World) -> None:
     assert synced(world, SCHEMA).mended == []
 
 
+def test_more_damage_than_is_kept_in_mind(broken: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wormdb.files.check.FAULTS_MAX", 3)
+    world = broken.copy()
+    done = synced(world, SCHEMA)
+    assert done.left_out > 3
+    assert done.left == []
+    check_files(world, SCHEMA)
+
+
 @pytest.mark.parametrize("fault", [Fault.CRASH_AFTER, Fault.ANSWER_LOST])
 def test_a_sync_that_stops_anywhere_is_finished_by_the_next(broken: World, fault: Fault) -> None:
     number, is_reached = 3, True

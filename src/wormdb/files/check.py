@@ -17,7 +17,7 @@ from wormdb.files.tables import keys_of, specs_of
 from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
     from wormdb.clock import Chance
     from wormdb.engine.ledger import Ledger
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Examined", "FileSite", "Opened", "examine_files", "names_in"]
 
+FAULTS_MAX: Final = 10_000
+"""Of one look at a collection; more of them are counted only."""
 _TRIES_MAX: Final = 3
 _TABLE_KINDS: Final = frozenset(
     {"manifest", "manifest_meta", "manifest_partition", "index", "index_meta", "index_partition"}
@@ -94,6 +96,8 @@ class Examined:
     faults: list[FileFault] = field(default_factory=list)
     documents: int = 0
     files: int = 0
+    left_out: int = 0
+    """Faults that are not listed because there are too many."""
 
 
 def examine_files(site: FileSite, told: Callable[[int], None] = lambda _: None) -> Examined:
@@ -122,20 +126,33 @@ def _document_faults(
     view, names, record = opened.view, opened.names, opened.record
     checks = DocumentFaults(site.store, site.pool, names, view, site.ledger.history(view), opened.through)
     tables = TableFaults.of(names, () if record is None else record.tables, specs_of(view.definition))
-    faults = list(checks.wrong(tables.note, told))
+    faults = list(_limited(checks.wrong(tables.note, told), FAULTS_MAX, examined))
     examined.documents += tables.documents
     for page in listed_keys(site.store, names):
-        examined.files += len(page)
-        faults += _extra(opened, checks, page)
+        examined.files += sum(not found.is_elsewhere for _, found in page)
+        faults += _limited(_extra(opened, checks, page), FAULTS_MAX - len(faults), examined)
     faults += tables.faults(site.store, site.pool, view)
     faults += _sentinel_faults(site, opened)
     return faults
 
 
+def _limited(faults: Iterable[FileFault], room: int, examined: Examined) -> Iterator[FileFault]:
+    """As many as there is room for; the others are counted."""
+    for number, fault in enumerate(faults):
+        if number < room:
+            yield fault
+        else:
+            examined.left_out += 1
+
+
 def _extra(opened: Opened, checks: DocumentFaults, page: list[tuple[str, FileKey]]) -> list[FileFault]:
-    known = opened.table_keys
+    known, is_filling = opened.table_keys, opened.record is not None and opened.record.fill is not None
     faults = [FileFault(key, EXTRA) for key, found in page if found.kind in _TABLE_KINDS and key not in known]
-    of_documents = [(key, found) for key, found in page if found.kind not in _TABLE_KINDS and found.kind != "sentinel"]
+    of_documents = [
+        (key, found)
+        for key, found in page
+        if found.kind not in _TABLE_KINDS and found.kind != "sentinel" and not (found.is_elsewhere and is_filling)
+    ]
     return faults + list(checks.unwanted(of_documents))
 
 
@@ -168,7 +185,7 @@ def _still(site: FileSite, opened: Opened, faults: list[FileFault]) -> list[File
     checks = DocumentFaults(site.store, site.pool, names, view, site.ledger.history(view), opened.through)
     documents = {fault.document for fault in faults if fault.document is not None}
     found = list(checks.again(documents))
-    extras = [(fault.key, names.parse(fault.key)) for fault in faults if fault.what == EXTRA]
+    extras = [(fault.key, names.parse_anywhere(fault.key)) for fault in faults if fault.what == EXTRA]
     found += _extra(later, checks, [(key, parsed) for key, parsed in extras if parsed is not None])
     if any(fault.table is not None for fault in faults):
         tables = TableFaults.of(names, () if later.record is None else later.record.tables, specs_of(view.definition))

@@ -7,40 +7,25 @@ folder is never taken for one, and neither is the engine's folder.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from wormdb.errors import InvalidRequestError, LimitExceededError
+from wormdb.errors import InvalidRequestError
+from wormdb.files.file_key import META, FileKey, FileKind, index_key, index_name, manifest_key
 from wormdb.files.numbers import one_form
+from wormdb.files.placement import Placement
 from wormdb.format.segment import decode_segment, encode_segment
-from wormdb.limits import SEGMENT_BYTES_MAX
 from wormdb.schema.path import SINGLETON_ID
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wormdb.files.placement import Placement
     from wormdb.schema.model import Layout, Model
 
 __all__ = ["BUCKET_SENTINEL", "FileKey", "FileKind", "FileNames", "id_of", "id_text", "snapshot_name"]
 
 BUCKET_SENTINEL: Final = ".worm"
-
-FileKind = Literal[
-    "entity",
-    "oplog",
-    "snapshot",
-    "trashed",
-    "tombstone",
-    "manifest",
-    "manifest_meta",
-    "manifest_partition",
-    "index",
-    "index_meta",
-    "index_partition",
-    "sentinel",
-]
 
 _System = Literal["oplog", "snapshots", "trash"]
 _FOLDERS: Final[Mapping[_System, str]] = {"oplog": ".oplog/", "snapshots": ".snapshots/", "trash": ".worm.trash/"}
@@ -48,24 +33,9 @@ _TOMBSTONE: Final = ".worm.tombstone"
 _SENTINEL: Final = ".worm"
 _MANIFEST: Final = ".worm.manifest"
 _INDEX: Final = ".worm.index/"
-_META: Final = "_meta.json"
 _JSON: Final = ".json"
-_ESCAPED_JSON: Final = "%2Ejson"
 _SEQ: Final = re.compile(r"([0-9]{4}|[1-9][0-9]{4,})\.json", re.ASCII)
-_PARTITION: Final = re.compile(r"partition-(0|[1-9][0-9]*)\.json", re.ASCII)
 _MOMENT: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z)\.json", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True)
-class FileKey:
-    """What a key is: its kind, and the parts of its name that the kind has."""
-
-    kind: FileKind
-    id: Any = None
-    seq: int | None = None
-    ts: datetime | None = None
-    fields: tuple[str, ...] = ()
-    partition: int | None = None
 
 
 def id_text(identity: Any) -> str:
@@ -105,9 +75,10 @@ class FileNames:
         self.collection = collection
         self.placement = placement
         self.manifest = f"{collection}{_MANIFEST}{_JSON}"
-        self.manifest_meta = f"{collection}{_MANIFEST}/{_META}"
+        self.manifest_meta = f"{collection}{_MANIFEST}/{META}"
         self.sentinel = f"{collection}{_SENTINEL}"
         self.roots = self._roots()
+        self._others: tuple[FileNames, ...] | None = None
 
     def _roots(self) -> tuple[str, ...]:
         """The prefixes that hold all of its files, none inside another."""
@@ -161,15 +132,15 @@ class FileNames:
 
         Raises LimitExceededError if that is too long for a name.
         """
-        return f"{self.collection}{_INDEX}{_index_name(fields)}{_JSON}"
+        return f"{self.collection}{_INDEX}{index_name(fields)}{_JSON}"
 
     def index_meta(self, fields: Sequence[str]) -> str:
         """What names the files of an index that is in several. Raises as `index`."""
-        return f"{self.collection}{_INDEX}{_index_name(fields)}/{_META}"
+        return f"{self.collection}{_INDEX}{index_name(fields)}/{META}"
 
     def index_partition(self, fields: Sequence[str], number: int) -> str:
         """One of the files of an index that is in several. Raises as `index`."""
-        return f"{self.collection}{_INDEX}{_index_name(fields)}/partition-{number}{_JSON}"
+        return f"{self.collection}{_INDEX}{index_name(fields)}/partition-{number}{_JSON}"
 
     # --- what a key means ---
 
@@ -185,10 +156,28 @@ class FileNames:
         if rest == _SENTINEL:
             return FileKey("sentinel")
         if rest.startswith(_MANIFEST):
-            return _manifest_key(rest[len(_MANIFEST) :])
+            return manifest_key(rest[len(_MANIFEST) :])
         if rest.startswith(_INDEX):
-            return _index_key(rest[len(_INDEX) :])
+            return index_key(rest[len(_INDEX) :])
         return self._in_collection(rest)
+
+    @property
+    def every_root(self) -> tuple[str, ...]:
+        """The prefixes that hold its files in this layout or in any other."""
+        at_root = [folder + self.placement.name for folder in _FOLDERS.values()] if self.placement.name else []
+        return (self.collection, *at_root)
+
+    def parse_anywhere(self, key: str) -> FileKey | None:
+        """As `parse`, and also what a key would be in another layout: a file that was left behind. No requests."""
+        found = self.parse(key)
+        if found is not None:
+            return found
+        if self._others is None:
+            layouts: tuple[Layout, ...] = ("inline", "collection", "root") if self.placement.name else ()
+            places = [Placement(layout, layout, layout, self.placement.name) for layout in layouts]
+            self._others = tuple(FileNames(self.model, self.collection, place) for place in places)
+        there = next((found for other in self._others if (found := other.parse(key)) is not None), None)
+        return None if there is None else replace(there, is_elsewhere=True)
 
     def _in_collection(self, rest: str) -> FileKey | None:
         systems: tuple[_System, ...] = ("oplog", "snapshots", "trash")
@@ -265,51 +254,3 @@ def _moment(name: str) -> datetime | None:
     except ValueError:
         return None
     return ts if ts is not None and snapshot_name(ts) == name else None
-
-
-def _index_name(fields: Sequence[str]) -> str:
-    names = [encode_segment(name) for name in fields]
-    # A folder of one index must not have the name of another's file.
-    joined = "+".join([*names[:-1], _guarded(names[-1])])
-    if len(joined) > SEGMENT_BYTES_MAX:
-        raise LimitExceededError(
-            f"the index over {', '.join(fields)} takes {len(joined)} bytes as a name",
-            reason=f"SEGMENT_BYTES_MAX is {SEGMENT_BYTES_MAX}",
-            fix="index fewer fields, or turn readable files off for this model",
-        )
-    return joined
-
-
-def _guarded(name: str) -> str:
-    return name.removesuffix(_JSON) + _ESCAPED_JSON if name.endswith(_JSON) else name
-
-
-def _fields(name: str) -> tuple[str, ...] | None:
-    unguarded = name.removesuffix(_ESCAPED_JSON) + _JSON if name.endswith(_ESCAPED_JSON) else name
-    try:
-        fields = tuple(decode_segment(part) for part in unguarded.split("+"))
-    except InvalidRequestError:
-        return None
-    return fields if all(type(field) is str for field in fields) and _index_name(fields) == name else None
-
-
-def _manifest_key(rest: str) -> FileKey | None:
-    if rest == _JSON:
-        return FileKey("manifest")
-    if rest == f"/{_META}":
-        return FileKey("manifest_meta")
-    found = _PARTITION.fullmatch(rest[1:]) if rest.startswith("/") else None
-    return None if found is None else FileKey("manifest_partition", partition=int(found[1]))
-
-
-def _index_key(rest: str) -> FileKey | None:
-    name, slash, file = rest.partition("/")
-    fields = _fields(name if slash else name.removesuffix(_JSON))
-    if fields is None or not (slash or name.endswith(_JSON)):
-        return None
-    if not slash:
-        return FileKey("index", fields=fields)
-    if file == _META:
-        return FileKey("index_meta", fields=fields)
-    found = _PARTITION.fullmatch(file)
-    return None if found is None else FileKey("index_partition", fields=fields, partition=int(found[1]))

@@ -92,7 +92,9 @@ def status_of(site: FileSite, *, counted: bool = False) -> FilesStatus:
     is_filling = record is not None and record.fill is not None
     through = 0 if record is None else record.through
     is_kept = view.definition.keeps_files
-    files = sum(map(len, listed_keys(site.store, names))) if counted and names is not None else None
+    files = None
+    if counted and names is not None:
+        files = sum(not found.is_elsewhere for page in listed_keys(site.store, names) for _, found in page)
     return FilesStatus(
         collection=site.ledger.collection,
         enabled=is_kept,

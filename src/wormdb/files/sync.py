@@ -26,6 +26,7 @@ from wormdb.files.expected import files_of
 from wormdb.files.faults import listed_keys
 from wormdb.files.guard import number_in
 from wormdb.files.publish import identity_of
+from wormdb.format.files_record import FilesFill
 from wormdb.limits import DELETE_MANY_KEYS
 from wormdb.storage.store import IfAbsent, IfMatch
 
@@ -63,6 +64,8 @@ class FilesSynced:
     """What could not be mended, because others write all the time."""
     removed: int = 0
     """Files that were left although files are switched off."""
+    left_out: int = 0
+    """Files that were wrong and are not listed because there were too many."""
     through: int = 0
     """The log number through which files are."""
 
@@ -87,13 +90,18 @@ def sync_files(site: FileSite, keeper: FilesKeeper, told: Callable[[int], None] 
         return done
     keeper.forget(collection)
     keeper.flush(site.ledger, told)
-    for _ in range(_ROUNDS_MAX):
+    rounds = 0
+    while rounds < _ROUNDS_MAX:
         found = examine_files(site, told)
+        rounds += not found.left_out  # as long as there are too many, every round leaves fewer
         done.documents, done.files, done.left = found.documents, found.files, found.faults
         if not found.faults:
             break
         done.mended += found.faults
         _mend(site, found.faults)
+        if found.left_out:
+            done.left_out += found.left_out
+            _write_all(site)
         keeper.forget(site.ledger.collection)
         keeper.flush(site.ledger, told)
     left = {fault.key for fault in done.left}
@@ -248,6 +256,17 @@ def _mend_tables(site: FileSite, tables: set[TableKey], keys: set[str]) -> None:
 
 
 # --- all of them ---
+
+
+def _write_all(site: FileSite) -> None:
+    """Have the record say that the files of all documents are to be written again. 1 GET, 1 PUT."""
+    opened, known = site.open(), site.register.read()
+    if opened is None or known.record is None or known.record.fill is not None:
+        return
+    try:
+        site.register.swap(known, replace(known.record, fill=FilesFill(since=opened.view.number)))
+    except ConflictError:
+        log.info("%s: somebody else writes the readable files", site.ledger.collection)
 
 
 def remove_files(site: FileSite, names: FileNames, told: Callable[[int], None] = lambda _: None) -> int:

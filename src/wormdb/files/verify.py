@@ -42,7 +42,7 @@ def verify_all(site: Site, *, unreferenced: bool = False, told: Callable[[str], 
         found,
         checked=replace(found.checked, files=examined.files),
         findings=found.findings + tuple(report.findings),
-        left_out=found.left_out + report.left_out,
+        left_out=found.left_out + report.left_out + examined.left_out,
     )
 
 
