@@ -19,8 +19,10 @@ from wormdb.engine.shelf import Shelf
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
+    CorruptionError,
     InvalidRequestError,
     NotFoundError,
+    SnapshotTooOldError,
 )
 from wormdb.files.adopt_check import Rehearsal
 from wormdb.files.adopt_listing import take_inventory
@@ -174,12 +176,10 @@ class _Run:
         found = survey(reader, inventory, choices, indexes, lambda done: adopter.told("reading", done, total))
         if choices.dry_run:
             return self._result(found, None, is_resumed=record is not None)
-        if fatal := found.fatal:
-            raise InvalidRequestError(
-                f"adoption of {adopter.collection}",
-                problems=fatal,
-                fix=_fix_of(found),
-            )
+        is_empty = found.counts.skipped == total
+        if fatal := found.fatal or (found.broken if is_empty else []):
+            fix = "correct the files: nothing is left without them" if is_empty else _fix_of(found)
+            raise InvalidRequestError(f"adoption of {adopter.collection}", problems=fatal, fix=fix)
         adopter.around.before_first_write()
         adopter.claim()
         if record is None:
@@ -189,9 +189,9 @@ class _Run:
             self._keeper.swap(fresh)
         self._stage(reader, inventory)
         attached = self._attached(found)
-        if choices.verify:
-            rehearsal = Rehearsal(adopter.around, adopter.names, self._view, self._definition, attached)
-            rehearsal.compare(inventory, adopter.told)
+        if choices.verify or (record is not None and record.parts):
+            # What another run wrote is looked at in any case: it may have been removed since.
+            self._compare(attached, inventory)
         if self._inventory().digest != inventory.digest:
             raise ConflictError(
                 f"the files of {adopter.collection}",
@@ -242,6 +242,18 @@ class _Run:
             sequence=found.sequence,
             sample=encode_sample(found.sample),
         )
+
+    def _compare(self, attached: JobAttached, inventory: Inventory) -> None:
+        adopter = self._of
+        rehearsal = Rehearsal(adopter.around, adopter.names, self._view, self._definition, attached)
+        try:
+            rehearsal.compare(inventory, adopter.told)
+        except (CorruptionError, SnapshotTooOldError) as error:
+            # Nobody goes on with what is damaged: the next run begins anew.
+            self._keeper.remove()
+            raise CorruptionError(
+                error.what, reason=error.reason, fix="nothing was adopted: run it again", key=error.key
+            ) from error
 
     # --- the entry ---
 

@@ -42,7 +42,8 @@ class Rehearsal:
     def compare(self, inventory: Inventory, told: Callable[[str, int, int], None]) -> None:
         """Go through all documents and their past. 1 GET for each block.
 
-        Raises CorruptionError naming the first that is not as its files were found to say.
+        Raises CorruptionError naming the first that is not as its files were found to say, or an object that is
+        damaged, and SnapshotTooOldError naming one that is gone.
         """
         view, data, past = self._view()
         documents, history = view.scan(), History(view, past=past, data=data).documents()
@@ -80,6 +81,4 @@ class Rehearsal:
 
 
 def _differs(key: str, reason: str) -> NoReturn:
-    raise CorruptionError(
-        f"what was written of {key}", reason=reason, fix="nothing was adopted; run it again as another job", key=key
-    )
+    raise CorruptionError(f"what was written of {key}", reason=reason, key=key)

@@ -157,6 +157,26 @@ def test_blocks_that_are_not_as_they_were_written_are_not_adopted() -> None:
     assert keys(inner, LOG) == []
 
 
+def test_blocks_of_an_earlier_run_that_are_gone_are_not_adopted() -> None:
+    bucket = sample(ROOT)
+    inner = world(bucket)
+
+    def crash(what: str, _done: int, _total: int) -> None:
+        if what == "comparing":
+            raise SimulatedCrash
+
+    with pytest.raises(SimulatedCrash):
+        database_on(inner, schema(ROOT), **PARTS).adopt("Customer", told=crash)
+    gone = next(key for key in keys(inner, HISTORY) if key.endswith(".parquet"))
+    inner.delete(gone)
+    with pytest.raises(CorruptionError, match="run it again"):
+        database_on(inner, schema(ROOT), 2, **PARTS).adopt("Customer", verify=False)
+    assert keys(inner, LOG) == []
+    database = database_on(inner, schema(ROOT), 3, **PARTS)
+    assert not database.adopt("Customer").resumed
+    check(database.model("Customer"), bucket)
+
+
 # --- raced ---
 
 

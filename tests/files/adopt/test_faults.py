@@ -74,6 +74,14 @@ def test_documents_with_broken_files_are_skipped() -> None:
         assert database.verify()[0].is_sound
 
 
+def test_nothing_but_broken_files() -> None:
+    bucket = Bucket(ROOT)
+    bucket.put(bucket.entity("a"), [])
+    database = database_on(world(bucket), schema(ROOT))
+    with pytest.raises(InvalidRequestError, match="nothing is left"):
+        database.adopt("Customer", on_broken="skip")
+
+
 @pytest.mark.parametrize(
     ("key", "part"),
     [
