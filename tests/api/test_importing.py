@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wormdb
@@ -106,6 +106,7 @@ rows = st.fixed_dictionaries(
 )
 
 
+@settings(max_examples=50)
 @given(st.lists(rows, max_size=4), st.lists(rows, max_size=9), st.sampled_from(importing.CONFLICT_RULES))
 def test_as_one_record_after_the_other(
     before: list[dict[str, Any]], records: list[dict[str, Any]], rule: importing.ConflictRule

@@ -49,7 +49,7 @@ plain = st.recursive(
 documents = st.lists(st.dictionaries(texts.filter(_is_name), plain, max_size=3), max_size=5)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(documents, st.sampled_from([None, 2]), st.integers(1, 40))
 def test_json_in_every_form(found: list[dict[str, Any]], indent: int | None, step: int) -> None:
     """A list, values one after the other and lines say the same, whatever the size of the pieces that come."""
@@ -62,7 +62,7 @@ def test_json_in_every_form(found: list[dict[str, Any]], indent: int | None, ste
     assert [record.line for record in read(lines, "ndjson", step)] == list(range(1, 2 * len(found), 2))
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(documents)
 def test_lines_of_a_list(found: list[dict[str, Any]]) -> None:
     """A record begins in the line where its first bracket is."""
