@@ -56,8 +56,15 @@ class Choice:
     source: FileSource
     requests: int
     """What was read to choose, and what a full scan or a look-up of ids reads at least; without matches."""
-    fields: tuple[str, ...] = ()
-    """The fields of the manifest that may be used."""
+    manifest: Manifest | None = None
+    """The manifest, if it was looked at and may be used."""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields of the manifest that may be used."""
+        if self.manifest is None:
+            return ()
+        return tuple(sorted(self.manifest.available(self.source.look.site.manifest_fields) - {"_id"}))
 
     @property
     def is_targeted(self) -> bool:
@@ -81,7 +88,7 @@ class _Chooser:
     refusal: str | None
     reasons: dict[Strategy, str] = field(default_factory=dict)
     """Why each strategy is not used."""
-    fields: tuple[str, ...] = ()
+    manifest: Manifest | None = None
 
     def choose(self) -> Choice:
         request = self.request
@@ -169,17 +176,17 @@ class _Chooser:
         return paths_of(tree) | sorted_by(self.request.sort) | names
 
     def _by_manifest(self, tree: Filter, *, only: Strategy | None) -> Choice | None:
-        manifest = self.look.manifest(self._id_texts(tree))
+        names = sorted({path.partition(".")[0] for path in self._needed(tree)} - {"_id"})
+        manifest = self.look.manifest(self._id_texts(tree), names)
         if isinstance(manifest, Refused):
             self._refuse_manifest(manifest.reason)
             return None
         try:
-            configured = manifest.available(sorted(self.look.site.manifest_fields))
-            known = configured | manifest.available(sorted(self._needed(tree)))
+            known = manifest.available(sorted(self._needed(tree)))
         except DamagedRowsError as error:
             self._refuse_manifest(f"manifest is stale: {error}")
             return None
-        self.fields = tuple(sorted(configured - {"_id"}))
+        self.manifest = manifest
         share = manifest.size_bytes // max(len(known), 1)
         facts = Facts(
             rows=len(manifest.rows),
@@ -201,7 +208,7 @@ class _Chooser:
             ids = dict(zip(manifest.rows.keys, manifest.rows.ids, strict=True))
             witness = matches_row(manifest, sorted(self.look.site.manifest_fields))
             source = FileSource(self.look, question.facts, manifest.rows, ids, witness)
-            return Choice(plan, source, manifest.files, self.fields)
+            return Choice(plan, source, manifest.files, manifest)
         return None
 
     def _scanning(self, manifest: Manifest, question: Question, candidate: Candidate) -> Choice:
@@ -212,7 +219,7 @@ class _Chooser:
             # Parts of a value are cut out of the row as out of a document.
             root = _with_documents(root)
         source = FileSource(self.look, question.facts, manifest.rows, are_rows_documents=is_deep)
-        return Choice(self._plan(root, "manifest_scan", candidate.reason()), source, manifest.files, self.fields)
+        return Choice(self._plan(root, "manifest_scan", candidate.reason()), source, manifest.files, manifest)
 
     def _id_texts(self, tree: Filter) -> list[str] | None:
         """The texts of the ids that the filter names: only their partitions are needed."""
@@ -235,7 +242,7 @@ class _Chooser:
         candidate = next(full.propose(question))
         reason = contradiction or self.reasons.get("manifest_fetch") or "strategy full_scan was asked for"
         source = FileSource(self.look)
-        return Choice(self._plan(candidate.root, "full_scan", reason), source, 0, self.fields)
+        return Choice(self._plan(candidate.root, "full_scan", reason), source, 0, self.manifest)
 
     def _plan(self, root: Node, strategy: Strategy, reason: str) -> Plan:
         before = STRATEGIES[: STRATEGIES.index(strategy)]

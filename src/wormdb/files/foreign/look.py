@@ -47,13 +47,16 @@ class Look:
         """The same if what others say has to be held to it; None if not."""
         return self.listing() if self.site.check == "listing" else None
 
-    def manifest(self, texts: Sequence[str] | None = None) -> Manifest | Refused:
-        """The manifest, or as much of it as may have these ids. Costs as `read_manifest` at the first call."""
+    def manifest(self, texts: Sequence[str] | None = None, names: Sequence[str] = ()) -> Manifest | Refused:
+        """The manifest, or as much of it as may have these ids. Costs as `read_manifest` at the first call.
+
+        `names` are fields that will be asked for.
+        """
         if None in self._manifests:
             return self._manifests[None]
         wanted = None if texts is None else tuple(texts)
         if wanted not in self._manifests:
-            found = read_manifest(self.site, self.checked_listing(), texts)
+            found = read_manifest(self.site, self.checked_listing(), texts, names)
             if not isinstance(found, Manifest) or not found.is_partitioned:
                 wanted = None  # there was no part to choose
             self._manifests[wanted] = found

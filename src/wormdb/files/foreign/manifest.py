@@ -60,15 +60,19 @@ class Manifest:
 
     def available(self, paths: Iterable[str]) -> frozenset[str]:
         """Those paths that it tells: its fields, and what lies within them. Raises DamagedRowsError."""
-        return frozenset(path for path in paths if path == "_id" or self._tells(path))
+        wanted = [path for path in paths if path != "_id"]
+        known = self.fields or _with_stamps(self.rows.model.manifest_fields)
+        ways = {path: [way for way in _prefixes(path) if way in known] for path in wanted}
+        if self.fields is None:
+            self.rows.prepare({way for some in ways.values() for way in some})
+            ways = {path: [way for way in some if self.rows.has_all(way)] for path, some in ways.items()}
+        return frozenset(["_id", *(path for path, some in ways.items() if some)])
 
-    def _tells(self, path: str) -> bool:
-        segments = path.split(".")
-        ways = [".".join(segments[:end]) for end in range(1, len(segments) + 1)]
-        if self.fields is not None:
-            return any(way in self.fields for way in ways)
-        known = (*self.rows.model.manifest_fields, "createdAt", "updatedAt")
-        return any(way in known and self.rows.has_all(way) for way in ways)
+
+def _prefixes(path: str) -> list[str]:
+    """The path, and those that it lies within."""
+    segments = path.split(".")
+    return [".".join(segments[:end]) for end in range(1, len(segments) + 1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +88,21 @@ class Refused:
     is_fresh: ClassVar[bool] = False
 
 
-def read_manifest(site: Site, listing: Listing | None = None, texts: Sequence[str] | None = None) -> Manifest | Refused:
+def read_manifest(
+    site: Site,
+    listing: Listing | None = None,
+    texts: Sequence[str] | None = None,
+    names: Sequence[str] = (),
+) -> Manifest | Refused:
     """The manifest, or why it is not used. 1 GET; in several files 1 for each that is read, and 1 for `_meta.json`.
 
     Where it is in several files is remembered; one more GET finds it out. With `texts` of ids only the partitions
-    that may have these are read, if `_meta.json` tells which. With `listing` it is held to what is there.
+    that may have these are read, if `_meta.json` tells which. With `listing` it is held to what is there. `names` are
+    top-level fields that will be asked for: they are decoded at once.
     """
     orders = (_in_parts, _in_one) if site.is_partitioned else (_in_one, _in_parts)
     for read in orders:
-        found = read(site, None if listing is not None else texts)
+        found = read(site, None if listing is not None else texts, names)
         if found is not None:
             site.is_partitioned = read is _in_parts
             return found if listing is None or isinstance(found, Refused) else _held_to(found, listing)
@@ -128,31 +138,28 @@ class _File:
 
 
 _HEAD: Final = msgspec.json.Decoder(_Head)
-_TEXTS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _NO_TABLE: Final = Table(b"{}", ())
 
 
-def _in_one(site: Site, _: Sequence[str] | None) -> Manifest | Refused | None:
+def _in_one(site: Site, _: Sequence[str] | None, names: Sequence[str]) -> Manifest | Refused | None:
     found = site.store.probe(site.names.manifest).found
     if found is None:
         return None
-    file = site.kept.read(found, lambda body: _file_of(body, site.model, is_whole=True))
+    file = site.kept.read(found, lambda body: _file_of(body, site.model, names, is_whole=True))
     if file.fault is not None or file.rows is None:
         return Refused(f"manifest is stale: {file.fault}", True, file.count, file.last_updated, file.size)
     fields = None if file.fields is None else _with_stamps(file.fields)
     return Manifest(file.rows, fields, len(file.rows), file.last_updated, file.size, 1)
 
 
-def _file_of(found: StoredObject, model: Model, *, is_whole: bool) -> _File:
+def _file_of(found: StoredObject, model: Model, names: Sequence[str], *, is_whole: bool) -> _File:
     size = len(found.body)
     try:
         head = _HEAD.decode(found.body.removeprefix(_BOM))
-        content = bytes(head.entities)
-        texts = tuple(_TEXTS.decode(content))
+        table = Table.of(bytes(head.entities), names)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         return _File(f"it cannot be read: {error}", _NO_TABLE, size=size)
-    fault = _fault(head, model, len(texts)) or _checksum_fault(head.checksum, content)
-    table = Table(content, texts)
+    fault = _fault(head, model, len(table.texts)) or _checksum_fault(head.checksum, table.content)
     rows = None
     if fault is None and is_whole:
         try:
@@ -204,7 +211,7 @@ def _with_stamps(fields: Iterable[str]) -> frozenset[str]:
 # --- several files ---
 
 
-def _in_parts(site: Site, texts: Sequence[str] | None) -> Manifest | Refused | None:
+def _in_parts(site: Site, texts: Sequence[str] | None, _: Sequence[str]) -> Manifest | Refused | None:
     found = site.store.probe(site.names.manifest_meta).found
     if found is None:
         return None
@@ -223,7 +230,7 @@ def _in_parts(site: Site, texts: Sequence[str] | None) -> Manifest | Refused | N
     for number, body in zip(numbers, bodies, strict=True):
         if body is None:
             return _because(refused, f"partition {number} is missing")
-        file = site.kept.read(body, lambda one: _file_of(one, site.model, is_whole=False))
+        file = site.kept.read(body, lambda one: _file_of(one, site.model, (), is_whole=False))
         fault = file.fault or _part_fault(meta, number, file)
         if fault is not None:
             return _because(refused, f"partition {number}: {fault}")

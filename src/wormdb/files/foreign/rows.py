@@ -8,8 +8,8 @@ exactly as those of an entity's file.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
@@ -18,14 +18,14 @@ from wormdb.errors import WormError
 from wormdb.files.foreign.site import read_id_text
 from wormdb.files.plain import STAMPS, read_object, read_values
 from wormdb.format import json
-from wormdb.format.columns import KIND_PREFIX, ColumnSpec, EncodedColumn, arrow_type, column_of, encode_column
+from wormdb.format.columns import KIND_PREFIX, ColumnSpec, arrow_type, encode_column
 from wormdb.format.key import encode_keys
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import get_direct, parse_path
 from wormdb.format.values import normalize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 __all__ = ["DamagedRowsError", "Rows", "Table"]
 
+T = TypeVar("T")
+
+_SIMPLE: Final[dict[type, str]] = {str: "string", int: "int64", float: "double", bool: "bool"}
 _SCALARS: Final = frozenset({str, int, bool, type(None)})
 _PLAIN: Final = frozenset({"any", "string", "number", "boolean"})
 _ISO_CHARACTERS: Final = len("2026-02-24T14:30:00.000Z")
@@ -53,6 +56,25 @@ class Table:
     """The entities as JSON, by the texts of their ids."""
     texts: tuple[str, ...]
     """In the order of the file."""
+    values: Mapping[str, list[Any]] = field(default_factory=dict)
+    """By name what was read of the rows at once, as JSON has it: MISSING where there is none."""
+
+    @classmethod
+    def of(cls, content: bytes, names: Sequence[str]) -> Table:
+        """The rows of a text, with the values of some top-level fields. Raises what msgspec raises."""
+        rows = _decode(content, names)
+        return cls(content, tuple(rows), _columns_of(list(rows.values()), names))
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The values of all rows at one path."""
+
+    type: str
+    cells: pa.Array
+    kinds: pa.Array | None
+    """As `wormdb.format.columns` has them."""
+    has_missing: bool
 
 
 @dataclass(eq=False, slots=True)
@@ -65,20 +87,23 @@ class Rows:
     _order: list[int] | None = field(init=False)
     """For each row its place in the files; None if they are in order already."""
     _keys: list[bytes] | None = field(init=False, default=None)
-    _columns: dict[str, EncodedColumn] = field(init=False, default_factory=dict)
+    _columns: dict[str, Column] = field(init=False, default_factory=dict)
     _raw: list[msgspec.Raw] | None = field(init=False, default=None)
+    _read: dict[str, list[Any]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         texts = [text for table in self.tables for text in table.texts]
-        ids = list(map(read_id_text, texts)) if any("%" in text for text in texts) else list(texts)
+        ids = texts if "%" not in "".join(texts) else list(map(read_id_text, texts))
         keys: list[Any] = ids if set(map(type, ids)) <= {str} else encode_keys(ids)
         if len(set(keys)) < len(keys):
             raise DamagedRowsError("two of its rows have the same id")
         self._order = None
-        if any(first > second for first, second in pairwise(keys)):
+        if keys != sorted(keys):
             self._order = sorted(range(len(keys)), key=keys.__getitem__)
             ids = [ids[place] for place in self._order]
         self.ids = ids
+        if len(self.tables) == 1:
+            self._read = {name: self._ordered(values) for name, values in self.tables[0].values.items()}
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -92,17 +117,22 @@ class Rows:
 
     # --- columns ---
 
+    def prepare(self, paths: Iterable[str]) -> None:
+        """Read the values at some paths together: that is cheaper than one by one. Raises DamagedRowsError."""
+        self._values([path for path in paths if "." not in path and path not in self._columns])
+
     def has_all(self, path: str) -> bool:
         """Whether every row has a value at a path, null counted in. Raises DamagedRowsError."""
-        column = self.columns([path])[path]
-        return not column.stats.missing
+        if path not in self._columns and "." not in path:
+            return MISSING not in self._values([path])[path]
+        return not self.columns([path])[path].has_missing
 
-    def columns(self, paths: Iterable[str]) -> dict[str, EncodedColumn]:
+    def columns(self, paths: Iterable[str]) -> dict[str, Column]:
         """By path the values of all rows. Raises DamagedRowsError."""
         wanted = list(paths)
         missing = [path for path in wanted if path not in self._columns]
         if missing:
-            read = self._read(sorted({path.partition(".")[0] for path in missing}))
+            read = self._values([path for path in missing if "." not in path])
             for path in missing:
                 self._columns[path] = self._column(path, read)
         return {path: self._columns[path] for path in wanted}
@@ -133,7 +163,7 @@ class Rows:
         """The part of a document that a row has, with its id. Raises DamagedRowsError."""
         if self._raw is None:
             found = [raw for table in self.tables for raw in _RAW_ROWS.decode(table.content).values()]
-            self._raw = found if self._order is None else [found[place] for place in self._order]
+            self._raw = self._ordered(found)
         try:
             values = read_object(bytes(self._raw[row]), key="a row")
             values = {name: value for name, value in values.items() if name not in ("id", "_id")}
@@ -144,45 +174,75 @@ class Rows:
 
     # --- inside ---
 
-    def _read(self, names: Sequence[str]) -> dict[str, list[Any]]:
+    def _values(self, names: Sequence[str]) -> dict[str, list[Any]]:
         """By top-level name the values of all rows as JSON has them, MISSING where there is none."""
-        members = [(f"f{place}", Any, msgspec.field(name=name, default=MISSING)) for place, name in enumerate(names)]
-        decode = msgspec.json.Decoder(dict[str, msgspec.defstruct("Row", members, gc=False)]).decode  # type: ignore[misc] # made here
+        unread = [name for name in names if name not in self._read]
+        if unread:
+            self._read |= self._decoded(unread)
+        return {name: self._read[name] for name in names}
+
+    def _decoded(self, names: Sequence[str]) -> dict[str, list[Any]]:
         try:
-            rows = [row for table in self.tables for row in decode(table.content).values()]
+            rows = [row for table in self.tables for row in _decode(table.content, names).values()]
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             raise DamagedRowsError(f"its rows cannot be read: {error}") from error
-        if self._order is not None:
-            rows = [rows[place] for place in self._order]
-        return {name: [getattr(row, f"f{place}") for row in rows] for place, name in enumerate(names)}
+        return _columns_of(self._ordered(rows), names)
 
-    def _column(self, path: str, read: dict[str, list[Any]]) -> EncodedColumn:
+    def _ordered(self, rows: list[T]) -> list[T]:
+        return rows if self._order is None else [rows[place] for place in self._order]
+
+    def _column(self, path: str, read: dict[str, list[Any]]) -> Column:
         values = read.get(path)
         column = None if values is None else _plain_column(path, values, self.model)
         if column is not None:
             return column
         parsed = parse_path(path)
         exact = [get_direct(self.document(row), parsed) for row in range(len(self))]
-        return encode_column(ColumnSpec(path), exact)
+        return _encoded(path, exact)
 
-    def _id_column(self) -> EncodedColumn:
+    def _id_column(self) -> Column:
         if "_id" not in self._columns:
-            self._columns["_id"] = encode_column(ColumnSpec("_id"), self.ids)
+            types = set(map(type, self.ids))
+            self._columns["_id"] = _alike(self.ids, types) or _encoded("_id", self.ids)
         return self._columns["_id"]
+
+
+def _decode(content: bytes, names: Sequence[str]) -> dict[str, Any]:
+    members = [(f"f{place}", Any, msgspec.field(name=name, default=MISSING)) for place, name in enumerate(names)]
+    row: Any = msgspec.defstruct("Row", members, gc=False)
+    found: dict[str, Any] = msgspec.json.decode(content, type=dict[str, row])
+    return found
+
+
+def _columns_of(rows: list[Any], names: Sequence[str]) -> dict[str, list[Any]]:
+    return {name: list(map(attrgetter(f"f{place}"), rows)) for place, name in enumerate(names)}
+
+
+def _encoded(path: str, values: Sequence[Any]) -> Column:
+    found = encode_column(ColumnSpec(path), values)
+    return Column(found.type, found.cells, found.kinds, bool(found.stats.missing))
 
 
 # --- values that are what they look like ---
 
 
-def _plain_column(path: str, values: list[Any], model: Model) -> EncodedColumn | None:
+def _alike(values: Sequence[Any], types: set[type]) -> Column | None:
+    """The column of values of one simple type, all of them there."""
+    import pyarrow as pa
+
+    kind = _SIMPLE.get(next(iter(types))) if len(types) == 1 else None
+    return None if kind is None else Column(kind, pa.array(values, arrow_type(kind)), None, has_missing=False)
+
+
+def _plain_column(path: str, values: list[Any], model: Model) -> Column | None:
     """The column of values that stay as JSON has them, or are dates in their usual form; None if some do not."""
     declared = model.fields.get(path)
     types = set(map(type, values))
     try:
         if (declared is None and path in STAMPS) or (declared is not None and declared.type == "datetime"):
-            return _dates(path, values)
+            return _dates(values)
         if _stay(declared, types - {list}) and (list not in types or _arrays_stay(declared, values)):
-            return encode_column(ColumnSpec(path), values)
+            return _alike(values, types) or _encoded(path, values)
     except (ValueError, OverflowError):
         pass
     return None
@@ -201,14 +261,19 @@ def _arrays_stay(declared: Field | None, values: list[Any]) -> bool:
     return (declared is None or declared.type in ("any", "array")) and _stay(inner, types)
 
 
-def _dates(path: str, values: list[Any]) -> EncodedColumn | None:
+def _dates(values: list[Any]) -> Column | None:
     """A column of dates in the one form that nearly all writers use."""
     import pyarrow as pa
 
-    if not all(type(value) is str and len(value) == _ISO_CHARACTERS and value[-1] == "Z" for value in values):
+    texts = [None if value is MISSING else value for value in values]
+    if not all(
+        text is None or (type(text) is str and len(text) == _ISO_CHARACTERS and text[-1] == "Z") for text in texts
+    ):
+        return None
+    if None in values:
         return None
     try:
-        cells = pa.array(values, pa.string()).cast(arrow_type("date"))
+        cells = pa.array(texts, pa.string()).cast(arrow_type("date"))
     except pa.ArrowException:
         return None
-    return column_of(path, "date", cells, None)
+    return Column("date", cells, None, has_missing=bool(cells.null_count))
