@@ -183,6 +183,7 @@ class _Chooser:
             return None
         try:
             known = manifest.available(sorted(self._needed(tree)))
+            manifest.rows.columns(sorted(known - {"_id"}))
         except DamagedRowsError as error:
             self._refuse_manifest(f"manifest is stale: {error}")
             return None
@@ -192,7 +193,7 @@ class _Chooser:
             rows=len(manifest.rows),
             blocks=manifest.files,
             document_bytes=manifest.size_bytes,
-            column_bytes=dict.fromkeys(sorted(known - {"_id"}), share),
+            column_bytes=dict.fromkeys(sorted(known), share),
         )
         return self._over(manifest, Question(self.request, facts, tree), only)
 
