@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Final
 
 from wormdb.format.block import RESERVED, Row
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.sidecar import PageMap
 
-__all__ = ["rows_between", "rows_by_key"]
+__all__ = ["rows_at", "rows_between", "rows_by_key"]
 
 BLOCK_WHOLE_BYTES: Final = 64 * KIB
 """A block up to this size is read whole, even if a part of it is wanted: its sidecar would cost a request more."""
@@ -72,6 +72,22 @@ def rows_between(
     if low <= entry.key_first and (high is None or entry.key_last < high):
         return _stamped(entry, read_documents(shelf.whole(entry)))
     return _between(_stamped(entry, _rows_near(shelf, entry, low, high)), low, high)
+
+
+def rows_at(shelf: Shelf, entry: BlockEntry, start: int, stop: int) -> Iterator[tuple[bytes, Row]]:
+    """The rows of a block from place `start` up to but not including `stop`, in order of key.
+
+    1 GET if all of them are wanted, or the block is small; else 1 for its page map unless that is kept, and 1 for each
+    row group that has some. Raises CorruptionError, SnapshotTooOldError.
+    """
+    if (start == 0 and stop >= entry.rows) or entry.length <= BLOCK_WHOLE_BYTES:
+        return _stamped(entry, islice(read_documents(shelf.whole(entry)), start, stop))
+    page_map = shelf.learn([entry])[0][entry.name]
+    ends = list(accumulate(group.rows for group in page_map.groups))
+    first, last = bisect_right(ends, start), bisect_left(ends, stop)
+    begin = ends[first - 1] if first else 0
+    rows = _group_rows(shelf, entry, page_map, range(first, min(last + 1, len(ends))))
+    return _stamped(entry, islice(rows, start - begin, stop - begin))
 
 
 def _between(rows: Iterable[tuple[bytes, Row]], low: bytes, high: bytes | None) -> Iterator[tuple[bytes, Row]]:

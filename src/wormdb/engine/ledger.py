@@ -9,8 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from wormdb.engine.bulk_report import Tools
 from wormdb.engine.commit import CommitId, Committed, Committer
 from wormdb.engine.feed import Feed
+from wormdb.engine.feed_parts import FeedParts
 from wormdb.engine.forward import DEFAULT_SIZES, Forwarder, Shelves, Sizes
 from wormdb.engine.group import GroupCommit
 from wormdb.engine.head import Head
@@ -273,6 +275,27 @@ class Ledger:
             block_target=around.sizes.block_target,
         )
 
+    def bulk_tools(self) -> Tools:
+        """What bulk jobs need of this collection: see `wormdb.engine.bulk`. No requests."""
+        self._around.check()
+        around = self._around
+        return Tools(
+            collection=self.collection,
+            shelf=self._shelf,
+            writer=self._forwarder.writer,
+            trees=self._trees,
+            clock=around.clock,
+            block_target=around.sizes.block_target,
+            known=self._known_sequence,
+            view=self.view,
+            entries=self._log.between,
+            attached=self._load.attached,
+            commit=self.commit,
+            settle=lambda commit_id: self.resolve(commit_id, settle=True),
+            pin=self.pin,
+            unpin=self.unpin,
+        )
+
     def _known_sequence(self) -> tuple[View, int]:
         self.view()
         return self._committer.settled()
@@ -291,6 +314,10 @@ class Ledger:
     def feed(self, after: LogNumber) -> Feed:
         """The log after a number, entry by entry. No requests yet."""
         return Feed(self._log, self._register, after, _FeedPast(self._load, lambda: self.history(self.view())))
+
+    def feed_parts(self) -> FeedParts:
+        """The log by numbers and places, for who shares it among processes. No requests yet."""
+        return FeedParts(self._log, self._register, self._shelf, lambda: self.history(self.view()))
 
     def trim(self, retention_ms: int) -> int:
         """Delete entries that were applied at least `retention_ms` ago, by the store's time; how many.

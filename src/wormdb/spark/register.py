@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from wormdb.spark.source import WormSource
+from wormdb.spark.streams import WormStreams
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +38,7 @@ def register(spark: SparkSession, *, environment: Mapping[str, str] | None = Non
 
     is_apart = keeps_filters_apart(spark)
 
-    class Source(WormSource):
+    class Source(WormStreams):
         """The source with its variables: a class of its own, so that Spark ships it by value."""
 
         variables = shipped

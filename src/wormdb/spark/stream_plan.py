@@ -1,0 +1,107 @@
+"""How a part of the log is shared among tasks: ranges of entries, and parts of what a job attached.
+
+The driver reads no entries for it but those that attached blocks, which a state knows by its jobs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from wormdb.engine.feed_parts import places_of
+from wormdb.errors import InvalidRequestError
+from wormdb.format.event import JobAttached
+from wormdb.spark.changes import Told
+from wormdb.spark.stream_offset import HASH_DIGITS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wormdb.engine.feed_parts import FeedParts
+    from wormdb.engine.log import Record
+    from wormdb.engine.state import View
+    from wormdb.spark.stream_offset import Mark
+
+__all__ = ["Stretch", "stretches"]
+
+TASK_ENTRIES: Final = 256
+"""A task reads so many entries, some of them side by side."""
+TASK_ROWS: Final = 100_000
+"""A task reads about so many documents that a job attached: whole blocks, at least one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """What one task reads: entries `first` to `last`, from place `start` of the first to before `stop` of the last."""
+
+    first: int
+    last: int
+    start: int = 0
+    stop: int | None = None
+    """None is all of it."""
+    hash: str = ""
+    """What the entry before `first` must have, if it is not empty."""
+
+    def read(self, parts: FeedParts, *, with_before: bool) -> Iterator[Told]:
+        """The changes in it, in order. Costs as `FeedParts.records` and `FeedParts.changes`.
+
+        Raises SnapshotTooOldError if an entry was trimmed, InvalidRequestError if the log is another one.
+        """
+        for record in parts.records(self.first - 1, self.last):
+            if record.number == self.first:
+                self._check(record, parts.log.collection)
+            start = self.start if record.number == self.first else 0
+            stop = self.stop if record.number == self.last else None
+            for place, batch, change in parts.changes(record, start, stop, with_before=with_before):
+                yield Told(record.entry, place, batch, change)
+
+    def _check(self, record: Record, collection: str) -> None:
+        if self.hash and record.entry.previous.hex()[:HASH_DIGITS] != self.hash:
+            raise InvalidRequestError(
+                f"the stream of {collection} after entry {self.first - 1}",
+                reason="its log is another one: the collection was removed and made again",
+                fix="start with a new checkpointLocation",
+            )
+
+
+def stretches(view: View, parts: FeedParts, start: Mark, end: Mark, *, tasks: int | None = None) -> list[Stretch]:
+    """What lies between two places of a log, as shares of tasks; `tasks` of them if only entries are read.
+
+    `view` has all of it. 1 GET for each entry by which a job attached documents.
+    """
+    first, last = start.log + 1, end.log + bool(end.place)
+    attached = {job.number for job in view.jobs.known.values() if job.state == "attached"}
+    # Those of which only a part is read stand alone, as those that are shared.
+    alone = {number for number in attached if first <= number <= last}
+    alone |= {first} if start.place else set()
+    alone |= {last} if end.place else set()
+    found: list[Stretch] = []
+    reached = first
+    share = TASK_ENTRIES if tasks is None else -(-(last - first + 1) // tasks) or 1
+    for number in [*sorted(alone), last + 1]:
+        found += [Stretch(low, min(low + share, number) - 1) for low in range(reached, number, share)]
+        if number <= last:
+            low = start.place if number == first else 0
+            high = end.place if number == last and end.place else None
+            found += (
+                _parts(parts.record(number), low, high) if number in attached else [Stretch(number, number, low, high)]
+            )
+        reached = number + 1
+    return [_checking(found[0], start.hash), *found[1:]] if found else []
+
+
+def _parts(record: Record, low: int, high: int | None) -> list[Stretch]:
+    """An entry that attached blocks, cut where blocks begin."""
+    high = places_of(record) if high is None else high
+    cuts, reached = [low], sum(len(batch.changes) for batch in record.entry.batches)
+    for event in record.entry.events:
+        for block in event.blocks if isinstance(event, JobAttached) else ():
+            reached += block.rows
+            if TASK_ROWS <= reached - cuts[-1] < high - cuts[-1]:
+                cuts.append(reached)
+    number = int(record.number)
+    return [Stretch(number, number, a, b) for a, b in zip(cuts, [*cuts[1:], high], strict=True)]
+
+
+def _checking(stretch: Stretch, hash_: str) -> Stretch:
+    return Stretch(stretch.first, stretch.last, stretch.start, stretch.stop, hash_)
