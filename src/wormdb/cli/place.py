@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from wormdb.errors import InvalidRequestError
 from wormdb.schema.report import did_you_mean
+from wormdb.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from wormdb.collection import Collection
     from wormdb.database import Database
@@ -18,7 +21,19 @@ if TYPE_CHECKING:
     from wormdb.manifest import ParquetFiles
     from wormdb.schema.model import Model
 
-__all__ = ["AS_JSON", "MODEL", "URL", "blocks_of", "complete_models", "find_collection", "find_model", "model_of"]
+__all__ = [
+    "AS_JSON",
+    "MODEL",
+    "ON_BROKEN",
+    "SCHEMA",
+    "URL",
+    "blocks_of",
+    "complete_models",
+    "find_collection",
+    "find_model",
+    "model_of",
+    "open_database",
+]
 
 
 def complete_models(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001 - click's signature
@@ -51,7 +66,28 @@ URL = click.option(
     help="The database: a folder, or s3://bucket/prefix, gs://, az://.",
 )
 MODEL = click.argument("model", shell_complete=complete_models)
+SCHEMA = click.option(
+    "--schema",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A schema for files that another program keeps; without it the one that the bucket has.",
+)
+ON_BROKEN = click.option(
+    "--on-broken",
+    type=click.Choice(["raise", "skip"]),
+    default="raise",
+    show_default=True,
+    help="Fail at a broken file of another program, or skip it and name it.",
+)
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+
+
+def open_database(url: str, options: Mapping[str, Any], settings: Settings | None = None) -> Database:
+    """The database, as --schema and --on-broken say. No requests; raises SchemaError with every mistake."""
+    from wormdb.database import connect
+
+    chosen = replace(settings or Settings(), on_broken=options.get("on_broken") or "raise")
+    return connect(url, schema=options.get("schema"), settings=chosen)
 
 
 def find_collection(database: Database, name: str) -> Collection[Document]:

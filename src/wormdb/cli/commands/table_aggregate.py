@@ -8,12 +8,11 @@ import click
 import msgspec
 
 from wormdb.cli.asked import AS_OF, FILTER, read_as_of, read_filters
-from wormdb.cli.place import AS_JSON, MODEL, URL, find_collection
+from wormdb.cli.place import AS_JSON, MODEL, ON_BROKEN, SCHEMA, URL, find_collection, open_database
 from wormdb.cli.rows import FORMATS, write_rows
 from wormdb.cli.ruled import Column, print_ruled
 from wormdb.cli.shown import cell_of, is_number, number_text
 from wormdb.cli.verbs import Verb
-from wormdb.database import connect
 from wormdb.format import json
 
 if TYPE_CHECKING:
@@ -43,6 +42,8 @@ FUNCTIONS = ("sum", "avg", "min", "max")
 @AS_OF
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True, help="How rows look.")
 @URL
+@SCHEMA
+@ON_BROKEN
 @AS_JSON
 def command(model: str, url: str, **options: Any) -> None:
     """Count, add up and average documents, in groups or of all together.
@@ -54,7 +55,7 @@ def command(model: str, url: str, **options: Any) -> None:
     counts = options["counts"] or not any(fields.values())
     groups = _fields([options["group_by"] or ""])
     tree = read_filters(options["filters"])
-    with connect(url) as database:
+    with open_database(url, options) as database:
         collection = find_collection(database, model)
         found = collection.aggregate(
             group_by=_one_or_more(groups),

@@ -7,11 +7,10 @@ from typing import Any
 import click
 
 from wormdb.cli.asked import AS_OF, FILTER, SELECT, SORT, STRATEGY, Asked, columns_for
-from wormdb.cli.place import MODEL, URL, find_collection, model_of
+from wormdb.cli.place import MODEL, ON_BROKEN, SCHEMA, URL, find_collection, model_of, open_database
 from wormdb.cli.progress import counting
 from wormdb.cli.rows import columns_in, write_rows
 from wormdb.cli.verbs import Verb
-from wormdb.database import connect
 from wormdb.limits import MIB
 from wormdb.settings import Settings
 
@@ -46,6 +45,8 @@ SETTINGS = Settings(cache_bytes=16 * MIB)
 @AS_OF
 @STRATEGY
 @URL
+@SCHEMA
+@ON_BROKEN
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 def command(model: str, url: str, **options: Any) -> None:
     """Write documents to standard output, however many there are.
@@ -56,7 +57,7 @@ def command(model: str, url: str, **options: Any) -> None:
     """
     asked = Asked.of(options)
     form = "json" if options["as_json"] else options["form"]
-    with connect(url, settings=SETTINGS) as database:
+    with open_database(url, options, SETTINGS) as database:
         collection = find_collection(database, model)
         found = asked.find(collection)
         columns = columns_for(asked, model_of(database, collection))

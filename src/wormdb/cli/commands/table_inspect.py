@@ -9,14 +9,14 @@ import click
 from wormdb.cli.asked import AS_OF, read_as_of
 from wormdb.cli.indexed import amount_of, kind_of
 from wormdb.cli.output import counted, print_json
-from wormdb.cli.place import AS_JSON, MODEL, URL, blocks_of, find_collection, model_of
+from wormdb.cli.place import AS_JSON, MODEL, SCHEMA, URL, blocks_of, find_collection, model_of, open_database
 from wormdb.cli.shown import size_text, time_text, width_of
 from wormdb.cli.verbs import Verb
-from wormdb.database import connect
 from wormdb.engine.index_state import PRIMARY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from wormdb.collection import Collection
     from wormdb.document import Document
@@ -31,13 +31,14 @@ __all__ = ["command"]
 @MODEL
 @AS_OF
 @URL
+@SCHEMA
 @AS_JSON
-def command(model: str, url: str, *, as_of: str | None, as_json: bool) -> None:
+def command(model: str, url: str, *, schema: Path | None, as_of: str | None, as_json: bool) -> None:
     """Show the size of a collection, its columns and its indexes.
 
     Numbers of indexes are those of the last forwarding. With --as-of only how many documents there were then.
     """
-    with connect(url) as database:
+    with open_database(url, {"schema": schema}) as database:
         collection = find_collection(database, model)
         if as_of is not None:
             _print_past(collection, as_of, as_json=as_json)
@@ -84,8 +85,8 @@ def _size(files: ParquetFiles | None) -> str:
 
 def _manifest(status: ManifestStatus, model: Model | None, *, has_log: bool) -> dict[str, str]:
     word = "n/a" if model is not None and model.is_singleton else "fresh" if status.fresh else "stale"
-    why_not = "the log was never brought forward" if has_log else "there is none that can be used"
-    verified = " (checksum verified)" if status.exists else f" ({why_not})"
+    why_not = "the log was never brought forward" if has_log else "worm table query --explain says why"
+    verified = " (checksum verified)" if status.exists and (has_log or status.fresh) else f" ({why_not})"
     behind = f", {counted(status.lag_entries, 'entry', 'entries')} behind the log" if status.lag_entries else ""
     return {
         "Status": word + verified + behind,

@@ -8,7 +8,7 @@ import click
 
 from wormdb.cli.asked import AS_OF, read_as_of
 from wormdb.cli.output import print_json
-from wormdb.cli.place import AS_JSON, URL, blocks_of, find_collection, find_model
+from wormdb.cli.place import AS_JSON, SCHEMA, URL, blocks_of, find_collection, find_model, open_database
 from wormdb.cli.ruled import Column, print_ruled
 from wormdb.cli.shown import time_text
 from wormdb.cli.verbs import Verb
@@ -18,6 +18,7 @@ from wormdb.errors import InvalidRequestError, SnapshotTooOldError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from wormdb.database import Database
 
@@ -37,8 +38,9 @@ COLUMNS = (
 )
 @AS_OF
 @URL
+@SCHEMA
 @AS_JSON
-def command(url: str, *, as_of: str | None, as_json: bool) -> None:
+def command(url: str, *, schema: Path | None, as_of: str | None, as_json: bool) -> None:
     """List all models and collections, and how far their columns and indexes are.
 
     The bucket is searched for collections: 1 LIST for each folder above them, then some GETs for each of them.
@@ -49,7 +51,7 @@ def command(url: str, *, as_of: str | None, as_json: bool) -> None:
     if as_of is not None:
         _list_past(url, as_of, as_json=as_json)
         return
-    with connect(url) as database:
+    with open_database(url, {"schema": schema}) as database:
         found = [_described(database, name) for name in _names(database)]
     if as_json:
         print_json(found)

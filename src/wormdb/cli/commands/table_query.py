@@ -9,10 +9,9 @@ import click
 
 from wormdb.cli.asked import AS_OF, FILTER, SELECT, SORT, STRATEGY, Asked, columns_for
 from wormdb.cli.output import counted, print_json
-from wormdb.cli.place import MODEL, URL, find_collection, model_of
+from wormdb.cli.place import MODEL, ON_BROKEN, SCHEMA, URL, find_collection, model_of, open_database
 from wormdb.cli.rows import FORMATS, columns_of, json_rows, write_parts, write_rows, write_table
 from wormdb.cli.verbs import Verb
-from wormdb.database import connect
 from wormdb.format import json
 
 if TYPE_CHECKING:
@@ -48,6 +47,8 @@ __all__ = ["command"]
 @click.option("--explain", "explains", is_flag=True, help="Do not run it: say how it would be done, and what else.")
 @click.option("--analyze", "analyzes", is_flag=True, help="Run it, and say how it was done and what it took.")
 @URL
+@SCHEMA
+@ON_BROKEN
 @click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON document: the rows, and the token of the next page."
 )
@@ -58,7 +59,7 @@ def command(model: str, url: str, **options: Any) -> None:
     or a text in a text. Quotes keep commas in a value. Without --sort rows are in order of id.
     """
     asked = Asked.of(options)
-    with connect(url) as database:
+    with open_database(url, options) as database:
         collection = find_collection(database, model)
         if options["explains"] or options["analyzes"]:
             explained = asked.explain(collection, analyze=options["analyzes"])
