@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from wormdb.engine.past_reader import Recorded
+from wormdb.engine.past_reader import Snapshot as Kept
 from wormdb.engine.snapshots import visible
 from wormdb.engine.tombstone import read_tombstone
 from wormdb.files.entity_file import entity_file
@@ -20,7 +22,6 @@ from wormdb.format.past import misc_ms
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from wormdb.engine.past_reader import Snapshot as Kept
     from wormdb.engine.snapshots import Visible
     from wormdb.engine.state import Held
     from wormdb.files.names import FileNames
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from wormdb.index.definition import Index
     from wormdb.schema.model import Model
 
-__all__ = ["TableContents", "contents_of", "files_of", "kept_snapshots", "present_files_of"]
+__all__ = ["TableContents", "contents_of", "files_of", "kept_snapshots", "present_files_of", "until"]
 
 
 def files_of(
@@ -82,6 +83,17 @@ def kept_snapshots(kept: Sequence[Kept], versions: Sequence[Version], model: Mod
     moments = [version.misc for version in versions]
     moments += [each.taken.misc for each in kept if each.taken is not None]
     return visible(kept, versions, model.snapshots, misc_ms(max(moments)))
+
+
+def until(found: Recorded, number: int) -> Recorded:
+    """What was known of a document at a log number. No requests."""
+    versions = [version for version in found.versions if version.rev <= number]
+    kept = [
+        Kept(each.version, each.taken if each.taken is not None and each.taken.rev <= number else None)
+        for each in found.snapshots
+        if each.version.rev <= number
+    ]
+    return Recorded(found.key, versions, [each for each in kept if each.taken is not None or each.version.snapshot])
 
 
 @dataclass(slots=True)

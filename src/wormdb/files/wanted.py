@@ -10,16 +10,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from wormdb.engine.past_reader import Recorded, Snapshot
 from wormdb.files.entity_file import entity_file
-from wormdb.files.expected import files_of, kept_snapshots, present_files_of
+from wormdb.files.expected import files_of, kept_snapshots, present_files_of, until
 from wormdb.files.oplog_file import oplog_file
 from wormdb.files.snapshot_file import snapshot_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wormdb.engine.past_reader import History
+    from wormdb.engine.past_reader import History, Recorded
     from wormdb.engine.state import Held, View
     from wormdb.files.names import FileKey, FileNames
 
@@ -90,7 +89,7 @@ def _moving(document: Filed, names: FileNames, through: int) -> dict[str, Wanted
             assert version is not None, "only the first has nothing before it"
             body = oplog_file(version, None if before is None else before.document, model)
             wanted[names.oplog(identity, version.seq)] = Wanted((body,), may_lack=version.rev > through)
-    then = _snapshots(_until(found, through), identity, names)
+    then = _snapshots(until(found, through), identity, names)
     since = _snapshots(found, identity, names)
     for key, body in {**then, **since}.items():
         wanted[key] = Wanted((body,), may_lack=key not in then or key not in since)
@@ -111,17 +110,6 @@ def _entity(document: Filed, found: Recorded, names: FileNames, through: int) ->
 def _snapshots(found: Recorded, identity: Any, names: FileNames) -> dict[str, bytes]:
     shown = kept_snapshots(found.snapshots, found.versions, names.model)
     return {names.snapshot(identity, each.snapshot.ts): snapshot_file(each.version, names.model) for each in shown}
-
-
-def _until(found: Recorded, number: int) -> Recorded:
-    """What was known of a document at a number."""
-    versions = [version for version in found.versions if version.rev <= number]
-    kept = [
-        Snapshot(each.version, each.taken if each.taken is not None and each.taken.rev <= number else None)
-        for each in found.snapshots
-        if each.version.rev <= number
-    ]
-    return Recorded(found.key, versions, [each for each in kept if each.taken is not None or each.version.snapshot])
 
 
 def may_be_there(found: FileKey, held: Held | None, names: FileNames, through: int) -> bool | None:
