@@ -140,7 +140,7 @@ def test_ids_of_any_type_are_found_by_the_ranges_of_their_texts(kind: Any) -> No
         for one in some(chance, 5, len(ids)):
             process.customers.save(customer(ids[one], again))
         process.customers.save(customer(kind(20_000 + again)))
-        process.publish()
+        process.flush()
         check_files(world, schema)
     assert partitions(world) == 3
 

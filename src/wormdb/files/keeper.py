@@ -11,7 +11,7 @@ from wormdb.engine.paths import EnginePaths
 from wormdb.errors import ConflictError, UnavailableError
 from wormdb.files.publication import Lost, Publication, Tools
 from wormdb.files.record import RecordRegister
-from wormdb.files.tables import is_due, specs_of
+from wormdb.files.tables import Patience, specs_of
 from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
@@ -124,9 +124,9 @@ class FilesKeeper:
         if record is None or record.fill is not None or record.through < max(number, view.number):
             return False
         specs = specs_of(view.definition) if view.definition.keeps_files else {}
-        now_ms, seconds = self._tools.clock.now_ms(), self._tools.seconds
+        patience = Patience(self._tools.clock.now_ms(), self._tools.seconds)
         return not any(
-            is_due(part, now_ms, seconds, is_forced=False)
+            patience.is_due(table, part)
             for table in record.tables
             if (spec := specs.get((table.kind, table.fields))) is not None and spec.is_automatic
             for part in table.parts

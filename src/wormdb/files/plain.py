@@ -41,6 +41,7 @@ STAMPS: Final[tuple[str, ...]] = ("createdAt", "updatedAt")
 _STAMP: Final = Field(type="datetime")
 _BOM: Final = b"\xef\xbb\xbf"
 _DATE: Final = b'"$date"'
+_ISO_LENGTH: Final = len("2026-02-24T12:00:00.000Z")
 _sorted: Final = msgspec.json.Encoder(order="sorted")
 _tree: Final = msgspec.json.Decoder(dict[str, Any])
 
@@ -124,13 +125,24 @@ def plain_value(name: str, value: bytes | None, model: Model | None) -> Any:
 def _plain(value: Any, field: Field) -> Any:
     if type(value) is dict:
         if field.type == "datetime" and "$date" in value:
-            return iso_text(json.decode(msgspec.json.encode(value), name="document"))
+            return _iso(value)
         for name, declared in field.properties.items():
             if name in value:
                 value[name] = _plain(value[name], declared)
     elif type(value) is list and field.items is not None:
         return [_plain(item, field.items) for item in value]
     return value
+
+
+def _iso(value: dict[str, Any]) -> str:
+    """The text of a stored date."""
+    text = value["$date"]
+    if type(text) is str and len(value) == 1 and text.endswith("Z"):
+        if len(text) == _ISO_LENGTH:
+            return text
+        if len(text) == _ISO_LENGTH - 4:
+            return f"{text[:-1]}.000Z"
+    return iso_text(json.decode(msgspec.json.encode(value), name="document"))
 
 
 # --- reading ---

@@ -23,7 +23,7 @@ from wormdb.files.publish import DocumentFiles, Work
 from wormdb.files.record import placement_of, places_of
 from wormdb.files.sentinel import collection_sentinel
 from wormdb.files.table_write import TableWriter
-from wormdb.files.tables import MANIFEST, Pending, aligned, date_paths, is_due, keys_of, specs_of
+from wormdb.files.tables import MANIFEST, Patience, Pending, aligned, date_paths, keys_of, specs_of
 from wormdb.format.files_record import FilesFill, FilesRecord
 from wormdb.format.past import misc_ms
 from wormdb.format.wrappers import moment
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from wormdb.engine.past_reader import Recorded
     from wormdb.engine.state import Held, View
     from wormdb.files.record import Known, RecordRegister
-    from wormdb.format.files_record import FilesPart, FilesPlaces
+    from wormdb.format.files_record import FilesPlaces
     from wormdb.schema.model import Model
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
@@ -278,18 +278,15 @@ class Publication:
             self.tools.store.delete_many(gone)
 
     def _write_tables(self) -> None:
-        tools, specs, now_ms = self.tools, specs_of(self.view.definition), self.tools.clock.now_ms()
-
-        def is_wanted(part: FilesPart) -> bool:
-            return is_due(part, now_ms, tools.seconds, is_forced=tools.is_forced)
-
+        tools, specs = self.tools, specs_of(self.view.definition)
+        patience = Patience(tools.clock.now_ms(), tools.seconds, tools.is_forced)
         names, view, updated = self.names, self.view, self._updated
         writer = TableWriter(tools.store, tools.pool, self.model, names, view, updated, self.check, self.touched)
         for _ in range(_ROUNDS_MAX):
             chosen = [
                 table for table in self.record.tables if tools.is_forced or specs[table.kind, table.fields].is_automatic
             ]
-            written, is_cut = writer.write(chosen, specs, is_wanted)
+            written, is_cut = writer.write(chosen, specs, patience)
             made = {(table.kind, table.fields): table for table in written}
             tables = tuple(made.get((table.kind, table.fields), table) for table in self.record.tables)
             self.record = replace(self.record, tables=tables)

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.engine.past_reader import Recorded, Snapshot
 from wormdb.engine.snapshots import taken_at
 from wormdb.engine.state import Held
 from wormdb.errors import InvalidRequestError
-from wormdb.files.expected import kept_snapshots, present_files_of
+from wormdb.files.expected import kept_snapshots, present_files_of, until
 from wormdb.files.guard import Draft, put_all
 from wormdb.files.names import id_text
 from wormdb.files.oplog_file import oplog_file
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
 
-    from wormdb.engine.past_reader import History
+    from wormdb.engine.past_reader import History, Recorded, Snapshot
     from wormdb.engine.snapshots import Visible
     from wormdb.engine.state import View
     from wormdb.files.changes import Seen, Window
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from wormdb.storage.store import Store
     from wormdb.types import LogNumber
 
-__all__ = ["DocumentFiles", "Work", "identity_of"]
+__all__ = ["DocumentFiles", "Work", "identity_of", "named"]
 
 log = logging.getLogger(__name__)
 _NEVER: Final = -1
@@ -130,7 +129,7 @@ class DocumentFiles:
     def _snapshots(self, work: Work, identity: Any, found: Recorded, after: LogNumber) -> None:
         """Write the snapshots that came after a number, and remove those that are no longer kept since."""
         shown = kept_snapshots(found.snapshots, found.versions, self.model)
-        earlier = _until(found, after)
+        earlier = until(found, after)
         before = {each.snapshot.ts for each in kept_snapshots(earlier.snapshots, earlier.versions, self.model)}
         work.drafts += [self._snapshot(identity, each) for each in shown if each.snapshot.ts not in before]
         gone = (before | set(_moments(found.snapshots, after))) - {each.snapshot.ts for each in shown}
@@ -184,24 +183,20 @@ class DocumentFiles:
 
 def identity_of(encoded: bytes) -> Any:
     """The id of a document; None if no key can hold it, so that it has no files."""
-    identity = json.decode(encoded, name="document id")
+    return named(encoded)[0]
+
+
+def named(encoded: bytes) -> tuple[Any, str]:
+    """The id of a document, given as stored, and its text in keys; None and nothing if no key can hold it."""
+    if encoded[:1] == b'"' and b"\\" not in encoded:
+        identity: Any = encoded[1:-1].decode()
+    else:
+        identity = json.decode(encoded, name="document id")
     try:
-        id_text(identity)
+        return identity, id_text(identity)
     except InvalidRequestError as error:
         log.warning("document %s has no readable files: %s", encoded.decode(), error)
-        return None
-    return identity
-
-
-def _until(found: Recorded, number: int) -> Recorded:
-    """What was known of a document at a number."""
-    versions = [version for version in found.versions if version.rev <= number]
-    snapshots = [
-        Snapshot(each.version, each.taken if each.taken is not None and each.taken.rev <= number else None)
-        for each in found.snapshots
-        if each.version.rev <= number
-    ]
-    return Recorded(found.key, versions, [each for each in snapshots if each.taken or each.version.snapshot])
+        return None, ""
 
 
 def _moments(kept: Sequence[Snapshot], after: int) -> list[datetime]:

@@ -12,9 +12,8 @@ from wormdb.files.guard import Draft, put_all, put_guarded
 from wormdb.files.index_file import IndexFile, IndexMeta, encode_index_file, encode_index_meta
 from wormdb.files.index_texts import IndexTexts
 from wormdb.files.manifest_file import ManifestFile, ManifestMeta, encode_manifest, encode_manifest_meta, manifest_row
-from wormdb.files.names import id_text
 from wormdb.files.partition import has_parts, is_uneven, lows_of, part_of, parts_of
-from wormdb.files.publish import identity_of
+from wormdb.files.publish import named
 from wormdb.files.tables import keys_of
 from wormdb.format.files_record import FilesPart
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from wormdb.files.index_file import IndexType
     from wormdb.files.names import FileNames
     from wormdb.files.partition import Place
-    from wormdb.files.tables import TableKey, TableSpec
+    from wormdb.files.tables import Patience, TableKey, TableSpec
     from wormdb.format.files_record import FilesTable
     from wormdb.index.definition import Index
     from wormdb.schema.model import Model
@@ -86,17 +85,24 @@ class TableWriter:
     """Gets the keys of all files that may have been written."""
 
     def write(
-        self, tables: Sequence[FilesTable], specs: Mapping[TableKey, TableSpec], wanted: Callable[[FilesPart], bool]
+        self,
+        tables: Sequence[FilesTable],
+        specs: Mapping[TableKey, TableSpec],
+        patience: Patience,
     ) -> tuple[tuple[FilesTable, ...], bool]:
-        """Write the files that are `wanted`; the tables as they are then, and whether one of them is to be cut anew.
+        """Write the files that are due; the tables as they are then, and whether one of them is to be cut anew.
 
         Who is told so swaps the record and calls again. 1 PUT a file that is as the record says, and a scan of what is
         in it: of a part of a manifest its range of ids, otherwise of all documents, once for all tables together.
         """
+        indexed = [(table, part) for table in tables if table.kind == "index" for part in table.parts]
+        is_read = any(patience.is_due(table, part) for table, part in indexed)
         dues = {}
         for table in tables:
             spec = specs[table.kind, table.fields]
-            numbers = [number for number, part in enumerate(table.parts) if wanted(part)]
+            is_near = is_read and table.kind == "index"
+            due = [patience.is_due(table, part, is_near=is_near) for part in table.parts]
+            numbers = [number for number, is_due in enumerate(due) if is_due]
             if numbers or table.obsolete:
                 dues[spec.key] = _Due.of(table, spec, numbers)
         if any(due.table.is_parted for due in dues.values()):
@@ -118,10 +124,9 @@ class TableWriter:
         indexed = [due for due in dues if due.spec.index is not None]
         texts = IndexTexts([due.spec.index for due in indexed if due.spec.index is not None], self.model)
         for key, held in self.view.scan(low, high):
-            identity = None if held.document is None else identity_of(held.id)
-            if held.document is None or identity is None:
+            text = "" if held.document is None else named(held.id)[1]
+            if held.document is None or not text:
                 continue
-            text = id_text(identity)
             for due in rows:
                 self._collect_row(due, key, text, held.document)
             for due, values in zip(indexed, texts.of(held.document), strict=True):

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 from msgspec.structs import replace
 
 from wormdb.files.index_file import plain_dates_of
 from wormdb.files.index_texts import IndexTexts
-from wormdb.files.names import id_text
 from wormdb.files.partition import part_of
-from wormdb.files.publish import identity_of
+from wormdb.files.publish import named
 from wormdb.format.files_record import FilesPart, FilesTable
 
 if TYPE_CHECKING:
@@ -33,25 +32,27 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MANIFEST",
+    "Patience",
     "Pending",
     "TableKey",
     "TableSpec",
     "aligned",
     "date_paths",
     "file_indexes",
-    "is_due",
     "keys_of",
     "specs_of",
 ]
 
-TableKey = tuple[str, tuple[str, ...]]
+TableKey = tuple[Literal["manifest", "index"], tuple[str, ...]]
 
 MANIFEST: Final[TableKey] = ("manifest", ())
 
 SMALL_BYTES: Final = 256 * 1024
-"""A file up to this size is written again at once."""
+"""A table in one file up to this size is written again at once."""
 RATIO: Final = 10
-"""A larger one when one in so many of its entries has changed."""
+"""Any other file when one in so many of its entries has changed."""
+RATIO_NEAR: Final = 12
+"""The same, where all documents are read anyway for another file of an index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +139,7 @@ def aligned(
     for key, spec in specs.items():
         table = known.pop(key, None)
         if table is None:
-            kind = "manifest" if spec.index is None else "index"
-            table = FilesTable(kind=kind, fields=key[1], shape=spec.shape, parts=(FilesPart(),))
+            table = FilesTable(kind=key[0], fields=key[1], shape=spec.shape, parts=(FilesPart(),))
         elif is_all or table.shape != spec.shape:
             table = replace(table, shape=spec.shape, parts=tuple(replace(part, log=0) for part in table.parts))
         found.append(table)
@@ -147,15 +147,25 @@ def aligned(
     return tuple(found), tuple(gone)
 
 
-def is_due(part: FilesPart, now_ms: int, seconds: float, *, is_forced: bool) -> bool:
-    """Whether a file is to be written now."""
-    if part.log == 0:
-        return True
-    if part.pending == 0:
-        return False
-    waited = 0 if part.since is None else now_ms - part.since
-    is_worth = part.size <= SMALL_BYTES or part.pending * RATIO >= part.count
-    return is_forced or is_worth or not 0 <= waited < seconds * 1000
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long changes may wait for a file."""
+
+    now_ms: int
+    seconds: float
+    is_over: bool = False
+    """Whether everything that waits is written now."""
+
+    def is_due(self, table: FilesTable, part: FilesPart, *, is_near: bool = False) -> bool:
+        """Whether a file of a table is to be written; `is_near` if that costs no more reading."""
+        if part.log == 0:
+            return True
+        if part.pending == 0:
+            return False
+        waited = 0 if part.since is None else self.now_ms - part.since
+        is_small = not table.is_parted and part.size <= SMALL_BYTES
+        is_worth = is_small or part.pending * (RATIO_NEAR if is_near else RATIO) >= part.count
+        return self.is_over or is_worth or not 0 <= waited < self.seconds * 1000
 
 
 class Pending:
@@ -173,10 +183,9 @@ class Pending:
     def note(self, changes: Iterable[Seen]) -> None:
         """Count changes. No requests."""
         for seen in changes:
-            identity = identity_of(seen.version.id)
-            if identity is None:
+            _, text = named(seen.version.id)
+            if not text:
                 continue
-            text = id_text(identity)
             if MANIFEST in self._tables:
                 number = part_of(self._lows[MANIFEST], (text, ""))
                 first, last = self._ranges.get(number, (seen.key, seen.key))

@@ -29,6 +29,11 @@ _SAFE: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0
 _ESCAPED: Final = [chr(byte) if byte in _SAFE else f"%{byte:02X}" for byte in range(256)]
 _ESCAPE: Final = re.compile("%([0-9A-F]{2})")
 _RESERVED: Final = re.compile(r"(CON|PRN|AUX|NUL|COM[0-9]|LPT[0-9])(\.|$)", re.IGNORECASE)
+# Most ids: text that is its own name.
+_PLAIN: Final = re.compile(
+    r"(?!(?:CON|PRN|AUX|NUL|COM[0-9]|LPT[0-9])(?:\.|$))[a-z0-9_@-](?:[a-z0-9_.@-]*[a-z0-9_@-])?",
+    re.IGNORECASE | re.ASCII,
+)
 _UUID_SUBTYPE: Final = 4
 
 
@@ -66,6 +71,8 @@ def encode_segment(value: Any) -> str:
 
     Raises what `check_id` raises, and LimitExceededError if the id is too long for a name. No requests.
     """
+    if type(value) is str and len(value) <= SEGMENT_BYTES_MAX and _PLAIN.fullmatch(value):
+        return value
     check_id(value)
     letter, text = _WRITERS[type(value)](value)
     escaped = "".join([_ESCAPED[byte] for byte in text.encode()])
