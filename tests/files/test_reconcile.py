@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.files.test_damage import FOLDER, edit, faults_in, filled, site_of, synced
 from tests.files.writer_rig import Process, World, check_files, readable, schema_of
-from wormdb.errors import WormError
+from wormdb.errors import InvalidRequestError, WormError
 from wormdb.files.sync import sync_files
 from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 
@@ -245,3 +245,13 @@ def test_an_older_state_never_replaces_a_newer_one() -> None:
         assert b"Newer" in check[f"{FOLDER}c/profile.json"], number
         assert b"Again" in check[f"{FOLDER}zz/profile.json"], number
         assert faults_in(bucket, SCHEMA) == {}
+
+
+@pytest.mark.parametrize("wanted", [{"oplog": "elsewhere"}, {"logs": "root"}])
+def test_a_layout_that_there_is_not_is_refused_before_anything_is_written(wanted: dict[str, Any]) -> None:
+    world = filled(SCHEMA)
+    process = Process.on(world, SCHEMA, seed=41)
+    before = dict(world._shelf.entries)
+    with pytest.raises(InvalidRequestError, match="the folders are oplog, snapshots, trash"):
+        process.database.files.migrate("Customer", wanted=wanted)
+    assert world._shelf.entries == before

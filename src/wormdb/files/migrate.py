@@ -7,12 +7,12 @@ from the old one, document by document; the record of the files knows how far th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from wormdb.errors import InvalidRequestError
 from wormdb.files.claim import claim_name
 from wormdb.files.placement import Placement
-from wormdb.format.event import FilesSwitched
+from wormdb.format.event import FilesSwitched, Place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from wormdb.storage.store import Store
 
 __all__ = ["Migration", "planned", "switch_to"]
+
+_KINDS: Final = ("oplog", "snapshots", "trash")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +43,11 @@ class Migration:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        kinds = ("oplog", "snapshots", "trash")
         return {
             "collection": self.collection,
-            "from": {kind: getattr(self.before, kind) for kind in kinds},
-            "to": {kind: getattr(self.after, kind) for kind in kinds},
-            "moves": [kind for kind in kinds if getattr(self.before, kind) != getattr(self.after, kind)],
+            "from": {kind: getattr(self.before, kind) for kind in _KINDS},
+            "to": {kind: getattr(self.after, kind) for kind in _KINDS},
+            "moves": [kind for kind in _KINDS if getattr(self.before, kind) != getattr(self.after, kind)],
             "documents": self.documents,
         }
 
@@ -54,15 +55,21 @@ class Migration:
 def planned(view: View, collection: str, wanted: Mapping[str, Layout]) -> Migration:
     """What it takes to have some of `oplog`, `snapshots` and `trash` elsewhere. No requests.
 
-    Raises InvalidRequestError if the collection keeps no readable files.
+    Raises InvalidRequestError if the collection keeps no readable files, or for a folder or layout that there is not.
     """
+    for kind, layout in wanted.items():
+        if kind not in _KINDS or layout not in get_args(Place):
+            raise InvalidRequestError(
+                f"the layout {layout!r} of {kind!r}",
+                reason=f"the folders are {', '.join(_KINDS)}, the layouts {', '.join(get_args(Place))}",
+            )
     files = view.definition.files
     if files is None or not view.definition.keeps_files:
         raise InvalidRequestError(
             f"the layout of {collection}", reason="it keeps no readable files", fix="switch them on: worm files on"
         )
     before = Placement.switched(files)
-    oplog, snapshots, trash = (wanted.get(kind, getattr(before, kind)) for kind in ("oplog", "snapshots", "trash"))
+    oplog, snapshots, trash = (wanted.get(kind, getattr(before, kind)) for kind in _KINDS)
     return Migration(collection, before, Placement(oplog, snapshots, trash, before.name), view.count)
 
 
