@@ -38,7 +38,7 @@ def test_list_looks_as_in_the_seed(shop: str) -> None:
     assert printed.timeless == (
         "Model              Count  Manifest    Indexes               Last Updated\n"
         "--------------  --------  ----------  --------------------  ----------------------\n"
-        "Customer           1,423  fresh       email, status, tags   2026-02-24T14:30:00Z\n"
+        "Customer           1,423  fresh       status, email, tags   2026-02-24T14:30:00Z\n"
         "Invoice               40  stale       --                    2026-02-24T14:30:00Z\n"
         "OrgSettings            0  n/a         --                    2026-02-24T14:30:00Z\n"
         "notes                  2  stale       --                    2026-02-24T14:30:00Z\n"
@@ -49,7 +49,7 @@ def test_list_looks_as_in_the_seed(shop: str) -> None:
 def test_list_for_programs(shop: str) -> None:
     customer, *others = json.loads(worm("table", "list", "--url", shop, "--json").text)
     assert (customer["model"], customer["count"], customer["lagEntries"]) == ("Customer", 1423, 0)
-    assert customer["indexes"][0] == {"name": "byEmail", "fields": ["email"], "unique": True, "state": "ready"}
+    assert customer["indexes"][1] == {"name": "byEmail", "fields": ["email"], "unique": True, "state": "ready"}
     assert [each["model"] for each in others] == ["Invoice", "OrgSettings", "notes", "org/acme/users"]
 
 
@@ -84,11 +84,11 @@ def test_inspect_looks_as_in_the_seed(shop: str) -> None:
         "Manifest:",
         "Status: fresh (checksum verified)",
         f"Size: {columns}",
-        "Fields: name, email, status, tags",
+        "Fields: name, email, status, tags, createdAt, updatedAt",
         "Auto-update: enabled",
         "Indexes:",
-        "byEmail: email (unique) 1,423 entries",
         "byStatus: status (standard) 3 distinct values",
+        "byEmail: email (unique) 1,423 entries",
         "byTags: tags (multiValue) 12 distinct values",
     ]
 
@@ -218,8 +218,8 @@ def test_rebuild_looks_as_in_the_seed(tmp_path: Path) -> None:
         "Scanning collection: org/customers/\n"
         "Found 1,423 entities\n"
         f"Building manifest... done ({columns})\n"
-        "Building index: email... done (1,423 entries)\n"
         "Building index: status... done (3 values)\n"
+        "Building index: email... done (1,423 entries)\n"
         "Building index: tags... done (12 values)\n"
         "Rebuild complete in 12.3s\n"
     )

@@ -5,11 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wormdb.cli.output import counted
+from wormdb.engine.index_state import PRIMARY
 
 if TYPE_CHECKING:
-    from wormdb.status import IndexDescription
+    from collections.abc import Mapping
 
-__all__ = ["amount_of", "kind_of", "line_of"]
+    from wormdb.collection import Collection
+    from wormdb.document import Document
+    from wormdb.schema.model import Model
+    from wormdb.status import IndexDescription, IndexSummary
+
+__all__ = ["amount_of", "indexes_of", "kind_of", "line_of"]
+
+
+def indexes_of(collection: Collection[Document], model: Model | None) -> list[IndexSummary]:
+    """The indexes of a collection but for that of the id: those of the model in its order, then others by name."""
+    declared: Mapping[str, object] = {} if model is None else model.indexes
+    places = {name: place for place, name in enumerate(declared)}
+    found = [each for each in collection.indexes() if each.name != PRIMARY]
+    return sorted(found, key=lambda each: (places.get(each.name, len(places)), each.name))
 
 
 def kind_of(index: IndexDescription) -> str:

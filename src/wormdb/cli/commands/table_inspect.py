@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wormdb.cli.asked import AS_OF, read_as_of
-from wormdb.cli.indexed import amount_of, kind_of
+from wormdb.cli.indexed import amount_of, indexes_of, kind_of
 from wormdb.cli.output import counted, print_json
 from wormdb.cli.place import AS_JSON, MODEL, SCHEMA, URL, blocks_of, find_collection, model_of, open_database
 from wormdb.cli.shown import size_text, time_text, width_of
 from wormdb.cli.verbs import Verb
-from wormdb.engine.index_state import PRIMARY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +44,7 @@ def command(model: str, url: str, *, schema: Path | None, as_of: str | None, as_
             return
         known = model_of(database, collection)
         status, files = collection.get_manifest_status(), blocks_of(collection)
-        indexes = [collection.describe_index(each.name) for each in collection.indexes() if each.name != PRIMARY]
+        indexes = [collection.describe_index(each.name) for each in indexes_of(collection, known)]
     head = {
         "Model": collection.name,
         "Path": collection.prefix if known is None else str(known.path),
@@ -84,16 +83,20 @@ def _size(files: ParquetFiles | None) -> str:
 
 
 def _manifest(status: ManifestStatus, model: Model | None, *, has_log: bool) -> dict[str, str]:
-    word = "n/a" if model is not None and model.is_singleton else "fresh" if status.fresh else "stale"
-    why_not = "the log was never brought forward" if has_log else "worm table query --explain says why"
-    verified = " (checksum verified)" if status.exists and (has_log or status.fresh) else f" ({why_not})"
-    behind = f", {counted(status.lag_entries, 'entry', 'entries')} behind the log" if status.lag_entries else ""
+    stamps = () if model is None else ("createdAt", "updatedAt")  # a manifest has them whatever its fields are
     return {
-        "Status": word + verified + behind,
+        "Status": "n/a" if model is not None and model.is_singleton else _freshness(status, has_log=has_log),
         "Size": size_text(status.size_bytes),
-        "Fields": ", ".join(status.fields) or "--",
+        "Fields": ", ".join(dict.fromkeys((*status.fields, *stamps))) or "--",
         "Auto-update": "disabled" if model is not None and not model.manifest.auto_update else "enabled",
     }
+
+
+def _freshness(status: ManifestStatus, *, has_log: bool) -> str:
+    why_not = "the log was never brought forward" if has_log else "worm table query --explain says why"
+    verified = "checksum verified" if status.exists and (has_log or status.fresh) else why_not
+    behind = f", {counted(status.lag_entries, 'entry', 'entries')} behind the log" if status.lag_entries else ""
+    return f"{'fresh' if status.fresh else 'stale'} ({verified}){behind}"
 
 
 def _print_pairs(pairs: dict[str, str], indent: str = "  ") -> None:

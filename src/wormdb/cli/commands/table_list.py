@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wormdb.cli.asked import AS_OF, read_as_of
+from wormdb.cli.indexed import indexes_of
 from wormdb.cli.output import print_json
 from wormdb.cli.place import AS_JSON, SCHEMA, URL, blocks_of, find_collection, find_model, open_database
 from wormdb.cli.ruled import Column, print_ruled
 from wormdb.cli.shown import time_text
 from wormdb.cli.verbs import Verb
 from wormdb.database import connect
-from wormdb.engine.index_state import PRIMARY
 from wormdb.errors import InvalidRequestError, SnapshotTooOldError
 
 if TYPE_CHECKING:
@@ -112,8 +112,7 @@ def _described(database: Database, name: str) -> dict[str, Any]:
         "lagEntries": status.lag_entries,
         "indexes": [
             {"name": each.name, "fields": list(each.fields), "unique": each.unique, "state": each.state}
-            for each in collection.indexes()
-            if each.name != PRIMARY
+            for each in indexes_of(collection, model)
         ],
         "lastUpdated": None if updated is None else time_text(updated),
     }

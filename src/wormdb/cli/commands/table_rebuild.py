@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from wormdb.cli.indexed import amount_of
+from wormdb.cli.indexed import amount_of, indexes_of
 from wormdb.cli.output import counted, print_json
-from wormdb.cli.place import AS_JSON, MODEL, URL, find_collection
+from wormdb.cli.place import AS_JSON, MODEL, URL, find_collection, model_of
 from wormdb.cli.shown import size_text
 from wormdb.cli.verbs import Verb
 from wormdb.clock import SystemClock
 from wormdb.database import connect
-from wormdb.engine.index_state import PRIMARY
 from wormdb.errors import InvalidRequestError
 from wormdb.settings import Settings
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from wormdb.collection import Collection
     from wormdb.document import Document
     from wormdb.manifest import ManifestStatus
+    from wormdb.schema.model import Model
     from wormdb.status import IndexDescription
 
 __all__ = ["command"]
@@ -51,7 +51,7 @@ def command(model: str, url: str, *, as_json: bool) -> int:
         _say("Building manifest... ", as_json)
         manifest = collection.build_manifest()
         _say(f"done ({size_text(manifest.size_bytes)})\n", as_json)
-        indexes = _build_indexes(collection, as_json)
+        indexes = _build_indexes(collection, model_of(database, collection), as_json)
     seconds = clock.monotonic() - begun
     failed = [each.name for each in indexes if each.state != "ready"]
     if as_json:
@@ -62,11 +62,9 @@ def command(model: str, url: str, *, as_json: bool) -> int:
     return 1 if failed else 0
 
 
-def _build_indexes(collection: Collection[Document], as_json: bool) -> list[IndexDescription]:
+def _build_indexes(collection: Collection[Document], known: Model | None, as_json: bool) -> list[IndexDescription]:
     made = []
-    for each in collection.indexes():
-        if each.name == PRIMARY:
-            continue
+    for each in indexes_of(collection, known):
         _say(f"Building index: {', '.join(each.fields)}... ", as_json)
         try:
             if each.state != "ready":  # forwarding has built the others
