@@ -7,7 +7,7 @@ import sys
 
 from benchmarks.measure import print_rows
 
-SUITES = ("stores", "formats", "commits", "reads", "scans", "loads", "queries", "files", "peers", "spark")
+SUITES = ("stores", "formats", "commits", "reads", "scans", "loads", "queries", "files", "tables", "peers", "spark")
 
 
 def main(names: list[str]) -> int:
