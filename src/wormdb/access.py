@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from wormdb.engine.bulk import JobSpec
 from wormdb.engine.operations import Pending, Remove
 from wormdb.errors import InvalidRequestError, PermissionDeniedError
 from wormdb.format import json
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from wormdb.actor import By
     from wormdb.clock import Clock
+    from wormdb.engine.bulk_report import ConflictRule
     from wormdb.engine.commit import Committed
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.operations import Loaded, Operation
@@ -208,6 +210,33 @@ class Access(Generic[T]):
             check(view)
 
         return self._commit((), (event,), by, both)
+
+    def job_spec(self, job: str, kind: str, by: By, *, on_conflict: ConflictRule, overwrite: bool) -> JobSpec:
+        """What a bulk job on this collection is to be, for `wormdb.engine.bulk`. 1 GET; raises as `commit`."""
+        self.check_mode()
+        known = self.present()
+        if self.writer.model is None and known.definition.model is not None:
+            raise InvalidRequestError(
+                f"bulk write to {self.name}",
+                reason=f"it is the collection of model {known.definition.model.name}",
+                fix="name the model, so that documents are checked by it",
+            )
+        events = self.writer.first_events(known)
+        if events:
+            self.context.creating()
+        (gone,) = self.writer.final([Remove(b"null")], self.writer.in_force(known), by)
+        assert isinstance(gone, Remove)
+        return JobSpec(
+            job=job,
+            kind=kind,
+            on_conflict=on_conflict,
+            overwrite=overwrite,
+            tombstone=gone.tombstone,
+            events=events,
+            guard=self.writer.guard((), events),
+            actor=by.actor,
+            meta=by.meta,
+        )
 
     def _commit(
         self, operations: tuple[Operation, ...], events: tuple[Event, ...], by: By, guard: Callable[[View], None]

@@ -94,6 +94,12 @@ RETIRED_INLINE_MAX: Final = 256
 """Retired objects that a root lists itself; more are moved to a list of their own."""
 JOBS_REMEMBERED: Final = 1_000
 """Ended bulk jobs whose outcome a root remembers."""
+BULK_REPORT_BYTES_MAX: Final = 256 * MIB
+"""What one task of a bulk job says of the blocks that it wrote."""
+BULK_DIGESTS_INLINE_MAX: Final = 1 * MIB
+"""Bytes of hashes in such a report; more of them are an object of their own."""
+BULK_PORTION_BYTES: Final = 96 * MIB
+"""Bytes of documents that a task of a bulk job sorts at once."""
 PURGE_MAX: Final = 10_000
 """Documents that one batch takes from the trash."""
 STAGE_BYTES: Final = 4 * MIB

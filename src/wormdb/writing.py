@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -28,6 +29,7 @@ from wormdb.schema.path import SINGLETON_ID
 from wormdb.schema.sieve import Sieve
 from wormdb.schema.validate import new_document, validate
 from wormdb.trash import tombstone
+from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
     from wormdb.format.entry import Change
     from wormdb.format.event import Event, FilesSwitched
     from wormdb.schema.model import IdStrategy, Model
-    from wormdb.types import LogNumber
 
 __all__ = ["Inserts", "Prepared", "Shape", "Writer"]
 
@@ -288,6 +289,24 @@ class Writer(Generic[T]):
             return document
         values = validate(model, json.decode_document(document, name="document"))
         return json.encode_document(self._stamped(values, model, is_change=True))
+
+    def at(self, clock: Clock, chance: Chance) -> Writer[T]:
+        """The same, with times and ids from elsewhere: those of a job are of one moment. No requests."""
+        other = copy(self)
+        other._clock, other._chance = clock, chance
+        return other
+
+    def replaced(self, document: bytes, held: Held) -> bytes | None:
+        """A stored document as it is when it replaces what is there; None if that stays as it is. No requests.
+
+        It is of this writer's moment: times that are just that were not given, so those of before stay.
+        """
+        now = moment(self._clock.now_ms())
+        values = json.decode_document(document, name="document")
+        if self.model is not None:
+            values = {name: value for name, value in values.items() if name not in _TIMES or value != now}
+        shape = self.shape("replace", values, Loaded(held, LogNumber(held.rev), self.origin))
+        return None if shape.is_unchanged else shape.body
 
     def final(self, operations: Sequence[Operation], model: Model | None, by: By) -> tuple[Operation, ...]:
         """Operations as they are committed: deletes go to the trash, if the model in force has one. No requests."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wormdb.format.kinds import Document
     from wormdb.index.definition import Index
 
-__all__ = ["Group", "Head", "document_of", "show"]
+__all__ = ["Group", "Head", "document_of", "show", "trashed"]
 
 _Identified = Insert | Save | Remove | Restore | Purge
 
@@ -71,7 +71,7 @@ def document_of(trash: bytes) -> bytes:
     return bytes(_TRASH.decode(trash).document)
 
 
-def _trashed(identity: bytes, tombstone: bytes, document: bytes) -> bytes:
+def trashed(identity: bytes, tombstone: bytes, document: bytes) -> bytes:
     """What the trash has of a document: the id, the tombstone, and last the document as it was."""
     return b'{"_id":' + identity + b"," + tombstone + b',"document":' + document + b"}"
 
@@ -243,7 +243,7 @@ class _BatchCheck:
                     if operation.must_exist:
                         self._missing(operation)
                     return None
-                trash = None if operation.tombstone is None else _trashed(operation.id, operation.tombstone, image)
+                trash = None if operation.tombstone is None else trashed(operation.id, operation.tombstone, image)
             case Restore():
                 op, after = "restore", operation.document or self._from_trash(operation, before)
             case Purge():

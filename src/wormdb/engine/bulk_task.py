@@ -1,0 +1,292 @@
+"""One task of a bulk job: rows become sorted blocks under new names, and a report of them.
+
+A task looks only at the state that the job began with, so it may run anywhere, again, or twice at a time. What it wrote
+counts only if the report of just this attempt is attached.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from hashlib import sha256
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from wormdb.engine.blockwrite import BlockWriter
+from wormdb.engine.bulk_merge import Merger, twice
+from wormdb.engine.bulk_report import Contested, Digests, TaskReport, encode_report, pack_hashes
+from wormdb.engine.inserts import sampled
+from wormdb.engine.objects import NewObject
+from wormdb.engine.operations import Insert
+from wormdb.engine.state import id_key, sequence_of
+from wormdb.engine.unique import UniqueOwners, keys_of
+from wormdb.errors import AlreadyExistsError, InvalidRequestError, PermissionDeniedError, UniqueViolationError
+from wormdb.format import json
+from wormdb.format.block import Row
+from wormdb.format.filter_run import key_hashes
+from wormdb.format.key import encode_keys
+from wormdb.format.root import ObjectRef
+from wormdb.format.sample import Sample, encode_sample
+from wormdb.index.extract import extract
+from wormdb.limits import BULK_DIGESTS_INLINE_MAX, BULK_PORTION_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from wormdb.engine.bulk_report import BulkTarget, Documents, Tools
+    from wormdb.engine.operations import Operation
+    from wormdb.engine.state import Held, View
+    from wormdb.format.blocklist import BlockEntry
+    from wormdb.index.definition import Index
+
+__all__ = ["BulkTask", "digests_key", "join_samples", "replacing", "violation"]
+
+SCAN_SHARE = 8
+"""If a portion looks up more than this part of all documents, their range is scanned instead."""
+
+
+class _New(NamedTuple):
+    """A document on its way in."""
+
+    id: Any
+    identity: bytes
+    document: bytes
+    fresh: bool
+
+
+@dataclass(slots=True)
+class BulkTask:
+    """One attempt at one task. Give it inserts, then ask for the report. Not thread-safe."""
+
+    tools: Tools
+    target: BulkTarget
+    documents: Documents
+    task: int = 0
+    read: int = 0
+    """Rows that were given, counted by whoever makes inserts of them."""
+    rejected: int = 0
+    _view: View | None = None
+    _waiting: list[Insert] = field(default_factory=list)
+    _size: int = 0
+    _portions: list[list[BlockEntry]] = field(default_factory=list)
+    _claims: dict[str, array[int]] = field(default_factory=dict)
+    _contested: list[Contested] = field(default_factory=list)
+    _count: int = 0
+    """Documents that are replaced."""
+    _kept: array[int] = field(default_factory=lambda: array("Q"))
+    _passed: array[int] = field(default_factory=lambda: array("Q"))
+    _left_out: int = 0
+    _sequence: int = 0
+    _samples: list[Sample] = field(default_factory=list)
+    _owners: dict[str, UniqueOwners] = field(default_factory=dict)
+
+    @property
+    def view(self) -> View:
+        """The state that the job began with. Costs as `Ledger.unpin`, once."""
+        if self._view is None:
+            self._view = self.tools.unpin(self.target.pinned)
+        return self._view
+
+    def add(self, operations: Sequence[Operation]) -> None:
+        """Take documents in. Now and then what has gathered is written: see `report` for what that costs.
+
+        Raises AlreadyExistsError, UniqueViolationError, PermissionDeniedError, and InvalidRequestError for a document
+        that an index cannot take, or whose id only the commit can make.
+        """
+        for operation in operations:
+            if not isinstance(operation, Insert):
+                raise InvalidRequestError(
+                    f"bulk write to {self.target.collection}",
+                    reason="a row has no id, and this model's ids are numbered by the commit",
+                    fix="give an id to every row, or insert them with insert_many",
+                )
+            self._waiting.append(operation)
+            self._size += len(operation.document)
+        if self._size >= BULK_PORTION_BYTES:
+            self._flush()
+
+    def report(self) -> bytes:
+        """Write what is left, and tell of all of it, as bytes for the driver. 2 PUTs for each block.
+
+        Ids that were not made are looked up: as `View.get_many` costs, or a scan of their range; values of unique
+        indexes as `UniqueOwners.owners`. Portions that overlap are merged: costs as `Merger.merge`.
+        """
+        self._flush()
+        portions = self._portions
+        if len(portions) > 1:
+            merged = self._merger().merge(portions)
+            blocks = merged.blocks
+            existing = self._existing(list(merged.times))
+            # Each was counted once for each row.
+            more = sum(merged.times[key] for key, held in existing.items() if held.document is not None)
+            corrections = [(key, row.document) for key, row in merged.dropped.items()]
+        else:
+            blocks, more, corrections = portions[0] if portions else [], 0, []
+        return encode_report(
+            TaskReport(
+                job=self.target.job,
+                task=self.task,
+                blocks=tuple(blocks),
+                read=self.read,
+                rejected=self.rejected,
+                replaced=self._count - more,
+                passed=self._left_out,
+                sequence=self._sequence,
+                sample=encode_sample(join_samples(self._samples).after(corrections, note_gone=True)),
+                claims=tuple(self._digests(name, hashes) for name, hashes in sorted(self._claims.items())),
+                contested=tuple(self._contested),
+                kept_ids=self._digests("", self._kept) if self.target.overwrite else None,
+                passed_ids=self._digests("", self._passed) if self._passed else None,
+            )
+        )
+
+    def _merger(self) -> Merger:
+        return Merger(self.tools, self.view.definition.columns, self.target.on_conflict)
+
+    # --- one portion ---
+
+    def _flush(self) -> None:
+        waiting, self._waiting, self._size = self._waiting, [], 0
+        if not waiting:
+            return
+        new = self._distinct(waiting)
+        existing = self._existing([key for key, one in new.items() if not one.fresh])
+        rows = self._settled(new, existing)
+        self._check_indexes([json.encode(row.id) for row in rows.values()], [row.document for row in rows.values()])
+        self._write(rows)
+
+    def _distinct(self, waiting: Sequence[Insert]) -> dict[bytes, _New]:
+        """Documents in order of key; of those with one id the one that the rule says."""
+        ids = [json.decode(insert.id, name="document id") for insert in waiting]
+        keys = encode_keys(ids)
+        order = sorted(range(len(keys)), key=keys.__getitem__)
+        found: dict[bytes, _New] = {}
+        for place in order:
+            insert, key = waiting[place], keys[place]
+            if key in found:
+                if self.target.on_conflict == "error":
+                    raise twice(Row(ids[place], 0, 0, None))
+                self._left_out += 1
+                if self.target.on_conflict == "ignore":
+                    continue
+            found[key] = _New(ids[place], insert.id, insert.document, insert.fresh)
+        self._sequence = max(self._sequence, *(sequence_of(insert.id) for insert in waiting))
+        return found
+
+    def _existing(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
+        """What there was under some keys, in order, when the job began."""
+        view = self.view
+        if not keys or not view.number:
+            return {}
+        if len(keys) * SCAN_SHARE < view.count:
+            return view.get_many(keys)
+        wanted = set(keys)
+        return {key: held for key, held in view.scan(keys[0], keys[-1] + b"\0") if key in wanted}
+
+    def _settled(self, new: Mapping[bytes, _New], existing: Mapping[bytes, Held]) -> dict[bytes, Row]:
+        """The rows that the new documents are, with regard to what there was."""
+        rows: dict[bytes, Row] = {}
+        replaced: list[bytes] = []
+        passed: list[bytes] = []
+        for key, one in new.items():
+            held = existing.get(key)
+            if held is None or held.document is None:
+                rows[key] = Row(one.id, 0, 1 if held is None else held.seq + 1, one.document)
+                continue
+            row = replacing(self.target, self.documents, one.document, held, self.view)
+            if row is None:
+                passed.append(key)
+            else:
+                rows[key] = row
+                replaced.append(key)
+        self._count += len(replaced)
+        self._left_out += len(passed)
+        self._passed.extend(key_hashes(passed))
+        if self.target.overwrite:
+            self._kept.extend(key_hashes([*replaced, *passed]))
+        return rows
+
+    def _check_indexes(self, identities: Sequence[bytes], documents: Sequence[bytes | None]) -> None:
+        """Note what documents take in unique indexes; raise for what an index cannot take, or another document has."""
+        for index in self.view.definition.indexes.ready:
+            keys = extract(index, identities, documents).keys
+            if not index.unique:
+                continue
+            self._claims.setdefault(index.name, array("Q")).extend(key_hashes(chain.from_iterable(keys)))
+            if not self.target.overwrite and self.view.count:
+                self._check_owners(index, identities, keys)
+
+    def _check_owners(self, index: Index, identities: Sequence[bytes], keys: Sequence[Sequence[bytes]]) -> None:
+        if index.name not in self._owners:
+            self._owners[index.name] = UniqueOwners.of(index, self.view, self.tools.trees)
+        owners = self._owners[index.name].owners(chain.from_iterable(keys))
+        for identity, own in zip(identities, keys, strict=True):
+            for value in own:
+                owner = owners[value]
+                if owner is None or owner == identity:
+                    continue
+                if self.target.on_conflict != "replace":
+                    raise violation(self.view, index, value, owner)
+                self._contested.append(Contested(index.name, value, identity))
+
+    def _write(self, rows: dict[bytes, Row]) -> None:
+        if not rows:
+            return
+        blocks = BlockWriter(self.tools.shelf, self.tools.writer, self.tools.block_target, self.view.definition.columns)
+        self._portions.append(blocks.write_side_by_side(rows.items()))
+        self._samples.append(sampled(rows))
+
+    def _digests(self, name: str, hashes: array[int]) -> Digests:
+        packed = pack_hashes(hashes)
+        if len(packed) <= BULK_DIGESTS_INLINE_MAX:
+            return Digests(name=name, packed=packed)
+        stored = self.tools.writer.new_name()
+        self.tools.writer.put(NewObject(digests_key(self.tools, stored), packed))
+        return Digests(name=name, stored=ObjectRef(name=stored, sha256=sha256(packed).digest(), length=len(packed)))
+
+
+def replacing(target: BulkTarget, documents: Documents, document: bytes, held: Held, view: View) -> Row | None:
+    """The row of a new document where another one is; None if that stays. Raises as the rule of the job says."""
+    identity = json.decode(held.id, name="document id")
+    if target.on_conflict == "error" and not target.overwrite:
+        raise AlreadyExistsError(
+            f"document {identity!r} in {target.collection}",
+            reason="it exists already",
+            fix='choose on_conflict "replace" or "ignore", or other ids',
+            key=held.id.decode(),
+        )
+    if target.on_conflict == "ignore" and not target.overwrite:
+        return None
+    if view.definition.model is not None and view.definition.model.mode == "append":
+        raise PermissionDeniedError(
+            f"document {identity!r} in {target.collection}",
+            reason="it exists already, and the collection is append-only",
+            fix="insert new documents instead",
+        )
+    changed = documents.replaced(document, held)
+    return None if changed is None else Row(identity, 0, held.seq + 1, changed)
+
+
+def violation(view: View, index: Index, value: bytes, owner: bytes) -> UniqueViolationError:
+    """What is said of a value that a document of a state has. Costs as `View.get` of that document."""
+    held = view.get(id_key(owner))
+    shown = {} if held is None else keys_of(index, held.document)
+    return UniqueViolationError(
+        index=index.name,
+        field=index.label,
+        value=shown.get(value, "…"),
+        owner=json.decode(owner, name="document id"),
+    )
+
+
+def digests_key(tools: Tools, name: str) -> str:
+    """The object that has the digests of a task."""
+    return f"{tools.shelf.folder}{name}.hashes"
+
+
+def join_samples(samples: Iterable[Sample]) -> Sample:
+    """The sample of several parts that have no id in common. No requests."""
+    known = list(samples)
+    rows = {key: row for sample in known for key, row in sample.rows.items()}
+    joined = Sample(limit=min((sample.limit for sample in known), default=Sample().limit))
+    return joined.after(((key, row or None) for key, row in rows.items()), note_gone=True)
