@@ -231,7 +231,7 @@ def _planned(url: str, settings: wormdb.Settings) -> Row:
         expected = _expected(_load(cities, PLANNED))
         access: Any = cities._access  # noqa: SLF001 - a plan without the query around it
         request = ask(access, FILTER, {"sort": "-population", "limit": FIRST, "select": FIELDS}).request
-        state = open_state(access, None)
+        state: Any = open_state(access, None)
 
         def query() -> list[Any]:
             return cities.find_all(FILTER, sort="-population", limit=FIRST, select=FIELDS)

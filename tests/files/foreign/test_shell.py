@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +12,7 @@ from wormdb.cli.main import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     Worm = Callable[..., str]
 
