@@ -161,38 +161,44 @@ class _Documents:
         A file that shows a number beyond the view is left to the next attempt, unless that `is_sure` that no entry of
         the log has it.
         """
-        again: dict[bytes, set[str]] = {}
         held = view.get_many(sorted(documents))
         history = self.site.ledger.history(view)
+        wanted: dict[str, tuple[bytes, bytes]] = {}
         doomed: dict[str, bytes] = {}
         for key, keys in documents.items():
             known = held.get(key)
             identity = None if known is None else identity_of(known.id)
-            wanted: dict[str, bytes] = {}
+            own: dict[str, bytes] = {}
             if known is not None and identity is not None:
                 past = history.recorded(key)
-                wanted = files_of(identity, known, past.versions, past.snapshots, names.model, names)
-            if not self._write(wanted, names, view, is_sure=is_sure):
-                again[key] = keys
-            doomed |= dict.fromkeys(keys - set(wanted), key)
-        again |= self._delete(doomed, view, held, documents)
-        return again
+                own = files_of(identity, known, past.versions, past.snapshots, names.model, names)
+            wanted |= {name: (body, key) for name, body in own.items()}
+            doomed |= dict.fromkeys(keys - set(own), key)
+        again = {key: documents[key] for key in self._unwritten(wanted, names, view, is_sure=is_sure)}
+        return again | self._delete(doomed, view, held, documents)
 
-    def _write(self, wanted: dict[str, bytes], names: FileNames, view: View, *, is_sure: bool) -> bool:
-        """Write what differs; whether all of it is there now."""
-        store, is_whole = self.site.store, True
-        for key, there in zip(wanted, store.get_many(list(wanted), self.site.pool), strict=True):
-            if there is not None and there.body == wanted[key]:
-                continue
+    def _unwritten(
+        self, wanted: dict[str, tuple[bytes, bytes]], names: FileNames, view: View, *, is_sure: bool
+    ) -> set[bytes]:
+        """Write what differs, side by side; the documents of which not everything is there now."""
+        store, pool = self.site.store, self.site.pool
+
+        def write(name: str, there: StoredObject | None) -> bool:
+            body, _ = wanted[name]
+            if there is not None and there.body == body:
+                return True
             if there is not None and not is_sure and _number(there, names) > view.number:
-                is_whole = False
-                continue
-            precondition = IfAbsent() if there is None else IfMatch(there.version)
+                return False
             try:
-                store.put(key, wanted[key], precondition, content_type="application/json")
+                precondition = IfAbsent() if there is None else IfMatch(there.version)
+                store.put(name, body, precondition, content_type="application/json")
             except (AlreadyExistsError, ConflictError, OutcomeUnknownError):
-                is_whole = False
-        return is_whole
+                return False
+            return True
+
+        found = zip(wanted, store.get_many(list(wanted), pool), strict=True)
+        are_written = pool.map(lambda each: write(*each), found)
+        return {key for (_, key), is_written in zip(wanted.values(), are_written, strict=True) if not is_written}
 
     def _delete(
         self, doomed: dict[str, bytes], view: View, held: dict[bytes, Any], documents: dict[bytes, set[str]]
