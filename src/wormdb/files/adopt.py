@@ -25,7 +25,7 @@ from wormdb.errors import (
     SnapshotTooOldError,
 )
 from wormdb.files.adopt_check import Rehearsal
-from wormdb.files.adopt_listing import take_inventory
+from wormdb.files.adopt_listing import files_digest, take_inventory
 from wormdb.files.adopt_read import Reader
 from wormdb.files.adopt_stage import RecordKeeper, Stage, digest_of
 from wormdb.files.adopt_survey import Choices, Counts, Survey, survey
@@ -159,7 +159,8 @@ class _Run:
 
     def run(self) -> Adoption:
         adopter, choices = self._of, self._choices
-        inventory = self._inventory()
+        store = adopter.around.store
+        inventory = take_inventory(store, adopter.names, lambda done: adopter.told("listing", done, 0))
         if not inventory.documents:
             raise NotFoundError(
                 f"nothing to adopt at {adopter.collection}",
@@ -170,7 +171,7 @@ class _Run:
         left = self._keeper.record
         record = left if left is not None and (left.job, left.plan) == (self._job, plan) else None
         limit = adopter.around.misc.next() if record is None else record.limit
-        reader = Reader(adopter.around.store, adopter.around.pool, adopter.names, limit)
+        reader = Reader(store, adopter.around.pool, adopter.names, limit)
         total = len(inventory.documents)
         indexes = self._definition.indexes.ready
         found = survey(reader, inventory, choices, indexes, lambda done: adopter.told("reading", done, total))
@@ -192,7 +193,7 @@ class _Run:
         if choices.verify or (record is not None and record.parts):
             # What another run wrote is looked at in any case: it may have been removed since.
             self._compare(attached, inventory)
-        if self._inventory().digest != inventory.digest:
+        if files_digest(store, adopter.names) != inventory.digest:
             raise ConflictError(
                 f"the files of {adopter.collection}",
                 reason="they were changed while they were adopted",
@@ -200,10 +201,6 @@ class _Run:
             )
         number = self._commit(attached)
         return self._result(found, number, is_resumed=record is not None)
-
-    def _inventory(self) -> Inventory:
-        adopter = self._of
-        return take_inventory(adopter.around.store, adopter.names, lambda done: adopter.told("listing", done, 0))
 
     def _plan(self, inventory: Inventory) -> bytes:
         """What must be the same for a run to go on with what another one wrote."""
