@@ -249,8 +249,7 @@ class Database:
         if schema is None:
             raise InvalidRequestError("schema", reason="none was given", fix="connect(…, schema=…)")
         for name, model in schema.models.items():
-            prefix = "" if model.path.outer else model.path.collection_prefix({})
-            if prefix and not self._foreign.has(prefix, model):  # what another program keeps gets no log of ours
+            if not model.path.outer and not self._foreign.has(prefix := model.path.collection_prefix({}), model):
                 yield name, model, self._ledger(prefix)
 
     def _left_out(self) -> dict[str, Model]:
@@ -352,6 +351,7 @@ class Database:
         adopting = Adopting.of(self._model(model), self.schema, options)
         done = adopting.run(self._ledger(adopting.collection), self._surroundings(), self._by, self.files.sync)
         self._declared.schema = self._declared.schema if done.number is None else adopting.schema
+        self._foreign.forget(adopting.collection)
         return done
 
     def cost(self) -> Usage:

@@ -166,3 +166,57 @@ def test_every_strategy_gives_the_answer_of_the_pure_language(
         for query in queries:
             check(customers, [as_document(each) for each in entities], query)
     assert {kind for kind, _ in bucket.requests} <= {"get", "list"}
+
+
+# --- several files, and files that are newer ---
+
+
+def _part(change: Callable[[dict[str, Any]], None]) -> Callable[[Bucket], None]:
+    return lambda bucket: _edited(bucket, ".worm.manifest/partition-1.json", change)
+
+
+PARTED: dict[str, Callable[[Bucket], None]] = {
+    "none": lambda _: None,
+    "missing part": lambda bucket: bucket.store.delete(f"{FOLDER}.worm.manifest/partition-1.json"),
+    "edited part": _part(_edit_row),
+    "wrong count": _part(lambda body: body.update(count=99)),
+    "row twice": lambda bucket: bucket.put(
+        f"{FOLDER}.worm.manifest/partition-1.json", bucket.store.get(f"{FOLDER}.worm.manifest/partition-0.json").body
+    ),
+    "wrong total": lambda bucket: _edited(bucket, ".worm.manifest/_meta.json", lambda meta: meta.update(totalCount=99)),
+    "fewer parts": lambda bucket: _edited(
+        bucket, ".worm.manifest/_meta.json", lambda meta: meta.update(partitionCount=1)
+    ),
+    "no meta": lambda bucket: bucket.put(f"{FOLDER}.worm.manifest/_meta.json", b"{"),
+}
+
+
+@settings(max_examples=settings().max_examples // 6)
+@given(entities=COLLECTIONS, query=QUERIES, damage=st.sampled_from(sorted(PARTED)))
+def test_a_manifest_in_several_files(entities: list[dict[str, Any]], query: dict[str, Any], damage: str) -> None:
+    bucket = Bucket()
+    bucket.fill(entities)
+    bucket.store.delete(FOLDER + MANIFEST)
+    bucket.partitions(entities, 2)
+    PARTED[damage](bucket)
+    with bucket.customers() as customers:
+        check(customers, [as_document(each) for each in entities], query)
+
+
+@settings(max_examples=settings().max_examples // 6)
+@given(entities=COLLECTIONS, newer=COLLECTIONS, gone=IDS, queries=st.lists(QUERIES, min_size=2, max_size=2))
+def test_with_a_listing_no_answer_is_older_than_the_files(
+    entities: list[dict[str, Any]], newer: list[dict[str, Any]], gone: str, queries: list[dict[str, Any]]
+) -> None:
+    """The manifest and the indexes are right in themselves, and of a state before some changes."""
+    bucket = Bucket()
+    bucket.fill(entities)
+    with bucket.customers(foreign_check="listing") as customers:
+        check(customers, [as_document(each) for each in entities], queries[0])
+        for key in (MANIFEST, INDEX, ".worm.index/tags.json"):
+            _edited(bucket, key, lambda body: body.update(lastUpdated=STAMP))
+        for each in newer:
+            bucket.entity(each)
+        bucket.store.delete(f"{FOLDER}{gone}/profile.json")
+        there = {each["id"]: each for each in (*entities, *newer) if each["id"] != gone}
+        check(customers, [as_document(each) for each in there.values()], queries[1])

@@ -191,6 +191,17 @@ def test_a_collection_with_a_log_is_read_through_it() -> None:
         assert "b" in [each.id for each in customers.find_all(strategy="full_scan")]
 
 
+def test_a_bucket_that_is_adopted_is_read_through_its_log() -> None:
+    bucket = Bucket()
+    for each in DOCUMENTS[:2]:
+        bucket.put(f"{FOLDER}{each['id']}/profile.json", each)
+    with bucket.open(source="auto") as database:
+        assert database.model("Customer").source == "files"
+        database.adopt("Customer", mode="readonly")
+        assert database.model("Customer").source == "log"
+        assert [each.id for each in database.model("Customer").find_all()] == ["c000", "c001"]
+
+
 def test_other_modes_never_ask(bucket: Bucket) -> None:
     with bucket.open(schema=schema_of({**CUSTOMER, "mode": "append"})) as database:
         assert database.model("Customer").source == "log"

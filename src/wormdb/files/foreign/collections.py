@@ -45,7 +45,17 @@ class ForeignCollections:
                 )
             return found
 
+    def forget(self, prefix: str) -> None:
+        """Know nothing any more of a collection, nor whether it has a log. No requests."""
+        with self._lock:
+            found = self._found.get(prefix)
+        if found is not None:
+            found.forget()
+
     def has(self, prefix: str, model: Model) -> bool:
-        """Whether another program keeps a collection. For a model that is only read 2 GETs at the first call."""
+        """Whether another program keeps a collection, which then gets no log of ours.
+
+        For a model that is only read 2 GETs at the first call.
+        """
         found = self.of(prefix, model)
         return found is not None and found.is_foreign()
