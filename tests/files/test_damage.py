@@ -249,6 +249,19 @@ def test_lag_is_no_damage(world: World) -> None:
     check_files(world, SCHEMA)
 
 
+def test_another_model_is_no_damage_until_its_files_are_written(world: World) -> None:
+    other = schema_of(
+        snapshots={"enabled": True, "every": 2}, oplog=False, manifest={"enabled": True, "fields": ["name"]}
+    )
+    process = Process.on(world, other, seed=3)
+    process.database.apply_schema()
+    assert faults_in(world, other) == {}
+    process.flush()
+    assert not [key for key in readable(world) if ".oplog/" in key]
+    assert faults_in(world, other) == {}
+    check_files(world, other)
+
+
 def test_files_newer_than_the_record_are_no_damage(world: World) -> None:
     """A writer stopped before it told how far it is."""
     record = world.get(f"{FOLDER}.worm.db/files").body

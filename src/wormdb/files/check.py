@@ -10,7 +10,8 @@ from wormdb.errors import CorruptionError
 from wormdb.files.faults import EDITED, EXTRA, MISSING, DocumentFaults, FileFault, listed_keys
 from wormdb.files.names import FileNames
 from wormdb.files.placement import Placement
-from wormdb.files.record import RecordRegister
+from wormdb.files.publication import shape_of
+from wormdb.files.record import RecordRegister, placement_of
 from wormdb.files.sentinel import read_collection_sentinel
 from wormdb.files.table_faults import TableFaults
 from wormdb.files.tables import keys_of, specs_of
@@ -50,6 +51,14 @@ class Opened:
         """Everything through this number is in files; 0 while all are being written."""
         is_whole = self.record is not None and self.record.fill is None
         return LogNumber(self.record.through if self.record is not None and is_whole else 0)
+
+    @property
+    def is_to_be_written(self) -> bool:
+        """Whether all files are about to be written again, because the model or their places changed since."""
+        record, names = self.record, self.names
+        if record is None:
+            return False
+        return record.shape != shape_of(names.model) or placement_of(record.places) != names.placement
 
     @property
     def table_keys(self) -> set[str]:
@@ -104,12 +113,13 @@ def examine_files(site: FileSite, told: Callable[[int], None] = lambda _: None) 
     """What is wrong with the files of a collection; nothing is written. Nothing if files are not kept.
 
     1 GET for each file, 1 LIST for each 1,000 objects, and a scan of documents and history. Files that are behind the
-    log are not wrong: they may be as they were at the number through which files are complete, or newer. What looks
-    wrong is looked at again, because others may write meanwhile.
+    log are not wrong: they may be as they were at the number through which files are complete, or newer; and if the
+    model changed since so that all are to be written again, nothing is said of them. What looks wrong is looked at
+    again, because others may write meanwhile.
     """
     examined = Examined()
     opened = site.open()
-    if opened is None:
+    if opened is None or opened.is_to_be_written:
         return examined
     faults = _document_faults(site, opened, examined, told)
     for _ in range(_TRIES_MAX):
@@ -177,7 +187,7 @@ def _sentinel_faults(site: FileSite, opened: Opened) -> list[FileFault]:
 def _still(site: FileSite, opened: Opened, faults: list[FileFault]) -> list[FileFault]:
     """Those of some faults that are there in the state of now as well."""
     later = site.open()
-    if later is None:
+    if later is None or later.is_to_be_written:
         return []
     if later.view.number == opened.view.number and later.record == opened.record:
         return faults

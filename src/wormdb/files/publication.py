@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
 
-__all__ = ["Lost", "Publication", "Tools"]
+__all__ = ["Lost", "Publication", "Tools", "shape_of"]
 
 _CHUNK_DOCUMENTS: Final = 500
 _CHUNK_BYTES: Final = 8 * 1024 * 1024
@@ -107,7 +107,7 @@ class Publication:
 
     def _begun(self, record: FilesRecord | None, placement: Placement) -> FilesRecord:
         """The record to go on from: all files are to be written if it does not fit the definition."""
-        shape, places = _shape(self.model), places_of(placement)
+        shape, places = shape_of(self.model), places_of(placement)
         fill = FilesFill(since=self.view.number)
         if record is None:
             fill = replace(fill, is_lost=self.known.version is not None)
@@ -327,7 +327,7 @@ def _is_partition(key: str) -> bool:
     return "/partition-" in key
 
 
-def _shape(model: Model) -> bytes:
+def shape_of(model: Model) -> bytes:
     """Changes when the files of documents have to be written again."""
     said = (model.path.file_name, date_paths(model), model.oplog, model.snapshots.to_json())
     return sha256(msgspec.json.encode(said)).digest()
