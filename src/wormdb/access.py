@@ -192,13 +192,16 @@ class Access(Generic[T]):
                 changes.popleft()
         return committed
 
-    def commit(self, operations: Sequence[Operation], by: By) -> Committed:
-        """Commit operations as one batch. 1 PUT when nobody else writes; raises what the batch is refused for."""
+    def commit(self, operations: Sequence[Operation], by: By, *also: Event) -> Committed:
+        """Commit operations as one batch, `also` with it. 1 PUT when nobody else writes.
+
+        Raises what the batch is refused for.
+        """
         self.check_mode()
         known = self.ledger.known()
         events = self.writer.first_events(known)
         final = self.writer.final(operations, self.writer.in_force(known), by)
-        return self._commit(final, events, by, self.writer.guard(final, events))
+        return self._commit(final, (*events, *also), by, self.writer.guard(final, events))
 
     def commit_event(self, event: Event, by: By, check: Callable[[View], None]) -> Committed:
         """Commit one event, while `check` accepts the state it will follow. 1 PUT when nobody else writes."""

@@ -13,9 +13,9 @@ from wormdb.engine.past_reader import History
 from wormdb.engine.state import id_key
 from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError
 from wormdb.format.entry import Batch, Entry
-from wormdb.format.event import JobAborted, JobAttached, JobExpired, JobOpened, Nothing
+from wormdb.format.event import JobAborted, JobAttached, JobExpired, JobOpened, Nothing, StreamAdvanced
 from wormdb.format.root import JobOutcome
-from wormdb.types import WriteId
+from wormdb.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
     from wormdb.format.event import Event
@@ -183,3 +183,38 @@ def test_one_entry_may_open_a_job_and_attach_it() -> None:
     with pytest.raises(ConflictError):
         NO_JOBS.check((opened(), JobAttached(job=ONE), JobAborted(job=ONE)))
     assert after(entry(1, opened(), JobAttached(job=ONE))).known[ONE].state == "attached"
+
+
+def advanced(batch: int, stream: WriteId = TWO) -> StreamAdvanced:
+    return StreamAdvanced(stream=stream, batch=batch)
+
+
+def test_a_batch_of_a_stream_is_written_once_and_only_the_newest_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs_module, "JOBS_REMEMBERED", 0)
+    jobs = after(*(entry(number, advanced(number)) for number in (1, 2, 3)), entry(4, advanced(0, ONE)))
+    assert {outcome.job: outcome.batch for outcome in jobs.outcomes()} == {TWO: 3, ONE: 0}
+    assert Jobs.of(jobs.outcomes()) == jobs
+    jobs.check([advanced(4), advanced(1, ONE)])
+    for batch in (0, 3):
+        with pytest.raises(AlreadyExistsError, match="batch 3 was written by entry 3"):
+            jobs.check([advanced(batch)])
+    with pytest.raises(AlreadyExistsError, match="written by entry 4"):
+        jobs.check([advanced(0, ONE)])
+
+
+@pytest.mark.parametrize("size", [10, 4_000])
+def test_a_batch_of_a_stream_comes_with_its_documents_or_not_at_all(size: int) -> None:
+    """Also if it is staged as blocks: then not with the entry that opens its job."""
+    rig = Rig()
+    ledger = rig.ledger(stage_bytes=1_000)
+    ledger.commit(rig.batch(insert("a", by="x" * size), events=(advanced(7),)))
+    entries = rig.log.between(LogNumber(0), LogNumber(rig.slots()[-1]))
+    assert entries is not None
+    told = [any(isinstance(event, StreamAdvanced) for event in one.events) for one in entries]
+    assert told == [False] * (len(entries) - 1) + [True], "the entry that has the documents says it"
+    for process in (ledger, rig.ledger()):
+        with pytest.raises(AlreadyExistsError, match="batch 7 of stream"):
+            process.commit(rig.batch(insert("b", by="y" * size), events=(advanced(7),)))
+        assert process.view().get(id_key(b'"b"')) is None
+    ledger.forward()
+    assert rig.ledger().view().jobs.known[TWO].batch == 7

@@ -72,7 +72,9 @@ def test_entries_come_back(entry: Entry) -> None:
 def test_every_kind_of_event_comes_back() -> None:
     entry = samples.entry()
     assert decode(encode_entry(entry, collection=samples.COLLECTION)) == entry
-    assert {event.__struct_config__.tag for event in entry.events} == EVENT_KINDS
+    streamed = samples.streamed_entry()
+    assert decode(encode_entry(streamed, collection=samples.COLLECTION), number=streamed.number) == streamed
+    assert {event.__struct_config__.tag for event in (*entry.events, *streamed.events)} == EVENT_KINDS
 
 
 def test_names_on_the_wire_are_stable() -> None:

@@ -33,6 +33,7 @@ def golden_files() -> dict[str, bytes]:
         "entry.bin": encode_entry(samples.entry(), collection=samples.COLLECTION),
         "entry_small.bin": encode_entry(samples.small_entry(), collection=samples.COLLECTION),
         "entry_adopting.bin": encode_entry(samples.adopting_entry(), collection=samples.COLLECTION),
+        "entry_streamed.bin": encode_entry(samples.streamed_entry(), collection=samples.COLLECTION),
         "files_record.bin": encode_files_record(samples.files_record()),
         "filter_run.bin": encode_filter_run(samples.filter_run(), identity=samples.NODE_IDENTITY),
         "history.parquet": write_block(samples.past_rows(), HISTORY_COLUMNS).parquet,

@@ -32,6 +32,7 @@ from wormdb.format.event import (
     SchemaChanged,
     ShardsChanged,
     SnapshotTaken,
+    StreamAdvanced,
 )
 from wormdb.format.files_record import FilesFill, FilesPart, FilesPlaces, FilesRecord, FilesTable
 from wormdb.format.filter_run import FilterRun
@@ -210,6 +211,19 @@ def root() -> Root:
         sample=b"sample",
         statistics=b"statistics",
         closed=Closed(reason="drop"),
+    )
+
+
+def streamed_entry() -> Entry:
+    """A micro-batch of a stream."""
+    return Entry(
+        number=9,
+        write_id=write_id(35),
+        misc=1_700_000_000_000_256,
+        node=3,
+        previous=digest(6),
+        batches=(Batch(id=write_id(36), changes=(Change(id=b'"s"', seq=1, after=b'{"_id":"s"}'),)),),
+        events=(StreamAdvanced(stream=write_id(37), batch=12),),
     )
 
 

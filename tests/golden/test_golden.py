@@ -34,6 +34,7 @@ KINDS = {
     "entry.bin": FrameKind.ENTRY,
     "entry_adopting.bin": FrameKind.ENTRY,
     "entry_small.bin": FrameKind.ENTRY,
+    "entry_streamed.bin": FrameKind.ENTRY,
     "files_record.bin": FrameKind.FILES,
     "filter_run.bin": FrameKind.FILTER_RUN,
     "frame.bin": FrameKind.NODE,
@@ -70,6 +71,8 @@ def test_old_bytes_give_the_expected_values() -> None:
     assert decode_adopt_record(stored("adopt_record.bin"), name="x", path=samples.PATH) == samples.adopt_record()
     adopting = decode_entry(stored("entry_adopting.bin"), name="x", number=1, collection=collection)
     assert adopting == samples.adopting_entry()
+    streamed = decode_entry(stored("entry_streamed.bin"), name="x", number=9, collection=collection)
+    assert streamed == samples.streamed_entry()
     adopted = decode_root(stored("root_adopted.bin"), name="x", path=samples.PATH, collection=collection)
     assert adopted == samples.adopted_root()
     run = decode_filter_run(stored("filter_run.bin"), name="x", identity=samples.NODE_IDENTITY)

@@ -1,4 +1,7 @@
-"""The life of bulk jobs, as the log tells it: opened once, then attached, aborted or expired."""
+"""The life of bulk jobs, as the log tells it: opened once, then attached, aborted or expired.
+
+Streams that others run are told beside them: of each the newest micro-batch, so that none is written twice.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError
-from wormdb.format.event import JobAborted, JobAttached, JobExpired, JobOpened
+from wormdb.format.event import JobAborted, JobAttached, JobExpired, JobOpened, StreamAdvanced
 from wormdb.format.root import JobOutcome
 from wormdb.limits import JOBS_REMEMBERED
 
@@ -19,7 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["NO_JOBS", "Jobs"]
 
-JobState = Literal["open", "attached", "aborted", "expired"]
+JobState = Literal["open", "attached", "aborted", "expired", "streamed"]
+_KEPT = frozenset({"open", "attached", "streamed"})
+"""What is never forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +49,17 @@ class Jobs:
             return self
         actor, meta = (None, None) if by is None else (by.actor, by.meta)
         known = dict(self.known)
-        for job, state in told:
+        for job, state, batch in told:
             known.pop(job, None)
-            known[job] = JobOutcome(job=job, state=state, number=number, misc=misc, actor=actor, meta=meta)
+            known[job] = JobOutcome(job=job, state=state, number=number, misc=misc, actor=actor, meta=meta, batch=batch)
         return Jobs(known)
 
     def outcomes(self) -> tuple[JobOutcome, ...]:
-        """What a root keeps: every job that is open or attached, and of the others those that ended last.
+        """What a root keeps: all streams, every job that is open or attached, and of the others those that ended last.
 
         Those that attached something say when and by whom it was: history needs that as long as it has their blocks.
         """
-        ended = [outcome for outcome in self.known.values() if outcome.state not in {"open", "attached"}]
+        ended = [outcome for outcome in self.known.values() if outcome.state not in _KEPT]
         forgotten = {outcome.job for outcome in ended[:-JOBS_REMEMBERED]}
         return tuple(outcome for outcome in self.known.values() if outcome.job not in forgotten)
 
@@ -67,6 +72,8 @@ class Jobs:
                     jobs.check_new(job)
                 case JobAttached(job=job) | JobAborted(job=job) | JobExpired(job=job):
                     jobs.check_open(job)
+                case StreamAdvanced(stream=stream, batch=batch):
+                    jobs.check_next(stream, batch)
                 case _:
                     pass
             # One entry may open a job and attach what it wrote.
@@ -77,6 +84,16 @@ class Jobs:
         if job in self.known:
             raise AlreadyExistsError(
                 f"job {job}", reason=f"it is {self.known[job].state} already", fix="choose another job id"
+            )
+
+    def check_next(self, stream: str, batch: int) -> None:
+        """Raise AlreadyExistsError if this micro-batch of a stream, or a later one, was written before."""
+        outcome = self.known.get(stream)
+        if outcome is not None and outcome.batch >= batch:
+            raise AlreadyExistsError(
+                f"batch {batch} of stream {stream}",
+                reason=f"batch {outcome.batch} was written by entry {outcome.number}",
+                fix="go on with the batch after that",
             )
 
     def check_open(self, job: str) -> None:
@@ -91,15 +108,17 @@ class Jobs:
 NO_JOBS = Jobs()
 
 
-def _told(event: Event) -> tuple[WriteId, JobState] | None:
+def _told(event: Event) -> tuple[WriteId, JobState, int] | None:
     match event:
         case JobOpened():
-            return event.job, "open"
+            return event.job, "open", 0
         case JobAttached():
-            return event.job, "attached"
+            return event.job, "attached", 0
         case JobAborted():
-            return event.job, "aborted"
+            return event.job, "aborted", 0
         case JobExpired():
-            return event.job, "expired"
+            return event.job, "expired", 0
+        case StreamAdvanced():
+            return event.stream, "streamed", event.batch
         case _:
             return None

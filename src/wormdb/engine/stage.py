@@ -24,7 +24,7 @@ from wormdb.engine.validate import Group
 from wormdb.errors import ConflictError, OutcomeUnknownError, UnavailableError, WormError
 from wormdb.format import json
 from wormdb.format.block import Row
-from wormdb.format.event import JobAborted, JobAttached, JobOpened
+from wormdb.format.event import JobAborted, JobAttached, JobOpened, StreamAdvanced
 from wormdb.format.node import is_ascending
 from wormdb.format.sample import encode_sample
 from wormdb.index.definition import claims_of
@@ -118,8 +118,11 @@ class Stager:
         job = WriteId(self.chance.token(16).hex())
         view, _ = self.known()
         opened = JobOpened(job=job, kind="batch", base=view.number)
+        # What says that the batch is written must come with it; a definition must come before its documents.
+        last = tuple(event for event in pending.events if isinstance(event, StreamAdvanced))
+        first = tuple(event for event in pending.events if event not in last)
         try:
-            self.commit(replace(pending, id=self._new_id(), operations=(), events=(*pending.events, opened)))
+            self.commit(replace(pending, id=self._new_id(), operations=(), events=(*first, opened)))
         except OutcomeUnknownError as error:
             # Whether the job is open is unknown, but nothing of the batch was written: a commit id would mislead.
             raise UnavailableError(
@@ -129,7 +132,7 @@ class Stager:
                 key=error.key,
             ) from error
         try:
-            return self._attach(replace(pending, events=()), job)
+            return self._attach(replace(pending, events=last), job)
         except OutcomeUnknownError:
             raise
         except WormError as error:
@@ -153,9 +156,9 @@ class Stager:
                 sequence=checked.sequence,
                 sample=encode_sample(checked.sample),
             )
-            events = replace(pending, operations=(), events=(attached,), guard=partial(_guard, checked))
+            events = (attached, *pending.events)
             try:
-                committed = self.commit(events)
+                committed = self.commit(replace(pending, operations=(), events=events, guard=partial(_guard, checked)))
             except _OvertakenError as error:
                 log.info("%s: a staged batch is checked again: %s", self.collection, error.reason)
                 checked = self._caught_up(checked)

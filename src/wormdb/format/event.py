@@ -35,6 +35,7 @@ __all__ = [
     "SchemaChanged",
     "ShardsChanged",
     "SnapshotTaken",
+    "StreamAdvanced",
 ]
 
 
@@ -156,6 +157,13 @@ class JobExpired(_Event, frozen=True, tag="job.expire"):
     job: Id = msgspec.field(name="j")
 
 
+class StreamAdvanced(_Event, frozen=True, tag="stream"):
+    """The changes of this entry are micro-batch `batch` of a stream, counted from 0: each is written once."""
+
+    stream: Id = msgspec.field(name="j")
+    batch: Count = msgspec.field(name="b")
+
+
 class SnapshotTaken(_Event, frozen=True, tag="snapshot"):
     """Version `seq` of a document, its newest then, is kept as a snapshot."""
 
@@ -192,6 +200,7 @@ Event = (
     | JobAttached
     | JobAborted
     | JobExpired
+    | StreamAdvanced
     | SnapshotTaken
     | BlobCondemned
     | Nothing

@@ -71,15 +71,17 @@ class IndexRoot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class JobOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of a bulk job, and by which entry."""
+    """What became of a bulk job, and by which entry; or how far a stream is that others run, which is its `job`."""
 
     job: Id = msgspec.field(name="j")
-    state: Literal["open", "attached", "aborted", "expired"] = msgspec.field(name="s")
+    state: Literal["open", "attached", "aborted", "expired", "streamed"] = msgspec.field(name="s")
     number: Count = msgspec.field(name="n")
     misc: Count = msgspec.field(name="t", default=0)
     """Of that entry: when."""
     actor: str | None = msgspec.field(name="a", default=None)
     meta: bytes | None = msgspec.field(name="m", default=None)
+    batch: Count = msgspec.field(name="b", default=0)
+    """The newest micro-batch of a stream."""
 
 
 class Retired(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
