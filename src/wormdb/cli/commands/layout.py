@@ -28,9 +28,9 @@ PLACE = click.Choice(["inline", "collection", "root"])
 
 @click.group("layout")
 def command() -> None:
-    """Move the system folders of readable files to other places.
+    """Move oplog, snapshots and trash of readable files to other places.
 
-    Oplog, snapshots and trash lie inline (with each document), with the collection, or at the root of the bucket.
+    They lie inline (with each document), with the collection, or at the root of the bucket.
     """
 
 
