@@ -1,29 +1,43 @@
 """Docs are programs: every code block is run, or says why it is not.
 
-python    executed top to bottom, one namespace a page, in an empty folder
-console   `$ worm …` lines are run, and the lines below them are compared (… matches anything)
+python    executed, one namespace a page, in an empty folder
+console   `$ …` lines are run, and the lines below them are compared (… matches anything)
 json      parsed
 text      a picture or a file listing: nothing to run
 other     needs `<!-- not run: reason -->` on the line above
+
+Blocks run in the order of the page, as a reader would type them. Everything runs in this process, `worm` too: starting
+Python for each line took most of the time. That the command can be started is for tests/cli. Only a page that starts
+Spark has a process of its own, because there is one session in a process, and the page ends it.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import shlex
 import subprocess
 import sys
+from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.cli.printed import worm
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "ARCHITECTURE.md", *(ROOT / "docs").rglob("*.md")])
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 EXCUSE = re.compile(r"<!-- not run: .{10,} -->\s*$")
+STARTS_SPARK = re.compile(r"^(import|from) (pyspark|wormdb\.spark)\b", flags=re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -47,49 +61,89 @@ def named(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-def run_python(page: Path, parts: list[Block], folder: Path) -> None:
-    """Run a page's Python blocks as one program in a process of its own."""
-    program = "".join(
-        "\n" * (part.line - 1) + part.code if not index else part.code for index, part in enumerate(parts)
-    )
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], cwd=folder, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, f"{named(page)}\n{done.stdout}\n{done.stderr}"
+@contextmanager
+def newcomer(folder: Path) -> Iterator[ModuleType]:
+    """An empty folder and an empty namespace; what a page changes of the process ends with it."""
+    page = ModuleType("page")
+    log = logging.getLogger("wormdb")
+    environment, level, handlers = dict(os.environ), log.level, logging.root.handlers[:]
+    sys.modules["page"] = page
+    try:
+        with chdir(folder):
+            yield page
+    finally:
+        del sys.modules["page"]
+        os.environ.clear()
+        os.environ.update(environment)
+        log.setLevel(level)
+        logging.root.handlers[:] = handlers
 
 
-def run_console(page: Path, part: Block, folder: Path) -> None:
+def run_python(page: Path, part: Block, module: ModuleType) -> None:
+    """Execute one block, so that a traceback shows its lines in the page."""
+    program = compile("\n" * (part.line - 1) + part.code, str(page), "exec", dont_inherit=True)
+    exec(program, vars(module))
+
+
+def run_console(page: Path, part: Block) -> None:
     """Run each `$ ` line and compare what it prints with the lines below it."""
-    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     for chunk in re.split(r"^\$ ", part.code, flags=re.MULTILINE)[1:]:
         command, _, expected = chunk.partition("\n")
-        done = subprocess.run(
-            shlex.split(command), cwd=folder, env=environment, capture_output=True, text=True, check=False
-        )
-        printed = "\n".join(line.rstrip() for line in (done.stdout + done.stderr).splitlines() if line.strip())
+        printed = "\n".join(line.rstrip() for line in output_of(command).splitlines() if line.strip())
         wanted = "\n".join(line.rstrip() for line in expected.splitlines() if line.strip())
         pattern = re.escape(wanted).replace("…", ".*?")
         assert re.fullmatch(pattern, printed, flags=re.DOTALL), f"{named(page)}: $ {command}\n{printed}"
 
 
+def output_of(command: str) -> str:
+    """What a command line prints, then its errors; `> file` is what it says."""
+    name, *arguments = shlex.split(command)
+    target = arguments[arguments.index(">") + 1] if ">" in arguments else None
+    if target is not None:
+        del arguments[arguments.index(">") :]
+    if name == "worm":
+        done = worm(*arguments)
+        printed, errors = done.data, done.errors
+    else:
+        process = subprocess.run([name, *arguments], capture_output=True, check=False)
+        printed, errors = process.stdout, process.stderr.decode()
+    if target is not None:
+        Path(target).write_bytes(printed)
+        return errors
+    return printed.decode() + errors
+
+
+def run_page(page: Path, folder: Path) -> None:
+    """Run every block of a page that is not excused, in its order."""
+    with newcomer(folder) as module:
+        for part in blocks(page):
+            match part.language:
+                case _ if part.excused:
+                    pass
+                case "python":
+                    run_python(page, part, module)
+                case "console":
+                    run_console(page, part)
+                case "json":
+                    json.loads(part.code)
+                case "text":
+                    pass
+                case other:
+                    pytest.fail(
+                        f"{named(page)}:{part.line}: a block of {other or 'no language'!r} is neither run nor excused"
+                    )
+
+
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_every_block_runs(page: Path, tmp_path: Path) -> None:
-    parts = [part for part in blocks(page) if not part.excused]
-    python = [part for part in parts if part.language == "python"]
-    if python:
-        run_python(page, python, tmp_path)
-    for part in parts:
-        match part.language:
-            case "python" | "text":
-                pass
-            case "console":
-                run_console(page, part, tmp_path)
-            case "json":
-                json.loads(part.code)
-            case other:
-                pytest.fail(
-                    f"{named(page)}:{part.line}: a block of {other or 'no language'!r} is neither run nor excused"
-                )
+    if not STARTS_SPARK.search("".join(part.code for part in blocks(page) if part.language == "python")):
+        run_page(page, tmp_path)
+        return
+    program = f"from tests.test_docs import Path, run_page; run_page(Path({str(page)!r}), Path({str(tmp_path)!r}))"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{named(page)}\n{done.stdout}\n{done.stderr}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
