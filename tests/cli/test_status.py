@@ -96,3 +96,21 @@ def test_how_files_are_told(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setattr(ReadableFiles, "status", lambda *_, **__: [made])
     printed = worm("status", url, "things")
     assert "being filled, 1 entry behind, 2 changes waiting" in " ".join(printed.lines[-1].split())
+
+
+@pytest.mark.parametrize("command", ["status", "forward", "verify"])
+def test_the_database_is_the_first_argument_or_an_option_or_from_the_environment(
+    url: str, command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("WORM_URL", raising=False)
+    assert worm(command, url, "things").code == 0
+    assert worm(command, "--url", url, "things").code == 0
+    missing = worm(command)
+    assert missing.code == 2
+    assert "Missing argument 'URL'" in missing.errors
+    monkeypatch.setenv("WORM_URL", url)
+    assert "things" in worm(command, "things").text
+    assert "org/people" in worm(command).text
+    other = str(tmp_path / "other")
+    assert "org/people" not in worm(command, other).text
+    assert "org/people" not in worm(command, "--url", other).text

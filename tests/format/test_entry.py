@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.golden import samples
 from wormdb.errors import CorruptionError, LimitExceededError, UnsupportedFormatError
 from wormdb.format.entry import Batch, Change, Entry, decode_entry, encode_entry, entry_hash
-from wormdb.format.event import EVENT_KINDS, Nothing
+from wormdb.format.event import EVENT_KINDS, FilesSwitched, Nothing
 from wormdb.format.frame import FrameKind, decode_frame, encode_frame
 from wormdb.limits import ENTRY_BYTES_MAX, INT_MAX
 from wormdb.types import WriteId
@@ -193,3 +193,10 @@ def test_settling_an_empty_slot_is_an_entry() -> None:
     entry = samples.small_entry()
     data = encode_entry(entry, collection="c")
     assert decode_entry(data, name="x", number=1, collection="c").events == (Nothing(write_id=samples.write_id(4)),)
+
+
+def test_an_event_that_nobody_could_read_is_never_written() -> None:
+    wrong = FilesSwitched(enabled=True, oplog=cast("Any", "elsewhere"))
+    entry = Entry(number=1, write_id=WriteId("0" * 32), misc=1, node=0, previous=bytes(32), events=(wrong,))
+    with pytest.raises(AssertionError, match="nobody could read"):
+        encode_entry(entry, collection="things/")

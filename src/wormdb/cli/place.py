@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 __all__ = [
     "AS_JSON",
     "MODEL",
+    "NAMES",
     "ON_BROKEN",
+    "PLACE",
     "SCHEMA",
     "URL",
     "blocks_of",
@@ -33,6 +35,7 @@ __all__ = [
     "find_model",
     "model_of",
     "open_database",
+    "place_of",
 ]
 
 
@@ -65,6 +68,10 @@ URL = click.option(
     required=True,
     help="The database: a folder, or s3://bucket/prefix, gs://, az://.",
 )
+PLACE = click.option(
+    "--url", envvar="WORM_URL", show_envvar=True, help="The database, if URL is not the first argument."
+)
+NAMES = click.argument("names", nargs=-1, metavar="[URL] [COLLECTION]...")
 MODEL = click.argument("model", shell_complete=complete_models)
 SCHEMA = click.option(
     "--schema",
@@ -80,6 +87,25 @@ ON_BROKEN = click.option(
     help="Fail at a broken file of another program, or skip it and name it.",
 )
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+
+
+def place_of(url: str | None, names: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """Which database is meant, and which collections of it; for commands with PLACE and NAMES.
+
+    The database is --url; or the first name, if there is no --url, or if it is from the environment and the name can be
+    no collection's. Raises click.UsageError if there is none.
+    """
+    source = click.get_current_context().get_parameter_source("url")
+    is_chosen = source is click.core.ParameterSource.COMMANDLINE
+    if url is not None and (is_chosen or not names or not _is_place(names[0])):
+        return url, names
+    if not names:
+        raise click.UsageError("Missing argument 'URL': name a folder or a bucket, or set WORM_URL.")
+    return names[0], names[1:]
+
+
+def _is_place(name: str) -> bool:
+    return "://" in name or name.startswith((".", "/", "~"))
 
 
 def open_database(url: str, options: Mapping[str, Any], settings: Settings | None = None) -> Database:

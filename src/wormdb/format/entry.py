@@ -88,6 +88,7 @@ def encode_entry(entry: Entry, *, collection: str) -> bytes:
     assert entry.number > 0, entry.number
     assert entry.batches or entry.events, "an entry that settles a slot holds the event Nothing"
     assert all(_is_sound(change) for change in _changes(entry)), "an empty change"
+    assert not entry.events or _is_readable(entry.events), "an event that nobody could read"
     payload = encode_message(entry, what=f"log entry {entry.number}", bytes_max=ENTRY_BYTES_MAX, fix="split the batch")
     return encode_frame(
         FrameKind.ENTRY, version=_VERSION, identity=_identity(collection, entry.number), payload=payload
@@ -132,6 +133,14 @@ def _changes(entry: Entry) -> list[Change]:
 
 def _is_sound(change: Change) -> bool:
     return change.before is not None or change.after is not None or change.op == "purge"
+
+
+def _is_readable(events: tuple[Event, ...]) -> bool:
+    """Whether events can be read again: one with a value of another type would end the collection."""
+    try:
+        return msgspec.convert(msgspec.to_builtins(events, builtin_types=(bytes,)), type=tuple[Event, ...]) == events
+    except msgspec.ValidationError:
+        return False
 
 
 def _identity(collection: str, number: int) -> str:

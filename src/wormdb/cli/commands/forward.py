@@ -6,6 +6,7 @@ import click
 
 from wormdb.cli.found import existing_status
 from wormdb.cli.output import counted, print_json
+from wormdb.cli.place import NAMES, PLACE, place_of
 from wormdb.database import connect
 from wormdb.settings import Settings
 
@@ -13,16 +14,17 @@ __all__ = ["command"]
 
 
 @click.command("forward")
-@click.argument("url", envvar="WORM_URL")
-@click.argument("names", nargs=-1, metavar="[COLLECTION]...")
+@NAMES
+@PLACE
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of lines.")
-def command(url: str, names: tuple[str, ...], *, as_json: bool) -> None:
+def command(url: str | None, names: tuple[str, ...], *, as_json: bool) -> None:
     """Bring the log into blocks, indexes and history.
 
     Also goes on with the indexes that are not built yet. COLLECTION is a model's name or a folder; without any, the
     bucket is searched for collections. Safe at any time, and by several processes at once.
     """
-    with connect(url, settings=Settings(forward="manual")) as database:
+    place, names = place_of(url, names)
+    with connect(place, settings=Settings(forward="manual")) as database:
         before = {each.prefix: each.applied for each in existing_status(database, names)}
         after = database.forward(list(before))
     if as_json:

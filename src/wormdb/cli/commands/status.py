@@ -9,6 +9,7 @@ import click
 
 from wormdb.cli.found import existing_status
 from wormdb.cli.output import camel, counted, print_json, print_table
+from wormdb.cli.place import NAMES, PLACE, place_of
 from wormdb.cli.schema_file import DEFAULTS
 from wormdb.database import connect
 from wormdb.errors import InvalidRequestError
@@ -25,17 +26,18 @@ __all__ = ["command"]
 
 
 @click.command("status")
-@click.argument("url", envvar="WORM_URL")
-@click.argument("names", nargs=-1, metavar="[COLLECTION]...")
+@NAMES
+@PLACE
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")
-def command(url: str, names: tuple[str, ...], *, as_json: bool) -> None:
+def command(url: str | None, names: tuple[str, ...], *, as_json: bool) -> None:
     """Show how far each collection is behind its log.
 
     With its documents, blocks and indexes, and how far readable files are, where they are kept. COLLECTION is a model's
     name or a folder; without any, the bucket is searched for collections. Says whether the schema of the project, which
     worm lint finds, is that of the database. Writes nothing.
     """
-    with connect(url) as database:
+    place, names = place_of(url, names)
+    with connect(place) as database:
         found = existing_status(database, names)
         files = {each.collection: each for each in database.files.status([each.prefix for each in found])}
         about = None if as_json else _about(database)

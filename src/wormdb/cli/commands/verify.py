@@ -9,6 +9,7 @@ import click
 
 from wormdb.cli.found import missing_collection
 from wormdb.cli.output import camel, counted, print_json, print_table
+from wormdb.cli.place import NAMES, PLACE, place_of
 from wormdb.database import connect
 from wormdb.errors import InvalidRequestError
 from wormdb.maintenance.report import Checked
@@ -26,14 +27,14 @@ _COLUMNS_SHOWN = 100
 
 
 @click.command("verify")
-@click.argument("url", envvar="WORM_URL")
-@click.argument("names", nargs=-1, metavar="[COLLECTION]...")
+@NAMES
+@PLACE
 @click.option("--repair", "repairs", is_flag=True, help="Make again what is damaged and can be made again.")
 @click.option("--accept-loss", is_flag=True, help="Repair also if documents are lost by it; they are listed.")
 @click.option("--unreferenced", is_flag=True, help="List the bucket too, for objects that nothing names.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
 def command(
-    url: str, names: tuple[str, ...], *, repairs: bool, accept_loss: bool, unreferenced: bool, as_json: bool
+    url: str | None, names: tuple[str, ...], *, repairs: bool, accept_loss: bool, unreferenced: bool, as_json: bool
 ) -> int:
     """Check everything that is stored, and repair what can be made again.
 
@@ -43,7 +44,8 @@ def command(
     """
     if accept_loss and not repairs:
         raise InvalidRequestError("--accept-loss", reason="nothing is repaired without --repair", fix="add --repair")
-    with connect(url, settings=Settings(forward="manual")) as database:
+    place, names = place_of(url, names)
+    with connect(place, settings=Settings(forward="manual")) as database:
         wanted = names or database.collections()
         told = _progress() if sys.stderr.isatty() and not as_json else None
         if repairs:
