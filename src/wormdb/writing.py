@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -292,9 +291,15 @@ class Writer(Generic[T]):
 
     def at(self, clock: Clock, chance: Chance) -> Writer[T]:
         """The same, with times and ids from elsewhere: those of a job are of one moment. No requests."""
-        other = copy(self)
-        other._clock, other._chance = clock, chance
-        return other
+        return Writer(
+            self.name,
+            self.model,
+            self._codec,
+            origin=self.origin,
+            clock=clock,
+            chance=chance,
+            files=self._files,
+        )
 
     def replaced(self, document: bytes, held: Held) -> bytes | None:
         """A stored document as it is when it replaces what is there; None if that stays as it is. No requests.

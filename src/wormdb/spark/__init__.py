@@ -11,5 +11,6 @@ check_pyspark()
 
 from wormdb.spark.register import register  # noqa: E402 - what is missing must be said before it is imported
 from wormdb.spark.session import session  # noqa: E402 - see above
+from wormdb.spark.write import Written, write  # noqa: E402 - see above
 
-__all__ = ["register", "session"]
+__all__ = ["Written", "register", "session", "write"]

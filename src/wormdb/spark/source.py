@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 
 from wormdb.errors import InvalidRequestError
 from wormdb.spark.place import Where
+from wormdb.spark.sink import WormWriter
 from wormdb.spark.source_blocks import Share, shares
 from wormdb.spark.source_cells import batches, names_of
 from wormdb.spark.source_filters import Narrowing, narrowing_of
@@ -76,6 +77,10 @@ class WormSource(DataSource):
             self._tasks(),
         )
         return PushingReader(scan) if self._is_pushing() else WormReader(scan)
+
+    def writer(self, schema: StructType, overwrite: bool) -> WormWriter:
+        """Writes rows of `schema` as one bulk job, which is opened here. Costs and raises as `WormWriter.of`."""
+        return WormWriter.of(self.options, self.variables, schema, overwrite=overwrite)
 
     def _pinned(self) -> PinnedState:
         where = Where.of(self.options, self.variables, READ_OPTIONS)

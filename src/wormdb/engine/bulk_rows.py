@@ -1,0 +1,201 @@
+"""Rows of Arrow batches as documents: which values cells stand for. No I/O.
+
+A null cell is a field that is not there, as in Spark's own JSON; inside arrays and maps it is null. A column whose name
+has dots is a field of an object. A column `_doc` holds whole documents as extended JSON; then only the id may stand
+beside it. `_rev` and `_seq` are told by the log, and are passed over.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from wormdb.errors import InvalidRequestError, WormError
+from wormdb.format.json import parse
+from wormdb.format.kinds import Decimal128, ObjectId
+from wormdb.format.path import parse_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from wormdb.schema.model import Model
+
+__all__ = ["DOCUMENT_COLUMN", "ID_COLUMNS", "RowReader"]
+
+DOCUMENT_COLUMN: Final = "_doc"
+ID_COLUMNS: Final = frozenset({"id", "_id"})
+TOLD_COLUMNS: Final = frozenset({"_rev", "_seq"})
+_CONTAINERS: Final = frozenset({"object", "array"})
+
+
+class RowReader:
+    """Reads batches of one schema."""
+
+    def __init__(self, schema: pa.Schema, model: Model | None = None, texts: Mapping[str, str] | None = None) -> None:
+        """`texts` says of columns of text that they stand for json or objectid. No requests.
+
+        Raises InvalidRequestError for columns that cannot be fields, and for types that no value has.
+        """
+        texts = texts or {}
+        names = [name for name in schema.names if name not in TOLD_COLUMNS]
+        self._has_documents = DOCUMENT_COLUMN in names
+        others = [name for name in names if name != DOCUMENT_COLUMN and name not in ID_COLUMNS]
+        if self._has_documents and others:
+            raise InvalidRequestError(
+                f"column {DOCUMENT_COLUMN}",
+                reason=f"it holds whole documents, and {others[0]!r} stands beside it",
+                fix=f"write {DOCUMENT_COLUMN} alone, or with the id; or drop it and write the columns",
+            )
+        self._columns: list[tuple[str, tuple[str, ...], Callable[[Any], Any] | None]] = []
+        for name in names:
+            if name == DOCUMENT_COLUMN:
+                continue
+            path = (name,) if name in ID_COLUMNS else tuple(parse_path(name))
+            convert = _converter(schema.field(name).type, name, _text(name, model, texts))
+            if name in ID_COLUMNS and convert is None and _has_text_ids(model):
+                convert = _id_text
+            self._columns.append((name, path, convert))
+        _check_paths([path for _, path, _ in self._columns])
+
+    def rows(self, batch: pa.RecordBatch) -> list[dict[str, Any] | WormError]:
+        """The documents of a batch; an error for a row that is none. No requests."""
+        found: list[dict[str, Any] | WormError]
+        if self._has_documents:
+            found = [_parsed(text) for text in batch.column(DOCUMENT_COLUMN).to_pylist()]
+        else:
+            found = [{} for _ in range(batch.num_rows)]
+        for name, path, convert in self._columns:
+            values = batch.column(name).to_pylist()
+            for place, value in enumerate(values):
+                row = found[place]
+                if value is None or isinstance(row, WormError):
+                    continue
+                try:
+                    _set(row, path, value if convert is None else convert(value))
+                except WormError as error:
+                    found[place] = error
+        return found
+
+
+def _parsed(text: str | None) -> dict[str, Any] | WormError:
+    try:
+        document = None if text is None else parse(text)
+    except WormError as error:
+        return error
+    if not isinstance(document, dict):
+        return InvalidRequestError(f"column {DOCUMENT_COLUMN}", reason="it holds no document", fix="give a JSON object")
+    return document
+
+
+def _set(row: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    inner = row
+    for part in path[:-1]:
+        inner = inner.setdefault(part, {})
+    inner[path[-1]] = value
+
+
+def _check_paths(paths: Sequence[tuple[str, ...]]) -> None:
+    known = sorted(paths)
+    for one, other in pairwise(known):
+        if other[: len(one)] == one:
+            raise InvalidRequestError(
+                f"columns {'.'.join(one)!r} and {'.'.join(other)!r}",
+                reason="one of them would be a part of the other",
+                fix="leave one of them out",
+            )
+
+
+# --- values ---
+
+
+def _has_text_ids(model: Model | None) -> bool:
+    return model is not None and model.path.id is not None and model.path.id.type != "any"
+
+
+def _id_text(value: Any) -> Any:
+    return str(value) if type(value) is int else value
+
+
+def _text(name: str, model: Model | None, texts: Mapping[str, str]) -> str:
+    """What a column of text stands for."""
+    if name in texts:
+        return texts[name]
+    field = None if model is None or name in ID_COLUMNS else model.field_at(name)
+    return "json" if field is not None and field.type in _CONTAINERS else ""
+
+
+def _converter(kind: pa.DataType, name: str, text: str = "") -> Callable[[Any], Any] | None:
+    """What makes the value of a cell; None if that is the value."""
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_string(kind) or types.is_large_string(kind):
+        return _json if text == "json" else ObjectId if text == "objectid" else None
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_null(kind):
+        return None
+    if types.is_binary(kind) or types.is_large_binary(kind):
+        return None
+    if types.is_timestamp(kind):
+        return _moment
+    if types.is_date(kind):
+        return _day
+    if types.is_decimal(kind):
+        return _decimal
+    if types.is_struct(kind):
+        return _struct({kind.field(place).name: kind.field(place).type for place in range(kind.num_fields)}, name)
+    if types.is_map(kind) and (types.is_string(kind.key_type) or types.is_large_string(kind.key_type)):
+        return _map(_converter(kind.item_type, name))
+    if types.is_list(kind) or types.is_large_list(kind):
+        return _list(_converter(kind.value_type, name))
+    raise InvalidRequestError(
+        f"column {name} of type {kind}",
+        reason="no value of a document has that type",
+        fix="cast it to a string, number, boolean, timestamp, binary, struct, array or map with texts as keys",
+    )
+
+
+def _json(text: str) -> Any:
+    return parse(text)
+
+
+def _moment(value: datetime) -> datetime:
+    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+def _day(value: date) -> datetime:
+    return datetime(value.year, value.month, value.day, tzinfo=UTC)
+
+
+def _decimal(value: Decimal) -> Decimal128:
+    # Trailing zeros only tell the column's scale.
+    whole = value.normalize()
+    exponent = whole.as_tuple().exponent
+    return Decimal128(whole.quantize(Decimal(1)) if isinstance(exponent, int) and exponent > 0 else whole)
+
+
+def _struct(fields: Mapping[str, pa.DataType], name: str) -> Callable[[Any], Any]:
+    converters = {field: _converter(kind, f"{name}.{field}") for field, kind in fields.items()}
+
+    def convert(value: dict[str, Any]) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for field, inner in value.items():
+            if inner is not None:
+                own = converters[field]
+                made[field] = inner if own is None else own(inner)
+        return made
+
+    return convert
+
+
+def _map(own: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
+    return lambda pairs: {key: inner if inner is None or own is None else own(inner) for key, inner in pairs}
+
+
+def _list(own: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
+    if own is None:
+        return None
+    return lambda items: [None if item is None else own(item) for item in items]

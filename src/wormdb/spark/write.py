@@ -1,0 +1,93 @@
+"""Write a large frame: distributed by id first, so that the blocks of its tasks do not overlap."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from wormdb import errors
+from wormdb.engine.bulk import abort, job_id
+from wormdb.errors import WormError
+from wormdb.spark.place import Where
+from wormdb.spark.register import store_variables
+from wormdb.spark.sink import WRITE_OPTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Literal
+
+    from pyspark.sql import DataFrame
+
+    from wormdb.engine.bulk_report import ConflictRule
+
+__all__ = ["Written", "write"]
+
+_ERROR: Final = re.compile(r"wormdb\.errors\.(\w+): (.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a write did: all of it is in the log by entry `number`."""
+
+    job: str
+    number: int
+
+
+def write(  # noqa: PLR0913 - options of one call, each with a default
+    df: DataFrame,
+    url: str,
+    model: str | None = None,
+    *,
+    collection: str | None = None,
+    outer: Mapping[str, Any] | None = None,
+    mode: Literal["append", "overwrite"] = "append",
+    on_conflict: ConflictRule = "error",
+    job: str | None = None,
+    partitions: int | None = None,
+) -> Written:
+    """Write a frame into a collection as one change: all of its rows, or none.
+
+    Rows with ids are distributed by ranges of id first, into `partitions` tasks, or as many as Spark shuffles into;
+    rows without get ids that begin with the time. With the same `job` again nothing is written twice. A shuffle, and
+    then what `df.write.format("worm")` costs. Raises what that does, as errors of wormdb: InvalidRequestError naming
+    the row, AlreadyExistsError also for values of unique indexes, ConflictError.
+    """
+    spark = df.sparkSession
+    options = {"url": url, "on_conflict": on_conflict}
+    options |= {name: value for name, value in (("model", model), ("collection", collection)) if value is not None}
+    if outer is not None:
+        options["outer"] = json.dumps(dict(outer))
+    where = Where.of(options, store_variables(spark), WRITE_OPTIONS)
+    access = where.access()
+    options["job"] = job or access.context.new_batch_id()
+    identity = next((name for name in ("id", "_id") if name in df.columns), None)
+    ordered = df
+    if identity is not None:
+        by = f"`{identity}`"
+        ordered = df.repartitionByRange(partitions, by) if partitions else df.repartitionByRange(by)
+    elif partitions is not None:
+        ordered = df.repartition(partitions)
+    try:
+        ordered.write.format("worm").mode(mode).options(**options).save()
+    except Exception as error:
+        if job is None:
+            abort(access.ledger, options["job"], "the Spark job failed")
+        found = error_in(str(error))
+        if found is None:
+            raise
+        raise found from error
+    return Written(options["job"], access.present().jobs.known[job_id(options["job"])].number)
+
+
+def error_in(text: str) -> WormError | None:
+    """The error of wormdb that a failure of Spark tells of. No requests."""
+    told = _ERROR.search(text)
+    if told is None:
+        return None
+    kind = getattr(errors, told[1], WormError)
+    if kind is errors.UniqueViolationError:
+        kind = errors.AlreadyExistsError
+    found: WormError = kind(told[2].strip())
+    return found
