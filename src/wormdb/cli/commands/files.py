@@ -16,7 +16,7 @@ from wormdb.database import connect
 from wormdb.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from wormdb.files.status import FilesStatus
     from wormdb.files.sync import FilesSynced
@@ -67,23 +67,27 @@ def status(models: tuple[str, ...], url: str, *, counted_too: bool, as_json: boo
         print_ruled(COLUMNS, [_row(each) for each in found])
 
 
-@command.command("sync", cls=Verb, examples=("worm files sync Customer",))
-@MODEL
+@command.command("sync", cls=Verb, examples=("worm files sync", "worm files sync Customer"))
+@click.argument("models", nargs=-1, shell_complete=complete_models)
 @URL
 @AS_JSON
-def sync(model: str, url: str, *, as_json: bool) -> int:
-    """Reconcile every readable file of a collection with its documents and history.
+def sync(models: tuple[str, ...], url: str, *, as_json: bool) -> int:
+    """Reconcile every readable file of collections with their documents and history.
 
     What is missing or was edited is written again, and what should not be there is removed; files of others in the
-    same folders are left alone. It may be stopped and started again, while others write. Exits with 1 if something is
-    left that others change all the time.
+    same folders are left alone. It may be stopped and started again, while others write. Without MODELS all collections
+    that keep files are reconciled. Exits with 1 if something is left that others change all the time.
     """
+    done: dict[str, FilesSynced] = {}
     with connect(url, settings=MANUAL) as database:
-        collection = find_collection(database, model)
-        with told_of("documents", collection.count) as told:
-            done = database.files.sync(collection.prefix, told)
+        names = [find_collection(database, each).prefix for each in models]
+        if not models:
+            names = [each.collection for each in database.files.status(database.collections()) if each.enabled]
+        for name in names:
+            with told_of("documents", database[name.rstrip("/")].count) as told:
+                done[name] = database.files.sync(name, told)
     _print_synced(done, as_json=as_json)
-    return 1 if done.left else 0
+    return 1 if any(each.left for each in done.values()) else 0
 
 
 @command.command("on", cls=Verb, examples=("worm files on Customer",))
@@ -96,7 +100,7 @@ def on(model: str, url: str, *, as_json: bool) -> int:
         collection = find_collection(database, model)
         with told_of("documents", collection.count) as told:
             done = database.files.on(collection.prefix, told)
-    _print_synced(done, as_json=as_json)
+    _print_synced({collection.prefix: done}, as_json=as_json)
     return 1 if done.left else 0
 
 
@@ -138,15 +142,22 @@ def _row(status: FilesStatus) -> Sequence[str]:
     )
 
 
-def _print_synced(done: FilesSynced, *, as_json: bool) -> None:
+def _print_synced(synced: Mapping[str, FilesSynced], *, as_json: bool) -> None:
     if as_json:
-        print_json(_shown(done))
+        print_json([{"collection": name, **_shown(done)} for name, done in synced.items()])
         return
+    for name, done in synced.items():
+        _print_one(name, done)
+    if not synced:
+        click.echo("no collection keeps readable files")
+
+
+def _print_one(name: str, done: FilesSynced) -> None:
     news = f"{counted(len(done.mended), 'file', 'files')} mended" if done.mended else "nothing was wrong"
     left = f", {len(done.left):,} left" if done.left else ""
     removed = f", {counted(done.removed, 'file', 'files')} removed" if done.removed else ""
     counts = f"{counted(done.files, 'file', 'files')} of {counted(done.documents, 'document', 'documents')}"
-    click.echo(f"{counts}: {news}{left}{removed}")
+    click.echo(f"{name}: {counts}: {news}{left}{removed}")
     for fault in done.mended[:_SHOWN_MAX]:
         click.echo(f"  mended {fault.key}: {fault.what}")
     for fault in done.left[:_SHOWN_MAX]:
