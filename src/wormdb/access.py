@@ -54,6 +54,8 @@ class Context:
     """What the store has counted so far."""
     access_of: Callable[[str], Access[Any]]
     """The collection of a model of the schema, for refs; raises NotFoundError, InvalidRequestError."""
+    write_files: Callable[[Ledger], None]
+    """Writes the readable files of a collection that wait, also those that are not written by themselves."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -435,6 +435,7 @@ class Database:
             clock=self._clock,
             usage=self._metered.mark,
             access_of=lambda target: self._access_of(target, outer),
+            write_files=self._files.flush,
         )
         return Access(self._ledger(prefix), writer, context, self._plans_of(prefix), self._foreign.of(prefix, model))
 

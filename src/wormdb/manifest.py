@@ -125,8 +125,11 @@ class Manifest(Generic[T]):
         return self._status(self.access.present()) if files is None else _status_of_files(files)
 
     def build(self) -> ManifestStatus:
-        """Bring the log forward. Costs as `Collection.forward`, and 1 GET."""
-        self.access.log.forward()
+        """Bring the log forward, and readable files with it. Costs as `Collection.forward`, and 1 GET."""
+        access = self.access
+        access.log.forward()
+        if access.readonly is None and access.ledger.known().definition.keeps_files:
+            access.context.write_files(access.ledger)
         return self.status()
 
     def invalidate(self) -> None:

@@ -230,6 +230,8 @@ def test_a_manifest_that_is_not_updated_by_itself_waits_for_a_flush() -> None:
     process.customers.insert(customer("b"))
     process.publish()
     assert b'"count":1' in readable(world)["org/customers/.worm.manifest.json"]
+    process.customers.build_manifest()
+    check_files(world, schema)
 
 
 def test_the_manifest_can_be_switched_off_and_indexes_dropped() -> None:
