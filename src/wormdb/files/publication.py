@@ -22,8 +22,9 @@ from wormdb.files.placement import Placement
 from wormdb.files.publish import DocumentFiles, Work
 from wormdb.files.record import placement_of, places_of
 from wormdb.files.sentinel import collection_sentinel
+from wormdb.files.table_mend import found_tables, mended_tables
 from wormdb.files.table_write import TableWriter
-from wormdb.files.tables import MANIFEST, Patience, Pending, aligned, date_paths, keys_of, specs_of
+from wormdb.files.tables import Patience, Pending, aligned, date_paths, specs_of
 from wormdb.format.files_record import FilesFill, FilesRecord
 from wormdb.format.past import misc_ms
 from wormdb.format.wrappers import moment
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from wormdb.engine.past_reader import Recorded
     from wormdb.engine.state import Held, View
     from wormdb.files.record import Known, RecordRegister
-    from wormdb.format.files_record import FilesPlaces
+    from wormdb.format.files_record import FilesPlaces, FilesTable
     from wormdb.schema.model import Model
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
@@ -136,7 +137,7 @@ class Publication:
             self._swap()
             return self.run(None if lost is None else Lost(LogNumber(self.view.number), lost.tables))
         if lost is not None and lost.tables:
-            self._mend(lost.tables)
+            self._keep(mended_tables(lost.tables, self.names, self.record.tables))
         self._write_tables()
         self._announce()
         if self.known.record != self.record:
@@ -186,7 +187,7 @@ class Publication:
         self.tools.told(done)
         self._align(is_all=True)
         if fill.is_lost:
-            self._find_tables()
+            self._keep(found_tables(self.tools.store, self.names, self.record.tables))
         misc = max(self.record.misc, _misc_of(self.view))
         self.record = replace(self.record, fill=None, through=fill.since, misc=misc, is_unannounced=True)
         self._swap()
@@ -238,44 +239,15 @@ class Publication:
     def _align(self, *, is_all: bool) -> None:
         """Have the tables that the definition asks for, and no files of others."""
         specs = specs_of(self.view.definition)
-        tables, gone = aligned(self.record.tables, specs, self.names, is_all=is_all)
+        self._keep(aligned(self.record.tables, specs, self.names, is_all=is_all))
+
+    def _keep(self, changed: tuple[tuple[FilesTable, ...], Sequence[str]]) -> None:
+        """Have some tables, after other files of tables were deleted."""
+        tables, gone = changed
         if gone:
             self.check()
             self.tools.store.delete_many(gone)
         self.record = replace(self.record, tables=tables)
-
-    def _find_tables(self) -> None:
-        """Let files of tables go that no record names, when those of the state are complete. 1 LIST a page, twice."""
-        store, names = self.tools.store, self.names
-        folders = (names.manifest.removesuffix(".json") + "/", names.index(("x",)).rpartition("/")[0] + "/")
-        listed = [found.key for folder in folders for page in store.list(folder) for found in page.objects]
-        found = {key: what for key in (names.manifest, *listed) if (what := names.parse(key)) is not None}
-        tables = []
-        for table in self.record.tables:
-            own = [key for key, what in found.items() if (_KINDS[what.kind], what.fields) == (table.kind, table.fields)]
-            obsolete = [key for key in own if key not in keys_of(table, names)]
-            tables.append(replace(table, obsolete=tuple(sorted(obsolete, key=_is_partition))))
-        known = {key for table in tables for key in (*keys_of(table, names), *table.obsolete)}
-        if gone := [key for key in found if key not in known]:
-            self.check()
-            store.delete_many(gone)
-        self.record = replace(self.record, tables=tuple(tables))
-
-    def _mend(self, keys: set[str]) -> None:
-        """Write tables again whose files were written by who was overtaken, perhaps in parts that are no longer so."""
-        found = [(key, what) for key in sorted(keys) if (what := self.names.parse(key)) is not None]
-        hit = {("index", what.fields) if what.fields else MANIFEST for _, what in found}
-        tables = tuple(
-            replace(table, parts=tuple(replace(part, log=0) for part in table.parts))
-            if (table.kind, table.fields) in hit
-            else table
-            for table in self.record.tables
-        )
-        kept = {key for table in tables for key in (*keys_of(table, self.names), *table.obsolete)}
-        self.record = replace(self.record, tables=tables)
-        if gone := [key for key, _ in found if key not in kept]:
-            self.check()
-            self.tools.store.delete_many(gone)
 
     def _write_tables(self) -> None:
         tools, specs = self.tools, specs_of(self.view.definition)
@@ -311,20 +283,6 @@ class Publication:
     def _updated(self) -> datetime | None:
         """When the collection was last changed."""
         return moment(misc_ms(self.record.misc)) if self.record.misc else None
-
-
-_KINDS: Final = {
-    "manifest": "manifest",
-    "manifest_meta": "manifest",
-    "manifest_partition": "manifest",
-    "index": "index",
-    "index_meta": "index",
-    "index_partition": "index",
-}
-
-
-def _is_partition(key: str) -> bool:
-    return "/partition-" in key
 
 
 def shape_of(model: Model) -> bytes:
