@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.files.models import CUSTOMER, SETTINGS, TENANT, model_of
 from tests.files.writer_rig import Process, World, check_files, readable, schema_of
+from wormdb.errors import UnavailableError
 from wormdb.files import keeper, publication
 from wormdb.files.guard import Draft, put_guarded
 from wormdb.files.index_file import index_texts
@@ -20,6 +21,7 @@ from wormdb.index.definition import Index
 from wormdb.schema.load import load_schema
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.store import Always
+from wormdb.testing.fault_store import Fault, FaultStore
 from wormdb.testing.strategies import values
 
 if TYPE_CHECKING:
@@ -254,3 +256,13 @@ def test_an_older_state_never_replaces_a_newer_one() -> None:
     store.put("k", b"edited by hand", Always())
     put_guarded(store, old)
     assert store.get("k").body == old.body
+
+
+def test_a_refusal_now_and_then_stops_nothing() -> None:
+    for fault in (Fault.UNAVAILABLE_503, Fault.THROTTLED_429, Fault.CONFLICT_409, Fault.ANSWER_LOST):
+        store = FaultStore(MemoryStore(), {1: fault})
+        put_guarded(store, Draft("k", b'{"log": 1}', 1, is_new=True))
+        assert store.get("k").body == b'{"log": 1}'
+    store = FaultStore(MemoryStore(), dict.fromkeys(range(1, 20, 2), Fault.UNAVAILABLE_503))
+    with pytest.raises(UnavailableError):
+        put_guarded(store, Draft("k", b"{}", 1, is_new=True))

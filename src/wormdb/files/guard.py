@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Draft", "Written", "number_in", "put_all", "put_guarded"]
 
 _ATTEMPTS_MAX: Final = 8
+_REFUSALS_MAX: Final = 3
 _JSON: Final = "application/json"
 
 
@@ -67,7 +68,7 @@ def put_guarded(store: Store, draft: Draft) -> Written:
     1 PUT if the draft is new or knows the version and both are so; otherwise 1 GET and 1 PUT, or 1 GET if the bytes are
     there already. Raises UnavailableError.
     """
-    precondition = _first(draft)
+    precondition, refusals = _first(draft), 0
     for _ in range(_ATTEMPTS_MAX):
         if precondition is None:
             found = store.probe(draft.key).found
@@ -82,6 +83,12 @@ def put_guarded(store: Store, draft: Draft) -> Written:
         try:
             return Written(store.put(draft.key, draft.body, precondition, content_type=_JSON).version)
         except (AlreadyExistsError, ConflictError, OutcomeUnknownError):
+            precondition = None
+        except UnavailableError:
+            # A store that is asked for much now and then refuses one of many; the look at the file waits its turn.
+            refusals += 1
+            if refusals > _REFUSALS_MAX:
+                raise
             precondition = None
     raise UnavailableError(
         f"the file {draft.key}", reason="others wrote it every time", fix="forward again", key=draft.key
