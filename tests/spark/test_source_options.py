@@ -202,6 +202,9 @@ def test_columns_and_a_schema_exclude_each_other(db: Database) -> None:
     odd = spark.StructType([spark.StructField("age", spark.DateType())])
     with pytest.raises(InvalidRequestError, match=r"column age as date.*timestamp"):
         plan(odd, url=db.url, model="Person")
+    strict = spark.StructType([spark.StructField("age", spark.LongType(), nullable=False)])
+    with pytest.raises(InvalidRequestError, match=r"column age as NOT NULL.*may lack it"):
+        plan(strict, url=db.url, model="Person")
     wrong = spark.StructType([spark.StructField("_rev", spark.StringType())])
     with pytest.raises(InvalidRequestError, match="column _rev as string"):
         plan(wrong, url=db.url, model="Person")

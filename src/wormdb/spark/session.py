@@ -53,12 +53,13 @@ def session(
     """
     given = dict(settings or {})
     _check(given)
-    python = os.environ.setdefault("PYSPARK_PYTHON", given.get("spark.pyspark.python", sys.executable))
-    configuration = {**_USEFUL, "spark.pyspark.python": python}
+    configuration = dict(_USEFUL)
     builder = SparkSession.Builder().appName(name)
     if master.startswith("sc://"):
         builder = builder.remote(master)
     else:
+        python = os.environ.setdefault("PYSPARK_PYTHON", given.get("spark.pyspark.python", sys.executable))
+        configuration["spark.pyspark.python"] = python
         if SparkSession.getActiveSession() is None:
             check_java()
         if is_local(master):

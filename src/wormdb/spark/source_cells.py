@@ -59,7 +59,8 @@ def _array(portion: Portion, column: Column, target: Any) -> pa.Array:
         return _joined(portion.table.column(DOCUMENT).cast(target))
     if column.path == VERSION:
         return _joined(portion.table.column(_REVISION).cast(target))
-    return _stored(portion, column, target) or _built(portion, column, target)
+    stored = _stored(portion, column, target)
+    return _built(portion, column, target) if stored is None else stored
 
 
 def _stored(portion: Portion, column: Column, target: Any) -> pa.Array | None:

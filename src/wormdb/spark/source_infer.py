@@ -74,6 +74,12 @@ def columns_of_schema(view: View, model: Model | None, schema: StructType) -> li
 
 def _wanted(field: StructField, model: Model | None, seen: _Seen) -> Column:
     system = _SYSTEM.get(field.name)
+    if not field.nullable and system is None and field.name != "id":
+        raise InvalidRequestError(
+            f"column {field.name} as NOT NULL",
+            reason="a document may lack it, or have a value of another type",
+            fix="leave NOT NULL out",
+        )
     kind = field.metadata.get(KIND_METADATA)
     known = Shape(kind) if kind in ("json", "objectid") else None
     if known is None and system is None:
