@@ -213,7 +213,7 @@ def _ms(moment: datetime) -> int:
         ({"changes": "true", "as_of": "3"}, "as_of"),
     ],
 )
-def test_what_a_stream_cannot_do_is_said_with_the_remedy(options: dict[str, str], message: str) -> None:
+def test_what_a_stream_cannot_do_is_said_with_the_remedy(options: dict[str, Any], message: str) -> None:
     with database() as db:
         db["things"].insert({"_id": "a", "n": 1})
         with pytest.raises(InvalidRequestError, match=message):

@@ -9,6 +9,7 @@ from wormdb.spark.changes import CHANGE_COLUMNS, ChangeTable, schema_of_changes
 from wormdb.spark.place import Where
 from wormdb.spark.source import WormSource
 from wormdb.spark.state import PinnedState
+from wormdb.spark.stream_sink import StreamWriter
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamReader
@@ -73,6 +74,10 @@ class WormStreams(WormSource):
             Limits.of(self.options),
             self._tasks(),
         )
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 - Spark's name
+        """Writes micro-batches, each once. No requests. Raises InvalidRequestError for options and columns."""
+        return StreamWriter.of(self.options, self.variables, schema, overwrite=overwrite)
 
     def _is_feed(self) -> bool:
         text = self.options.get("changes")
