@@ -414,12 +414,11 @@ class Database:
     def _access(
         self, prefix: str, name: str, model: Model | None, codec: Codec[T], outer: Mapping[str, Any]
     ) -> Access[T]:
-        origin = f"{self._place}/{prefix}"
         writer = Writer(
             name,
             model,
             codec,
-            origin=origin,
+            origin=f"{self._place}/{prefix}",
             clock=self._clock,
             chance=self._chance,
             files=lambda: None if model is None else self._filing.switch_on(model, prefix),
