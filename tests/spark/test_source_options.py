@@ -13,7 +13,7 @@ from pyspark.sql import types as spark
 import wormdb
 from tests.spark.source_rig import plan, read
 from wormdb.errors import InvalidRequestError, NotFoundError, SnapshotTooOldError
-from wormdb.spark.place import Where
+from wormdb.jobs.place import Where
 
 if TYPE_CHECKING:
     from pathlib import Path

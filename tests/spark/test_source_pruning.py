@@ -13,7 +13,7 @@ from tests.spark.source_rig import plan, read
 from wormdb.clock import SeededChance
 from wormdb.engine.state import id_key
 from wormdb.format.json import encode
-from wormdb.spark import place, state
+from wormdb.jobs import place, state
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

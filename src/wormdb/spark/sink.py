@@ -19,7 +19,7 @@ from wormdb.engine.bulk_report import BulkTarget, ConflictRule
 from wormdb.engine.bulk_task import BulkTask
 from wormdb.engine.bulk_write import BatchWriter
 from wormdb.errors import InvalidRequestError
-from wormdb.spark.place import Where
+from wormdb.jobs.place import Where
 from wormdb.spark.source_schema import KIND_METADATA
 
 if TYPE_CHECKING:

@@ -13,15 +13,16 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from wormdb.errors import InvalidRequestError
-from wormdb.spark.place import Where
+from wormdb.jobs.narrowing import Narrowing
+from wormdb.jobs.place import Where
+from wormdb.jobs.row_filter import RowFilter
+from wormdb.jobs.shares import Share, shares
+from wormdb.jobs.state import PinnedState
 from wormdb.spark.sink import WormWriter
-from wormdb.spark.source_blocks import Share, shares
 from wormdb.spark.source_cells import batches, names_of
-from wormdb.spark.source_filters import Narrowing, narrowing_of
+from wormdb.spark.source_filters import narrowing_of
 from wormdb.spark.source_infer import columns_of_schema, columns_of_state
-from wormdb.spark.source_query import RowFilter
 from wormdb.spark.source_schema import arrow_schema, spark_field
-from wormdb.spark.state import PinnedState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -7,9 +7,7 @@ keys it is the least.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from decimal import Decimal
-from math import nan
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import datasource as given
@@ -19,6 +17,7 @@ from wormdb.format.key import encode_key
 from wormdb.format.kinds import ObjectId
 from wormdb.format.values import normalize
 from wormdb.index.entries import Range
+from wormdb.jobs.narrowing import Narrowing, overlap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -26,32 +25,10 @@ if TYPE_CHECKING:
 
     from wormdb.spark.source_schema import Column, Shape
 
-__all__ = ["NAN_KEY", "Narrowing", "narrowing_of"]
+__all__ = ["narrowing_of"]
 
-NAN_KEY: Final = encode_key(nan)
 _PRESENT: Final = Range(encode_key(None) + b"\0")
 _COMPARED: Final = (given.GreaterThan, given.GreaterThanOrEqual, given.LessThan, given.LessThanOrEqual)
-
-
-@dataclass(frozen=True, slots=True)
-class Narrowing:
-    """What is known of the rows that are wanted, by path."""
-
-    ranges: dict[str, Range] = field(default_factory=dict)
-    points: dict[str, frozenset[bytes]] = field(default_factory=dict)
-    """Keys of which a value must have one."""
-    nan_paths: frozenset[str] = frozenset()
-    """Where NaN would be wanted too, though its key is not in the range."""
-
-    def both(self, other: Narrowing) -> Narrowing:
-        """What is known of rows for which both hold."""
-        ranges = dict(self.ranges)
-        for path, span in other.ranges.items():
-            ranges[path] = _both(ranges.get(path, Range()), span)
-        points = dict(self.points)
-        for path, keys in other.points.items():
-            points[path] = points.get(path, keys) & keys
-        return Narrowing(ranges, points, self.nan_paths | other.nan_paths)
 
 
 def narrowing_of(filters: Iterable[given.Filter], columns: Sequence[Column]) -> Narrowing:
@@ -70,7 +47,7 @@ def narrowing_of(filters: Iterable[given.Filter], columns: Sequence[Column]) -> 
         if keys is not None:
             found.points[path] = found.points.get(path, keys) & keys
         if span is not None:
-            found.ranges[path] = _both(found.ranges.get(path, Range()), span)
+            found.ranges[path] = overlap(found.ranges.get(path, Range()), span)
             if shape.kind in ("double", "float") and isinstance(one, _COMPARED[:2]):
                 nan_paths.add(path)
     return Narrowing(found.ranges, found.points, frozenset(nan_paths))
@@ -133,11 +110,6 @@ def _key(value: Any, shape: Shape) -> bytes | None:
 
 def _hull(keys: frozenset[bytes]) -> Range:
     return Range(min(keys), max(keys) + b"\0") if keys else Range(b"", b"")
-
-
-def _both(one: Range, other: Range) -> Range:
-    highs = [high for high in (one.high, other.high) if high is not None]
-    return Range(max(one.low, other.low), min(highs) if highs else None)
 
 
 def _only(python: type) -> Callable[[Any], Any]:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.moments import AsOf
     from wormdb.engine.state import View
+    from wormdb.jobs.place import Where
     from wormdb.spark.changes import ChangeTable
-    from wormdb.spark.place import Where
     from wormdb.spark.stream_plan import Stretch
 
 __all__ = ["ChangeReader", "Limits"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wormdb import errors
 from wormdb.engine.bulk import abort, job_id
 from wormdb.errors import WormError
-from wormdb.spark.place import Where
+from wormdb.jobs.place import Where
 from wormdb.spark.register import store_variables
 from wormdb.spark.sink import WRITE_OPTIONS
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from wormdb.engine.portion import Portion
     from wormdb.engine.state import View
     from wormdb.index.entries import Range
+    from wormdb.jobs.place import Where
     from wormdb.schema.model import Model
-    from wormdb.spark.place import Where
 
 __all__ = ["PinnedState"]
 

@@ -17,8 +17,8 @@ from wormdb.engine.runs import AttachedBase, RunBase
 from wormdb.engine.state import id_key
 from wormdb.index.btree import EVERYTHING
 from wormdb.index.entries import Range, id_of
+from wormdb.jobs.narrowing import NAN_KEY
 from wormdb.limits import KIB, MIB
-from wormdb.spark.source_filters import NAN_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.sidecar import PageMap
     from wormdb.index.definition import Index
-    from wormdb.spark.source_filters import Narrowing
-    from wormdb.spark.state import PinnedState
+    from wormdb.jobs.narrowing import Narrowing
+    from wormdb.jobs.state import PinnedState
 
 __all__ = ["Share", "shares"]
 
@@ -55,6 +55,10 @@ class Share:
     keys: tuple[bytes, ...] | None = None
     bounds: tuple[tuple[str, Range], ...] = ()
     """By which blocks are left out."""
+    size: int = 0
+    """About so many stored bytes are in it …"""
+    rows: int = 0
+    """… and so many documents."""
 
 
 def shares(state: PinnedState, narrowing: Narrowing, *, tasks: int | None) -> list[Share]:
@@ -66,13 +70,15 @@ def shares(state: PinnedState, narrowing: Narrowing, *, tasks: int | None) -> li
     view = state.view()
     keys = None if view is None else _keys(state.ledger, view, narrowing)
     if keys is not None:
-        return [Share(keys=tuple(keys[start : start + TASK_IDS])) for start in range(0, len(keys), TASK_IDS)]
+        parts = [tuple(keys[start : start + TASK_IDS]) for start in range(0, len(keys), TASK_IDS)]
+        return [Share(keys=part, size=_TAIL_ROW_BYTES * len(part), rows=len(part)) for part in parts]
     span = narrowing.ranges.get("_id", EVERYTHING)
     # The past lies in other blocks, but where ids are many now they were likely many then.
     found = _Blocks.of(view or state.newest(), span)
     bounds = {} if view is None else _bounds(found, narrowing)
-    spans = _Cut(found.without(bounds), span, tasks).spans(is_past=view is None)
-    return [Share(one, bounds=tuple(bounds.items())) for one in spans]
+    kept = found.without(bounds)
+    spans = _Cut(kept, span, tasks).spans(is_past=view is None)
+    return [Share(one, None, tuple(bounds.items()), *kept.amount(one)) for one in spans]
 
 
 # --- documents by their keys ---
@@ -130,6 +136,19 @@ class _Blocks:
 
     def entries(self) -> Iterator[BlockEntry]:
         return (entry for _, entries in self.runs for entry in entries)
+
+    def amount(self, span: Range) -> tuple[int, int]:
+        """About how many bytes and rows are in a range: of blocks that reach out of it as if it had a half."""
+        size = rows = 0
+        for entry in self.entries():
+            if entry.key_last < span.low or not _is_below(entry.key_first, span.high):
+                continue
+            is_inside = entry.key_first >= span.low and _is_below(entry.key_last, span.high)
+            size += entry.length if is_inside else entry.length // 2
+            rows += entry.rows if is_inside else entry.rows // 2
+        high = len(self.tail) if span.high is None else bisect_left(self.tail, span.high)
+        tail = high - bisect_left(self.tail, span.low)
+        return size + _TAIL_ROW_BYTES * tail, rows + tail
 
     def without(self, bounds: Mapping[str, Range]) -> _Blocks:
         """Those that bounds do not exclude."""

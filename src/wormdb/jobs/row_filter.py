@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from wormdb.asking import read_filter
 from wormdb.index.entries import Range
+from wormdb.jobs.narrowing import Narrowing
 from wormdb.query.column_match import compile_columns
 from wormdb.query.physical.bounds import bounds_of
 from wormdb.query.physical.keys import common_keys
 from wormdb.query.physical.terms import Conjunction
-from wormdb.spark.source_filters import Narrowing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
