@@ -155,13 +155,13 @@ def _pruned(url: str) -> list[Count]:
     """How many blocks are read for filters, by a process that knows none of them."""
     from pyspark.sql.types import StructType
 
-    from wormdb.spark.place import Where
+    from wormdb.jobs.place import Where
     from wormdb.spark.source import Scan
-    from wormdb.spark.source_blocks import shares
+    from wormdb.jobs.shares import shares
     from wormdb.spark.source_infer import columns_of_state
-    from wormdb.spark.source_query import RowFilter
+    from wormdb.jobs.row_filter import RowFilter
     from wormdb.spark.source_schema import spark_field
-    from wormdb.spark.state import PinnedState
+    from wormdb.jobs.state import PinnedState
 
     last = (EPOCH + timedelta(seconds=ROWS - 10)).isoformat()
     half = ROWS // 2

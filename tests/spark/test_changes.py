@@ -17,7 +17,8 @@ from tests.spark.things import database, follow, plain, shown, steps
 from wormdb import InvalidRequestError, NotFoundError, SnapshotTooOldError
 from wormdb.engine import trim
 from wormdb.format.json import decode_document
-from wormdb.spark import place, stream_plan
+from wormdb.jobs import place
+from wormdb.spark import stream_plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

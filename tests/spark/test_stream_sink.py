@@ -17,7 +17,8 @@ from tests.spark.things import database, follow, plain, steps
 from wormdb import ConflictError, InvalidRequestError, Settings
 from wormdb.errors import OutcomeUnknownError
 from wormdb.format.event import StreamAdvanced
-from wormdb.spark import place, stream_sink
+from wormdb.jobs import place
+from wormdb.spark import stream_sink
 from wormdb.spark.source_schema import arrow_schema
 from wormdb.spark.streams import WormStreams
 from wormdb.types import LogNumber

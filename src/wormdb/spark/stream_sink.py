@@ -20,7 +20,7 @@ from wormdb.engine.state import id_key
 from wormdb.errors import AlreadyExistsError, ConflictError, InvalidRequestError
 from wormdb.format import json
 from wormdb.format.event import StreamAdvanced
-from wormdb.spark.place import Where
+from wormdb.jobs.place import Where
 from wormdb.spark.source_schema import KIND_METADATA
 from wormdb.spark.stream_rows import StreamRows, check_columns
 from wormdb.types import WriteId

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from wormdb.errors import InvalidRequestError, MissingExtraError
+from wormdb.jobs.place import Where
+from wormdb.jobs.state import PinnedState
 from wormdb.spark.changes import CHANGE_COLUMNS, ChangeTable, schema_of_changes
-from wormdb.spark.place import Where
 from wormdb.spark.source import WormSource
-from wormdb.spark.state import PinnedState
 from wormdb.spark.stream_sink import StreamWriter
 
 if TYPE_CHECKING:
