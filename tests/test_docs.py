@@ -6,6 +6,8 @@ json      parsed
 text      a picture or a file listing: nothing to run
 other     needs `<!-- not run: reason -->` on the line above
 
+A block whose fence says `title="name"` is what a reader saves under that name.
+
 Blocks run in the order of the page, as a reader would type them. Everything runs in this process, `worm` too: starting
 Python for each line took most of the time. That the command can be started is for tests/cli. Only a page that starts
 Spark has a process of its own, because there is one session in a process, and the page ends it.
@@ -35,7 +37,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "ARCHITECTURE.md", *(ROOT / "docs").rglob("*.md")])
-FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+TITLE = re.compile(r'title="([^"]+)"')
 EXCUSE = re.compile(r"<!-- not run: .{10,} -->\s*$")
 STARTS_SPARK = re.compile(r"^(import|from) (pyspark|wormdb\.spark)\b", flags=re.MULTILINE)
 
@@ -46,6 +49,7 @@ class Block:
     code: str
     line: int
     excused: bool
+    title: str | None
 
 
 def blocks(page: Path) -> list[Block]:
@@ -53,7 +57,16 @@ def blocks(page: Path) -> list[Block]:
     found = []
     for match in FENCE.finditer(text):
         before = text[: match.start()]
-        found.append(Block(match[1], match[2], before.count("\n") + 2, EXCUSE.search(before) is not None))
+        title = TITLE.search(match[2])
+        found.append(
+            Block(
+                match[1],
+                match[3],
+                before.count("\n") + 2,
+                EXCUSE.search(before) is not None,
+                title[1] if title else None,
+            )
+        )
     return found
 
 
@@ -96,27 +109,30 @@ def run_console(page: Path, part: Block) -> None:
 
 
 def output_of(command: str) -> str:
-    """What a command line prints, then its errors; `> file` is what it says."""
+    """What a command line prints, then its errors. All but `worm`, `> file` behind it and `export` is for a shell."""
     name, *arguments = shlex.split(command)
-    target = arguments[arguments.index(">") + 1] if ">" in arguments else None
-    if target is not None:
-        del arguments[arguments.index(">") :]
-    if name == "worm":
-        done = worm(*arguments)
-        printed, errors = done.data, done.errors
-    else:
-        process = subprocess.run([name, *arguments], capture_output=True, check=False)
-        printed, errors = process.stdout, process.stderr.decode()
-    if target is not None:
-        Path(target).write_bytes(printed)
-        return errors
-    return printed.decode() + errors
+    if name == "export":
+        os.environ.update(word.split("=", 1) for word in arguments)
+        return ""
+    if name != "worm":
+        process = subprocess.run(
+            command, shell=True, env={**os.environ, "LC_ALL": "C"}, capture_output=True, text=True, check=False
+        )
+        return process.stdout + process.stderr
+    *words, sign, target = ["", "", *arguments]
+    done = worm(*(words[2:] if sign == ">" else arguments))
+    if sign == ">":
+        Path(target).write_bytes(done.data)
+        return done.errors
+    return done.text + done.errors
 
 
 def run_page(page: Path, folder: Path) -> None:
     """Run every block of a page that is not excused, in its order."""
     with newcomer(folder) as module:
         for part in blocks(page):
+            if part.title is not None:
+                Path(part.title).write_text(part.code)
             match part.language:
                 case _ if part.excused:
                     pass

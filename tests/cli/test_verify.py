@@ -51,6 +51,12 @@ def test_damage_is_shown_and_repaired(url: str, capsys: pytest.CaptureFixture[st
     assert "things/: sound" in capsys.readouterr().out
 
 
+def test_what_is_not_there_is_not_sound(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for repair in ([], ["--repair"]):
+        assert run(["verify", url, "thing", *repair]) == 1
+        assert "collection thing: there is none in" in capsys.readouterr().err
+
+
 def test_for_programs(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["verify", url, "things", "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)

@@ -74,6 +74,9 @@ def _repair(
         click.echo(f"worm: {error.what}: refused, because it would lose documents ({error.fix})", err=True)
         return 1
     _forget_progress(told)
+    untouched = {each.collection for each in done if not each.repaired and not each.left}
+    for prefix in sorted(untouched.difference(database.collections() if untouched else ())):
+        raise missing_collection(database, prefix)
     if as_json:
         print_json([camel(each) for each in done])
     else:
