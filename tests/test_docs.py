@@ -112,7 +112,7 @@ def output_of(command: str) -> str:
     """What a command line prints, then its errors. All but `worm`, `> file` behind it and `export` is for a shell."""
     name, *arguments = shlex.split(command)
     if name == "export":
-        os.environ.update(word.split("=", 1) for word in arguments)
+        os.environ.update(word.partition("=")[::2] for word in arguments)
         return ""
     if name != "worm":
         process = subprocess.run(
