@@ -68,6 +68,10 @@ class BlockWriter:
             written += self._put(encoded, 0, 0, "delta")
         return written
 
+    def put(self, block: EncodedBlock) -> BlockEntry:
+        """Write one block of a job that is made already. 2 PUTs, side by side."""
+        return self._put([block], 0, 0, "delta")[0]
+
     def _portions(self, rows: Iterable[tuple[bytes, Row]]) -> Iterator[_Portion]:
         """Rows for one block each, with their keys."""
         keys: list[bytes] = []

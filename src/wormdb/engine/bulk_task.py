@@ -13,7 +13,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wormdb.engine.blockwrite import BlockWriter
+from wormdb.engine.bulk_columns import DOCUMENT
 from wormdb.engine.bulk_merge import Merger, twice
+from wormdb.engine.bulk_portion import ColumnPortion, inserts_of
 from wormdb.engine.bulk_report import Contested, Digests, TaskReport, encode_report, pack_hashes
 from wormdb.engine.inserts import sampled
 from wormdb.engine.objects import NewObject
@@ -27,12 +29,14 @@ from wormdb.format.filter_run import key_hashes
 from wormdb.format.key import encode_keys
 from wormdb.format.root import ObjectRef
 from wormdb.format.sample import Sample, encode_sample
+from wormdb.format.wrappers import moment
 from wormdb.index.extract import extract
 from wormdb.limits import BULK_DIGESTS_INLINE_MAX, BULK_PORTION_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from wormdb.engine.bulk_columns import Columns
     from wormdb.engine.bulk_report import BulkTarget, Documents, Tools
     from wormdb.engine.operations import Operation
     from wormdb.engine.state import Held, View
@@ -67,6 +71,8 @@ class BulkTask:
     rejected: int = 0
     _view: View | None = None
     _waiting: list[Insert] = field(default_factory=list)
+    _tables: list[Columns] = field(default_factory=list)
+    _table_size: int = 0
     _size: int = 0
     _portions: list[list[BlockEntry]] = field(default_factory=list)
     _claims: dict[str, array[int]] = field(default_factory=dict)
@@ -105,12 +111,22 @@ class BulkTask:
         if self._size >= BULK_PORTION_BYTES:
             self._flush()
 
+    def add_columns(self, columns: Columns) -> None:
+        """As `add`, for documents that are columns. Costs and raises as that."""
+        if self._tables and self._tables[0].fresh != columns.fresh:
+            self._flush_columns()
+        self._tables.append(columns)
+        self._table_size += columns.table.column(DOCUMENT).nbytes
+        if self._table_size >= BULK_PORTION_BYTES:
+            self._flush_columns()
+
     def report(self) -> bytes:
         """Write what is left, and tell of all of it, as bytes for the driver. 2 PUTs for each block.
 
         Ids that were not made are looked up: as `View.get_many` costs, or a scan of their range; values of unique
         indexes as `UniqueOwners.owners`. Portions that overlap are merged: costs as `Merger.merge`.
         """
+        self._flush_columns()
         self._flush()
         portions = self._portions
         if len(portions) > 1:
@@ -154,6 +170,27 @@ class BulkTask:
         rows = self._settled(new, existing)
         self._check_indexes([json.encode(row.id) for row in rows.values()], [row.document for row in rows.values()])
         self._write(rows)
+
+    def _flush_columns(self) -> None:
+        import pyarrow as pa
+
+        parts, self._tables, self._table_size = self._tables, [], 0
+        if not parts:
+            return
+        table = pa.concat_tables([part.table for part in parts], promote_options="default")
+        portion = ColumnPortion.of(table.combine_chunks(), fresh=parts[0].fresh)
+        if portion is None or (not portion.fresh and self._existing(portion.keys)):
+            # Rows that meet others are settled one by one.
+            self._waiting += inserts_of(table, fresh=parts[0].fresh)
+            self._flush()
+            return
+        for index in self.view.definition.indexes.ready:
+            self._note_keys(index, portion.identities, portion.index_keys(index))
+        self._sequence = max(self._sequence, portion.sequence())
+        columns, writer = self.view.definition.columns, self._writer()
+        now = None if self.view.definition.model is None else moment(self.target.started_ms)
+        self._portions.append([writer.put(b) for b in portion.blocks(columns, self.tools.block_target, now)])
+        self._samples.append(portion.sample())
 
     def _distinct(self, waiting: Sequence[Insert]) -> dict[bytes, _New]:
         """Documents in order of key; of those with one id the one that the rule says."""
@@ -209,12 +246,14 @@ class BulkTask:
     def _check_indexes(self, identities: Sequence[bytes], documents: Sequence[bytes | None]) -> None:
         """Note what documents take in unique indexes; raise for what an index cannot take, or another document has."""
         for index in self.view.definition.indexes.ready:
-            keys = extract(index, identities, documents).keys
-            if not index.unique:
-                continue
-            self._claims.setdefault(index.name, array("Q")).extend(key_hashes(chain.from_iterable(keys)))
-            if not self.target.overwrite and self.view.count:
-                self._check_owners(index, identities, keys)
+            self._note_keys(index, identities, extract(index, identities, documents).keys)
+
+    def _note_keys(self, index: Index, identities: Sequence[bytes], keys: Sequence[Sequence[bytes]]) -> None:
+        if not index.unique:
+            return
+        self._claims.setdefault(index.name, array("Q")).extend(key_hashes(chain.from_iterable(keys)))
+        if not self.target.overwrite and self.view.count:
+            self._check_owners(index, identities, keys)
 
     def _check_owners(self, index: Index, identities: Sequence[bytes], keys: Sequence[Sequence[bytes]]) -> None:
         if index.name not in self._owners:
@@ -230,11 +269,13 @@ class BulkTask:
                 self._contested.append(Contested(index.name, value, identity))
 
     def _write(self, rows: dict[bytes, Row]) -> None:
-        if not rows:
-            return
-        blocks = BlockWriter(self.tools.shelf, self.tools.writer, self.tools.block_target, self.view.definition.columns)
-        self._portions.append(blocks.write_side_by_side(rows.items()))
-        self._samples.append(sampled(rows))
+        if rows:
+            self._portions.append(self._writer().write_side_by_side(rows.items()))
+            self._samples.append(sampled(rows))
+
+    def _writer(self) -> BlockWriter:
+        columns = self.view.definition.columns
+        return BlockWriter(self.tools.shelf, self.tools.writer, self.tools.block_target, columns)
 
     def _digests(self, name: str, hashes: array[int]) -> Digests:
         packed = pack_hashes(hashes)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from wormdb.engine.bulk_columns import ColumnMaker
     from wormdb.engine.bulk_report import BulkTarget, Documents, Tools
     from wormdb.schema.model import Model
 
@@ -54,8 +55,13 @@ class BatchWriter:
         *,
         model: Model | None = None,
         texts: Mapping[str, str] | None = None,
+        maker: ColumnMaker | None = None,
     ) -> None:
-        """`texts` says what columns of text stand for, as for `RowReader`. No requests."""
+        """`texts` says what columns of text stand for, as for `RowReader`. No requests.
+
+        With a `maker` batches go column by column where that is possible, which is many times faster.
+        """
+        self._maker = None if texts else maker
         self.task = task
         self._rejected = rejected
         self._model = model
@@ -64,6 +70,12 @@ class BatchWriter:
 
     def add(self, batch: pa.RecordBatch | Sequence[Mapping[str, Any]]) -> None:
         """Take in some rows. Raises and costs as `BulkTask.add`."""
+        if self._maker is not None and not isinstance(batch, Sequence):
+            columns = self._maker.columns(batch)
+            if columns is not None:
+                self.task.read += batch.num_rows
+                self.task.add_columns(columns)
+                return
         rows = self._rows(batch)
         start, self.task.read = self.task.read, self.task.read + len(rows)
         for first in range(0, len(rows), ROWS_AT_ONCE):

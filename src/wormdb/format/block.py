@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["FORMAT_VERSION", "PAGE_BYTES", "RESERVED", "EncodedBlock", "Row", "write_block"]
+__all__ = ["FORMAT_VERSION", "PAGE_BYTES", "RESERVED", "EncodedBlock", "Row", "write_block", "write_new_block"]
 
 PAGE_BYTES: Final = 64 * KIB
 """Uncompressed bytes at which a page of `_doc` is closed."""
@@ -142,19 +142,61 @@ def write_block(
     revs, seqs = [row.rev for row in rows], [row.seq for row in rows]
 
     ends = array("q", accumulate(map(len, cells), initial=0))
-    table = _table(typed, (revs, seqs, [fate > 0 for fate in fates]), _texts(cells, ends))
-    parquet = _write_parquet(table, cells, ends)
-    digest = sha256(parquet).digest()
-    page_map = map_file(parquet, digest, keys, Versions.of(revs, seqs, fates), first_cell=cells[0])
+    texts = _Texts(_texts(cells, ends), ends, max(map(len, cells)), cells[0])
     membership = MembershipFilter.build(keys if members is None else members)
+    return _encoded(typed, (revs, seqs, fates), texts, keys, membership)
+
+
+def write_new_block(
+    keys: Sequence[bytes], hashes: array[int], documents: pa.Array, columns: Sequence[EncodedColumn]
+) -> EncodedBlock:
+    """The block of new documents that are Arrow columns already: of revision 0, each the first version. No requests.
+
+    `documents` are their JSON, as large strings without offset; `columns` are those of the block, `_id` first;
+    `hashes` are `key_hashes` of the ids' keys, which ascend.
+    """
+    import pyarrow.compute as pc
+
+    assert is_ascending(keys), "rows come in ascending order of their ids"
+    assert documents.offset == 0, "its own buffers"
+    rows = len(keys)
+    ends = memoryview(documents.buffers()[1]).cast("q")[: rows + 1]
+    texts = _Texts(documents, ends, pc.max(pc.binary_length(documents)).as_py(), documents[0].as_py().encode())
+    versions = [0] * rows, [1] * rows, bytes(rows)
+    return _encoded(columns, versions, texts, keys, MembershipFilter.of_hashes(hashes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Texts:
+    """The column `_doc`."""
+
+    cells: pa.Array
+    ends: Sequence[int]
+    """Where each of them ends, after a zero."""
+    longest: int
+    first: bytes
+
+
+def _encoded(
+    typed: Sequence[EncodedColumn],
+    versions: tuple[list[int], list[int], bytes],
+    texts: _Texts,
+    keys: Sequence[bytes],
+    membership: MembershipFilter,
+) -> EncodedBlock:
+    revs, seqs, fates = versions
+    table = _table(typed, (revs, seqs, [fate > 0 for fate in fates]), texts.cells)
+    parquet = _write_parquet(table, texts)
+    digest = sha256(parquet).digest()
+    page_map = map_file(parquet, digest, keys, Versions.of(revs, seqs, fates), first_cell=texts.first)
     sidecar, map_bytes = encode_sidecar(page_map, membership, identity=digest.hex())
     return EncodedBlock(
         parquet=parquet,
         sidecar=sidecar,
         map_bytes=map_bytes,
         sha256=digest,
-        rows=len(rows),
-        deleted=len(rows) - fates.count(0),
+        rows=len(keys),
+        deleted=len(keys) - fates.count(0),
         trashed=fates.count(2),
         keys=(keys[0], keys[-1]),
         revs=(min(revs), max(revs)),
@@ -237,7 +279,7 @@ def _texts(cells: list[bytes], ends: array[int]) -> pa.Array:
     return texts
 
 
-def _write_parquet(table: pa.Table, cells: Sequence[bytes], ends: Sequence[int]) -> bytes:
+def _write_parquet(table: pa.Table, texts: _Texts) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -252,18 +294,18 @@ def _write_parquet(table: pa.Table, cells: Sequence[bytes], ends: Sequence[int])
         write_statistics=plain,
         use_dictionary=[field.name for field in table.schema if field.type == pa.string() and field.name != "_id"],
         data_page_size=PAGE_BYTES,
-        write_batch_size=_batch_rows(cells, ends[-1]),
+        write_batch_size=_batch_rows(texts),
         write_page_checksum=True,
     ) as writer:
-        for start, stop in _groups(ends):
+        for start, stop in _groups(texts.ends):
             writer.write_table(table.slice(start, stop - start), row_group_size=stop - start)
     return bytes(sink.getvalue())
 
 
-def _batch_rows(cells: Sequence[bytes], size: int) -> int:
+def _batch_rows(texts: _Texts) -> int:
     """Rows written between two looks at the page's size: few enough to cut near PAGE_BYTES."""
-    average, largest = size // len(cells), max(map(len, cells))
-    rows = min(PAGE_BYTES // (_BATCHES_PER_PAGE * average), PAGE_BYTES_MAX // 2 // largest)
+    average = texts.ends[-1] // len(texts.cells)
+    rows = min(PAGE_BYTES // (_BATCHES_PER_PAGE * average), PAGE_BYTES_MAX // 2 // texts.longest)
     return max(1, min(rows, _BATCH_ROWS_MAX))
 
 

@@ -13,7 +13,7 @@ from bisect import bisect_left
 from hashlib import blake2b
 from itertools import accumulate
 from operator import sub
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -29,6 +29,9 @@ SLOTS_PER_KEY: Final = 256
 """Hash range for each key: one in so many absent keys is taken for present."""
 
 _HASH_BITS: Final = 64
+_MANY: Final = 1_000
+"""From here on Arrow is faster."""
+_TOO_MANY: Final = 2**32 // SLOTS_PER_KEY
 _CODES: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
@@ -53,9 +56,33 @@ class MembershipFilter:
     @classmethod
     def build(cls, keys: Iterable[bytes]) -> MembershipFilter:
         """A filter over `keys`; duplicates count once. About 1 µs a key; no requests."""
-        hashes = sorted(set(_words(b"".join([blake2b(key, digest_size=8).digest() for key in keys]))))
-        slots = len(hashes) * SLOTS_PER_KEY
-        return cls(slots, array("Q", dict.fromkeys([number * slots >> _HASH_BITS for number in hashes])))
+        return cls.of_hashes(_words(b"".join([blake2b(key, digest_size=8).digest() for key in keys])))
+
+    @classmethod
+    def of_hashes(cls, hashes: array[int]) -> MembershipFilter:
+        """The same over keys whose hashes are known: `wormdb.format.filter_run.key_hashes`. No requests."""
+        if _MANY <= len(hashes) < _TOO_MANY:
+            return cls._of_many(hashes)
+        distinct = sorted(set(hashes))
+        slots = len(distinct) * SLOTS_PER_KEY
+        return cls(slots, array("Q", dict.fromkeys([number * slots >> _HASH_BITS for number in distinct])))
+
+    @classmethod
+    def _of_many(cls, hashes: array[int]) -> MembershipFilter:
+        """In Arrow: the product of a hash and a number below 2**32 has its upper 64 bits from two halves."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        numbers = pa.Array.from_buffers(pa.uint64(), len(hashes), [None, pa.py_buffer(hashes)])
+        numbers = _distinct(numbers.take(pc.sort_indices(numbers)))
+        slots = len(numbers) * SLOTS_PER_KEY
+        scale, half = pa.scalar(slots, pa.uint64()), pa.scalar(32, pa.uint64())
+        high = pc.multiply(pc.shift_right(numbers, half), scale)
+        low = pc.multiply(pc.bit_wise_and(numbers, pa.scalar(0xFFFF_FFFF, pa.uint64())), scale)
+        marks = _distinct(pc.shift_right(pc.add(high, pc.shift_right(low, half)), half))
+        found = array("Q")
+        found.frombytes(marks.buffers()[1].to_pybytes()[8 * marks.offset : 8 * (marks.offset + len(marks))])
+        return cls(slots, found)
 
     def might_contain(self, key: bytes) -> bool:
         """False only if `key` was certainly not put in."""
@@ -113,6 +140,18 @@ def join_planes(planes: Sequence[bytes], *, name: str) -> Sequence[int]:
     if sys.byteorder == "big":
         numbers.byteswap()
     return numbers
+
+
+def _distinct(numbers: Any) -> Any:
+    """Numbers of an ascending array, each once."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    later = numbers.slice(1)
+    is_new = pc.not_equal(later, numbers.slice(0, len(later)))
+    if pc.all(is_new).as_py():
+        return numbers
+    return numbers.filter(pa.concat_arrays([pa.array([True]), is_new]))
 
 
 def _words(digests: bytes) -> array[int]:

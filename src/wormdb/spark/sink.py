@@ -2,7 +2,7 @@
 
 Spark makes a `WormWriter` in a planning process, pickles it for each task, and asks it to commit in a third process.
 All that it knows is in the target of the job, which was opened when the writer was made. Whatever dies on the way (a
-task, an executor, the driver) leaves blocks that nobody names; whoever runs the same job again learns what became of it.
+task, an executor, the driver) leaves blocks that nobody names; who runs the same job again learns what became of it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from wormdb.engine.bulk import BulkOutcome, abort, attach, open_job
+from wormdb.engine.bulk_columns import ColumnMaker
 from wormdb.engine.bulk_ids import TaskChance, job_clock
 from wormdb.engine.bulk_report import BulkTarget, ConflictRule
 from wormdb.engine.bulk_task import BulkTask
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from wormdb.access import Access
+    from wormdb.clock import Chance, Clock
     from wormdb.engine.bulk import JobSpec
-    from wormdb.writing import Writer
 
 __all__ = ["WRITE_OPTIONS", "Report", "WormWriter"]
 
@@ -95,10 +96,11 @@ class WormWriter(DataSourceArrowWriter):
         number = 0 if context is None else context.partitionId()
         access = self.where.access()
         tools = access.ledger.bulk_tools()
-        documents = _documents(access, self.target, number)
-        writer = BatchWriter(
-            BulkTask(tools, self.target, documents, number), model=access.writer.model, texts=dict(self.texts)
-        )
+        model = access.writer.model
+        clock, chance = _moment(access, self.target, number)
+        task = BulkTask(tools, self.target, access.writer.at(clock, chance), number)
+        maker = ColumnMaker(model, clock, chance)
+        writer = BatchWriter(task, model=model, texts=dict(self.texts), maker=maker)
         for batch in iterator:
             writer.add(batch)
         return Report(writer.task.report())
@@ -111,7 +113,8 @@ class WormWriter(DataSourceArrowWriter):
         reports = [message.body for message in messages if isinstance(message, Report)]
         overwrite, rule = self.target.overwrite, self.target.on_conflict
         spec = _spec(access, self.target.job, self.actor, rule, overwrite=overwrite)
-        attach(access.ledger, self.target, reports, _documents(access, self.target, 0), spec)
+        documents = access.writer.at(*_moment(access, self.target, 0))
+        attach(access.ledger, self.target, reports, documents, spec)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - nothing is deleted
         """Give up a job that nobody can run again; Spark also calls this after a commit that landed. 1 PUT."""
@@ -123,8 +126,8 @@ def _spec(access: Access[Any], job: str, actor: str | None, rule: Any, *, overwr
     return access.job_spec(job, KIND, access.by(actor, None), on_conflict=rule, overwrite=overwrite)
 
 
-def _documents(access: Access[Any], target: BulkTarget, task: int) -> Writer[Any]:
-    """Makes documents of the job's moment, with ids of the task's own."""
+def _moment(access: Access[Any], target: BulkTarget, task: int) -> tuple[Clock, Chance]:
+    """Documents are of the job's moment, with ids of the task's own."""
     model = access.writer.model
-    chance = TaskChance(access.ledger.bulk_tools().writer.chance, "ulid" if model is None else model.id, task)
-    return access.writer.at(job_clock(target.started_ms), chance)
+    chance = access.ledger.bulk_tools().writer.chance
+    return job_clock(target.started_ms), TaskChance(chance, "ulid" if model is None else model.id, task)

@@ -1,0 +1,140 @@
+"""New documents of a task as sorted columns, and the blocks of them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from heapq import nsmallest
+from typing import TYPE_CHECKING, Any, Final
+
+from wormdb.engine.blockwrite import ROW_BYTES
+from wormdb.engine.bulk_columns import DOCUMENT, ID, block_columns
+from wormdb.engine.operations import Insert
+from wormdb.engine.state import SEQUENCE_DIGITS_MAX
+from wormdb.format.block import write_new_block
+from wormdb.format.filter_run import key_hashes
+from wormdb.format.key import encode_keys
+from wormdb.format.sample import Sample
+from wormdb.index.extract import extract, extract_columns
+from wormdb.limits import SAMPLE_ROWS
+
+if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+    from wormdb.format.block import EncodedBlock
+    from wormdb.format.columns import ColumnSpec
+    from wormdb.index.definition import Index
+
+__all__ = ["ColumnPortion", "inserts_of"]
+
+_DIGITS: Final = f"^[0-9]{{1,{SEQUENCE_DIGITS_MAX}}}$"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnPortion:
+    """Documents in order of id, each id once."""
+
+    table: pa.Table
+    keys: list[bytes]
+    """Of the ids."""
+    identities: list[bytes]
+    """The ids as JSON."""
+    hashes: array[int]
+    fresh: bool
+
+    @classmethod
+    def of(cls, table: pa.Table, *, fresh: bool) -> ColumnPortion | None:
+        """Sort documents; None if an id comes twice. No requests."""
+        ids = _joined(table.column(ID))
+        if not _ascends(ids):
+            import pyarrow.compute as pc
+
+            table = table.take(pc.sort_indices(ids)).combine_chunks()
+            ids = _joined(table.column(ID))
+            if not _ascends(ids):
+                return None
+        texts = ids.to_pylist()
+        keys = encode_keys(texts)
+        return cls(table, keys, [b'"%b"' % text.encode() for text in texts], key_hashes(keys), fresh)
+
+    def index_keys(self, index: Index) -> Sequence[Sequence[bytes]]:
+        """What each document has in an index; raises InvalidRequestError for one that it cannot take. No requests."""
+        if all(name in self.table.column_names for name in index.fields):
+            values = [self.table.column(name).to_pylist() for name in index.fields]
+            return extract_columns(index, self.identities, values).keys
+        documents: list[str] = self.table.column(DOCUMENT).to_pylist()
+        return extract(index, self.identities, [text.encode() for text in documents]).keys
+
+    def sequence(self) -> int:
+        """The greatest id made of digits. No requests."""
+        import pyarrow.compute as pc
+
+        if self.fresh:
+            return 0
+        ids = _joined(self.table.column(ID))
+        return max(map(int, ids.filter(pc.match_substring_regex(ids, _DIGITS)).to_pylist()), default=0)
+
+    def sample(self) -> Sample:
+        """The sample of them. No requests."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        bound = max(nsmallest(SAMPLE_ROWS + 1, self.hashes), default=0)
+        hashes = pa.Array.from_buffers(pa.uint64(), len(self.hashes), [None, pa.py_buffer(self.hashes)])
+        places = pc.indices_nonzero(pc.less_equal(hashes, pa.scalar(bound, pa.uint64())))
+        documents = self.table.column(DOCUMENT).take(places).to_pylist()
+        chosen = zip(places.to_pylist(), documents, strict=True)
+        return Sample().after(((self.keys[place], text.encode()) for place, text in chosen), note_gone=True)
+
+    def blocks(self, columns: Sequence[ColumnSpec], target: int, now: Any) -> Iterator[EncodedBlock]:
+        """The documents as blocks of about `target` bytes, cut as rows are. No requests.
+
+        `now` is when they were made, None if they do not tell.
+        """
+        for start, stop in self._cuts(target):
+            part = self.table.slice(start, stop - start)
+            # Its own buffers, which begin with the first document.
+            documents = _joined(part.column(DOCUMENT))
+            if documents.offset:
+                documents = _copied(documents)
+            typed = block_columns(part, columns, now)
+            yield write_new_block(self.keys[start:stop], self.hashes[start:stop], documents, typed)
+
+    def _cuts(self, target: int) -> Iterator[tuple[int, int]]:
+        import pyarrow.compute as pc
+
+        lengths = pc.add(pc.binary_length(_joined(self.table.column(DOCUMENT))), ROW_BYTES)
+        sums = pc.cumulative_sum(lengths)
+        ends = memoryview(sums.buffers()[1]).cast("q")[: len(sums)]
+        start, before = 0, 0
+        while start < len(ends):
+            stop = min(bisect_left(ends, before + target) + 1, len(ends))
+            yield start, stop
+            start, before = stop, ends[stop - 1]
+
+
+def inserts_of(table: pa.Table, *, fresh: bool) -> Iterator[Insert]:
+    """Documents of columns one by one. No requests."""
+    for identity, document in zip(table.column(ID).to_pylist(), table.column(DOCUMENT).to_pylist(), strict=True):
+        yield Insert(b'"%b"' % identity.encode(), document.encode(), fresh)
+
+
+def _joined(cells: pa.ChunkedArray) -> pa.Array:
+    import pyarrow as pa
+
+    return cells.chunk(0) if cells.num_chunks == 1 else pa.concat_arrays(cells.chunks)
+
+
+def _copied(cells: pa.Array) -> pa.Array:
+    import pyarrow as pa
+
+    return cells.take(pa.array(range(len(cells)), pa.int64()))
+
+
+def _ascends(ids: pa.Array) -> bool:
+    import pyarrow.compute as pc
+
+    return bool(pc.all(pc.less(ids.slice(0, len(ids) - 1), ids.slice(1))).as_py())
