@@ -156,12 +156,12 @@ def _pruned(url: str) -> list[Count]:
     from pyspark.sql.types import StructType
 
     from wormdb.jobs.place import Where
-    from wormdb.spark.source import Scan
-    from wormdb.jobs.shares import shares
-    from wormdb.spark.source_infer import columns_of_state
     from wormdb.jobs.row_filter import RowFilter
-    from wormdb.spark.source_schema import spark_field
+    from wormdb.jobs.shares import shares
     from wormdb.jobs.state import PinnedState
+    from wormdb.spark.source import Scan
+    from wormdb.spark.source_infer import columns_of_state
+    from wormdb.spark.source_schema import spark_field
 
     last = (EPOCH + timedelta(seconds=ROWS - 10)).isoformat()
     half = ROWS // 2

@@ -10,7 +10,6 @@ from pyspark.sql import datasource as pushed
 
 import wormdb
 from tests.spark.source_rig import plan, read
-from wormdb.clock import SeededChance
 from wormdb.engine.state import id_key
 from wormdb.format.json import encode
 from wormdb.jobs import place, state
@@ -115,12 +114,12 @@ def test_nan_is_the_greatest_number_for_spark(tmp_path: Path) -> None:
         assert "b" in {row["id"] for row in read(pushed=asked, url=db.url, collection="values")}
 
 
-def test_tasks_share_a_large_block_by_its_row_groups(tmp_path: Path) -> None:
+def test_tasks_share_a_large_block_by_its_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wormdb.jobs.shares.TASK_BYTES_MIN", 1_000)
     with wormdb.connect(tmp_path, settings=wormdb.Settings(forward_interval_ms=0)) as db:
-        chance = SeededChance(7)
-        db["rows"].insert_many([{"_id": n, "noise": chance.token(24).hex()} for n in range(50_000)])
+        db["rows"].insert_many([{"_id": n} for n in range(35_000)])
         db.forward(["rows"])
-        reading = plan(url=db.url, collection="rows", columns="id", partitions="3")
+        reading = plan(url=db.url, collection="rows", columns="id", partitions="2")
         counts = [sum(batch.num_rows for batch in reading.reader.read(share)) for share in reading.shares]
-        assert (len(counts), sum(counts)) == (3, 50_000)
+        assert (len(counts), sum(counts)) == (2, 35_000)
         assert min(counts) > 10_000
