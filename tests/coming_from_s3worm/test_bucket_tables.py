@@ -60,6 +60,21 @@ def test_a_partitioned_manifest() -> None:
     drop_memory(crm.name)
 
 
+def test_a_manifest_without_auto_update() -> None:
+    """It is written when it is built, and not by saving."""
+    models = SCHEMA["models"]
+    manifest = {**models["Customer"]["manifest"], "autoUpdate": False}
+    crm = Crm({**SCHEMA, "models": {**models, "Customer": {**models["Customer"], "manifest": manifest}}})
+    crm.customers.build_manifest()
+    crm.customers.insert({"name": "Cogs"})
+    crm.clock.advance(3_600)
+    assert crm.read("org/customers/.worm.manifest.json")["count"] == 2
+    crm.customers.build_manifest()
+    assert crm.read("org/customers/.worm.manifest.json")["count"] == 3
+    crm.database.close()
+    drop_memory(crm.name)
+
+
 def test_find_all(crm: Crm) -> None:
     asked: dict[str, Any] = {"filter": {"status": "active"}, "sort": {"field": "name", "order": "asc"}, "limit": 20}
     (found,) = crm.customers.find_all(**asked)
