@@ -76,7 +76,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             raise InvalidRequestError(
                 'outputMode("complete")',
                 reason="each micro-batch would replace the whole collection",
-                fix='use outputMode("append") or "update": rows replace the documents with their ids',
+                fix='use outputMode("append"), or outputMode("update") with foreachBatch and on_conflict="replace"',
             )
         check_columns(schema)
         return cls(Where.of(options, variables, STREAM_OPTIONS), schema, options.get("actor"))
