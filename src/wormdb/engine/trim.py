@@ -59,13 +59,14 @@ class Trimmer:
     def run(self, retention_ms: int, floor: LogNumber | None = None) -> int:
         """Trim what may go; how many entries were deleted. A store that shows no time is never trimmed.
 
-        Entries after `floor` stay: somebody has not read them yet.
+        Entries after `floor` stay while files are kept: they are not in them yet.
         """
         state = self.register.read()
         if state.root is None or state.time is None:
             return 0
         through = self._through(state.root, state.time, max(retention_ms, LOG_RETENTION_MS_MIN))
-        if floor is not None and through > floor:
+        keeps_files = state.root.files is not None and state.root.files.enabled
+        if floor is not None and keeps_files and through > floor:
             through = LogNumber(max(floor, state.root.trimmed))
         try:
             state = self._raise(state, through)

@@ -82,7 +82,7 @@ class FilesKeeper:
                 return
             lost: Lost | None = None
             for _ in range(_ATTEMPTS_MAX):
-                attempt = self._begin(ledger, tools)
+                attempt = self._begin(ledger, tools, is_again=lost is not None)
                 if attempt is None:
                     return
                 began = LogNumber(attempt.record.through)
@@ -94,6 +94,7 @@ class FilesKeeper:
                     lost.after = min(lost.after, began)
                     lost.tables |= attempt.touched
                     lost.places.append(attempt.record.places)
+                    lost.shapes.add(attempt.record.shape)
                     continue
                 if known.record is not None:
                     self._known[ledger.collection] = known.record
@@ -102,11 +103,12 @@ class FilesKeeper:
             f"readable files of {ledger.collection}", reason="others were faster every time", fix="forward again later"
         )
 
-    def _begin(self, ledger: Ledger, tools: Tools) -> Publication | None:
+    def _begin(self, ledger: Ledger, tools: Tools, *, is_again: bool) -> Publication | None:
         """An attempt at the state that this process knows; None if files are not kept, or others know more."""
         register = self._register(ledger.collection)
         known = register.read()
-        view = ledger.known()
+        # Who was overtaken may have slept for long: files may have been switched off since.
+        view = ledger.view() if is_again else ledger.known()
         # Who wrote the record knew at least this much of the log, and of what it says about files.
         newest = 0 if known.record is None else max(known.record.through, known.record.fill_since)
         if newest > view.number:

@@ -69,11 +69,12 @@ def snapshot_name(ts: datetime) -> str:
 class FileNames:
     """The keys of one collection; all of them are known without a request."""
 
-    def __init__(self, model: Model, collection: str, placement: Placement) -> None:
-        """`collection` is its prefix and ends with /."""
+    def __init__(self, model: Model, collection: str, placement: Placement, file_name: str = "") -> None:
+        """`collection` is its prefix and ends with /; `file_name` is given for one that the model had before."""
         self.model = model
         self.collection = collection
         self.placement = placement
+        self.file_name = file_name or model.path.file_name
         self.manifest = f"{collection}{_MANIFEST}{_JSON}"
         self.manifest_meta = f"{collection}{_MANIFEST}/{META}"
         self.sentinel = f"{collection}{_SENTINEL}"
@@ -90,7 +91,7 @@ class FileNames:
 
     def entity(self, identity: Any) -> str:
         """The file of a document. Raises as `id_text`."""
-        return self._folder(identity) + self.model.path.file_name
+        return self._folder(identity) + self.file_name
 
     def oplog_folder(self, identity: Any) -> str:
         """The folder of a document's oplog, ending with /. Raises as `id_text`."""
@@ -115,7 +116,7 @@ class FileNames:
 
     def trashed(self, identity: Any) -> str:
         """The file of a deleted document. Raises as `id_text`."""
-        return self.trash_folder(identity) + self.model.path.file_name
+        return self.trash_folder(identity) + self.file_name
 
     def tombstone(self, identity: Any) -> str:
         """The file that says when and by whom a document was deleted. Raises as `id_text`."""
@@ -190,7 +191,7 @@ class FileNames:
         return None if identity is None else self._in_entity(identity, below)
 
     def _in_entity(self, identity: Any, rest: str) -> FileKey | None:
-        if rest == self.model.path.file_name:
+        if rest == self.file_name:
             return FileKey("entity", identity)
         systems: tuple[_System, ...] = ("oplog", "snapshots", "trash")
         for kind in systems:
@@ -215,7 +216,7 @@ class FileNames:
             case "trash":
                 if name == _TOMBSTONE:
                     return FileKey("tombstone", identity)
-                return FileKey("trashed", identity) if name == self.model.path.file_name else None
+                return FileKey("trashed", identity) if name == self.file_name else None
 
     # --- folders ---
 

@@ -79,7 +79,9 @@ class Lost:
     tables: set[str] = field(default_factory=set)
     """Keys of files of tables that they wrote."""
     places: list[FilesPlaces] = field(default_factory=list)
-    """Where they put system folders."""
+    """Where they put files."""
+    shapes: set[bytes] = field(default_factory=set)
+    """What the models that they knew said of files."""
 
 
 @dataclass(slots=True)
@@ -108,7 +110,7 @@ class Publication:
 
     def _begun(self, record: FilesRecord | None, placement: Placement) -> FilesRecord:
         """The record to go on from: all files are to be written if it does not fit the definition."""
-        shape, places = shape_of(self.model), places_of(placement)
+        shape, places = shape_of(self.model), places_of(placement, self.names.file_name)
         fill = FilesFill(since=self.view.number)
         if record is None:
             fill = replace(fill, is_lost=self.known.version is not None)
@@ -118,7 +120,9 @@ class Publication:
             return record
         before = () if record.fill is None else record.fill.former
         former = tuple(dict.fromkeys(each for each in (record.places, *before) if each != places))
-        return replace(record, shape=shape, places=places, fill=replace(fill, former=former))
+        # What began to write them under another definition left files that no record names.
+        fill = replace(fill, former=former, is_lost=record.fill is not None)
+        return replace(record, shape=shape, places=places, fill=fill)
 
     def run(self, lost: Lost | None = None) -> Known:
         """Do it, and what is `lost` again.
@@ -126,7 +130,8 @@ class Publication:
         Returns the record as it then is. Raises ConflictError if somebody else was faster, UnavailableError,
         OutcomeUnknownError.
         """
-        self._note_places([] if lost is None else lost.places)
+        if lost is not None:
+            self._note_definitions(lost)
         if self.record.fill is not None and not self._fill(self.record.fill):
             return self.known
         try:
@@ -144,13 +149,16 @@ class Publication:
             self._swap()
         return self.known
 
-    def _note_places(self, lost: Sequence[FilesPlaces]) -> None:
-        """Go through all documents if somebody who was overtaken put files where they no longer belong."""
-        elsewhere = [places for places in lost if places != self.record.places]
-        if elsewhere:
+    def _note_definitions(self, lost: Lost) -> None:
+        """Go through all documents if somebody who was overtaken knew another definition.
+
+        Then files may lie where they no longer belong, or look as they no longer should.
+        """
+        elsewhere = [places for places in lost.places if places != self.record.places]
+        if elsewhere or lost.shapes - {self.record.shape}:
             fill = self.record.fill or FilesFill(since=self.view.number)
             former = tuple(dict.fromkeys((*elsewhere, *fill.former)))
-            self.record = replace(self.record, fill=replace(fill, cursor=b"", former=former))
+            self.record = replace(self.record, fill=replace(fill, cursor=b"", former=former, is_lost=True))
 
     def check(self) -> None:
         """Raise ConflictError if somebody else has swapped the record. 1 GET."""
@@ -166,7 +174,9 @@ class Publication:
 
     def _fill(self, fill: FilesFill) -> bool:
         """Write all documents from where the last one stopped; whether it is done."""
-        former = [FileNames(self.model, self.names.collection, placement_of(places)) for places in fill.former]
+        former = [
+            FileNames(self.model, self.names.collection, placement_of(places), places.file) for places in fill.former
+        ]
         documents = DocumentFiles(self.model, self.names)
         is_new = self.record.through == 0 and not former and not fill.is_lost
         work, size, done, cursor, limit = Work(), 0, 0, fill.cursor, self.tools.fill_max

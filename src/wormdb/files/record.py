@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -85,12 +85,12 @@ class RecordRegister:
                 raise OutcomeUnknownError(f"the swap of {self.key}", reason=str(cause), key=self.key) from cause
 
 
-def places_of(placement: Placement) -> FilesPlaces:
+def places_of(placement: Placement, file_name: str) -> FilesPlaces:
     """A placement as the record has it."""
-    return FilesPlaces(oplog=placement.oplog, snapshots=placement.snapshots, trash=placement.trash, name=placement.name)
+    oplog, snapshots, trash = placement.oplog, placement.snapshots, placement.trash
+    return FilesPlaces(oplog=oplog, snapshots=snapshots, trash=trash, name=placement.name, file=file_name)
 
 
 def placement_of(places: FilesPlaces) -> Placement:
     """What the record says as a placement."""
-    fields: dict[str, Any] = msgspec.structs.asdict(places)
-    return Placement(**fields)
+    return Placement(places.oplog, places.snapshots, places.trash, places.name)

@@ -26,6 +26,7 @@ from wormdb.files.expected import files_of
 from wormdb.files.faults import listed_keys
 from wormdb.files.guard import number_in
 from wormdb.files.publish import identity_of
+from wormdb.files.tables import unwritten
 from wormdb.format.files_record import FilesFill
 from wormdb.limits import DELETE_MANY_KEYS
 from wormdb.storage.store import IfAbsent, IfMatch
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from wormdb.files.keeper import FilesKeeper
     from wormdb.files.names import FileNames
     from wormdb.files.tables import TableKey
+    from wormdb.format.files_record import FilesTable
     from wormdb.storage.store import StoredObject
 
 __all__ = ["FilesSynced", "remove_files", "sync_files"]
@@ -245,9 +247,7 @@ def _mend_tables(site: FileSite, tables: set[TableKey], keys: set[str]) -> None:
     beyond = {one.key for one in stored if one is not None and _number(one, opened.names) > opened.view.number}
     _delete(site, (keys - named) | beyond)
     made = tuple(
-        replace(table, parts=tuple(replace(part, log=0, version=None) for part in table.parts), meta=None)
-        if (table.kind, table.fields) in tables
-        else table
+        _unversioned(unwritten(table)) if (table.kind, table.fields) in tables else table
         for table in known.record.tables
     )
     following = replace(known.record, tables=made)
@@ -259,6 +259,11 @@ def _mend_tables(site: FileSite, tables: set[TableKey], keys: set[str]) -> None:
         site.register.swap(known, following)
     except ConflictError:
         log.info("%s: somebody else writes the readable files", site.ledger.collection)
+
+
+def _unversioned(table: FilesTable) -> FilesTable:
+    """A table of whose files nothing is believed."""
+    return replace(table, parts=tuple(replace(part, version=None) for part in table.parts), meta=None)
 
 
 # --- all of them ---

@@ -95,6 +95,7 @@ class TableWriter:
         Who is told so swaps the record and calls again. 1 PUT a file that is as the record says, and a scan of what is
         in it: of a part of a manifest its range of ids, otherwise of all documents, once for all tables together.
         """
+        tables = [self._ranged(table) for table in tables]
         indexed = [(table, part) for table in tables if table.kind == "index" for part in table.parts]
         is_read = any(patience.is_due(table, part) for table, part in indexed)
         dues = {}
@@ -118,6 +119,25 @@ class TableWriter:
         return tuple(written), is_cut
 
     # --- what the state has ---
+
+    def _ranged(self, table: FilesTable) -> FilesTable:
+        """The table; if it is a manifest whose parts do not know which ids are in them, after a scan for that."""
+        is_known = not table.is_parted or table.kind == "index" or not any(part.is_unknown for part in table.parts)
+        if is_known:
+            return table
+        lows = [part.low for part in table.parts]
+        ends: dict[int, tuple[bytes, bytes]] = {}
+        for key, held in self.view.scan():
+            text = "" if held.document is None else named(held.id)[1]
+            if text:
+                number = part_of(lows, (text, ""))
+                first, _ = ends.get(number, (key, key))
+                ends[number] = first, key
+        parts = [
+            replace(part, first=ends[number][0], last=ends[number][1]) if number in ends and part.is_unknown else part
+            for number, part in enumerate(table.parts)
+        ]
+        return replace(table, parts=tuple(parts))
 
     def _collect(self, dues: Sequence[_Due], low: bytes = b"", high: bytes | None = None) -> None:
         rows = [due for due in dues if due.spec.index is None]

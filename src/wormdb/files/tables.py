@@ -41,6 +41,7 @@ __all__ = [
     "file_indexes",
     "keys_of",
     "specs_of",
+    "unwritten",
 ]
 
 TableKey = tuple[Literal["manifest", "index"], tuple[str, ...]]
@@ -140,11 +141,18 @@ def aligned(
         table = known.pop(key, None)
         if table is None:
             table = FilesTable(kind=key[0], fields=key[1], shape=spec.shape, parts=(FilesPart(),))
-        elif is_all or table.shape != spec.shape:
+        elif is_all:
+            table = replace(unwritten(table), shape=spec.shape)
+        elif table.shape != spec.shape:
             table = replace(table, shape=spec.shape, parts=tuple(replace(part, log=0) for part in table.parts))
         found.append(table)
     gone = [key for table in known.values() for key in (*table.obsolete, *keys_of(table, names))]
     return tuple(found), tuple(gone)
+
+
+def unwritten(table: FilesTable) -> FilesTable:
+    """A table of which every file is to be written again, whatever ids belong into it now."""
+    return replace(table, parts=tuple(replace(part, log=0, first=b"", last=b"") for part in table.parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +223,7 @@ class Pending:
         if count is None:
             return part
         part = replace(part, pending=part.pending + count, since=now_ms if part.since is None else part.since)
-        if key == MANIFEST and number in self._ranges:
+        if key == MANIFEST and number in self._ranges and not part.is_unknown:
             first, last = self._ranges[number]
             # Before the first id was in it there is no range to widen.
             return replace(part, first=min(first, part.first) if part.last else first, last=max(last, part.last))

@@ -34,13 +34,14 @@ __all__ = [
 _VERSION: Final = 1
 
 
-class FilesPlaces(msgspec.Struct, frozen=True, kw_only=True):
-    """Where system folders lie."""
+class FilesPlaces(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where system folders lie, and the name that the file of every document has."""
 
     oplog: Place = msgspec.field(name="o")
     snapshots: Place = msgspec.field(name="s")
     trash: Place = msgspec.field(name="t")
     name: str = msgspec.field(name="n")
+    file: str = msgspec.field(name="e", default="")
 
 
 class FilesFill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -75,6 +76,11 @@ class FilesPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Changes that are not in it yet."""
     since: Count | None = msgspec.field(name="s", default=None)
     """When the first of them was seen: milliseconds since 1970."""
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether it is not known which ids are in it: it is to be written, and has no `first` and `last`."""
+        return self.log == 0 and not self.last
 
 
 class FilesTable(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
