@@ -52,6 +52,11 @@ def test_one_line_and_two(shop: str, arguments: list[str], words: str) -> None:
     assert words in printed.errors
 
 
+def test_an_empty_place_is_called_so(memory: str) -> None:
+    for arguments in (["table", "query", "Customer"], ["forward", "customers"], ["verify", "customers"]):
+        assert worm(*arguments, "--url", memory).errors.endswith("(it is empty: check the URL)\n")
+
+
 def test_a_file_is_no_database_in_memory() -> None:
     fill("memory://no-files", customers=3)
     assert worm("table", "rebuild", "Customer", "--url", "memory://no-files").code == 0

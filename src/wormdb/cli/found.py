@@ -29,5 +29,5 @@ def missing_collection(database: Database, prefix: str) -> NotFoundError:
     """The error for a collection that is not there, with the name that may have been meant. Lists the bucket."""
     known = [found.rstrip("/") for found in database.collections()]
     name = prefix.rstrip("/")
-    fix = did_you_mean(name, known) or "see worm status for those there are"
+    fix = did_you_mean(name, known) if known else "it is empty: check the URL"
     return NotFoundError(f"collection {name}", reason=f"there is none in {database.url}", fix=fix)

@@ -165,5 +165,5 @@ def _unknown(database: Database, name: str) -> InvalidRequestError:
     return InvalidRequestError(
         f"Unknown model: {name}",
         reason=f"{database.url} has no model and no folder of that name",
-        fix=did_you_mean(name, known) or "worm table list shows those there are",
+        fix=did_you_mean(name, known) if known else "it is empty: check the URL",
     )
