@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from wormdb.engine.bulk_ids import TaskChance
 from wormdb.engine.bulk_rows import DOCUMENT_COLUMN, ID_COLUMNS, TOLD_COLUMNS
 from wormdb.format import json
 from wormdb.format.columns import ColumnSpec, arrow_type, column_of, encode_column
@@ -79,7 +80,7 @@ class ColumnMaker:
         self._fields: Mapping[str, Field] = {} if model is None else model.fields
         self._is_open = model is None or (not model.is_singleton and not set(_TIMES) & set(model.fields))
         now = json.encode({} if model is None else dict.fromkeys(_TIMES, moment(clock.now_ms())))
-        self._end = now[1:-1].decode()
+        self._end = "}" if model is None else f",{now[1:].decode()}"
 
     def columns(self, batch: pa.RecordBatch) -> Columns | None:
         """The documents of a batch; None if it has to be looked at row by row. No requests."""
@@ -100,11 +101,11 @@ class ColumnMaker:
         for name in {*cells, *self._fields}:
             self._check_field(name, cells.get(name))
         ids = self._given(batch.column(given[0])) if given else self._made(batch.num_rows)
-        pieces = [pc.binary_join_element_wise('"_id":"', ids, '"', "")]
-        pieces += [_piece(name, kind, column) for name, (kind, column) in cells.items()]
-        end = [self._end] if self._end else []
-        members = pc.binary_join_element_wise(*pieces, *end, ",", null_handling="skip")
-        documents = pc.binary_join_element_wise("{", members, "}", "").cast(pa.large_string())
+        # All parts of all members in one pass; what a document does not have is empty.
+        parts = ['{"_id":"', ids, '"']
+        for name, (kind, column) in cells.items():
+            parts += _parts(name, kind, column)
+        documents = pc.binary_join_element_wise(*parts, self._end, "").cast(pa.large_string())
         if pc.max(pc.binary_length(documents)).as_py() > _BYTES_MAX:
             raise _OddError
         table = pa.table({ID: ids, DOCUMENT: documents, **{name: column for name, (_, column) in cells.items()}})
@@ -162,8 +163,10 @@ class ColumnMaker:
         model = self._model
         if model is not None and not makes_good_ids(model):
             raise _OddError
-        made = new_ids("ulid" if model is None else model.id, count, clock=self._clock, chance=self._chance)
-        return pa.array(made, pa.string())
+        strategy = "ulid" if model is None else model.id
+        if strategy == "ulid" and isinstance(self._chance, TaskChance):
+            return self._chance.ulids(count, self._clock.now_ms())
+        return pa.array(new_ids(strategy, count, clock=self._clock, chance=self._chance), pa.string())
 
 
 # --- the JSON of a column ---
@@ -204,19 +207,23 @@ def _moments(cells: pa.Array) -> pa.Array:
     return dates
 
 
-def _piece(name: str, kind: str, cells: pa.Array) -> pa.Array:
-    """A member of each document; null where there is none."""
+def _parts(name: str, kind: str, cells: pa.Array) -> list[Any]:
+    """A member of each document in parts, to be joined with those of the others."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    start = f'"{name}":'
+    start, end, texts = f',"{name}":', "", cells
     if kind == "string":
-        return pc.binary_join_element_wise(f'{start}"', _escaped(cells), '"', "")
-    if kind == "double":
-        return pc.binary_join_element_wise(start, _doubles(cells), "")
-    if kind == "date":
-        return pc.binary_join_element_wise(f'{start}{{"$date":"', _dates(cells), 'Z"}', "")
-    return pc.binary_join_element_wise(start, cells.cast(pa.string()), "")
+        start, end, texts = f'{start}"', '"', _escaped(cells)
+    elif kind == "double":
+        texts = _doubles(cells)
+    elif kind == "date":
+        start, end, texts = f'{start}{{"$date":"', 'Z"}', _dates(cells)
+    else:
+        texts = cells.cast(pa.string())
+    if not cells.null_count:
+        return [start, texts, end]
+    return [pc.fill_null(pc.binary_join_element_wise(start, texts, end, ""), "")]
 
 
 def _escaped(cells: pa.Array) -> pa.Array:
@@ -271,7 +278,9 @@ def _column(spec: ColumnSpec, table: pa.Table, now: Any) -> EncodedColumn:
 
     rows = table.num_rows
     if spec.path not in table.column_names:
-        return encode_column(spec, [now if spec.path in _TIMES and now is not None else MISSING] * rows)
+        if spec.path in _TIMES and spec.type == "date" and now is not None:
+            return column_of(spec.path, "date", pa.repeat(pa.scalar(now, arrow_type("date")), rows), None)
+        return encode_column(spec, [MISSING] * rows)
     cells = table.column(spec.path).combine_chunks()
     kind = next(kind for kind in _FIT if arrow_type(kind) == cells.type)
     wanted = kind if spec.type == "auto" and cells.null_count < rows else spec.type

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from wormdb.clock import ManualClock
+from wormdb.schema.identity import new_ids
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from wormdb.clock import Chance
     from wormdb.schema.model import IdStrategy
 
@@ -17,6 +20,7 @@ _TASK_LETTERS: Final = 3
 _COUNT_LETTERS: Final = 6
 _PAIRS: Final = [bytes((high, low)) for high in range(32) for low in range(32)]
 """Two letters of five bits each."""
+_LETTERS: Final = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ" * 8
 _OBJECTID_BYTES: Final = 8
 _OBJECTID_COUNT_BYTES: Final = 3
 
@@ -52,9 +56,24 @@ class TaskChance:
             return self._chance.token(count)
         return self._letters(count // size) if self._strategy == "ulid" else self._bytes(count // size)
 
+    def ulids(self, count: int, now_ms: int) -> pa.Array:
+        """Ids of the strategy ulid as a column: those that `new_ids` makes of `token`. No requests."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        start = self._start(count)
+        (first,) = new_ids("ulid", 1, clock=ManualClock(now_ms), chance=_Fixed(self._prefix + bytes(_COUNT_LETTERS)))
+        pairs = pa.array([pair.translate(_LETTERS).decode() for pair in _PAIRS], pa.string())
+        numbers = pa.array(range(start, start + count), pa.int64())
+        parts = [pairs.take(pc.bit_wise_and(pc.shift_right(numbers, bits), 1023)) for bits in (20, 10, 0)]
+        return pc.binary_join_element_wise(first[:-_COUNT_LETTERS], *parts, "")
+
+    def _start(self, rows: int) -> int:
+        return self._next(rows, 32**_COUNT_LETTERS, _ULID_LETTERS - _COUNT_LETTERS, _TASK_LETTERS, 5)
+
     def _letters(self, rows: int) -> bytes:
         """Of each byte the last five bits count."""
-        start = self._next(rows, 32**_COUNT_LETTERS, _ULID_LETTERS - _COUNT_LETTERS, _TASK_LETTERS, 5)
+        start = self._start(rows)
         prefix, pairs = self._prefix, _PAIRS
         return b"".join(
             [
@@ -78,3 +97,19 @@ class TaskChance:
         start = self._count
         self._count += rows
         return start
+
+
+class _Fixed:
+    """Chance that is none."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def fraction(self) -> float:
+        """Always the same."""
+        return 0.0
+
+    def token(self, count: int) -> bytes:
+        """The bytes that were given."""
+        assert count == len(self._data)
+        return self._data

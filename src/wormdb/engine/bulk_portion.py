@@ -40,8 +40,6 @@ class ColumnPortion:
     table: pa.Table
     keys: list[bytes]
     """Of the ids."""
-    identities: list[bytes]
-    """The ids as JSON."""
     hashes: array[int]
     fresh: bool
 
@@ -56,17 +54,20 @@ class ColumnPortion:
             ids = _joined(table.column(ID))
             if not _ascends(ids):
                 return None
-        texts = ids.to_pylist()
-        keys = encode_keys(texts)
-        return cls(table, keys, [b'"%b"' % text.encode() for text in texts], key_hashes(keys), fresh)
+        keys = encode_keys(ids.to_pylist())
+        return cls(table, keys, key_hashes(keys), fresh)
 
-    def index_keys(self, index: Index) -> Sequence[Sequence[bytes]]:
+    def identities(self) -> list[bytes]:
+        """The ids as JSON. No requests."""
+        return [b'"%b"' % text.encode() for text in self.table.column(ID).to_pylist()]
+
+    def index_keys(self, index: Index, identities: Sequence[bytes]) -> Sequence[Sequence[bytes]]:
         """What each document has in an index; raises InvalidRequestError for one that it cannot take. No requests."""
         if all(name in self.table.column_names for name in index.fields):
             values = [self.table.column(name).to_pylist() for name in index.fields]
-            return extract_columns(index, self.identities, values).keys
+            return extract_columns(index, identities, values).keys
         documents: list[str] = self.table.column(DOCUMENT).to_pylist()
-        return extract(index, self.identities, [text.encode() for text in documents]).keys
+        return extract(index, identities, [text.encode() for text in documents]).keys
 
     def sequence(self) -> int:
         """The greatest id made of digits. No requests."""
@@ -131,7 +132,7 @@ def _joined(cells: pa.ChunkedArray) -> pa.Array:
 def _copied(cells: pa.Array) -> pa.Array:
     import pyarrow as pa
 
-    return cells.take(pa.array(range(len(cells)), pa.int64()))
+    return pa.concat_arrays([cells.slice(0, 0), cells])
 
 
 def _ascends(ids: pa.Array) -> bool:

@@ -176,7 +176,14 @@ def decode_report(data: bytes) -> TaskReport:
 
 def pack_hashes(hashes: array[int]) -> bytes:
     """Hashes as bytes, ascending. No requests."""
-    packed = array("Q", sorted(hashes))
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not hashes:
+        return b""
+    numbers = pa.Array.from_buffers(pa.uint64(), len(hashes), [None, pa.py_buffer(hashes)])
+    packed = array("Q")
+    packed.frombytes(numbers.take(pc.sort_indices(numbers)).buffers()[1].to_pybytes()[: 8 * len(hashes)])
     if not _LITTLE:
         packed.byteswap()
     return packed.tobytes()

@@ -184,8 +184,10 @@ class BulkTask:
             self._waiting += inserts_of(table, fresh=parts[0].fresh)
             self._flush()
             return
-        for index in self.view.definition.indexes.ready:
-            self._note_keys(index, portion.identities, portion.index_keys(index))
+        ready = self.view.definition.indexes.ready
+        identities = portion.identities() if ready else []
+        for index in ready:
+            self._note_keys(index, identities, portion.index_keys(index, identities))
         self._sequence = max(self._sequence, portion.sequence())
         columns, writer = self.view.definition.columns, self._writer()
         now = None if self.view.definition.model is None else moment(self.target.started_ms)
