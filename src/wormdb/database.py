@@ -265,7 +265,7 @@ class Database:
     def collections(self) -> list[str]:
         """The folder of every collection there is, in order. 1 LIST for each folder above them: not for every day."""
         self._lifetime.check()
-        return list(find_collections(self._store))
+        return list(find_collections(self._store, self.schema))
 
     def forward(self, names: Iterable[str] | None = None) -> dict[str, int]:
         """Bring collections forward; by folder, through which log number.

@@ -116,14 +116,40 @@ def test_off_and_on(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert there(place) == {"org/customers/a/notes.txt"}
     (place / "org/customers/z").mkdir()
     (place / "org/customers/z/profile.json").write_text("{}")
-    assert run(["files", "sync", "Customer"]) == 0
-    assert "1 file removed" in capsys.readouterr().out
+    assert run(["files", "sync"]) == 0
+    assert capsys.readouterr().out == "org/customers/: files are off, 1 file removed\n"
     assert run(["files", "on", "Customer"]) == 0
     assert "nothing was wrong" in capsys.readouterr().out
     new = {"org/customers/c/profile.json", ".oplog/customers/c/0001.json", "org/customers/a/notes.txt"}
     assert there(place) == FILES | new
     after = {key: (place / key).read_bytes() for key in before}
     assert {key for key in before if before[key] != after[key]} == {"org/customers/.worm"}
+
+
+def test_collections_inside_another_are_not_forgotten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = {
+        "Customer": "#org/@customers/(id:string)/[profile].json",
+        "Order": "#org/@customers/(customer:string)/@orders/(id:string)/[order].json",
+        "Terms": "#org/@customers/@terms/[data].json",
+    }
+    models = {name: {"path": path, "oplog": True} for name, path in paths.items()}
+    schema = {"schemaVersion": "1.0", "sourceOfTruth": "remote", "models": models}
+    with wormdb.connect(tmp_path, schema=schema, apply=True) as database:
+        database.model("Customer").insert_many([{"id": "a"}, {"id": "b"}])
+        database.model("Order", customer="b").insert({"id": "o"})
+        database.model("Terms").save({"days": 30})
+    order = tmp_path / "org/customers/b/orders/o/order.json"
+    order.write_text("{}")
+    assert run(["verify", "--json", str(tmp_path)]) == 1
+    found = {each["collection"]: each["findings"] for each in shown(capsys)}
+    assert set(found) == {"org/customers/", "org/customers/b/orders/", "org/customers/terms/"}
+    assert [len(each) for each in found.values()] == [0, 1, 0]
+    assert run(["files", "sync", "--url", str(tmp_path)]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 4
+    assert '"o"' in order.read_text()
+    assert run(["files", "off", "Customer", "--yes", "--url", str(tmp_path)]) == 0
+    assert order.exists()
+    assert run(["verify", str(tmp_path)]) == 0
 
 
 def test_what_has_no_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -51,6 +52,9 @@ def test_whoever_says_no_changes_nothing(
     place: tuple[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     url, file = place
+    assert run(["schema", "apply", url, "-f", str(file)]) == 2
+    assert "add --yes" in capsys.readouterr().err
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     monkeypatch.setattr(click, "confirm", lambda *_, **__: False)
     assert run(["schema", "apply", url, "-f", str(file)]) == 1
     assert "nothing was changed" in capsys.readouterr().err

@@ -103,6 +103,13 @@ class PathTemplate:
         names = (values[part.name] if part.kind == "dynamic" else part.name for part in folders)
         return "".join(f"{name}/" for name in names)
 
+    def may_lie_in(self, folder: str) -> bool:
+        """Whether a collection of this path may be a folder, which ends with /, or lie somewhere in it."""
+        folders = self.segments if self.id is None else self.segments[:-1]
+        names = folder.split("/")[:-1]
+        pairs = zip(folders, names, strict=False)
+        return len(names) <= len(folders) and all(part.kind == "dynamic" or part.name == name for part, name in pairs)
+
     def entity_prefix(self, entity_id: Any = SINGLETON_ID, outer: Mapping[str, Any] | None = None) -> str:
         """The folder of one document, ending with /; a singleton's is its collection's."""
         prefix = self.collection_prefix(outer)

@@ -147,6 +147,8 @@ def _print(done: Adoption, *, is_dry: bool) -> None:
     click.echo(f"{done.collection}: {news} {', '.join(amount)}, of {counted(counts.files, 'file', 'files')}")
     if counts.skipped or counts.mismatched:
         click.echo(f"  {counts.skipped:,} skipped, {counts.mismatched:,} taken as their own file has them")
+    if counts.skipped:
+        click.echo("  move files that were skipped away if they are worth keeping: worm files sync removes them")
     if not is_dry:
         compared = "compared with every file" if done.verified else "not compared"
         click.echo(f"  job {done.job}{', resumed' if done.resumed else ''}, {compared}")

@@ -76,13 +76,14 @@ def sync(models: tuple[str, ...], url: str, *, as_json: bool) -> int:
 
     What is missing or was edited is written again, and what should not be there is removed; files of others in the
     same folders are left alone. It may be stopped and started again, while others write. Without MODELS all collections
-    that keep files are reconciled. Exits with 1 if something is left that others change all the time.
+    that keep files are reconciled, and what is left of files that were switched off is removed. Exits with 1 if
+    something is left that others change all the time.
     """
     done: dict[str, FilesSynced] = {}
     with connect(url, settings=MANUAL) as database:
         names = [find_collection(database, each).prefix for each in models]
         if not models:
-            names = [each.collection for each in database.files.status(database.collections()) if each.enabled]
+            names = [each.collection for each in database.files.status(database.collections()) if each.oplog]
         for name in names:
             with told_of("documents", database[name.rstrip("/")].count) as told:
                 done[name] = database.files.sync(name, told)
@@ -153,6 +154,9 @@ def _print_synced(synced: Mapping[str, FilesSynced], *, as_json: bool) -> None:
 
 
 def _print_one(name: str, done: FilesSynced) -> None:
+    if not done.through and not done.files:
+        click.echo(f"{name}: files are off, {counted(done.removed, 'file', 'files')} removed")
+        return
     news = f"{counted(len(done.mended), 'file', 'files')} mended" if done.mended else "nothing was wrong"
     left = f", {len(done.left):,} left" if done.left else ""
     removed = f", {counted(done.removed, 'file', 'files')} removed" if done.removed else ""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from wormdb.cli.commands.schema_infer import command as infer
-from wormdb.cli.output import print_json
+from wormdb.cli.confirm import YES, is_confirmed
+from wormdb.cli.output import counted, print_json
 from wormdb.cli.schema_file import schema_file
 from wormdb.database import connect
 from wormdb.errors import NotFoundError
@@ -61,7 +62,7 @@ def diff(url: str, file: Path | None, *, as_json: bool) -> int:
 @command.command("apply")
 @click.argument("url", envvar="WORM_URL")
 @FILE
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@YES
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of lines.")
 def apply(url: str, file: Path | None, *, yes: bool, as_json: bool) -> int:
     """Make a schema the database's: one log entry for each model that changes.
@@ -71,8 +72,8 @@ def apply(url: str, file: Path | None, *, yes: bool, as_json: bool) -> int:
     with connect(url, schema=schema_file(file, fix=NAME_IT)) as database:
         changes = database.schema_changes()
         _print(changes, as_json=as_json)
-        if changes and not yes and not click.confirm(f"Change {len(changes)} model(s) in {database.url}?", err=True):
-            click.echo("nothing was changed", err=True)
+        question = f"Change {counted(len(changes), 'model', 'models')} in {database.url}?"
+        if changes and not is_confirmed(question, yes=yes):
             return 1
         database.apply_schema()
     if changes and not as_json:
