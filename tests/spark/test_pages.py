@@ -20,6 +20,10 @@ def test_there_are_such_pages() -> None:
 @pytest.mark.parametrize("page", SPARK_PAGES, ids=named)
 def test_every_block_runs(page: Path, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     stopped: list[SparkSession] = []
-    monkeypatch.setattr(SparkSession, "stop", lambda session: stopped.append(session))
+
+    def stop(session: SparkSession) -> None:
+        stopped.append(session)
+
+    monkeypatch.setattr(SparkSession, "stop", stop)
     run_page(page, tmp_path)
     assert stopped == [spark], "a page ends the session that it starts"
