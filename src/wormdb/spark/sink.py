@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wormdb.clock import Chance, Clock
     from wormdb.engine.bulk import JobSpec
 
-__all__ = ["WRITE_OPTIONS", "Report", "WormWriter"]
+__all__ = ["WRITE_OPTIONS", "Report", "WormWriter", "task_number"]
 
 WRITE_OPTIONS: Final = frozenset({"on_conflict", "job", "actor"})
 """What a writer takes beside where the collection is."""
@@ -92,8 +92,7 @@ class WormWriter(DataSourceArrowWriter):
             for _ in iterator:
                 pass
             return Report(b"")
-        context = TaskContext.get()
-        number = 0 if context is None else context.partitionId()
+        number = task_number()
         access = self.where.access()
         tools = access.ledger.bulk_tools()
         model = access.writer.model
@@ -120,6 +119,12 @@ class WormWriter(DataSourceArrowWriter):
         """Give up a job that nobody can run again; Spark also calls this after a commit that landed. 1 PUT."""
         if isinstance(self.target, BulkTarget) and not self.is_named:
             abort(self.where.access().ledger, self.target.job, "the Spark job failed")
+
+
+def task_number() -> int:
+    """The number of the task that runs here, the same in every attempt at it."""
+    context = TaskContext.get()
+    return 0 if context is None else int(context.partitionId())
 
 
 def _spec(access: Access[Any], job: str, actor: str | None, rule: Any, *, overwrite: bool) -> JobSpec:
