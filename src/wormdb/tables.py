@@ -58,7 +58,7 @@ class Tables(Generic[T]):
 
         from wormdb.arrow_columns import ArrowColumn
 
-        named = None if columns is None else self._checked(columns)
+        named = None if columns is None else self.checked(columns)
         reading = _Reading.of(self.access, start, stop, as_of)
         named = named or default_columns(reading.model)
         _check_known(reading.model, named, self.access.name)
@@ -82,7 +82,7 @@ class Tables(Generic[T]):
 
     def rows(self, columns: Sequence[str], start: Any, stop: Any, as_of: Moment) -> Iterator[dict[str, Any]]:
         """The id and some fields of each document of a range, in order of id. Costs as `arrow`."""
-        named = self._checked(columns)
+        named = self.checked(columns)
         _check_apart(named, self.access.name)
         reading = _Reading.of(self.access, start, stop, as_of)
         _check_known(reading.model, named, self.access.name)
@@ -90,8 +90,8 @@ class Tables(Generic[T]):
         portions = reading.portions(["_id", *fields.values()])
         return (row for portion in portions for row in _dicts(portion, fields))
 
-    def _checked(self, columns: object) -> dict[str, str]:
-        """By name what is read for each column; raises InvalidRequestError."""
+    def checked(self, columns: object) -> dict[str, str]:
+        """By name what is read for each column; raises InvalidRequestError. No requests."""
         what = f"columns of {self.access.name}"
         if isinstance(columns, str) or not isinstance(columns, Sequence) or not columns:
             reason = f"{columns!r:.80} is no list of names"

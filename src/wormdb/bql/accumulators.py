@@ -30,6 +30,12 @@ class Accumulator(Protocol):
     def merge(self, other: Any) -> None:
         """Take in all that another of the same function took in."""
 
+    def state(self) -> Any:
+        """All that it took in, as a value that is stored as others are, for `take`."""
+
+    def take(self, state: Any) -> None:
+        """Take in all that another of the same function took in, by its state."""
+
     def result(self) -> Any:
         """The value of the function so far."""
 
@@ -50,6 +56,14 @@ class Count:
     def merge(self, other: Count) -> None:
         """As many more."""
         self.count += other.count
+
+    def state(self) -> int:
+        """How many."""
+        return self.count
+
+    def take(self, state: int) -> None:
+        """As many more."""
+        self.count += state
 
     def result(self) -> int:
         """How many."""
@@ -72,6 +86,14 @@ class Sum:
     def merge(self, other: Sum) -> None:
         """Add all that another added."""
         self.numbers.merge(other.numbers)
+
+    def state(self) -> list[Any]:
+        """That of the numbers."""
+        return self.numbers.state()
+
+    def take(self, state: list[Any]) -> None:
+        """Add all that another added."""
+        self.numbers.take(state)
 
     def result(self) -> Any:
         """The sum."""
@@ -115,6 +137,14 @@ class Extreme:
         """Compare with what another kept."""
         self.add(other._value)
 
+    def state(self) -> Any:
+        """The value."""
+        return self._value
+
+    def take(self, state: Any) -> None:
+        """Compare with what another kept."""
+        self.add(state)
+
     def result(self) -> Any:
         """The value; None of none."""
         return self._value
@@ -146,6 +176,15 @@ class Distinct:
         """Keep what another kept."""
         for key, value in other._values.items():
             self._keep(key, value)
+
+    def state(self) -> list[Any]:
+        """The values."""
+        return list(self._values.values())
+
+    def take(self, state: list[Any]) -> None:
+        """Keep what another kept."""
+        for value in state:
+            self._keep(encode_key(value), value)
 
     def result(self) -> list[Any]:
         """The values, sorted."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wormdb.bql.accumulators import ACCUMULATORS, plainest
 from wormdb.bql.mistakes import Mistakes
 from wormdb.errors import InvalidRequestError, LimitExceededError
-from wormdb.format.json import encode, parse
+from wormdb.format.json import decode, encode, parse
 from wormdb.format.key import encode_key, encode_keys
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED, get_direct, parse_path, resolve
@@ -190,6 +190,18 @@ class Tally:
         for encoded, (key, accumulators) in other._groups.items():
             for mine, others in zip(self._group(encoded, key), accumulators, strict=True):
                 mine.merge(others)
+
+    def state(self) -> bytes:
+        """All that it took in, for `take` in another process. No requests."""
+        groups = self._groups.values()
+        return encode([[list(key), [each.state() for each in accumulators]] for key, accumulators in groups])
+
+    def take(self, state: bytes) -> None:
+        """Take in all that a tally of the same aggregation took in, by its state. No requests; raises as `add`."""
+        for key, states in decode(state, name="a tally"):
+            accumulators = self._group(tuple(map(encode_key, key)), tuple(key))
+            for mine, other in zip(accumulators, states, strict=True):
+                mine.take(other)
 
     def groups(self) -> list[Group]:
         """All groups, in the order of their keys; one with an empty key if there is no `group_by`."""

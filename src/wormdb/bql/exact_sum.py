@@ -24,6 +24,7 @@ _MANTISSA_BITS: Final = 53
 _MANTISSA: Final = 2.0**_MANTISSA_BITS
 # Decimal128 spans exponents from -6176 to 6144, doubles 10^-1074 to 10^308: no exact sum has more digits than this.
 _EXACT: Final = Context(prec=20_000, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[Inexact])
+_KINDS: Final[tuple[type[Number], ...]] = (int, float, Decimal128)
 
 
 class ExactSum:
@@ -101,6 +102,28 @@ class ExactSum:
             for power, number in others.items():
                 mine[power] = mine.get(power, 0) + number
         self._infinities |= other._infinities
+
+    def state(self) -> list[Any]:
+        """All that it counted, as plain values for `take`: integers as text, because they have no bounds."""
+        return [
+            self.count,
+            _KINDS.index(self._kind),
+            str(self._integers),
+            [[power, str(number)] for power, number in self._doubles.items()],
+            [[power, str(number)] for power, number in self._decimals.items()],
+            sorted(map(str, self._infinities)),
+        ]
+
+    def take(self, state: list[Any]) -> None:
+        """Count in what another counted, by its `state`."""
+        other = ExactSum()
+        other.count, kind, integers, doubles, decimals, infinities = state
+        other._kind = _KINDS[kind]
+        other._integers = int(integers)
+        other._doubles = {power: int(number) for power, number in doubles}
+        other._decimals = {power: int(number) for power, number in decimals}
+        other._infinities = {nan if text == "nan" else float(text) for text in infinities}
+        self.merge(other)
 
     def total(self) -> Number:
         """The sum; 0 of nothing. An integer over 64 bits becomes a Decimal128, which holds it exactly."""

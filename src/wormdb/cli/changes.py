@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from wormdb.cli.shown import cut, plain_of, time_text
+from wormdb.cli.shown import cut, time_text
 from wormdb.format import json
+from wormdb.jobs.plain_text import plain_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

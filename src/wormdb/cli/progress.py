@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["counting", "loading", "told_of", "working"]
+__all__ = ["bar_line", "counting", "loading", "tell_line", "told_of", "working"]
 
 _EVERY: Final = 500
 _BAR: Final = 30
@@ -26,11 +26,11 @@ def working(text: str) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    _tell(text)
+    tell_line(text)
     try:
         yield
     finally:
-        _tell("")
+        tell_line("")
 
 
 @contextmanager
@@ -41,9 +41,9 @@ def told_of(word: str, total: Callable[[], int | None]) -> Iterator[Callable[[in
         return
     whole = total()
     try:
-        yield lambda count: _tell(_bar(count, whole, word))
+        yield lambda count: tell_line(_bar(count, whole, word))
     finally:
-        _tell("")
+        tell_line("")
 
 
 def counting(rows: Iterable[T], word: str, total: Callable[[], int | None]) -> Iterator[T]:
@@ -55,10 +55,10 @@ def counting(rows: Iterable[T], word: str, total: Callable[[], int | None]) -> I
     try:
         for count, row in enumerate(rows):
             if count % _EVERY == 0:
-                _tell(_bar(count, whole, word))
+                tell_line(_bar(count, whole, word))
             yield row
     finally:
-        _tell("")
+        tell_line("")
 
 
 def loading(rows: Iterable[T], word: str, done: Callable[[], float | None]) -> Iterator[T]:
@@ -69,22 +69,24 @@ def loading(rows: Iterable[T], word: str, done: Callable[[], float | None]) -> I
     try:
         for count, row in enumerate(rows):
             if count % _EVERY == 0:
-                _tell(_drawn(done(), f"{count:,} {word}"))
+                tell_line(bar_line(done(), f"{count:,} {word}"))
             yield row
     finally:
-        _tell("")
+        tell_line("")
 
 
 def _bar(count: int, whole: int | None, word: str) -> str:
-    return _drawn(count / whole, f"{count:,} of {whole:,} {word}") if whole else _drawn(None, f"{count:,} {word}")
+    return bar_line(count / whole, f"{count:,} of {whole:,} {word}") if whole else bar_line(None, f"{count:,} {word}")
 
 
-def _drawn(done: float | None, text: str) -> str:
+def bar_line(done: float | None, text: str) -> str:
+    """A text, and before it a bar for how much is done, from 0 to 1, if that is known."""
     if done is None:
         return text
     part = min(done, 1.0)
     return f"[{'#' * int(_BAR * part):{_BAR}}] {part:4.0%}  {text}"
 
 
-def _tell(text: str) -> None:
+def tell_line(text: str) -> None:
+    """Write over the last line of the terminal."""
     click.echo(f"\r\x1b[K{text}", err=True, nl=False)

@@ -14,11 +14,12 @@ import click
 
 from wormdb.bql.aggregation import value_of
 from wormdb.cli.ruled import Column, fitted, ruled_head, ruled_row
-from wormdb.cli.shown import cell_of, is_number, plain_of
+from wormdb.cli.shown import cell_of, is_number
 from wormdb.errors import LimitExceededError
 from wormdb.format import json
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import parse_path
+from wormdb.jobs.plain_text import csv_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -94,17 +95,8 @@ def write_csv(rows: Iterable[Row], columns: Columns) -> int:
 
     Text, numbers and times are as they are, other values are JSON. Null and missing are empty, empty text is "".
     """
-    head = ",".join(_quoted(name) for name in columns) + "\r\n"
-    lines = (",".join([_quoted(plain_of(value)) for value in _values(row, columns)]) + "\r\n" for row in rows)
-    return write_parts(chain([head.encode()], (line.encode() for line in lines)), extra=1)
-
-
-def _quoted(text: str | None) -> str:
-    if text is None:
-        return ""
-    if text and not any(sign in text for sign in ',"\r\n') and text.strip() == text:
-        return text
-    return '"' + text.replace('"', '""') + '"'
+    lines = (csv_line(_values(row, columns)) for row in rows)
+    return write_parts(chain([csv_line(list(columns))], lines), extra=1)
 
 
 def columns_of(names: Iterable[str]) -> Columns:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import unicodedata
 from datetime import UTC, datetime
 from decimal import Decimal
-from math import isfinite
 from typing import Any, Final
 
-from wormdb.format import json
-from wormdb.format.kinds import MISSING, Decimal128, ObjectId
+from wormdb.format.kinds import Decimal128
+from wormdb.jobs.plain_text import plain_of
 
-__all__ = ["cell_of", "cut", "is_number", "number_text", "plain_of", "size_text", "time_text", "width_of"]
+__all__ = ["cell_of", "cut", "is_number", "number_text", "size_text", "time_text", "width_of"]
 
 _WIDE: Final = frozenset("WF")
 
@@ -45,21 +44,6 @@ def number_text(value: Any) -> str:
 def is_number(value: Any) -> bool:
     """Whether it stands at the right of its column."""
     return isinstance(value, int | float | Decimal128) and not isinstance(value, bool)
-
-
-def plain_of(value: Any) -> str | None:
-    """A value as text for other programs: text, numbers and times as they are, others as JSON; None for null."""
-    if value is None or value is MISSING:
-        return None
-    if isinstance(value, str):
-        return value
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    if isinstance(value, Decimal128 | ObjectId):
-        return str(value)
-    if isinstance(value, float) and not isfinite(value):
-        return str(value)
-    return json.encode(value).decode()
 
 
 def cell_of(value: Any) -> str:

@@ -1,6 +1,6 @@
-"""Where a source or sink of Spark is: which collection of which database, and how a process opens it.
+"""Where a job, or a source or sink of Spark, is: which collection of which database, and how a process opens it.
 
-A `Where` is a value that Spark pickles into planning processes and workers. It holds no secrets that show: variables
+A `Where` is a value that can be sent to planning processes and workers. It holds no secrets that show: variables
 for the store are left out of its text, and options that look like secrets are refused.
 """
 
@@ -74,6 +74,25 @@ class Where:
                 fix='option("model", "Customer"), or option("collection", "logs") for one without a schema',
             )
         return cls(urls.pop(), model, collection, _outer(options.get("outer")), tuple(sorted(variables.items())))
+
+    @classmethod
+    def named(
+        cls,
+        url: str,
+        model: str | None = None,
+        collection: str | None = None,
+        outer: Mapping[str, Any] | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> Where:
+        """What a caller says. No requests; raises InvalidRequestError unless either model or collection is given."""
+        if (model is None) == (collection is None):
+            raise InvalidRequestError(
+                f"a job on {url}",
+                reason="it needs either a model or a collection",
+                fix='name the model, or collection="logs" for one without a schema',
+            )
+        parts = tuple((outer or {}).items())
+        return cls(url, model, collection, parts, tuple(sorted((variables or {}).items())))
 
     @property
     def name(self) -> str:

@@ -16,6 +16,7 @@ from wormdb.errors import InvalidRequestError
 from wormdb.jobs.narrowing import Narrowing
 from wormdb.jobs.place import Where
 from wormdb.jobs.row_filter import RowFilter
+from wormdb.jobs.scan import share_portions
 from wormdb.jobs.shares import Share, shares
 from wormdb.jobs.state import PinnedState
 from wormdb.spark.sink import WormWriter
@@ -122,15 +123,7 @@ class Scan:
 
     def read(self, share: Share) -> Iterator[pa.RecordBatch]:
         """The rows of one share. Costs as `scan_columns` of its range, or as `get_many` of its keys."""
-        names = names_of(self.columns)
-        if self.filter is not None:
-            names = list(dict.fromkeys([*names, *sorted(self.filter.paths)]))
-        if share.keys is not None:
-            portions = self.state.rows(names, share.keys) if share.keys else iter(())
-        else:
-            portions = self.state.portions(names, share.span.low, share.span.high, dict(share.bounds))
-        if self.filter is not None:
-            portions = self.filter.apply(portions)
+        portions = share_portions(self.state, share, names_of(self.columns), self.filter)
         return batches(portions, self.columns, arrow_schema(self.schema))
 
 

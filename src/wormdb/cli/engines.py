@@ -1,0 +1,83 @@
+"""Where a job runs: in this process or on Spark, as options say."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from wormdb.cli.place import blocks_of, find_collection, find_model, open_database
+from wormdb.cli.steps import told_steps
+from wormdb.errors import MissingExtraError
+from wormdb.limits import MIB
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from wormdb.jobs.pipeline import Pipeline
+
+__all__ = ["ENGINE", "MASTER", "TASKS", "opened_pipeline"]
+
+AUTO_BYTES: Final = 1024 * MIB
+"""On one machine Spark is as fast as this process, after some ten seconds in which it starts: about what it takes to
+read so many stored bytes."""
+_LOCAL: Final = "local[*]"
+
+ENGINE = click.option(
+    "--engine",
+    type=click.Choice(["auto", "local", "spark"]),
+    default="auto",
+    show_default=True,
+    help="This process, or Spark; auto takes Spark for a --master, and above 1 GiB if it is installed.",
+)
+MASTER = click.option("--master", metavar="URL", help="A master of Spark, or sc://… of Spark Connect.  [local[*]]")
+TASKS = click.option("--tasks", type=click.IntRange(min=1), metavar="N", help="Cut the work into N parts.")
+
+
+@contextmanager
+def opened_pipeline(name: str, url: str, options: Mapping[str, Any]) -> Iterator[Pipeline]:
+    """The jobs of a collection that is named as in other commands. 1 GET for the schema, for a folder 2 more.
+
+    Raises InvalidRequestError for a collection that is not there, MissingExtraError if Spark is wanted and missing.
+    """
+    from wormdb.jobs.local import LocalRunner
+    from wormdb.jobs.pipeline import Pipeline
+    from wormdb.jobs.place import Where
+
+    with open_database(url, options) as database:
+        collection = find_collection(database, name)
+        model = find_model(database, name)
+        blocks = blocks_of(collection)
+    size = 0 if blocks is None else blocks.size_bytes
+    folder = None if model is not None else collection.prefix.rstrip("/")
+    where = Where.named(url, None if model is None else model.name, folder)
+    with told_steps() as told:
+        if not _is_spark(options["engine"], options["master"], size):
+            yield Pipeline(where, LocalRunner(), told)
+            return
+        from wormdb.spark.jobs import pipeline, spark_at
+
+        with spark_at(options["master"] or _LOCAL) as spark:
+            yield pipeline(spark, url, where.model, collection=where.collection, told=told)
+
+
+def _is_spark(engine: str, master: str | None, size: int) -> bool:
+    if engine != "auto":
+        return engine == "spark"
+    if master is not None:
+        return True
+    return size >= AUTO_BYTES and _has_spark()
+
+
+def _has_spark() -> bool:
+    if find_spec("pyspark") is None:
+        return False
+    try:
+        from wormdb.spark.needs import check_java
+
+        check_java()
+    except MissingExtraError:
+        return False
+    return True

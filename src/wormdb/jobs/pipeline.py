@@ -1,0 +1,52 @@
+"""The jobs of one collection, with the same results wherever they run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from wormdb.jobs.aggregate import AggregateOptions, aggregate
+from wormdb.jobs.export import ExportOptions, export
+from wormdb.jobs.local import LocalRunner
+from wormdb.jobs.place import Where
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wormdb.jobs.export import Exported
+    from wormdb.jobs.work import Runner, Told
+
+__all__ = ["Pipeline", "local_pipeline"]
+
+
+class Pipeline:
+    """Jobs over one collection: each reads one pinned state, and writers go on meanwhile."""
+
+    def __init__(self, where: Where, runner: Runner, told: Told | None = None) -> None:
+        """`told` hears how far a job is. No requests."""
+        self.where = where
+        self.runner = runner
+        self.told = told
+
+    def export(self, target: str, options: ExportOptions | None = None) -> Exported:
+        """Write documents as files to a folder or a bucket; costs and raises as `wormdb.jobs.export.export`."""
+        return export(self.where, target, options or ExportOptions(), self.runner, self.told)
+
+    def aggregate(self, functions: Mapping[str, Any], options: AggregateOptions | None = None) -> dict[str, Any]:
+        """What `Collection.aggregate(**functions)` gives; costs and raises as `wormdb.jobs.aggregate.aggregate`."""
+        return aggregate(self.where, functions, options or AggregateOptions(), self.runner, self.told)
+
+
+def local_pipeline(
+    url: str,
+    model: str | None = None,
+    *,
+    collection: str | None = None,
+    outer: Mapping[str, Any] | None = None,
+    threads: int | None = None,
+    told: Told | None = None,
+) -> Pipeline:
+    """The jobs of one collection in this process, in `threads` or as many as there are cores. No requests.
+
+    Raises InvalidRequestError unless either `model` or `collection` is given.
+    """
+    return Pipeline(Where.named(url, model, collection, outer), LocalRunner(threads), told)

@@ -1,0 +1,66 @@
+"""Jobs that read documents: one state and a filter, cut into ranges of ids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from wormdb.asking import read_filter
+from wormdb.bql.tree import Everything
+from wormdb.jobs.narrowing import Narrowing
+from wormdb.jobs.row_filter import RowFilter
+from wormdb.jobs.shares import Share, shares
+from wormdb.jobs.state import PinnedState
+from wormdb.jobs.work import Item
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from wormdb.asking import WrittenFilter
+    from wormdb.engine.portion import Portion
+    from wormdb.jobs.place import Where
+
+__all__ = ["Scan", "share_portions"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What a job reads: a value that can be sent."""
+
+    state: PinnedState
+    filter: RowFilter | None = None
+
+    @classmethod
+    def of(cls, where: Where, filter: WrittenFilter = None, as_of: str | None = None) -> Scan:  # noqa: A002 - its name
+        """Pin a state. Costs and raises as `PinnedState.of`; InvalidRequestError for what is no filter."""
+        tree = read_filter(filter)
+        chosen = None if isinstance(tree, Everything) else RowFilter.of(tree.text)
+        return cls(PinnedState.of(where, as_of), chosen)
+
+    def items(self, tasks: int | None = None) -> list[Item]:
+        """Pieces of about one size, and `tasks` if that is given. Costs as `shares`."""
+        narrowing = Narrowing() if self.filter is None else self.filter.narrowing()
+        found = shares(self.state, narrowing, tasks=tasks)
+        name = self.state.where.name
+        return [
+            Item(f"part {number} of {len(found)} of {name}", msgspec.msgpack.encode(share), share.size, share.rows)
+            for number, share in enumerate(found, 1)
+        ]
+
+    def portions(self, body: bytes, names: Sequence[str]) -> Iterator[Portion]:
+        """Columns of the documents of one item that match. Costs as `share_portions`."""
+        return share_portions(self.state, msgspec.msgpack.decode(body, type=Share), names, self.filter)
+
+
+def share_portions(
+    state: PinnedState, share: Share, names: Sequence[str], chosen: RowFilter | None
+) -> Iterator[Portion]:
+    """Columns of the rows of one share. Costs as `scan_columns` of its range, or as `get_many` of its keys."""
+    wanted = list(names) if chosen is None else list(dict.fromkeys([*names, *sorted(chosen.paths)]))
+    if share.keys is not None:
+        portions = state.rows(wanted, share.keys) if share.keys else iter(())
+    else:
+        portions = state.portions(wanted, share.span.low, share.span.high, dict(share.bounds))
+    return portions if chosen is None else chosen.apply(portions)

@@ -1,0 +1,7 @@
+"""Jobs over whole collections on Spark: the same pieces of work as in one process, done by its workers."""
+
+from __future__ import annotations
+
+from wormdb.spark.jobs.runner import SparkRunner, pipeline, spark_at
+
+__all__ = ["SparkRunner", "pipeline", "spark_at"]

@@ -1,0 +1,100 @@
+"""worm pipeline: the same answers as the commands that do it in one go, and how far it is on the way."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.cli.printed import fill, worm
+from wormdb.cli import engines, steps
+from wormdb.jobs.work import Step
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.printed import Printed
+
+
+@pytest.fixture(scope="module")
+def shop() -> str:
+    fill("memory://pipeline", 200)
+    return "memory://pipeline"
+
+
+def pipeline(shop: str, *arguments: str) -> Printed:
+    done = worm("pipeline", *arguments, "--url", shop)
+    assert done.code == 0, done.errors
+    return done
+
+
+def test_an_export_has_the_lines_of_table_export(shop: str, tmp_path: Path) -> None:
+    asked = ["Customer", "--format", "ndjson", "--filter", "status=active", "--select", "name,tags"]
+    done = pipeline(shop, "export", *asked, "--to", str(tmp_path / "out"), "--tasks", "2")
+    assert done.text == f"67 documents in 1 file (3.2 KB): {tmp_path / 'out'}\n"
+    written = b"".join(path.read_bytes() for path in sorted((tmp_path / "out").glob("part-*")))
+    assert written == worm("table", "export", *asked, "--url", shop).data
+
+
+def test_an_export_tells_its_files_and_how_far_it_is(shop: str, tmp_path: Path) -> None:
+    done = pipeline(
+        shop, "export", "Invoice", "--to", str(tmp_path), "--partition-by", "status", "--tasks", "2", "--json"
+    )
+    told = json.loads(done.text)
+    assert {file["name"] for file in told["files"]} == {
+        f"status={status}/part-{part:05}.parquet" for status in ("open", "paid") for part in (0, 1)
+    }
+    lines = [json.loads(line) for line in done.errors.splitlines()]
+    assert (lines[0]["done"], lines[-1]["done"], lines[-1]["items"]) == (0, 2, 2)
+    assert lines[-1]["secondsLeft"] == 0
+
+
+def test_an_aggregation_is_that_of_table_aggregate(shop: str) -> None:
+    for more in ([], ["--json"], ["--format", "csv"]):
+        asked = ["Invoice", "--group-by", "status", "--count", "--sum", "total", "--avg", "total", *more]
+        assert pipeline(shop, "aggregate", *asked).data == worm("table", "aggregate", *asked, "--url", shop).data
+
+
+def test_a_folder_names_a_collection(shop: str) -> None:
+    assert "1" in pipeline(shop, "aggregate", "org/acme/users", "--count").text
+
+
+def test_a_name_that_is_none_is_refused(shop: str) -> None:
+    done = worm("pipeline", "aggregate", "Custmer", "--count", "--url", shop)
+    assert done.code == 2
+    assert "did you mean" in done.errors
+
+
+def test_without_java_one_line_says_what_to_do(shop: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+    done = worm("pipeline", "aggregate", "Invoice", "--count", "--engine", "spark", "--url", shop)
+    assert done.code == 1
+    assert done.errors.splitlines()[-1].startswith("worm: Spark needs Java 17 or newer: there is no java in JAVA_HOME=")
+
+
+def test_auto_takes_spark_for_a_master_or_for_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = engines._is_spark
+    monkeypatch.setattr(engines, "_has_spark", lambda: True)
+    assert not chosen("auto", None, engines.AUTO_BYTES - 1)
+    assert chosen("auto", None, engines.AUTO_BYTES)
+    assert chosen("auto", "spark://head:7077", 0)
+    assert not chosen("local", "spark://head:7077", engines.AUTO_BYTES)
+    monkeypatch.setattr(engines, "_has_spark", lambda: False)
+    assert not chosen("auto", None, engines.AUTO_BYTES)
+
+
+def test_a_terminal_has_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    with steps.told_steps() as told:
+        told(Step("export", 1, 4, 2_000_000, 50, 3.0, 9.0))
+    drawn = capsys.readouterr().err
+    assert "25%  export: 1 of 4 parts, 2.0 MB, 50 rows, 9 s left" in drawn
+
+
+def test_a_pipe_has_few_lines(capsys: Any) -> None:
+    with steps.told_steps() as told:
+        for number in range(101):
+            told(Step("export", number, 100, 0, 0, number / 20, None))
+    assert len(capsys.readouterr().err.splitlines()) == 6

@@ -1,0 +1,60 @@
+"""Jobs in real workers: the results of one process, and what is said when a part fails."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.cli.printed import worm
+from tests.jobs.rig import customers
+from wormdb.errors import CorruptionError
+from wormdb.jobs.aggregate import AggregateOptions
+from wormdb.jobs.export import ExportOptions
+from wormdb.jobs.pipeline import local_pipeline
+from wormdb.spark.jobs import pipeline
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from wormdb.jobs.work import Step
+
+
+def test_spark_does_what_one_process_does(spark: SparkSession, tmp_path: Path) -> None:
+    url = str(tmp_path / "db")
+    customers(url).close()
+    steps: list[Step] = []
+    jobs, here = pipeline(spark, url, "Customer", told=steps.append), local_pipeline(url, "Customer")
+    asked: dict[str, Any] = {"group_by": "status", "count": True, "sum": ["age", "balance"], "distinct": "age"}
+    options = AggregateOptions(filter="age>10", tasks=3)
+    assert jobs.aggregate(asked, options) == here.aggregate(asked, options)
+    assert (steps[-1].done, steps[-1].items) == (3, 3)
+    wanted = ExportOptions(partition_by=("status",), tasks=3)
+    done = jobs.export(str(tmp_path / "spark"), wanted)
+    assert done == here.export(str(tmp_path / "here"), wanted)
+    assert spark.read.parquet(str(tmp_path / "spark")).filter("status is null").count() == sum(
+        made.rows for made in done.files if "HIVE" in made.name
+    )
+    named = [next((tmp_path / place).glob("status=new/part-*")).read_bytes() for place in ("spark", "here")]
+    assert named[0] == named[1]
+
+
+def test_a_broken_block_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    with customers(str(tmp_path / "db")) as db:
+        block = db.model("Customer").parquet_files().files[0]
+    path = tmp_path / "db" / block.key
+    path.write_bytes(bytes(path.stat().st_size))
+    jobs = pipeline(spark, str(tmp_path / "db"), "Customer")
+    with pytest.raises(CorruptionError, match=rf"export stopped at part 1 of 3 of Customer: .*{block.key}"):
+        jobs.export(str(tmp_path / "out"), ExportOptions("ndjson", tasks=3))
+
+
+def test_the_command_takes_a_master(spark: SparkSession, tmp_path: Path) -> None:
+    url = str(tmp_path / "db")
+    customers(url).close()
+    asked = ["aggregate", "Customer", "--group-by", "status", "--max", "age", "--url", url]
+    done = worm("pipeline", *asked, "--master", spark.conf.get("spark.master") or "", "--tasks", "2")
+    assert done.code == 0, done.errors
+    assert done.data == worm("table", *asked).data
