@@ -450,3 +450,24 @@ def test_load_model_lists_every_error() -> None:
         "models.Thing.mode",
         "models.Thing.oplog",
     ]
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "met"),
+    [
+        ("@things/(id:any)/[a].json", "@things/@settings/[a].json", "things/settings/a.json can be a document"),
+        ("@things/(id:any)/[a].json", "@things/@settings/[b].json", None),
+        ("#a/(t:any)/@users/(id:any)/[a].json", "#a/@b/@users/(id:any)/[b].json", "a/b/users/ can be a collection"),
+        ("@things/(id:any)/[a].json", "@things/(id:any)/@parts/(part:any)/[a].json", None),
+    ],
+)
+def test_nothing_can_lie_in_the_place_of_another_models(one: str, two: str, met: str | None) -> None:
+    schema = {"schemaVersion": "1.0", "sourceOfTruth": "local", "models": {"One": {"path": one}, "Two": {"path": two}}}
+    if met is None:
+        assert set(load_schema(schema).models) == {"One", "Two"}
+        return
+    with pytest.raises(SchemaError) as refused:
+        load_schema(schema)
+    (problem,) = refused.value.problems
+    assert problem.path == "models.Two.path"
+    assert problem.reason == f"{met} of 'One' too"

@@ -12,7 +12,7 @@ from wormdb.schema.model import SYSTEM_FIELDS, Field, Model, Schema
 from wormdb.schema.report import did_you_mean, joined
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from wormdb.schema.report import Report
 
@@ -179,14 +179,51 @@ def _check_places(schema: Schema, report: Report) -> None:
     owners: dict[tuple[str, ...], str] = {}
     by_name: defaultdict[str, list[str]] = defaultdict(list)
     for name, model in schema.models.items():
-        folders = model.path.segments if model.is_singleton else model.path.segments[:-1]
-        shape = tuple("*" if segment.kind == "dynamic" else segment.name for segment in folders)
+        shape = _folders(model)
         if shape in owners:
             reason = f"{'/'.join(shape)}/ is the collection of {owners[shape]!r} already"
             report.error(f"models.{name}.path", reason, "give each model a folder of its own")
             continue
+        _check_meeting(model, [schema.models[owner] for owner in owners.values()], report)
         owners[shape] = name
         by_name[model.path.collection_name].append(name)
+    _warn_of_names(by_name, schema, report)
+
+
+def _shape(model: Model) -> tuple[str, ...]:
+    """The folders of a document's file, each by its name; * where it can be any."""
+    return tuple("*" if segment.kind == "dynamic" else segment.name for segment in model.path.segments)
+
+
+def _folders(model: Model) -> tuple[str, ...]:
+    """Those of its collection."""
+    return _shape(model)[: None if model.is_singleton else -1]
+
+
+def _check_meeting(model: Model, others: Iterable[Model], report: Report) -> None:
+    """What has the name of another's folder as its id, or as an outer value, would lie in its place."""
+    for other in others:
+        folder = _meeting(_folders(model), _folders(other))
+        file = _meeting(_shape(model), _shape(other)) if model.path.file_name == other.path.file_name else None
+        if folder is not None:
+            reason, fix = f"{folder}/ can be a collection of {other.name!r} too", "give one of them another folder"
+        elif file is not None:
+            reason = f"{file}/{model.path.file_name} can be a document of {other.name!r} too"
+            fix = "give one of them another folder, or another file name"
+        else:
+            continue
+        report.error(f"models.{model.name}.path", reason, fix)
+
+
+def _meeting(one: tuple[str, ...], two: tuple[str, ...]) -> str | None:
+    """A path that fits two shapes; None if none does."""
+    pairs = list(zip(one, two, strict=False))
+    if len(one) != len(two) or not all(a == b or "*" in (a, b) for a, b in pairs):
+        return None
+    return "/".join(b if a == "*" else a for a, b in pairs)
+
+
+def _warn_of_names(by_name: Mapping[str, list[str]], schema: Schema, report: Report) -> None:
     layouts = {schema.storage.layout_of(kind) for kind in ("oplog", "snapshots", "trash")}
     for collection, names in by_name.items():
         if len(names) > 1 and "root" in layouts:
