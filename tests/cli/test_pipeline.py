@@ -98,3 +98,11 @@ def test_a_pipe_has_few_lines(capsys: Any) -> None:
         for number in range(101):
             told(Step("export", number, 100, 0, 0, number / 20, None))
     assert len(capsys.readouterr().err.splitlines()) == 6
+
+
+def test_a_report_shows_each_field(shop: str) -> None:
+    text = pipeline(shop, "analyze", "Customer", "--fields", "status,tags").text
+    assert text.startswith("Customer: 200 documents\n")
+    assert any(line.split()[:4] == ["status", "string", "0", "3"] for line in text.splitlines())
+    told = json.loads(pipeline(shop, "analyze", "Customer", "--fields", "status", "--top", "1", "--json").text)
+    assert told["fields"][0]["top"] == [{"value": '"active"', "count": 67}]

@@ -17,11 +17,12 @@ import msgspec
 from wormdb.bql.projection_parse import parse_projection, write_projection
 from wormdb.bql.tree import EVERYTHING
 from wormdb.engine.portion import DOCUMENT
-from wormdb.errors import InvalidRequestError, LimitExceededError
+from wormdb.errors import InvalidRequestError
 from wormdb.format import json
 from wormdb.jobs.export_files import Made, Parts, folder_name, store_at
 from wormdb.jobs.export_rows import Lines, TableFile, cells_along, csv_lines, document_lines, projected_lines
 from wormdb.jobs.export_types import AsText, Seen, agreed
+from wormdb.jobs.field_names import field_names
 from wormdb.jobs.plain_text import csv_line
 from wormdb.jobs.scan import Scan
 from wormdb.jobs.work import Output
@@ -29,7 +30,7 @@ from wormdb.query.request import Request
 from wormdb.tables import Tables, declared_type, default_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     import pyarrow as pa
 
@@ -46,7 +47,6 @@ Form = Literal["parquet", "ndjson", "csv"]
 FORMS: Final[tuple[Form, ...]] = ("parquet", "ndjson", "csv")
 DONE: Final = "_SUCCESS"
 _OURS: Final = re.compile(r"([^/]+=[^/]*/)*part-\d{5,}(-\d{2,})?\.(parquet|ndjson|csv)")
-_NAMES_MAX: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +95,8 @@ def export(where: Where, target: str, options: ExportOptions, runner: Runner, to
     store = store_at(target)
     _make_room(store, target, overwrite=options.overwrite)
     if work.form == "csv" and work.columns is None:
-        names = _names(runner.run("export: fields", _Fields(work.scan), items, told))
-        work = replace(work, columns=tuple((name, "_id" if name == "id" else name) for name in names))
+        names = field_names(work.scan, runner, told, tasks=options.tasks)
+        work = replace(work, columns=tuple((name, "_id" if name == "id" else name) for name in ["id", *names]))
     done = [msgspec.msgpack.decode(body, type=_Done) for body in runner.run("export", work, items, told)]
     types = agreed(work.names, [seen for each in done for seen in each.seen]) if work.form == "parquet" else None
     if types is not None:
@@ -105,18 +105,12 @@ def export(where: Where, target: str, options: ExportOptions, runner: Runner, to
             for body in runner.run("export: one type", work.typed(types), items, told)
         ]
     files = tuple(made for each in done for made in each.made)
-    number = where_number(work.scan)
+    number = work.scan.number
     result = Exported(
         where.name, number, options.form, sum(each.rows for each in files), sum(each.size for each in files), files
     )
     store.put(DONE, msgspec.json.format(msgspec.json.encode(result), indent=2))
     return result
-
-
-def where_number(scan: Scan) -> int:
-    """The log number of the state that a scan reads; 0 if only its time is known. No requests."""
-    moment = scan.state.as_of
-    return scan.state.pinned.number if moment is None else 0 if moment.is_time else moment.bound
 
 
 # --- what is asked ---
@@ -280,33 +274,3 @@ class _Export:
 @lru_cache(maxsize=4)
 def _request(projection: str) -> Request:
     return Request(EVERYTHING, projection=parse_projection(json.parse(projection, operators=True)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Fields:
-    """Which fields documents have, for files that begin with a list of them."""
-
-    scan: Scan
-
-    def __call__(self, body: bytes, /) -> Output:
-        """Read one piece."""
-        _, share = msgspec.msgpack.decode(body, type=tuple[int, bytes])
-        names: dict[str, None] = {}
-        rows = 0
-        for portion in self.scan.portions(share, ["_id", DOCUMENT]):
-            for text in portion.documents():
-                names.update(dict.fromkeys(json.decode_document(text, name="document")))
-            rows += portion.rows
-        return Output(msgspec.msgpack.encode(list(names)), rows)
-
-
-def _names(bodies: Sequence[bytes]) -> list[str]:
-    """All names in the order of `worm table export`, the id first."""
-    found = {name for body in bodies for name in msgspec.msgpack.decode(body, type=list[str])}
-    if len(found) > _NAMES_MAX:
-        raise LimitExceededError(
-            f"a table with more than {_NAMES_MAX:,} columns",
-            reason="the documents have so many different fields",
-            fix="select some, or export ndjson",
-        )
-    return ["id", *(name for name in dict.fromkeys(sorted(found)) if name != "_id")]

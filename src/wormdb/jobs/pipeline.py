@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from wormdb.jobs.aggregate import AggregateOptions, aggregate
+from wormdb.jobs.analyze import AnalyzeOptions, analyze
 from wormdb.jobs.export import ExportOptions, export
 from wormdb.jobs.local import LocalRunner
 from wormdb.jobs.place import Where
@@ -12,6 +13,7 @@ from wormdb.jobs.place import Where
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from wormdb.jobs.analyze import Analysis
     from wormdb.jobs.export import Exported
     from wormdb.jobs.work import Runner, Told
 
@@ -34,6 +36,10 @@ class Pipeline:
     def aggregate(self, functions: Mapping[str, Any], options: AggregateOptions | None = None) -> dict[str, Any]:
         """What `Collection.aggregate(**functions)` gives; costs and raises as `wormdb.jobs.aggregate.aggregate`."""
         return aggregate(self.where, functions, options or AggregateOptions(), self.runner, self.told)
+
+    def analyze(self, options: AnalyzeOptions | None = None) -> Analysis:
+        """What the values of fields are; costs and raises as `wormdb.jobs.analyze.analyze`."""
+        return analyze(self.where, options or AnalyzeOptions(), self.runner, self.told)
 
 
 def local_pipeline(

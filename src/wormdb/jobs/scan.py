@@ -39,6 +39,12 @@ class Scan:
         chosen = None if isinstance(tree, Everything) else RowFilter.of(tree.text)
         return cls(PinnedState.of(where, as_of), chosen)
 
+    @property
+    def number(self) -> int:
+        """The log number of the state; 0 if only its time is known. No requests."""
+        moment = self.state.as_of
+        return self.state.pinned.number if moment is None else 0 if moment.is_time else moment.bound
+
     def items(self, tasks: int | None = None) -> list[Item]:
         """Pieces of about one size, and `tasks` if that is given. Costs as `shares`."""
         narrowing = Narrowing() if self.filter is None else self.filter.narrowing()

@@ -1,0 +1,77 @@
+"""worm pipeline analyze: what the values of each field are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from wormdb.cli.asked import AS_OF, FILTER, read_as_of, read_filters
+from wormdb.cli.engines import ENGINE, MASTER, TASKS, opened_pipeline
+from wormdb.cli.output import camel, counted, print_json
+from wormdb.cli.place import AS_JSON, MODEL, URL
+from wormdb.cli.ruled import Column, print_ruled
+from wormdb.cli.shown import cut
+from wormdb.cli.verbs import Verb
+
+if TYPE_CHECKING:
+    from wormdb.jobs.analyze import FieldReport
+
+__all__ = ["command"]
+
+_PLACES = 24
+
+
+@click.command(
+    "analyze",
+    cls=Verb,
+    examples=(
+        "worm pipeline analyze Customer",
+        "worm pipeline analyze Customer --fields status,address.city --json",
+    ),
+)
+@MODEL
+@click.option("--fields", metavar="FIELD,…", help="Only these fields.")
+@click.option("--top", type=click.IntRange(min=0), default=10, show_default=True, help="How many frequent values.")
+@FILTER
+@AS_OF
+@TASKS
+@ENGINE
+@MASTER
+@URL
+@AS_JSON
+def command(model: str, url: str, **options: Any) -> None:
+    """Show what the values of each field are: kinds, ends, different and frequent ones.
+
+    One scan of columns; without a model one of all documents before it, for the names of fields. Different values are
+    counted exactly up to 4,096, and estimated above; --json has the frequent ones with their counts, and a histogram.
+    Nothing is written.
+    """
+    from wormdb.jobs.analyze import AnalyzeOptions
+
+    moment = read_as_of(options["as_of"])
+    chosen = AnalyzeOptions(
+        fields=tuple(name.strip() for name in (options["fields"] or "").split(",") if name.strip()),
+        filter=read_filters(options["filters"]),
+        as_of=None if moment is None else str(moment),
+        top=options["top"],
+        tasks=options["tasks"],
+    )
+    with opened_pipeline(model, url, options) as pipeline:
+        found = pipeline.analyze(chosen)
+    if options["as_json"]:
+        fields = [{**camel(each), "kinds": each.kinds} for each in found.fields]
+        print_json({**camel(found), "fields": fields})
+        return
+    click.echo(f"{found.collection}: {counted(found.documents, 'document', 'documents')}\n")
+    columns = [Column("field", 0), Column("kinds", 0), Column("missing", 0, is_right=True)]
+    columns += [Column("different", 0, is_right=True), Column("least", 0), Column("greatest", 0), Column("frequent", 0)]
+    print_ruled(columns, [_row(each) for each in found.fields])
+
+
+def _row(report: FieldReport) -> list[str]:
+    kinds = ", ".join(f"{kind} {count:,}" if len(report.kinds) > 1 else kind for kind, count in report.kinds.items())
+    frequent = ", ".join(f"{cut(each.value, _PLACES)} {each.count:,}" for each in report.top[:3] if each.count > 1)
+    ends = [cut(end or "", _PLACES) for end in (report.low, report.high)]
+    different = f"{report.distinct:,}" if report.is_exact else f"~{report.distinct:,}"
+    return [report.name, kinds, f"{report.missing:,}", different, *ends, frequent]
