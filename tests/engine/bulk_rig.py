@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any
 from tests.engine.rig import Rig, insert
 from tests.engine.stage_rig import MANUAL, SMALL
 from wormdb.engine.bulk import BulkOutcome, JobSpec, attach, open_job
-from wormdb.engine.bulk_report import BulkTarget
 from wormdb.engine.bulk_task import BulkTask
-from wormdb.format import json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tests.engine.stage_rig import State
-    from wormdb.engine.bulk_report import ConflictRule
+    from wormdb.engine.bulk_report import BulkTarget, ConflictRule
     from wormdb.engine.operations import Operation
     from wormdb.engine.state import Held
     from wormdb.storage.store import Store
@@ -97,28 +95,25 @@ def after_job(
     """The state after a job, or the name of the error that refuses it: written without the code under test."""
     found = dict(state)
     alive = {identity for identity, one in state.items() if one[2] is not None}
-    brought: dict[str, dict[str, Any]] = {}
-    for identity, values in (row for rows in tasks for row in rows):
-        if identity in brought:
-            if rule == "error":
-                return "AlreadyExistsError"
-            if rule == "ignore":
-                continue
-        brought[identity] = values
+    brought = brought_by(tasks, rule)
+    if brought is None or (rule == "error" and not overwrite and alive & set(brought)):
+        return "AlreadyExistsError"
     for identity, values in brought.items():
-        if identity in alive and not overwrite:
-            if rule == "error":
-                return "AlreadyExistsError"
-            if rule == "ignore":
-                continue
-        if identity in alive and state[identity][2] == values:
+        if identity in alive and ((rule == "ignore" and not overwrite) or state[identity][2] == values):
             continue
-        found[identity] = (
-            number,
-            state[identity][1] + 1 if identity in state else 1,
-            json.decode(json.encode(values), name="v"),
-        )
+        found[identity] = (number, state[identity][1] + 1 if identity in state else 1, dict(values))
     for identity in alive - set(brought) if overwrite else ():
         found[identity] = (number, state[identity][1] + 1, None)
     emails = [values["email"] for _, _, values in found.values() if values is not None and "email" in values]
     return "UniqueViolationError" if len(emails) > len(set(emails)) else found
+
+
+def brought_by(tasks: Sequence[Rows], rule: ConflictRule) -> dict[str, dict[str, Any]] | None:
+    """What a job brings of each id; None if one comes twice and must not."""
+    brought: dict[str, dict[str, Any]] = {}
+    for identity, values in (row for rows in tasks for row in rows):
+        if identity in brought and rule == "error":
+            return None
+        if identity not in brought or rule == "replace":
+            brought[identity] = values
+    return brought

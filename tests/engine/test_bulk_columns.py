@@ -101,7 +101,7 @@ def told(report: TaskReport) -> tuple[Any, ...]:
     return blocks, report.sample, report.sequence, report.read, [(one.name, one.packed) for one in report.claims]
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(batches(), st.booleans())
 def test_columns_make_the_same_blocks_as_rows(batch: pa.RecordBatch, has_model: bool) -> None:
     model = load_model("Thing", MODEL) if has_model else None

@@ -44,12 +44,19 @@ def attached(rig: Rig) -> int:
     return sum(isinstance(event, JobAttached) for entry in entries(rig) for event in entry.events)
 
 
+CRASH, LOST = (Fault.CRASH_BEFORE, Fault.CRASH_AFTER), (Fault.ANSWER_LOST, Fault.LANDS_LATE)
+
+
 @pytest.mark.parametrize(
-    "faults",
-    [(Fault.CRASH_BEFORE, Fault.CRASH_AFTER), (Fault.ANSWER_LOST, Fault.LANDS_LATE), (Fault.UNAVAILABLE_503,)],
-    ids=["crash", "lost", "refused"],
+    ("faults", "overwrite"),
+    [
+        pytest.param((Fault.CRASH_AFTER,), False, id="crash"),
+        pytest.param((Fault.LANDS_LATE,), True, id="lost, overwrite"),
+        pytest.param(CRASH, True, id="all crashes, overwrite", marks=pytest.mark.long),
+        pytest.param(LOST, False, id="all lost", marks=pytest.mark.long),
+        pytest.param((Fault.UNAVAILABLE_503,), True, id="refused, overwrite", marks=pytest.mark.long),
+    ],
 )
-@pytest.mark.parametrize("overwrite", [False, True], ids=["replace", "overwrite"])
 def test_every_fault_at_every_request(faults: tuple[Fault, ...], overwrite: bool) -> None:
     """What is there is the old state or the new one; who runs the job again leaves the new one, attached once."""
     before = prepared(Rig())
@@ -95,8 +102,18 @@ RIVALS: dict[str, Callable[[Rig], object]] = {
 }
 
 
-@pytest.mark.parametrize("name", RIVALS)
-@pytest.mark.parametrize("overwrite", [False, True], ids=["replace", "overwrite"])
+OFTEN = {("takes a value", False), ("loads", True)}
+"""Those that run always."""
+
+
+@pytest.mark.parametrize(
+    ("name", "overwrite"),
+    [
+        pytest.param(name, overwrite, marks=() if (name, overwrite) in OFTEN else pytest.mark.long)
+        for name in RIVALS
+        for overwrite in (False, True)
+    ],
+)
 def test_a_rival_before_any_request(name: str, overwrite: bool) -> None:
     """The outcome is that of one order or the other."""
     place = 1
