@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from wormdb.errors import Problem
     from wormdb.schema.model import Model
 
-__all__ = ["CONFLICT_RULES", "ImportOptions", "ImportResult", "Importer", "Rejected"]
+__all__ = ["CONFLICT_RULES", "ImportOptions", "ImportResult", "Importer", "Rejected", "with_given_id"]
 
 ConflictRule = Literal["error", "replace", "ignore"]
 CONFLICT_RULES: Final[tuple[ConflictRule, ...]] = ("error", "replace", "ignore")
@@ -168,12 +168,10 @@ class Importer(Generic[T]):
 
     def _identified(self, values: dict[str, Any], place: int) -> dict[str, Any]:
         """The values with the id that counts, made if it can be made alike in every run."""
-        values = self._with_id_field(values)
-        given = [name for name in ("id", "_id") if values.get(name) not in (None, "")]
         model = self._access.writer.model
-        if given:
-            is_number = type(values[given[0]]) is int
-            return {**values, given[0]: str(values[given[0]])} if is_number and _has_text_ids(model) else values
+        values = with_given_id(values, self._options.get("id_field"), model)
+        if any(values.get(name) not in (None, "") for name in ("id", "_id")):
+            return values
         strategy = "ulid" if model is None else model.id
         source = self._options.get("source")
         if source is not None and strategy in _MADE:
@@ -185,18 +183,6 @@ class Importer(Generic[T]):
                 fix="give it one, or do not ignore conflicts",
             )
         return values
-
-    def _with_id_field(self, values: dict[str, Any]) -> dict[str, Any]:
-        name = self._options.get("id_field")
-        if name is None or name in {"id", "_id"} or values.get(name) in (None, ""):
-            return values
-        if any(values.get(each) not in (None, "") for each in ("id", "_id")):
-            raise InvalidRequestError(
-                "record with two ids", reason=f"it has an id and {name!r}", fix="rename one of them"
-            )
-        model = self._access.writer.model
-        rest = values if model is not None and name in model.fields else _without(values, name)
-        return {"id": values[name], **_without(rest, "id")}
 
     # --- one batch ---
 
@@ -339,6 +325,24 @@ def _derived(strategy: Any, source: bytes, place: int) -> str:
     made = new_id(strategy, clock=clock, chance=_Derived(source + place.to_bytes(8, "big")))
     assert made is not None, "the strategy makes ids"
     return made
+
+
+def with_given_id(values: dict[str, Any], id_field: str | None, model: Model | None) -> dict[str, Any]:
+    """The values of a record with the id that it brings, from `id_field` if that is named: as text if ids are text.
+
+    No requests; raises InvalidRequestError for two ids.
+    """
+    if id_field is not None and id_field not in {"id", "_id"} and values.get(id_field) not in (None, ""):
+        if any(values.get(each) not in (None, "") for each in ("id", "_id")):
+            raise InvalidRequestError(
+                "record with two ids", reason=f"it has an id and {id_field!r}", fix="rename one of them"
+            )
+        rest = values if model is not None and id_field in model.fields else _without(values, id_field)
+        values = {"id": values[id_field], **_without(rest, "id")}
+    given = next((name for name in ("id", "_id") if values.get(name) not in (None, "")), None)
+    if given is None or type(values[given]) is not int or not _has_text_ids(model):
+        return values
+    return {**values, given: str(values[given])}
 
 
 def _has_text_ids(model: Model | None) -> bool:

@@ -106,3 +106,18 @@ def test_a_report_shows_each_field(shop: str) -> None:
     assert any(line.split()[:4] == ["status", "string", "0", "3"] for line in text.splitlines())
     told = json.loads(pipeline(shop, "analyze", "Customer", "--fields", "status", "--top", "1", "--json").text)
     assert told["fields"][0]["top"] == [{"value": '"active"', "count": 67}]
+
+
+def test_an_import_writes_what_it_set_aside(memory: str, tmp_path: Path) -> None:
+    fill(memory, 1)
+    (tmp_path / "x.ndjson").write_text('{"id": "n1", "name": "a"}\n{"id": "n2", "name": 7}\n')
+    rejects = tmp_path / "bad.ndjson"
+    asked = ["import", str(tmp_path / "x.ndjson"), "--model", "Customer", "--rejects", str(rejects), "--job", "j"]
+    done = worm("pipeline", *asked, "--url", memory)
+    assert (done.code, done.text) == (1, f"2 records: 1 inserted, 1 rejected, see {rejects}\n")
+    told = json.loads(rejects.read_text())
+    assert (told["line"], told["record"]) == (2, {"id": "n2", "name": 7})
+    rejects.write_text(rejects.read_text().replace("7}", '"b"}'))
+    mended = worm("import", str(rejects), "--from-rejects", "--model", "Customer", "--url", memory)
+    assert "1 inserted" in mended.text
+    assert "was done before" in pipeline(memory, *asked).text

@@ -37,8 +37,12 @@ TASKS = click.option("--tasks", type=click.IntRange(min=1), metavar="N", help="C
 
 
 @contextmanager
-def opened_pipeline(name: str, url: str, options: Mapping[str, Any]) -> Iterator[Pipeline]:
+def opened_pipeline(
+    name: str, url: str, options: Mapping[str, Any], *, size: int | None = None, creates: bool = False
+) -> Iterator[Pipeline]:
     """The jobs of a collection that is named as in other commands. 1 GET for the schema, for a folder 2 more.
+
+    `size` is what is read, if it is not the collection; with `creates` this need not be there yet.
 
     Raises InvalidRequestError for a collection that is not there, MissingExtraError if Spark is wanted and missing.
     """
@@ -47,10 +51,11 @@ def opened_pipeline(name: str, url: str, options: Mapping[str, Any]) -> Iterator
     from wormdb.jobs.place import Where
 
     with open_database(url, options) as database:
-        collection = find_collection(database, name)
         model = find_model(database, name)
-        blocks = blocks_of(collection)
-    size = 0 if blocks is None else blocks.size_bytes
+        is_new = creates and model is None
+        collection = database[name.rstrip("/")] if is_new else find_collection(database, name)
+        blocks = blocks_of(collection) if size is None else None
+    size = size or (0 if blocks is None else blocks.size_bytes)
     folder = None if model is not None else collection.prefix.rstrip("/")
     where = Where.named(url, None if model is None else model.name, folder)
     with told_steps() as told:

@@ -99,7 +99,7 @@ class FieldTally:
         """How many different values there are, about if `values` is None."""
         if self.values is not None:
             return len(self.values)
-        return round((len(self.digests) - 1) * 2 ** (8 * _DIGEST_BYTES) / max(self.digests))
+        return round((len(self.digests) - 1) * (1 << 8 * _DIGEST_BYTES) / max(self.digests))
 
     def top(self, most: int) -> list[tuple[str, int]]:
         """The most frequent values, as JSON, and how often they are there; none if there are too many values."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from wormdb.jobs.aggregate import AggregateOptions, aggregate
 from wormdb.jobs.analyze import AnalyzeOptions, analyze
 from wormdb.jobs.export import ExportOptions, export
+from wormdb.jobs.import_ import import_files
 from wormdb.jobs.local import LocalRunner
 from wormdb.jobs.place import Where
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from wormdb.jobs.analyze import Analysis
     from wormdb.jobs.export import Exported
+    from wormdb.jobs.import_ import FileRecords, Imported
     from wormdb.jobs.work import Runner, Told
 
 __all__ = ["Pipeline", "local_pipeline"]
@@ -40,6 +42,10 @@ class Pipeline:
     def analyze(self, options: AnalyzeOptions | None = None) -> Analysis:
         """What the values of fields are; costs and raises as `wormdb.jobs.analyze.analyze`."""
         return analyze(self.where, options or AnalyzeOptions(), self.runner, self.told)
+
+    def import_files(self, records: FileRecords) -> Imported:
+        """Records of files into the collection, all or none; costs and raises as `wormdb.jobs.import_.import_files`."""
+        return import_files(self.where, records, self.runner, self.told)
 
 
 def local_pipeline(
