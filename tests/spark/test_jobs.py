@@ -12,7 +12,7 @@ from wormdb.errors import CorruptionError
 from wormdb.jobs.aggregate import AggregateOptions
 from wormdb.jobs.export import ExportOptions
 from wormdb.jobs.pipeline import local_pipeline
-from wormdb.spark.jobs import pipeline
+from wormdb.spark.jobs import history, pipeline
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,3 +58,13 @@ def test_the_command_takes_a_master(spark: SparkSession, tmp_path: Path) -> None
     done = worm("pipeline", *asked, "--master", spark.conf.get("spark.master") or "", "--tasks", "2")
     assert done.code == 0, done.errors
     assert done.data == worm("table", *asked).data
+
+
+def test_history_is_a_frame(spark: SparkSession, tmp_path: Path) -> None:
+    url = str(tmp_path / "db")
+    with customers(url, count=20) as db:
+        told = db.model("Customer").get_history("c0001")
+    frame = history(spark, url, "Customer", tasks=2)
+    rows = frame.filter("id = '\"c0001\"'").select("seq", "log", "op", "changed").collect()
+    assert [(row.seq, row.log, row.op) for row in rows] == [(entry.seq, entry.rev, entry.op) for entry in told]
+    assert rows[-1].changed == ["age"]

@@ -7,7 +7,6 @@ begins by removing what is there of it.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -19,7 +18,7 @@ from wormdb.bql.tree import EVERYTHING
 from wormdb.engine.portion import DOCUMENT
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
-from wormdb.jobs.export_files import Made, Parts, folder_name, store_at
+from wormdb.jobs.export_files import Made, Parts, finish, folder_name, make_room, store_at
 from wormdb.jobs.export_rows import Lines, TableFile, cells_along, csv_lines, document_lines, projected_lines
 from wormdb.jobs.export_types import AsText, Seen, agreed
 from wormdb.jobs.field_names import field_names
@@ -39,14 +38,11 @@ if TYPE_CHECKING:
     from wormdb.jobs.place import Where
     from wormdb.jobs.work import Runner, Told
     from wormdb.schema.model import Model
-    from wormdb.storage.store import Store
 
 __all__ = ["FORMS", "ExportOptions", "Exported", "Form", "export"]
 
 Form = Literal["parquet", "ndjson", "csv"]
 FORMS: Final[tuple[Form, ...]] = ("parquet", "ndjson", "csv")
-DONE: Final = "_SUCCESS"
-_OURS: Final = re.compile(r"([^/]+=[^/]*/)*part-\d{5,}(-\d{2,})?\.(parquet|ndjson|csv)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +89,7 @@ def export(where: Where, target: str, options: ExportOptions, runner: Runner, to
         for number, item in enumerate(work.scan.items(options.tasks))
     ]
     store = store_at(target)
-    _make_room(store, target, overwrite=options.overwrite)
+    make_room(store, target, overwrite=options.overwrite)
     if work.form == "csv" and work.columns is None:
         names = field_names(work.scan, runner, told, tasks=options.tasks)
         work = replace(work, columns=tuple((name, "_id" if name == "id" else name) for name in ["id", *names]))
@@ -109,7 +105,7 @@ def export(where: Where, target: str, options: ExportOptions, runner: Runner, to
     result = Exported(
         where.name, number, options.form, sum(each.rows for each in files), sum(each.size for each in files), files
     )
-    store.put(DONE, msgspec.json.format(msgspec.json.encode(result), indent=2))
+    finish(store, result)
     return result
 
 
@@ -157,24 +153,6 @@ def _columns(
         )
     names = ["id", *(name for name in select if name not in ("id", "_id"))]
     return tables.checked(names)
-
-
-def _make_room(store: Store, target: str, *, overwrite: bool) -> None:
-    """Remove what an export left that was not finished, or that is to be replaced; refuse anything else."""
-    found = [info.key for page in store.list() for info in page.objects]
-    strange = next((key for key in found if key != DONE and not _OURS.fullmatch(key)), None)
-    if strange is not None:
-        raise InvalidRequestError(
-            f"export to {target}", reason=f"there are other files, such as {strange}", fix="name an empty folder"
-        )
-    if DONE in found and not overwrite:
-        raise InvalidRequestError(
-            f"export to {target}", reason="there is an export already", fix="name another folder, or overwrite it"
-        )
-    if found:
-        # The list first: from then on what is left is known to be unfinished.
-        store.delete(DONE)
-        store.delete_many([key for key in found if key != DONE])
 
 
 # --- one piece ---

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 from urllib.parse import quote
 
+import msgspec
+
 from wormdb.clock import SystemChance, SystemClock
-from wormdb.errors import LimitExceededError
+from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.format.kinds import MISSING
 from wormdb.jobs.plain_text import plain_of
 from wormdb.limits import MIB
@@ -20,12 +23,14 @@ if TYPE_CHECKING:
 
     from wormdb.storage.store import Store
 
-__all__ = ["Gatherer", "Made", "Parts", "folder_name", "store_at"]
+__all__ = ["DONE", "Gatherer", "Made", "Parts", "finish", "folder_name", "make_room", "store_at"]
 
 FLUSH_BYTES: Final = 64 * MIB
 """So much is collected before files are written: larger pieces make several files."""
 FOLDERS_MAX: Final = 10_000
 """Folders of one piece of an export."""
+DONE: Final = "_SUCCESS"
+_OURS: Final = re.compile(r"([^/]+=[^/]*/)*part-\d{5,}(-\d{2,})?\.(parquet|ndjson|csv)")
 _NOTHING: Final = "__HIVE_DEFAULT_PARTITION__"
 """The folder of null, of missing and of empty text, as other programs call it."""
 
@@ -108,3 +113,29 @@ def store_at(url: str) -> Store:
     """The store at a place, kept for the process. No requests; raises InvalidRequestError."""
     clock, chance = SystemClock(), SystemChance()
     return RetryingStore(open_store(url, clock=clock, chance=chance), clock=clock, chance=chance)
+
+
+def make_room(store: Store, target: str, *, overwrite: bool) -> None:
+    """Remove what an export left that was not finished, or that is to be replaced; refuse anything else.
+
+    1 LIST for each 1,000 files, and what deleting costs. Raises InvalidRequestError.
+    """
+    found = [info.key for page in store.list() for info in page.objects]
+    strange = next((key for key in found if key != DONE and not _OURS.fullmatch(key)), None)
+    if strange is not None:
+        raise InvalidRequestError(
+            f"export to {target}", reason=f"there are other files, such as {strange}", fix="name an empty folder"
+        )
+    if DONE in found and not overwrite:
+        raise InvalidRequestError(
+            f"export to {target}", reason="there is an export already", fix="name another folder, or overwrite it"
+        )
+    if found:
+        # The list first: from then on what is left is known to be unfinished.
+        store.delete(DONE)
+        store.delete_many([key for key in found if key != DONE])
+
+
+def finish(store: Store, result: Any) -> None:
+    """Say that all files are there, and which. 1 PUT."""
+    store.put(DONE, msgspec.json.format(msgspec.json.encode(result), indent=2))

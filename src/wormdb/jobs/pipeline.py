@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from wormdb.jobs.aggregate import AggregateOptions, aggregate
 from wormdb.jobs.analyze import AnalyzeOptions, analyze
 from wormdb.jobs.export import ExportOptions, export
+from wormdb.jobs.history import export_history
 from wormdb.jobs.import_ import import_files
 from wormdb.jobs.local import LocalRunner
 from wormdb.jobs.place import Where
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from wormdb.jobs.analyze import Analysis
     from wormdb.jobs.export import Exported
+    from wormdb.jobs.history import HistoryForm, HistoryWritten
     from wormdb.jobs.import_ import FileRecords, Imported
     from wormdb.jobs.work import Runner, Told
 
@@ -46,6 +48,12 @@ class Pipeline:
     def import_files(self, records: FileRecords) -> Imported:
         """Records of files into the collection, all or none; costs and raises as `wormdb.jobs.import_.import_files`."""
         return import_files(self.where, records, self.runner, self.told)
+
+    def export_history(
+        self, target: str, *, form: HistoryForm = "parquet", overwrite: bool = False, tasks: int | None = None
+    ) -> HistoryWritten:
+        """Every change as a row of files; costs and raises as `wormdb.jobs.history.export_history`."""
+        return export_history(self.where, target, self.runner, self.told, form=form, overwrite=overwrite, tasks=tasks)
 
 
 def local_pipeline(

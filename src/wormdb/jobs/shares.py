@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wormdb.jobs.narrowing import Narrowing
     from wormdb.jobs.state import PinnedState
 
-__all__ = ["Share", "shares"]
+__all__ = ["Share", "all_ranges", "shares"]
 
 TASK_BYTES: Final = 32 * MIB
 """A task reads about so much of stored blocks, …"""
@@ -79,6 +79,13 @@ def shares(state: PinnedState, narrowing: Narrowing, *, tasks: int | None) -> li
     kept = found.without(bounds)
     spans = _Cut(kept, span, tasks).spans(is_past=view is None)
     return [Share(one, None, tuple(bounds.items()), *kept.amount(one)) for one in spans]
+
+
+def all_ranges(state: PinnedState, *, tasks: int | None) -> list[Share]:
+    """Ranges that together have every id, also of documents that are gone. Costs as `shares` without filters."""
+    found = _Blocks.of(state.newest(), EVERYTHING)
+    spans = _Cut(found, EVERYTHING, tasks).spans(is_past=True)
+    return [Share(one, None, (), *found.amount(one)) for one in spans]
 
 
 # --- documents by their keys ---

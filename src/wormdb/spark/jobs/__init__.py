@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from wormdb.spark.jobs.runner import SparkRunner, pipeline, spark_at
+from wormdb.spark.jobs.runner import SparkRunner, history, pipeline, spark_at
 
-__all__ = ["SparkRunner", "pipeline", "spark_at"]
+__all__ = ["SparkRunner", "history", "pipeline", "spark_at"]

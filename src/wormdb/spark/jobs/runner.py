@@ -7,9 +7,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from wormdb.clock import SystemClock
 from wormdb.errors import WormError
+from wormdb.jobs.history import HistoryTable
 from wormdb.jobs.pipeline import Pipeline
 from wormdb.jobs.place import Where
 from wormdb.jobs.work import Course, Result, attempt, bodies_of
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from wormdb.clock import Clock
     from wormdb.jobs.work import Item, Told, Work
 
-__all__ = ["SparkRunner", "pipeline", "spark_at"]
+__all__ = ["SparkRunner", "history", "pipeline", "spark_at"]
 
 _POLL_SECONDS: Final = 0.2
 
@@ -48,6 +50,30 @@ def pipeline(
     """
     where = Where.named(url, model, collection, outer, store_variables(spark))
     return Pipeline(where, SparkRunner(spark), told)
+
+
+def history(
+    spark: SparkSession,
+    url: str,
+    model: str | None = None,
+    *,
+    collection: str | None = None,
+    outer: Mapping[str, Any] | None = None,
+    tasks: int | None = None,
+) -> DataFrame:
+    """Every change of a collection as one DataFrame: id, seq, log, op, time, actor, metadata, changed, before, after.
+
+    It is of the state now, whatever is written later. Costs as `PinnedState.of`; an action costs a scan of history.
+    """
+    table = HistoryTable.of(Where.named(url, model, collection, outer, store_variables(spark)))
+    bodies = [item.body for item in table.items(tasks)]
+
+    def read(batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from table.batches(bodies[number])
+
+    return spark.range(0, len(bodies), 1, len(bodies)).mapInArrow(read, from_arrow_schema(table.schema()))
 
 
 @contextmanager
