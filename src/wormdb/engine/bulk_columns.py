@@ -39,6 +39,7 @@ DOCUMENT: Final = "$doc"
 _TIMES: Final = ("createdAt", "updatedAt")
 _ODD: Final = r'["\\\x00-\x1f]'
 """What JSON writes in another way, and keys too."""
+_ODD_BYTES: Final = bytes(range(32)) + b'"\\'
 _FIT: Final[Mapping[str, frozenset[str]]] = {
     "string": frozenset({"string", "any"}),
     "int64": frozenset({"integer", "number", "any"}),
@@ -139,7 +140,7 @@ class ColumnMaker:
         shortest, longest = pc.min_max(pc.binary_length(ids)).values()
         if not shortest.as_py() or longest.as_py() > ID_BYTES_MAX:
             raise _OddError
-        if not pc.all(pc.string_is_ascii(ids)).as_py() or pc.any(pc.match_substring_regex(ids, _ODD)).as_py():
+        if not pc.all(pc.string_is_ascii(ids)).as_py() or _has_odd(ids):
             raise _OddError
         for pattern in self._patterns():
             if not pc.all(pc.match_substring_regex(ids, pattern)).as_py():
@@ -230,11 +231,22 @@ def _escaped(cells: pa.Array) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    odd = pc.fill_null(pc.match_substring_regex(cells, _ODD), fill_value=False)
-    if not pc.any(odd).as_py():
+    if not _has_odd(cells):
         return cells
+    odd = pc.fill_null(pc.match_substring_regex(cells, _ODD), fill_value=False)
     written = [json.encode_plain(text)[1:-1].decode() for text in cells.filter(odd).to_pylist()]
     return pc.replace_with_mask(cells, odd, pa.array(written, pa.string()))
+
+
+def _has_odd(cells: pa.Array) -> bool:
+    """Whether a text has a character that JSON writes in another way: seen in the bytes of all of them at once."""
+    data = cells.buffers()[2]
+    if data is None or not len(cells):
+        return False
+    offsets = memoryview(cells.buffers()[1]).cast("i")
+    start, stop = offsets[cells.offset], offsets[cells.offset + len(cells)]
+    texts = data.slice(start, stop - start).to_pybytes()
+    return len(texts.translate(None, _ODD_BYTES)) < len(texts)
 
 
 def _doubles(cells: pa.Array) -> pa.Array:
