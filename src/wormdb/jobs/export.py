@@ -22,6 +22,7 @@ from wormdb.jobs.export_files import Made, Parts, finish, folder_name, make_room
 from wormdb.jobs.export_rows import Lines, TableFile, cells_along, csv_lines, document_lines, projected_lines
 from wormdb.jobs.export_types import AsText, Seen, agreed
 from wormdb.jobs.field_names import field_names
+from wormdb.jobs.place import absolute
 from wormdb.jobs.plain_text import csv_line
 from wormdb.jobs.scan import Scan
 from wormdb.jobs.work import Output
@@ -83,6 +84,7 @@ def export(where: Where, target: str, options: ExportOptions, runner: Runner, to
     different types in different files. Raises InvalidRequestError for options that cannot be and for a place that is
     not empty, and what the first piece that failed raised.
     """
+    target = absolute(target)
     work = _work(where, target, options)
     items = [
         replace(item, body=msgspec.msgpack.encode((number, item.body)))

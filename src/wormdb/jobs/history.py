@@ -12,6 +12,7 @@ from wormdb.format import json
 from wormdb.format.differing import difference
 from wormdb.format.past import misc_ms
 from wormdb.jobs.export_files import Made, Parts, finish, make_room, store_at
+from wormdb.jobs.place import absolute
 from wormdb.jobs.scan import Scan
 from wormdb.jobs.shares import Share, all_ranges
 from wormdb.jobs.work import Item, Output
@@ -58,6 +59,7 @@ def export_history(  # noqa: PLR0913 - options of one call, each with a default
     1 LIST, a scan of history in all ranges, and 1 PUT for each file. Raises InvalidRequestError for a place that is not
     empty, and what the first piece that failed raised.
     """
+    target = absolute(target)
     table = HistoryTable.of(where)
     store = store_at(target)
     make_room(store, target, overwrite=overwrite)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from wormdb.errors import InvalidRequestError, NotFoundError
 from wormdb.jobs.export_files import store_at
+from wormdb.jobs.place import absolute
 from wormdb.limits import MIB, RECORD_BYTES_MAX
 from wormdb.records import form_of, read_records
 from wormdb.storage.store import ByteRange
@@ -87,7 +88,7 @@ def _split(source: str) -> tuple[str, str]:
     if "://" in source:
         folder, _, key = source.rpartition("/")
         return (source, "") if not key or not Path(key).suffix else (folder, key)
-    path = Path(source)
+    path = Path(absolute(source))
     if path.is_dir():
         return str(path), ""
     if not path.is_file():

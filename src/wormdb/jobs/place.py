@@ -11,6 +11,7 @@ import os
 import re
 import threading
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.database import connect
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from wormdb.database import Database
     from wormdb.document import Document
 
-__all__ = ["PLACE_OPTIONS", "WORKER_SETTINGS", "Where"]
+__all__ = ["PLACE_OPTIONS", "WORKER_SETTINGS", "Where", "absolute"]
 
 PLACE_OPTIONS: Final = frozenset({"url", "path", "model", "collection", "outer"})
 """The options that say where; `path` is what `load(…)` and `save(…)` are given, and means the same as `url`."""
@@ -92,7 +93,7 @@ class Where:
                 fix='name the model, or collection="logs" for one without a schema',
             )
         parts = tuple((outer or {}).items())
-        return cls(url, model, collection, parts, tuple(sorted((variables or {}).items())))
+        return cls(absolute(url), model, collection, parts, tuple(sorted((variables or {}).items())))
 
     @property
     def name(self) -> str:
@@ -118,6 +119,11 @@ class Where:
     def access(self) -> Access[Document]:
         """The collection as the parts of the API have it. Costs as `handle`."""
         return self.handle()._access  # noqa: SLF001 - this package is a part of the database
+
+
+def absolute(url: str) -> str:
+    """A place under a name that means the same in every process of a machine: folders from the root. No requests."""
+    return url if "://" in url else str(Path(url).expanduser().absolute())
 
 
 def _check_names(options: Mapping[str, str], known: Names[str]) -> None:
