@@ -22,8 +22,8 @@ demo: $(VENV)/.core ## set up, then show in a minute what works
 test: $(VENV)/.dev java ## set up, then run all tests but the long ones
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not long" $(ARGS)
 
-test-all: $(VENV)/.dev java ## the same with the long ones: clusters, large loads
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+test-all: $(VENV)/.dev java ## the same with the long ones, and every fault at every request where one in several is tried otherwise
+	@WORMDB_STRIDE=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 check: $(VENV)/.dev ## format, lint, types, layers
 	$(BIN)/ruff format --check .
