@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from array import array
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -91,3 +93,13 @@ def test_filters_that_cannot_be_are_corruption(message: Any) -> None:
 def test_the_range_is_as_documented() -> None:
     message = msgspec.msgpack.decode(MembershipFilter.build([b"a", b"b", b"c"]).to_bytes())
     assert message["s"] == 3 * SLOTS_PER_KEY
+
+
+@pytest.mark.parametrize("count", [999, 1_000, 5_000])
+def test_many_keys_make_the_same_filter_as_few(count: int) -> None:
+    """From a thousand keys on they are counted in another way."""
+    keys = [b"key %d" % (number % (count - 7)) for number in range(count)]
+    hashes = sorted({int.from_bytes(blake2b(key, digest_size=8).digest(), "little") for key in keys})
+    slots = len(hashes) * SLOTS_PER_KEY
+    marks = array("Q", dict.fromkeys(number * slots >> 64 for number in hashes))
+    assert MembershipFilter.build(keys).to_bytes() == MembershipFilter(slots, marks).to_bytes()
