@@ -121,3 +121,15 @@ def test_an_import_writes_what_it_set_aside(memory: str, tmp_path: Path) -> None
     mended = worm("import", str(rejects), "--from-rejects", "--model", "Customer", "--url", memory)
     assert "1 inserted" in mended.text
     assert "was done before" in pipeline(memory, *asked).text
+
+
+def test_an_audit_says_what_verify_says(shop: str) -> None:
+    assert pipeline(shop, "verify", "Customer").data == worm("verify", shop, "Customer").data
+    assert json.loads(pipeline(shop, "verify", "Customer", "--json").text)["findings"] == []
+
+
+def test_changes_are_rows_of_files(shop: str, tmp_path: Path) -> None:
+    done = pipeline(shop, "history", "Invoice", "--to", str(tmp_path), "--format", "ndjson", "--tasks", "1")
+    assert done.text.startswith("40 changes in 1 file (")
+    first = json.loads((tmp_path / "part-00000.ndjson").read_text().splitlines()[0])
+    assert (first["op"], first["seq"]) == ("create", 1)

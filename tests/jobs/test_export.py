@@ -177,7 +177,7 @@ def test_a_broken_block_is_named_and_the_job_can_be_run_again() -> None:
 def test_what_cannot_be_exported_is_said_before_anything_is_read(db: Database) -> None:
     jobs = pipeline(db, "Customer")
     with pytest.raises(InvalidRequestError, match="no such form"):
-        jobs.export(empty_place(), ExportOptions("xml"))  # type: ignore[arg-type]
+        jobs.export(empty_place(), ExportOptions("xml"))  # type: ignore[arg-type] # a form that there is not
     with pytest.raises(InvalidRequestError, match="has no column 'nam'"):
         jobs.export(empty_place(), ExportOptions(select=["nam"]))
     with pytest.raises(InvalidRequestError, match="columns have names"):

@@ -11,6 +11,7 @@ from wormdb.jobs.history import export_history
 from wormdb.jobs.import_ import import_files
 from wormdb.jobs.local import LocalRunner
 from wormdb.jobs.place import Where
+from wormdb.jobs.verify import verify_collection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from wormdb.jobs.history import HistoryForm, HistoryWritten
     from wormdb.jobs.import_ import FileRecords, Imported
     from wormdb.jobs.work import Runner, Told
+    from wormdb.maintenance.report import Verification
 
 __all__ = ["Pipeline", "local_pipeline"]
 
@@ -54,6 +56,10 @@ class Pipeline:
     ) -> HistoryWritten:
         """Every change as a row of files; costs and raises as `wormdb.jobs.history.export_history`."""
         return export_history(self.where, target, self.runner, self.told, form=form, overwrite=overwrite, tasks=tasks)
+
+    def verify(self, *, unreferenced: bool = False) -> Verification:
+        """What is wrong with the collection; costs and raises as `wormdb.jobs.verify.verify_collection`."""
+        return verify_collection(self.where, self.runner, self.told, unreferenced=unreferenced)
 
 
 def local_pipeline(

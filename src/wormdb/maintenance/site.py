@@ -28,6 +28,8 @@ class Site:
     collection: str
     """Its folder, ending with /."""
     around: Surroundings
+    passed: frozenset[bytes] = frozenset()
+    """Blocks that were found to be sound already, by `wormdb.maintenance.listed.claim_of`."""
 
     @property
     def store(self) -> Store:

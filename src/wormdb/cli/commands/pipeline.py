@@ -14,6 +14,7 @@ VERBS = {
     "export": "Write documents to files: Parquet, NDJSON or CSV, in a folder or a bucket.",
     "history": "Write every change of every document to files, for audits.",
     "import": "Read files into a collection by one change: NDJSON, JSON, CSV or Parquet.",
+    "verify": "Check everything that is stored of a collection.",
 }
 
 

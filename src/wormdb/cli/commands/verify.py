@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from wormdb.database import Database
     from wormdb.maintenance.report import Finding, Repair, Verification
 
-__all__ = ["command"]
+__all__ = ["command", "print_found"]
 
 _COLUMNS_SHOWN = 100
 
@@ -58,7 +58,7 @@ def command(
     if as_json:
         print_json([camel(each) for each in found])
     else:
-        _print_found(found)
+        print_found(found)
     return 0 if all(each.is_sound for each in found) else 1
 
 
@@ -85,7 +85,8 @@ def _repair(
     return 1 if any(each.left for each in done) else 0
 
 
-def _print_found(found: Sequence[Verification]) -> None:
+def print_found(found: Sequence[Verification]) -> None:
+    """Show what was looked at, and what is wrong."""
     for each in found:
         checked = each.checked
         amount = ", ".join(
