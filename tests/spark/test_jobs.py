@@ -9,8 +9,11 @@ import pytest
 from tests.cli.printed import worm
 from tests.jobs.rig import customers
 from wormdb.errors import CorruptionError
+from wormdb.jobs import import_sources
 from wormdb.jobs.aggregate import AggregateOptions
+from wormdb.jobs.analyze import AnalyzeOptions
 from wormdb.jobs.export import ExportOptions
+from wormdb.jobs.import_ import FileRecords
 from wormdb.jobs.pipeline import local_pipeline
 from wormdb.spark.jobs import history, pipeline
 
@@ -68,3 +71,25 @@ def test_history_is_a_frame(spark: SparkSession, tmp_path: Path) -> None:
     rows = frame.filter("id = '\"c0001\"'").select("seq", "log", "op", "changed").collect()
     assert [(row.seq, row.log, row.op) for row in rows] == [(entry.seq, entry.rev, entry.op) for entry in told]
     assert rows[-1].changed == ["age"]
+
+
+def test_files_are_imported_and_checked_by_workers(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = str(tmp_path / "db")
+    with customers(url, count=20) as db:
+        (tmp_path / "in").mkdir()
+        monkeypatch.setattr(import_sources, "PIECE_BYTES", 300)
+        body = (
+            "".join(f'{{"id": "n{number}", "age": {number}}}\n' for number in range(40)) + '{"id": "bad", "age": "x"}\n'
+        )
+        (tmp_path / "in" / "x.ndjson").write_text(body)
+        jobs = pipeline(spark, url, "Customer")
+        done = jobs.import_files(FileRecords((str(tmp_path / "in"),), job="load"))
+        assert (done.read, done.inserted, [each.line for each in done.rejected]) == (41, 40, [41])
+        assert jobs.import_files(FileRecords((str(tmp_path / "in"),), job="load")).is_repeated
+        assert db.model("Customer").count({"id": {"$regex": "^n"}}) == 40
+        db.model("Customer").forward()
+        assert jobs.verify() == db.verify(["Customer"])[0]
+        options = AnalyzeOptions(fields=("age",))
+        assert jobs.analyze(options) == local_pipeline(url, "Customer").analyze(options)

@@ -164,6 +164,7 @@ class _Writing:
     def __call__(self, body: bytes, /) -> Output:
         """1 PUT for each file, beside the scan."""
         number, _ = msgspec.msgpack.decode(body, type=tuple[int, Share])
+        self.table.scan.state.newest()  # opened first: that brings what the store of the target needs too
         parts = Parts(store_at(self.target), number, self.form)
         for batch in self.table.batches(body):
             parts.gatherer("", lambda: _File(self.form)).add(batch)
