@@ -24,7 +24,7 @@ def objects(db: Database) -> list[str]:
 
 
 def test_a_sound_collection_is_found_sound_without_checking_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    with customers(count=60) as db:
+    with customers(count=30) as db:
         db.model("Customer").forward()
         expected = db.verify(["Customer"])[0]
         monkeypatch.setattr(verify, "PIECE_BYTES", 5_000)
@@ -44,13 +44,12 @@ def test_a_sound_collection_is_found_sound_without_checking_twice(monkeypatch: p
 def test_every_damaged_object_is_found_as_by_one_process() -> None:
     with customers(count=12) as db:
         db.model("Customer").forward()
-        for key in objects(db):
+        for place, key in enumerate(objects(db)):
             body = db.store.get(key).body
-            for damaged in (body[: len(body) // 2] + b"!" + body[len(body) // 2 + 1 :], None):
-                if damaged is None:
-                    db.store.delete(key)
-                else:
-                    db.store.put(key, damaged)
-                assert pipeline(db, "Customer").verify() == db.verify(["Customer"])[0], key
+            if place % 2:
+                db.store.delete(key)
+            else:
+                db.store.put(key, body[: len(body) // 2] + b"!" + body[len(body) // 2 + 1 :])
+            assert pipeline(db, "Customer").verify() == db.verify(["Customer"])[0], key
             db.store.put(key, body)
         assert pipeline(db, "Customer").verify().is_sound
