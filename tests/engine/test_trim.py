@@ -7,6 +7,7 @@ import pytest
 from tests.engine.rig import PATHS, HookStore, Rig, TimedStore, contents, save
 from wormdb.engine.trim import with_mark
 from wormdb.errors import ConflictError, CorruptionError, UnavailableError
+from wormdb.format.event import FilesSwitched, SchemaChanged
 from wormdb.format.root import Mark, Root
 from wormdb.limits import LOG_RETENTION_MS_MIN, MARKS_MAX
 from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
@@ -238,10 +239,17 @@ def test_a_conflict_is_no_error_of_the_caller() -> None:
     assert rig.ledger(store).trim(0) == 0
 
 
-@pytest.mark.parametrize(("floor", "left"), [(0, [1, 2, 3, 4]), (2, [3, 4]), (9, [])])
-def test_what_somebody_has_not_read_yet_stays(floor: int, left: list[int]) -> None:
+MODEL = b'{"Thing":{"path":"@things/(id:any)/[thing].json"}}'
+
+
+@pytest.mark.parametrize(
+    ("kept", "floor", "left"), [(True, 0, [1, 2, 3, 4]), (True, 2, [3, 4]), (True, 9, []), (False, 0, [])]
+)
+def test_what_is_not_in_readable_files_yet_stays(kept: bool, floor: int, left: list[int]) -> None:
     rig = Rig()
-    log_of(rig, 4)
+    events = (SchemaChanged(definition=MODEL), FilesSwitched(enabled=kept, name="things/"))
+    rig.ledger().commit(rig.batch(save("x", n=0), events=events))
+    log_of(rig, 3)
     rig.ledger().forward()
     rig.ledger().trim(0)
     rig.clock.advance(HOUR)
