@@ -20,10 +20,10 @@ demo: $(VENV)/.core ## set up, then show in a minute what works
 	@$(BIN)/python examples/demo.py
 
 test: $(VENV)/.dev java ## set up, then run all tests but the long ones
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not long" $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope -m "not long" $(ARGS)
 
 test-all: $(VENV)/.dev java ## the same with the long ones, and every fault at every request where one in several is tried otherwise
-	@WORMDB_STRIDE=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+	@WORMDB_STRIDE=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadscope $(ARGS)
 
 check: $(VENV)/.dev ## format, lint, types, layers
 	$(BIN)/ruff format --check .

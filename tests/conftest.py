@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.s3_server import s3_server, s3_url
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer
 
 __all__ = ["s3_server", "s3_url"]
 
@@ -19,3 +25,16 @@ settings.register_profile(
 )
 settings.register_profile("long", max_examples=5_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("WORMDB_HYPOTHESIS", "fast"))
+
+
+class OneSession(LoadScopeScheduling):  # type: ignore[misc] # xdist ships no types
+    """Gives tests to workers one by one, but all that need Spark to one of them: only one starts a JVM."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "spark" if nodeid.startswith("tests/spark/") else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """How a parallel run shares out the tests."""
+    return OneSession(config, log)

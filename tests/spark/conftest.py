@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,14 +15,6 @@ if TYPE_CHECKING:
 
 # The first tier of the compiler and the simplest collector start fastest; tests are short.
 _QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All Spark tests go to one worker of a parallel run, so that only one starts a JVM."""
-    here = Path(__file__).parent
-    for item in items:
-        if item.path.is_relative_to(here):
-            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")
