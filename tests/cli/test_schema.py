@@ -10,6 +10,7 @@ import click
 import pytest
 
 import wormdb
+from tests.cli.printed import worm
 from wormdb.cli.main import run
 
 if TYPE_CHECKING:
@@ -113,3 +114,16 @@ def test_differences_as_json(place: tuple[str, Path], capsys: pytest.CaptureFixt
     assert run(["schema", "diff", url, "-f", str(file), "--json"]) == 1
     (change,) = json.loads(capsys.readouterr().out)["Customer"]
     assert (change["path"], change["kind"]) == ("models.Customer", "added")
+
+
+def test_the_database_is_an_argument_or_an_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WORM_URL", raising=False)
+    file = tmp_path / "schema.json"
+    file.write_text(json.dumps({"schemaVersion": "1.0", "models": {"Thing": {"path": "@things/(id:any)"}}}))
+    place = str(tmp_path / "db")
+    assert worm("schema", "apply", "--url", place, "--schema", str(file), "--yes").code == 0
+    assert worm("schema", "diff", place, "--file", str(file)).text == "no difference\n"
+    monkeypatch.setenv("WORM_URL", place)
+    assert '"Thing"' in worm("schema", "show").text
+    monkeypatch.delenv("WORM_URL")
+    assert "Missing argument 'URL'" in worm("schema", "show").errors

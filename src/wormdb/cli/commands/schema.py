@@ -10,6 +10,7 @@ import click
 from wormdb.cli.commands.schema_infer import command as infer
 from wormdb.cli.confirm import YES, is_confirmed
 from wormdb.cli.output import counted, print_json
+from wormdb.cli.place import PLACE, place_of
 from wormdb.cli.schema_file import schema_file
 from wormdb.database import connect
 from wormdb.errors import NotFoundError
@@ -21,13 +22,20 @@ __all__ = ["command"]
 
 FILE = click.option(
     "--file",
+    "--schema",
     "-f",
     "file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The schema to compare with.  [default: .worm/schema.json, or else schema.json]",
 )
 
+PLACE_ARGUMENT = click.argument("place", required=False, metavar="[URL]")
 NAME_IT = "name the file: --file FILE"
+
+
+def _where(place: str | None, url: str | None) -> str:
+    """The database that was named first, or by --url, or by the environment."""
+    return place or place_of(url, ())[0]
 
 
 @click.group("schema")
@@ -36,10 +44,11 @@ def command() -> None:
 
 
 @command.command("show")
-@click.argument("url", envvar="WORM_URL")
-def show(url: str) -> None:
+@PLACE_ARGUMENT
+@PLACE
+def show(place: str | None, url: str | None) -> None:
     """Print the schema that the database has published."""
-    with connect(url) as database:
+    with connect(_where(place, url)) as database:
         if database.schema is None:
             raise NotFoundError(
                 f"schema of {database.url}", reason="none is published", fix="publish one with worm schema apply"
@@ -48,28 +57,30 @@ def show(url: str) -> None:
 
 
 @command.command("diff")
-@click.argument("url", envvar="WORM_URL")
+@PLACE_ARGUMENT
+@PLACE
 @FILE
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of lines.")
-def diff(url: str, file: Path | None, *, as_json: bool) -> int:
+def diff(place: str | None, url: str | None, file: Path | None, *, as_json: bool) -> int:
     """Say how a schema differs from the database's; exits with 1 if it does."""
-    with connect(url, schema=schema_file(file, fix=NAME_IT)) as database:
+    with connect(_where(place, url), schema=schema_file(file, fix=NAME_IT)) as database:
         changes = database.schema_changes()
     _print(changes, as_json=as_json)
     return 1 if changes else 0
 
 
 @command.command("apply")
-@click.argument("url", envvar="WORM_URL")
+@PLACE_ARGUMENT
+@PLACE
 @FILE
 @YES
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of lines.")
-def apply(url: str, file: Path | None, *, yes: bool, as_json: bool) -> int:
+def apply(place: str | None, url: str | None, file: Path | None, *, yes: bool, as_json: bool) -> int:
     """Make a schema the database's: one log entry for each model that changes.
 
     Asks first, unless --yes is given; exits with 1 if the answer is no.
     """
-    with connect(url, schema=schema_file(file, fix=NAME_IT)) as database:
+    with connect(_where(place, url), schema=schema_file(file, fix=NAME_IT)) as database:
         changes = database.schema_changes()
         _print(changes, as_json=as_json)
         question = f"Change {counted(len(changes), 'model', 'models')} in {database.url}?"
