@@ -6,43 +6,22 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.engine.bulk_rows import RowReader
-from wormdb.engine.bulk_task import BulkTask
 from wormdb.errors import InvalidRequestError, WormError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     import pyarrow as pa
 
     from wormdb.engine.bulk_columns import ColumnMaker
-    from wormdb.engine.bulk_report import BulkTarget, Documents, Tools
+    from wormdb.engine.bulk_task import BulkTask
     from wormdb.schema.model import Model
 
     Rejected = Callable[[int, WormError], None]
 
-__all__ = ["BatchWriter", "write_task"]
+__all__ = ["BatchWriter"]
 
 ROWS_AT_ONCE: Final = 1_000
-
-
-def write_task(
-    tools: Tools,
-    target: BulkTarget,
-    documents: Documents,
-    batches: Iterable[pa.RecordBatch | Sequence[Mapping[str, Any]]],
-    *,
-    task: int = 0,
-    rejected: Rejected | None = None,
-) -> bytes:
-    """Write batches of rows, or of documents, as task number `task`; the report for the driver, as bytes.
-
-    A row that does not fit is told to `rejected`, with its place among the rows of the task, and left out; without that
-    InvalidRequestError names it. Costs and raises as `BulkTask.add` and `BulkTask.report`.
-    """
-    writer = BatchWriter(BulkTask(tools, target, documents, task), rejected)
-    for batch in batches:
-        writer.add(batch)
-    return writer.task.report()
 
 
 class BatchWriter:

@@ -20,7 +20,7 @@ from wormdb.files.manifest_file import (
     read_time,
     with_content,
 )
-from wormdb.files.plain import STAMPS, canonical, iso_text
+from wormdb.files.plain import STAMPS, canonical, iso_text, read_shape
 from wormdb.files.value_text import value_text, values_text
 from wormdb.format import json
 from wormdb.format.damage import corrupt
@@ -46,7 +46,6 @@ __all__ = [
 ]
 
 IndexType = Literal["standard", "multiValue", "compound"]
-_BOM: Final = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +152,9 @@ def decode_index_file(body: bytes, *, key: str) -> IndexFile:
 
     Raises CorruptionError naming the key if it cannot be read, or is of another version.
     """
-    try:
-        found = _FILE.decode(body.removeprefix(_BOM))
-        content = bytes(found.entries)
-        entries = _ENTRIES.decode(content)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        corrupt(key, f"it is no index: {error}")
+    found = read_shape(_FILE, body, key=key, what="it is no index")
+    content = bytes(found.entries)
+    entries = read_shape(_ENTRIES, content, key=key, what="it is no index")
     check_version(found.version, key=key)
     return IndexFile(
         model=found.model,
@@ -244,10 +240,7 @@ _META: Final = msgspec.json.Decoder(_Meta)
 
 def decode_index_meta(body: bytes, *, key: str) -> IndexMeta:
     """What `_meta.json` of an index says; raises CorruptionError naming the key. No requests."""
-    try:
-        found = _META.decode(body.removeprefix(_BOM))
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        corrupt(key, f"it does not say what the partitions are: {error}")
+    found = read_shape(_META, body, key=key, what="it does not say what the partitions are")
     check_version(found.version, key=key)
     for name, several in (("ranges", found.ranges), ("checksums", found.checksums)):
         if several is not None and len(several) != found.partition_count:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
-from wormdb.files.plain import STAMPS, canonical, iso_text, plain_fields
+from wormdb.files.plain import STAMPS, canonical, iso_text, plain_fields, read_shape
 from wormdb.format.damage import corrupt
 from wormdb.schema.coerce import parse_datetime
 
@@ -40,7 +40,6 @@ __all__ = [
 ]
 
 VERSION: Final = 1
-_BOM: Final = b"\xef\xbb\xbf"
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
@@ -138,12 +137,9 @@ def decode_manifest(body: bytes, *, key: str) -> ManifestFile:
 
     Raises CorruptionError naming the key if it cannot be read, or is of another version.
     """
-    try:
-        found = _MANIFEST.decode(body.removeprefix(_BOM))
-        content = bytes(found.entities)
-        entities = _ENTITIES.decode(content)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        corrupt(key, f"it is no manifest: {error}")
+    found = read_shape(_MANIFEST, body, key=key, what="it is no manifest")
+    content = bytes(found.entities)
+    entities = read_shape(_ENTITIES, content, key=key, what="it is no manifest")
     check_version(found.version, key=key)
     return ManifestFile(
         model=found.model,
@@ -234,10 +230,7 @@ _META: Final = msgspec.json.Decoder(_Meta)
 
 def decode_manifest_meta(body: bytes, *, key: str) -> ManifestMeta:
     """What `_meta.json` says; raises CorruptionError naming the key. No requests."""
-    try:
-        found = _META.decode(body.removeprefix(_BOM))
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        corrupt(key, f"it does not say what the partitions are: {error}")
+    found = read_shape(_META, body, key=key, what="it does not say what the partitions are")
     check_version(found.version, key=key)
     for name, several in (("ranges", found.ranges), ("checksums", found.checksums)):
         if several and len(several) != found.partition_count:

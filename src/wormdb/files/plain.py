@@ -6,12 +6,13 @@ Documents go from stored JSON to the JSON of files without becoming documents in
 from __future__ import annotations
 
 from datetime import UTC
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
 from wormdb.errors import CorruptionError
 from wormdb.format import json
+from wormdb.format.damage import corrupt
 from wormdb.schema.coerce import coerce, parse_datetime
 from wormdb.schema.model import Field
 from wormdb.schema.report import Report
@@ -33,8 +34,11 @@ __all__ = [
     "plain_fields",
     "plain_value",
     "read_object",
+    "read_shape",
     "read_values",
 ]
+
+T = TypeVar("T")
 
 STAMPS: Final[tuple[str, ...]] = ("createdAt", "updatedAt")
 """Dates that every document of a model has without declaring them."""
@@ -151,6 +155,14 @@ def _iso(value: dict[str, Any]) -> str:
 def read_object(body: bytes, *, key: str) -> Document:
     """The JSON object in a file, extended forms read; raises CorruptionError naming the key. No requests."""
     return json.decode_document(body.removeprefix(_BOM), name=key)
+
+
+def read_shape(decoder: msgspec.json.Decoder[T], body: bytes, *, key: str, what: str) -> T:
+    """What a file says, in the shape of a decoder; raises CorruptionError naming the key and what it is not."""
+    try:
+        return decoder.decode(body.removeprefix(_BOM))
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        corrupt(key, f"{what}: {error}")
 
 
 def read_values(values: Document, model: Model | None) -> Document:

@@ -25,7 +25,7 @@ from wormdb.limits import SEGMENT_BYTES_MAX
 from wormdb.schema.report import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 __all__ = ["FILE_DEFAULT", "SINGLETON_ID", "PathTemplate", "Segment", "Symbols", "is_system_key", "parse_template"]
 
@@ -125,21 +125,15 @@ class PathTemplate:
     def parse_key(self, key: str) -> tuple[dict[str, Any], Any] | None:
         """The outer values and the id of a document's key; None for any other key."""
         folders, _, file = key.rpartition("/")
-        parts = folders.split("/")
-        if file != self.file_name or len(parts) != len(self.segments):
+        values = None if file != self.file_name else _values(self.segments, folders.split("/"))
+        if values is None:
             return None
-        values: dict[str, Any] = {}
-        for segment, part in zip(self.segments, parts, strict=True):
-            if segment.kind != "dynamic":
-                if segment.name != part:
-                    return None
-                continue
-            try:
-                values[segment.name] = decode_segment(part)
-            except InvalidRequestError:
-                return None
         identity = SINGLETON_ID if self.id is None else values.pop(self.id.name)
         return values, identity
+
+    def parse_folder(self, folder: str) -> dict[str, Any] | None:
+        """The outer values of a collection's folder, which ends with /; None for any other folder."""
+        return _values(self.segments if self.id is None else self.segments[:-1], folder.removesuffix("/").split("/"))
 
     def _outer_values(self, outer: Mapping[str, Any]) -> dict[str, str]:
         labels = [segment.name for segment in self.outer]
@@ -156,6 +150,23 @@ class PathTemplate:
                 f"the path {self} has no outer segment {unknown[0]!r}", fix=did_you_mean(unknown[0], labels)
             )
         return {label: encode_segment(outer[label]) for label in labels}
+
+
+def _values(segments: Sequence[Segment], parts: Sequence[str]) -> dict[str, Any] | None:
+    """The values of the dynamic segments in the parts of a key; None if it is another's."""
+    if len(parts) != len(segments):
+        return None
+    values: dict[str, Any] = {}
+    for segment, part in zip(segments, parts, strict=True):
+        if segment.kind != "dynamic":
+            if segment.name != part:
+                return None
+            continue
+        try:
+            values[segment.name] = decode_segment(part)
+        except InvalidRequestError:
+            return None
+    return values
 
 
 def is_system_key(key: str) -> bool:

@@ -16,7 +16,6 @@ from wormdb.cli.sources import open_source
 from wormdb.cli.verbs import Verb
 from wormdb.database import connect
 from wormdb.errors import InvalidRequestError, WormError
-from wormdb.format.segment import decode_segment
 from wormdb.importing import CONFLICT_RULES, ImportResult
 from wormdb.limits import MIB
 from wormdb.records import FORMS
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from wormdb.database import Database
     from wormdb.document import Document
     from wormdb.importing import ImportOptions
-    from wormdb.schema.path import PathTemplate
 
 __all__ = ["command"]
 
@@ -138,9 +136,8 @@ def _saved(name: str, line: int) -> str:
 
 def _collection(database: Database, name: str, *, creates: bool) -> Collection[Document]:
     """The collection of a model, or at a folder, and then of the model whose path leads there."""
-    folder = tuple(name.strip("/").split("/"))
     for model in {} if database.schema is None else database.schema.models.values():
-        outer = _outer(model.path, folder)
+        outer = model.path.parse_folder(name.strip("/") + "/")
         if outer:
             return database.model(model.name, **outer)
     try:
@@ -150,24 +147,6 @@ def _collection(database: Database, name: str, *, creates: bool) -> Collection[D
             return database[name.rstrip("/")]
         error.fix = f"{error.fix}; --create makes a collection without a model"
         raise
-
-
-def _outer(path: PathTemplate, folder: tuple[str, ...]) -> dict[str, Any] | None:
-    """The outer values of a path that leads to a folder; None if it does not."""
-    segments = path.segments if path.id is None else path.segments[:-1]
-    if len(segments) != len(folder):
-        return None
-    values: dict[str, Any] = {}
-    for segment, part in zip(segments, folder, strict=True):
-        if segment.kind != "dynamic":
-            if segment.name != part:
-                return None
-            continue
-        try:
-            values[segment.name] = decode_segment(part)
-        except InvalidRequestError:
-            return None
-    return values
 
 
 def _print(

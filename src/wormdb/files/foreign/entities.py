@@ -47,10 +47,6 @@ class Entities:
             return None
         return Held(json.encode(entity.id), rev or 0, 0, json.encode_document(document))
 
-    def read_many(self, entities: Sequence[Entity]) -> list[Held | None]:
-        """Several, side by side and in their order. 1 GET each."""
-        return list(self._site.pool.map(self.read, entities))
-
     def stream(self, entities: Sequence[Entity], first: int | None = None) -> Iterator[Sequence[Held]]:
         """All that are there and whole, in their order, some at a time: while some are used, the next are read.
 

@@ -32,11 +32,6 @@ class Look:
         self._listing: Listing | None = None
         self._manifests: dict[tuple[str, ...] | None, Manifest | Refused] = {}
 
-    @property
-    def is_listed(self) -> bool:
-        """Whether the files were listed already."""
-        return self._listing is not None
-
     def listing(self) -> Listing:
         """The files of documents. At the first call 1 LIST for each 1,000 keys of the collection."""
         if self._listing is None:
