@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.files.contents import contents_of
 from tests.files.models import CUSTOMER, model_of
 from wormdb.errors import CorruptionError
-from wormdb.files.expected import contents_of
 from wormdb.files.index_file import (
     IndexFile,
     IndexMeta,

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tests.engine.swept import World, world_of
+from tests.files.contents import contents_of
 from tests.files.models import CUSTOMER
 from wormdb.clock import SeededChance
 from wormdb.database import Database
 from wormdb.engine.paths import ENGINE_FOLDER
-from wormdb.files.expected import contents_of, files_of
+from wormdb.files.expected import files_of
 from wormdb.files.index_file import decode_index_file, decode_index_meta
 from wormdb.files.manifest_file import decode_manifest, decode_manifest_meta
 from wormdb.files.names import FileNames

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -11,25 +10,21 @@ from wormdb.engine.past_reader import Snapshot as Kept
 from wormdb.engine.snapshots import visible
 from wormdb.engine.tombstone import read_tombstone
 from wormdb.files.entity_file import entity_file
-from wormdb.files.index_file import index_texts
-from wormdb.files.manifest_file import manifest_row
-from wormdb.files.names import id_text
 from wormdb.files.oplog_file import oplog_file
 from wormdb.files.snapshot_file import snapshot_file
 from wormdb.files.trash_file import tombstone_file
 from wormdb.format.past import misc_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from wormdb.engine.snapshots import Visible
     from wormdb.engine.state import Held
     from wormdb.files.names import FileNames
     from wormdb.format.past import Version
-    from wormdb.index.definition import Index
     from wormdb.schema.model import Model
 
-__all__ = ["TableContents", "contents_of", "files_of", "kept_snapshots", "present_files_of", "until"]
+__all__ = ["files_of", "kept_snapshots", "present_files_of", "until"]
 
 
 def files_of(
@@ -94,36 +89,3 @@ def until(found: Recorded, number: int) -> Recorded:
         if each.version.rev <= number
     ]
     return Recorded(found.key, versions, [each for each in kept if each.taken is not None or each.version.snapshot])
-
-
-@dataclass(slots=True)
-class TableContents:
-    """What the manifest and the indexes of a state hold."""
-
-    entities: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """The row of each document, by the text of its id; none if the model has no manifest."""
-    entries: dict[tuple[str, ...], dict[str, list[str]]] = field(default_factory=dict)
-    """Of each index, by its fields, the sorted texts of ids for each value."""
-    count: int = 0
-    """Documents that there are."""
-
-
-def contents_of(documents: Iterable[tuple[Any, bytes]], model: Model, indexes: Iterable[Index]) -> TableContents:
-    """What the tables of a state hold, from the ids and stored documents of all that it has. No requests."""
-    contents = TableContents()
-    indexes = () if model.is_singleton else tuple(indexes)
-    contents.entries = {index.fields: {} for index in indexes}
-    has_manifest = model.manifest.enabled and not model.is_singleton
-    for identity, document in documents:
-        text = id_text(identity)
-        contents.count += 1
-        if has_manifest:
-            contents.entities[text] = manifest_row(document, model)
-        for index in indexes:
-            entries = contents.entries[index.fields]
-            for value in index_texts(index, document, model):
-                entries.setdefault(value, []).append(text)
-    for entries in contents.entries.values():
-        for ids in entries.values():
-            ids.sort()
-    return contents
