@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-import threading
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from wormdb.access import Access, Context
@@ -12,25 +11,15 @@ from wormdb.actor import By
 from wormdb.clock import SystemChance, SystemClock
 from wormdb.codecs import ClassCodec, PlainCodec
 from wormdb.collection import Collection
-from wormdb.engine.background import Background
-from wormdb.engine.column_cache import ColumnCache
 from wormdb.engine.define import change_definition
 from wormdb.engine.discover import find_collections
-from wormdb.engine.keeper import TailLimits
-from wormdb.engine.ledger import Ledger, Surroundings
-from wormdb.engine.misc_clock import MiscClock
-from wormdb.engine.paths import is_immutable
-from wormdb.engine.projection import Sizes
 from wormdb.errors import InvalidRequestError, NotFoundError, SchemaError
 from wormdb.files.foreign.collections import ForeignCollections
-from wormdb.files.keeper import FilesKeeper
 from wormdb.files.verify import repair_all, verify_all
 from wormdb.filing import Filing
-from wormdb.limits import COLUMNS_CACHE_SHARE
-from wormdb.maintenance.site import Site
-from wormdb.opening import bucket_of, check_options, folder_of, forward_mode
+from wormdb.ledgers import Ledgers, Means
+from wormdb.opening import check_options, folder_of
 from wormdb.published import PUBLISHED_SCHEMA, PublishedSchema, given_schema
-from wormdb.query.plan_cache import PlanCache
 from wormdb.readable import ReadableFiles
 from wormdb.schema.difference import Change as Difference
 from wormdb.schema.difference import difference
@@ -38,13 +27,9 @@ from wormdb.schema.identity import check_outer
 from wormdb.schema.report import did_you_mean
 from wormdb.settings import Settings
 from wormdb.status import status_of
-from wormdb.storage.cache import CachedStore
-from wormdb.storage.conditions import ensure_conditions
-from wormdb.storage.lifetime import Lifetime
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.open import open_store
 from wormdb.storage.pool import ThreadPool
-from wormdb.storage.retry import RetryingStore
 from wormdb.writing import Writer
 
 if TYPE_CHECKING:
@@ -57,8 +42,10 @@ if TYPE_CHECKING:
     from wormdb.clock import Chance, Clock
     from wormdb.codecs import Codec
     from wormdb.document import Document
+    from wormdb.engine.ledger import Ledger
     from wormdb.files.adopt import Adoption
     from wormdb.maintenance.report import Repair, Verification
+    from wormdb.maintenance.site import Site
     from wormdb.schema.model import Model, Schema
     from wormdb.status import CollectionStatus
     from wormdb.storage.meter import Request, Usage
@@ -126,33 +113,16 @@ class Database:
         chance: Chance,
     ) -> None:
         """Made by `connect`."""
+        means = Means(metered, pool, settings, clock, chance)
         self._metered = metered
-        self._pool = pool
-        self._settings = settings
+        self._means = means
+        self._ledgers = Ledgers(means)
+        self._store, self._files, self._lifetime = self._ledgers.store, self._ledgers.files, self._ledgers.lifetime
         self._declared = _Declared(schema)
         self._by = By.of(actor)
-        self._clock = clock
-        self._chance = chance
-        self._store: Store = RetryingStore(metered, clock=clock, chance=chance)
-        columns_bytes = int(settings.cache_bytes * COLUMNS_CACHE_SHARE)
-        self._columns = ColumnCache(columns_bytes)
-        if settings.cache_bytes:
-            left = settings.cache_bytes - columns_bytes
-            self._store = CachedStore(self._store, immutable=is_immutable, bytes_max=left)
-        # A memory without a name is shared with nobody, so its documents are nobody else's.
-        self._place = metered.name if metered.name != "memory://" else f"memory://{chance.token(8).hex()}"
-        self._misc = MiscClock(clock)
-        self._ledgers: dict[str, Ledger] = {}
-        self._plans: dict[str, PlanCache] = {}
         self._foreign = ForeignCollections(self._store, pool, clock, settings)
         self._definitions: dict[type[Any], Model] = {}
-        self._files = FilesKeeper(
-            self._store, pool, clock, chance, seconds=settings.files_seconds, bucket=bucket_of(metered.name)
-        )
-        self._filing = Filing(self._store, lambda: self._declared.schema, self._before_first_write)
-        self._background = Background() if forward_mode(settings, is_distant=self._is_distant) == "background" else None
-        self._lifetime = Lifetime(metered.name)
-        self._lock = threading.Lock()
+        self._filing = Filing(self._store, lambda: self._declared.schema, self._ledgers.before_first_write)
         self._is_owner = True
 
     def as_actor(self, actor: str, metadata: Mapping[str, Any] | None = None) -> Database:
@@ -238,7 +208,9 @@ class Database:
             if name in changes:
                 seen = ledger.view()
                 files = self._filing.switched(model, seen.definition, ledger.collection)
-                pending = change_definition(self._batch_id(), model, seen=seen, actor=self._by.actor, files=files)
+                pending = change_definition(
+                    self._ledgers.batch_id(), model, seen=seen, actor=self._by.actor, files=files
+                )
                 ledger.commit(pending)
         if self._declared.schema is not None:
             PublishedSchema(self._store).put(self._declared.schema)
@@ -282,8 +254,7 @@ class Database:
         2 GETs for each and 1 for each log entry that was not brought forward, if it is not kept; 1 GET if the published
         schema has to be read.
         """
-        # A ledger of its own begins with the newest root, where one in use may stand on an older one.
-        return [status_of(Ledger(prefix, self._surroundings())) for prefix in self._prefixes(names)]
+        return [status_of(self._ledgers.fresh(prefix)) for prefix in self._prefixes(names)]
 
     @property
     def files(self) -> ReadableFiles:
@@ -319,16 +290,12 @@ class Database:
         would be lost, unless `accept_loss` is set, and CorruptionError if a root is damaged and the log is not whole.
         """
         prefixes = self._prefixes(names)
-        self._before_first_write()
+        self._ledgers.before_first_write()
         done = []
         for prefix in prefixes:
             done.append(repair_all(self._site(prefix), self._files, accept_loss=accept_loss, told=told))
             self._ledger(prefix).forget()
         return done
-
-    def _site(self, prefix: str) -> Site:
-        store = self._store.inner if isinstance(self._store, CachedStore) else self._store
-        return Site(prefix, replace(self._surroundings(), store=store))
 
     def _prefixes(self, names: Iterable[str] | None) -> list[str]:
         self._lifetime.check()
@@ -337,8 +304,7 @@ class Database:
         fixed = {name: model.path.collection_prefix({}) for name, model in models.items() if not model.path.outer}
         if names is not None:
             return sorted({fixed.get(name) or folder_of(name.rstrip("/")) for name in names})
-        with self._lock:
-            return sorted({*self._ledgers, *fixed.values()})
+        return sorted({*self._ledgers.opened(), *fixed.values()})
 
     def adopt(self, model: str, /, **options: Unpack[AdoptOptions]) -> Adoption:
         """Make files that others wrote a managed collection, by one log entry; called again, it goes on where it was.
@@ -349,7 +315,7 @@ class Database:
         from wormdb.adopting import Adopting  # few ever adopt: nobody else waits for its import
 
         adopting = Adopting.of(self._model(model), self.schema, options)
-        done = adopting.run(self._ledger(adopting.collection), self._surroundings(), self._by, self.files.sync)
+        done = adopting.run(self._ledger(adopting.collection), self._ledgers.surroundings(), self._by, self.files.sync)
         self._declared.schema = self._declared.schema if done.number is None else adopting.schema
         self._foreign.forget(adopting.collection)
         return done
@@ -362,18 +328,7 @@ class Database:
         """Give back threads and connections. May be called twice; does nothing for what `as_actor` gave."""
         if not self._is_owner:
             return
-        self._finish()
-        if self._lifetime.close():  # in a forked child the threads are not there, and their lock may be taken
-            if self._background is not None:
-                self._background.close()
-            self._pool.close()
-        self._store.close()
-
-    def _finish(self) -> None:
-        """Let readable files show what was written here, if this process is the one to do so."""
-        if self._lifetime.is_open:
-            for ledger in list(self._ledgers.values()):
-                ledger.finish()
+        self._ledgers.close()
 
     def __enter__(self) -> Self:
         return self
@@ -418,25 +373,27 @@ class Database:
             name,
             model,
             codec,
-            origin=f"{self._place}/{prefix}",
-            clock=self._clock,
-            chance=self._chance,
+            origin=f"{self._ledgers.place}/{prefix}",
+            clock=self._means.clock,
+            chance=self._means.chance,
             files=lambda: None if model is None else self._filing.switch_on(model, prefix),
         )
         context = Context(
-            settings=self._settings,
-            sleep=self._clock.sleep,
-            fraction=self._chance.fraction,
-            now_ms=self._clock.now_ms,
+            settings=self._means.settings,
+            sleep=self._means.clock.sleep,
+            fraction=self._means.chance.fraction,
+            now_ms=self._means.clock.now_ms,
             by=self._by,
-            new_batch_id=self._batch_id,
+            new_batch_id=self._ledgers.batch_id,
             creating=self._publish,
-            clock=self._clock,
+            clock=self._means.clock,
             usage=self._metered.mark,
             access_of=lambda target: self._access_of(target, outer),
             write_files=self._files.flush,
         )
-        return Access(self._ledger(prefix), writer, context, self._plans_of(prefix), self._foreign.of(prefix, model))
+        return Access(
+            self._ledger(prefix), writer, context, self._ledgers.plans_of(prefix), self._foreign.of(prefix, model)
+        )
 
     def _access_of(self, name: str, outer: Mapping[str, Any]) -> Access[Document]:
         """The collection that refs to a model lead to: the outer parts of its path are those of who refers to it."""
@@ -446,54 +403,10 @@ class Database:
         return self._access(prefix, name, definition, PlainCodec(), shared)
 
     def _ledger(self, prefix: str) -> Ledger:
-        self._lifetime.check()
-        with self._lock:
-            ledger = self._ledgers.get(prefix)
-            if ledger is None:
-                ledger = self._ledgers[prefix] = Ledger(prefix, self._surroundings())
-            return ledger
+        return self._ledgers.of(prefix)
 
-    def _plans_of(self, prefix: str) -> PlanCache:
-        with self._lock:
-            return self._plans.setdefault(prefix, PlanCache())
-
-    def _batch_id(self) -> str:
-        return self._chance.token(16).hex()
-
-    def _surroundings(self) -> Surroundings:
-        settings = self._settings
-        return Surroundings(
-            store=self._store,
-            pool=self._pool,
-            clock=self._clock,
-            chance=self._chance,
-            misc=self._misc,
-            before_first_write=self._before_first_write,
-            check=self._lifetime.check,
-            limits=TailLimits(
-                entries_max=settings.tail_entries_max,
-                bytes_max=settings.tail_bytes_max,
-                forward_entries=settings.forward_entries,
-                forward_bytes=settings.tail_bytes_max // 4,
-                interval_ms=settings.forward_interval_ms,
-                files_interval_ms=settings.files_interval_ms,
-                mode=forward_mode(settings, is_distant=self._is_distant),
-            ),
-            sizes=Sizes(block_target=settings.block_bytes),
-            stage_bytes=settings.stage_bytes,
-            background=self._background,
-            columns=self._columns,
-            after_forward=self._files.publish,
-            trim_floor=self._files.trimmed_floor,
-            is_distant=self._is_distant,
-        )
-
-    def _before_first_write(self) -> None:
-        ensure_conditions(self._store, self._chance)
-
-    @property
-    def _is_distant(self) -> bool:
-        return not self.url.startswith(("memory:", "file:"))
+    def _site(self, prefix: str) -> Site:
+        return self._ledgers.site(prefix)
 
     def _publish(self) -> None:
         if self._declared.schema is not None:

@@ -64,7 +64,7 @@ class Notebook:
         """Let time pass, and bring everything forward if that is what is tested."""
         self.clock.advance(seconds)
         if self.forwarded:
-            for ledger in list(self.db._ledgers.values()):  # and not those that this test does not use
+            for ledger in self.db._ledgers.opened().values():  # and not those that this test does not use
                 ledger.forward()
 
     @contextmanager

@@ -78,7 +78,7 @@ class _WitnessedDatabase(Database):
         return self.ledger
 
     def surroundings(self) -> Surroundings:
-        return self._surroundings()
+        return self._ledgers.surroundings()
 
 
 class _WitnessedLedger(Ledger):
