@@ -32,6 +32,8 @@ _METADATA = re.compile(
     r"^ +http://(169\.254\.169\.254|169\.254\.170\.2|\[fd00:ec2::254\]|metadata\.google\.internal|metadata)[:/]",
     flags=re.MULTILINE,
 )
+# One key of a bulk delete was refused: the answer as a whole was a success, so there is no status.
+_UNDELETED = re.compile(r'^ +source: DeleteFailed \{\n +path: ".*",\n +code: "(\w+)",$', flags=re.MULTILINE)
 _PATH = re.compile(r'^ +path: "(.*)",$', flags=re.MULTILINE)
 
 
@@ -78,6 +80,8 @@ class Fault:
             return f"status {self.status}" + (f", {self.code}" if self.code else "")
         if self.misdirected:
             return "it redirected the request"
+        if self.code:
+            return self.code
         return {
             "Connect": "no connection",
             "Timeout": "it timed out",
@@ -91,10 +95,14 @@ def parse_fault(kind: FaultKind, text: str) -> Fault:
     """Read an error's text."""
     structured = text.rpartition("\nDebug source:\n")[2]
     status, stage, body, path = (pattern.search(structured) for pattern in (_STATUS, _STAGE, _BODY, _PATH))
+    code = error_code(body[1].encode()) if body else ""
+    if undeleted := _UNDELETED.search(structured):
+        code = undeleted[1]
+        kind = FaultKind.DENIED if code == "AccessDenied" else kind
     return Fault(
         kind=kind,
         status=int(status[1]) if status else None,
-        code=error_code(body[1].encode()) if body else "",
+        code=code,
         stage=stage[1] if stage else "",
         of_credentials=_METADATA.search(structured) is not None,
         misdirected=_MISDIRECTED.search(structured) is not None,

@@ -2,7 +2,8 @@
 
 obstore hides the exact status, the error code and the store's time, which commits rest on; so
 these requests go over `wire`, one request each, never repeated and never redirected. A signed
-URL is used once, at once, and appears in no error, log or repr.
+URL is used once, at once, and appears in no error, log or repr. Where S3 is asked to encrypt, the
+request is signed in its headers instead (`header_signature`), because S3 wants those of encryption signed.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Literal, assert_never
 import obstore
 
 from wormdb.errors import InvalidRequestError, OutcomeUnknownError, UnavailableError, UnsupportedStoreError
+from wormdb.storage.header_signature import Keys, sign_headers
 from wormdb.storage.store import Always, IfAbsent, IfMatch, Precondition, Probe, PutResult, StoredObject
 from wormdb.storage.verdict import Verdict, error_code, judge, read_error, unreached, write_error
 from wormdb.storage.wire import Exchange, NoAnswer, NotSent, Wire
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from obstore.store import AzureStore, S3Store
 
     from wormdb.clock import Clock
+    from wormdb.storage.encryption import Encryption
     from wormdb.storage.http_answer import Answer
     from wormdb.storage.url import StoreUrl
 
@@ -37,9 +40,23 @@ EXPIRES_IN = timedelta(minutes=15)
 class SignedRequests:
     """PUT and GET of single objects of one S3 bucket or Azure container."""
 
-    def __init__(self, client: S3Store | AzureStore, url: StoreUrl, *, clock: Clock) -> None:
-        """`client` signs; it knows the credentials, the endpoint and the prefix."""
+    def __init__(
+        self,
+        client: S3Store | AzureStore,
+        url: StoreUrl,
+        *,
+        clock: Clock,
+        keys: Keys | None = None,
+        encryption: Encryption | None = None,
+    ) -> None:
+        """`client` signs; it knows the credentials, the endpoint and the prefix.
+
+        `keys` are those of S3 where they are known here too: needed for `encryption` and for `ask_bucket`.
+        """
+        assert encryption is None or keys is not None
         self._client = client
+        self._keys = keys
+        self._encryption = encryption
         self._url = url
         self._clock = clock
         self._wire: Wire | None = None
@@ -89,6 +106,20 @@ class SignedRequests:
         time = self._time(ended)
         return Probe(StoredObject(key, ended.body, Version(version), time), time)
 
+    def ask_bucket(self, setting: str) -> bytes | None:
+        """What the bucket answers to `?setting`, or None if it has or shows no such setting. 1 GET.
+
+        Raises UnavailableError.
+        """
+        assert self._keys is not None
+        origin, path = self._place(obstore.sign(self._client, "GET", "x", EXPIRES_IN))
+        below = f"{self._url.prefix}/x" if self._url.prefix else "x"
+        bucket = "/".join(path.split("/")[: -1 - below.count("/")]) or "/"
+        ended = self._send("GET", origin, f"{bucket}?{setting}=", {}, None)
+        if isinstance(ended, NotSent | NoAnswer):
+            raise UnavailableError(f"setting {setting} of {self._url.place}", reason=ended.reason)
+        return ended.body if ended.status == 200 else None
+
     def close(self) -> None:
         """Close the idle connections."""
         if self._wire is not None:
@@ -101,11 +132,30 @@ class SignedRequests:
         self, method: Literal["GET", "PUT"], key: str, headers: dict[str, str], body: bytes | None
     ) -> Exchange:
         signed = obstore.sign(self._client, method, key, EXPIRES_IN)
-        start = signed.index("/", signed.index("://") + 3)
+        origin, path = self._place(signed)
+        if self._encryption is None:
+            return self._reach(origin).exchange(method, signed[len(origin) :], headers, body)
+        more = self._encryption.headers if method == "PUT" else self._encryption.read_headers
+        return self._send(method, origin, path, {**headers, **more}, body)
+
+    def _send(self, method: str, origin: str, target: str, headers: dict[str, str], body: bytes | None) -> Exchange:
+        """Sign in the headers, and send."""
+        assert self._keys is not None
+        host, now_ms = origin.partition("://")[2], self._clock.now_ms()
+        signed = sign_headers(self._keys, method, host, target, headers, body or b"", now_ms=now_ms)
+        return self._reach(origin).exchange(method, target, signed, body)
+
+    def _reach(self, origin: str) -> Wire:
         wire = self._wire
         if wire is None:
-            wire = self._wire = Wire(signed[:start], clock=self._clock)
-        return wire.exchange(method, signed[start:], headers, body)
+            wire = self._wire = Wire(origin, clock=self._clock)
+        return wire
+
+    @staticmethod
+    def _place(signed: str) -> tuple[str, str]:
+        """Origin and path of a signed URL."""
+        start = signed.index("/", signed.index("://") + 3)
+        return signed[:start], signed[start:].partition("?")[0]
 
     def _headers(self, body: bytes, precondition: Precondition, content_type: str) -> dict[str, str]:
         # Buckets with object lock insist on a digest, and without TLS it is the only guard of the bytes.

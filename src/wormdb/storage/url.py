@@ -3,7 +3,8 @@
 =============================================  ==============================================
 memory://name                                  this process's memory
 ./data   ~/data   /srv/data   file:///srv/x    a folder
-s3://bucket/prefix?endpoint=…&region=…         Amazon S3, or what speaks its protocol at `endpoint`
+s3://bucket/prefix?endpoint=…&region=…         Amazon S3, or what speaks its protocol at `endpoint`;
+                                               also encryption=… and kms_key=… (see `encryption`)
 gs://bucket/prefix?endpoint=…                  Google Cloud Storage
 az://container/prefix?account=…&endpoint=…     Azure Blob Storage
 =============================================  ==============================================
@@ -33,7 +34,7 @@ SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
 PARAMETERS: dict[Scheme, tuple[str, ...]] = {
     "memory": (),
     "file": (),
-    "s3": ("endpoint", "region"),
+    "s3": ("endpoint", "region", "encryption", "kms_key"),
     "gs": ("endpoint",),
     "az": ("account", "endpoint"),
 }
@@ -49,6 +50,8 @@ _SECRET_NAME = re.compile(
 )
 _ACCOUNT = re.compile(r"[a-z0-9]{3,24}")
 _REGION = re.compile(r"[a-z0-9-]{1,40}")
+_ENCRYPTIONS = ("AES256", "aws:kms", "aws:kms:dsse", "sse-c")
+_KMS_KEY = re.compile(r"[A-Za-z0-9:/_-]{1,256}")
 _MEMORY = re.compile(r"[A-Za-z0-9._-]{0,100}")
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
 _BUCKETS = {
@@ -73,20 +76,22 @@ class StoreUrl:
     endpoint: str | None = None
     region: str | None = None
     account: str | None = None
+    encryption: str | None = None
+    kms_key: str | None = None
 
     def __str__(self) -> str:
         if self.scheme == "file":
             return "file://" + quote(self.path, safe="/")
         text = f"{self.scheme}://{self.bucket}" + (f"/{quote(self.prefix, safe='/')}" if self.prefix else "")
-        pairs = (("account", self.account), ("endpoint", self.endpoint), ("region", self.region))
+        names = ("account", "endpoint", "region", "encryption", "kms_key")
+        pairs = [(name, getattr(self, name)) for name in names]
         query = "&".join(f"{name}={quote(value, safe=':/[]')}" for name, value in pairs if value)
         return f"{text}?{query}" if query else text
 
     @property
     def place(self) -> str:
         """The URL without its prefix: what two databases in one bucket share."""
-        whole = StoreUrl(self.scheme, self.bucket, "", self.path, self.endpoint, self.region, self.account)
-        return str(whole)
+        return str(StoreUrl(self.scheme, self.bucket, "", self.path, self.endpoint, self.region, self.account))
 
 
 def parse_url(text: str) -> StoreUrl:
@@ -258,6 +263,8 @@ def _parse_bucket(scheme: Scheme, bucket: str, path: str, options: dict[str, str
         endpoint=check_endpoint(endpoint) if endpoint else None,
         region=_check_word(_REGION, "region", options.get("region")),
         account=_check_word(_ACCOUNT, "account", options.get("account")),
+        encryption=_check_encryption(options.get("encryption")),
+        kms_key=_check_word(_KMS_KEY, "kms_key", options.get("kms_key")),
     )
 
 
@@ -276,5 +283,13 @@ def _check_word(pattern: re.Pattern[str], name: str, value: str | None) -> str |
     if value is not None and not pattern.fullmatch(value):
         raise InvalidRequestError(
             f"{name} of a store URL", reason=f"it has characters no {name} has", fix=f"check {name}= in the URL"
+        )
+    return value
+
+
+def _check_encryption(value: str | None) -> str | None:
+    if value is not None and value not in _ENCRYPTIONS:
+        raise InvalidRequestError(
+            "encryption of a store URL", reason="there is no such way", fix=f"one of {', '.join(_ENCRYPTIONS)}"
         )
     return value
