@@ -66,11 +66,29 @@ DELETE_MANY_KEYS: Final = 1000
 """Keys in one bulk delete request."""
 RANGE_GAP_BYTES_MAX: Final = 32 * KIB
 """Ranges closer than this are read in one request: cheaper than asking twice."""
+UPLOAD_PART_BYTES: Final = 8 * MIB
+"""From this size on an object is written in parts, each of this size but the last."""
+UPLOAD_PARTS_AT_ONCE: Final = 4
+"""Parts of one object on their way at the same time."""
 RETRY_ATTEMPTS_MAX: Final = 5
 """Tries of one unconditional request, the first included."""
 RETRY_DELAY_SECONDS_MAX: Final = 5.0
 REQUEST_TIMEOUT_SECONDS: Final = 30.0
 CONNECT_TIMEOUT_SECONDS: Final = 5.0
+
+# --- blobs ---
+BLOB_BYTES_MAX: Final = 64 * 1024 * MIB
+"""Size of one blob: what fits into 10,000 parts, which is as many as S3 takes."""
+BLOB_READ_BYTES: Final = 4 * MIB
+"""Bytes of a blob that a reader asks for at once."""
+BLOB_TYPE_CHARS_MAX: Final = 255
+"""Characters of the content type of a blob, and of the name that it had."""
+BLOB_UNOWNED_MS: Final = 24 * 3_600_000
+"""How long a blob stays that no document refers to, after it was written, by the store's time."""
+BLOB_CONDEMNED_MS: Final = 3_600_000
+"""How long a blob stays after an entry said that it goes: readers of older states may be at it."""
+BLOB_CONDEMNED_AT_ONCE: Final = 10_000
+"""Blobs that one entry says this of."""
 
 # --- the log ---
 TAIL_PROBES_MAX: Final = 64
@@ -172,3 +190,15 @@ IMPORT_RECORDS: Final = 10_000
 """Records that are imported in one batch; fewer if they are long."""
 IMPORT_BYTES: Final = 4 * MIB
 """Bytes of records at which such a batch is closed before."""
+
+# --- services ---
+NODE_WINDOW_MS: Final = 5_000
+"""How long one node looks after a collection before it is the next one's turn."""
+NODE_INTERVALS_LIVE: Final = 3
+"""A node counts as dead when its heartbeat did not change for so many of its intervals."""
+NODES_LOOK_SECONDS: Final = 60
+"""How often, at most, the folder of heartbeats is listed."""
+HEARTBEAT_BYTES_MAX: Final = 1 * MIB
+"""A heartbeat, as JSON."""
+HEARTBEAT_COLLECTIONS_MAX: Final = 1_000
+"""Collections that a heartbeat names; the newest ones if more were written."""

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from wormdb.types import LogNumber
 
-__all__ = ["ENGINE_FOLDER", "EnginePaths", "is_immutable"]
+__all__ = ["ENGINE_FOLDER", "NODES_FOLDER", "EnginePaths", "is_immutable", "node_key"]
 
 ENGINE_FOLDER = ".worm.db/"
+NODES_FOLDER = ".worm.nodes/"
+"""Of a whole database: the heartbeats of services."""
 NUMBER_DIGITS = 20
 
 
@@ -80,6 +82,11 @@ class EnginePaths:
     def retired(self, name: str) -> str:
         """A list of objects that no root names any more."""
         return f"{self.folder}data/{name}.retired"
+
+
+def node_key(node: int) -> str:
+    """The heartbeat of a service."""
+    return f"{NODES_FOLDER}{node}"
 
 
 def is_immutable(key: str) -> bool:

@@ -1,0 +1,122 @@
+"""The services of a database as one process sees them: who there is, and who lives.
+
+A node is judged by its heartbeat: it lives while that changes, timed on the monotonic clock of whoever looks. What is
+seen for the first time is as old as the store's own times say; the clocks of two machines are never compared.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from wormdb.engine.misc_clock import NODE_MAX
+from wormdb.engine.paths import NODES_FOLDER, node_key
+from wormdb.errors import CorruptionError
+from wormdb.format.heartbeat import decode_heartbeat
+from wormdb.limits import NODE_INTERVALS_LIVE
+
+if TYPE_CHECKING:
+    from wormdb.clock import Clock
+    from wormdb.format.heartbeat import Heartbeat
+    from wormdb.storage.store import Probe, Store
+    from wormdb.types import StoreTime, Version
+
+__all__ = ["Peer", "Peers"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """One heartbeat as it was read. `heartbeat` is None if nobody can read it."""
+
+    heartbeat: Heartbeat | None
+    version: Version
+    changed: float
+    """Since when it is as it is, on the monotonic clock of whoever looks."""
+
+    @property
+    def dies_at(self) -> float:
+        """When it counts as dead, if it does not change: of one that was stopped, at once."""
+        if self.heartbeat is None or self.heartbeat.state != "running":
+            return self.changed
+        return self.changed + NODE_INTERVALS_LIVE * self.heartbeat.interval_ms / 1000
+
+
+class Peers:
+    """What is known of all nodes. For one thread."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        """Nothing is read yet."""
+        self._store = store
+        self._clock = clock
+        self._known: dict[int, Peer] = {}
+
+    def look(self) -> None:
+        """Learn of every node. 1 LIST, and 1 GET for each heartbeat that changed."""
+        found = [info for page in self._store.list(NODES_FOLDER) for info in page.objects]
+        there: set[int] = set()
+        for info in found:
+            node = _node_of(info.key)
+            if node is None:
+                continue
+            there.add(node)
+            known = self._known.get(node)
+            if known is None or info.version is None or info.version != known.version:
+                self._read(node, info.modified, info.version)
+        self._known = {node: peer for node, peer in self._known.items() if node in there}
+
+    def follow(self, but: int | None = None) -> None:
+        """Look again at the nodes that live, `but` one. 1 GET each."""
+        for node in self.live():
+            if node != but:
+                self._read(node, None, None)
+
+    def read(self, node: int) -> Peer | None:
+        """Look again at one node; None if it has no heartbeat. 1 GET."""
+        self._read(node, None, None)
+        return self._known.get(node)
+
+    def get(self, node: int) -> Peer | None:
+        """What is known of a node. No requests."""
+        return self._known.get(node)
+
+    def known(self) -> dict[int, Peer]:
+        """Every node with a heartbeat, by id. No requests."""
+        return dict(sorted(self._known.items()))
+
+    def live(self) -> tuple[int, ...]:
+        """The ids of the nodes that live, in order. No requests."""
+        now = self._clock.monotonic()
+        return tuple(node for node, peer in sorted(self._known.items()) if now < peer.dies_at)
+
+    def _read(self, node: int, modified: StoreTime | None, listed: Version | None) -> None:
+        key = node_key(node)
+        probe = self._store.probe(key)
+        if probe.found is None:
+            self._known.pop(node, None)
+            return
+        known, now = self._known.get(node), self._clock.monotonic()
+        if known is not None and known.version == probe.found.version:
+            return
+        age = 0.0
+        if known is None and modified is not None and listed in {None, probe.found.version}:
+            age = _age(probe, modified)
+        try:
+            heartbeat = decode_heartbeat(probe.found.body, name=key, node=node)
+        except CorruptionError as error:
+            log.warning("node %d is left out: %s", node, error)
+            heartbeat = None
+        self._known[node] = Peer(heartbeat, probe.found.version, now - age)
+
+
+def _age(probe: Probe, modified: StoreTime) -> float:
+    """For how many seconds an object is as it is, by the store's own times; 0 if it shows none."""
+    return 0.0 if probe.time is None else max(0.0, (probe.time - modified) / 1000)
+
+
+def _node_of(key: str) -> int | None:
+    name = key.removeprefix(NODES_FOLDER)
+    is_id = name.isascii() and name.isdecimal() and str(int(name)) == name
+    return int(name) if is_id and int(name) <= NODE_MAX else None
