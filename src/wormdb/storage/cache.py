@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator, Sequence
 
-    from wormdb.storage.store import Precondition, Probe, PutResult
+    from wormdb.storage.store import Precondition, Probe, PutResult, Source
 
 __all__ = ["CacheStats", "CachedStore"]
 
@@ -181,6 +181,15 @@ class CachedStore(WrappedStore):
         check_key(key)
         try:
             return self._inner.put(key, body, precondition, content_type=content_type)
+        finally:
+            self._forget((key,))
+
+    def upload(self, key: str, source: Source, *, content_type: str = OCTETS) -> None:
+        """Write, and forget what was held, whatever the outcome."""
+        self._lifetime.check()
+        check_key(key)
+        try:
+            self._inner.upload(key, source, content_type=content_type)
         finally:
             self._forget((key,))
 

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from wormdb.clock import Chance, Clock
+    from wormdb.storage.store import Source
 
 __all__ = ["LocalStore"]
 
@@ -167,7 +168,19 @@ class LocalStore(Store):
         """
         self._split(key)
         with typed_errors(f"object {key}", key):
-            return self._publisher.publish(key, body, precondition or Always())
+            return self._publisher.publish(key, (body,), precondition or Always())
+
+    def upload(
+        self,
+        key: str,
+        source: Source,
+        *,
+        content_type: str = OCTETS,  # noqa: ARG002 - files have no type
+    ) -> None:
+        """Write a part at a time; on disk when it returns. Raises as `put`."""
+        self._split(key)
+        with typed_errors(f"object {key}", key):
+            self._publisher.publish(key, source.parts(), Always())
 
     def delete(self, key: str) -> None:
         """Remove the object if it is there, and the folders that this leaves empty."""

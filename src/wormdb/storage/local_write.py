@@ -24,7 +24,7 @@ from wormdb.storage.store import Always, IfAbsent, IfMatch, ObjectInfo, Precondi
 from wormdb.types import StoreTime, Version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from wormdb.clock import Chance
 
@@ -78,12 +78,12 @@ class Publisher:
         self._swept = False
         self._sweep_lock = threading.Lock()
 
-    def publish(self, key: str, body: bytes, precondition: Precondition) -> PutResult:
-        """Write the object if the precondition holds; on disk when it returns."""
+    def publish(self, key: str, parts: Iterable[bytes], precondition: Precondition) -> PutResult:
+        """Write the object, given in parts, if the precondition holds; on disk when it returns."""
         *folder, name = key.split("/")
         place = _Place(tuple(folder), name)
         self._refuse_early(key, place, precondition)
-        with self._temporary(body) as temporary:
+        with self._temporary(parts) as temporary:
             for _ in range(PUBLISH_ATTEMPTS_MAX):
                 try:
                     with self._tree.make(folder, key) as descriptor:
@@ -148,12 +148,13 @@ class Publisher:
         raise InvalidRequestError(f"object {key}", reason=reason, fix=fix, key=key)
 
     @contextmanager
-    def _temporary(self, body: bytes) -> Iterator[_Temporary]:
+    def _temporary(self, parts: Iterable[bytes]) -> Iterator[_Temporary]:
         """A flushed file with these bytes; gone at the end of the block unless it was renamed."""
         with self._tree.make((RESERVED_FOLDER,), RESERVED_FOLDER) as folder:
             temporary = self._create(folder)
             try:
-                _write(temporary.descriptor, body)
+                for part in parts:
+                    _write(temporary.descriptor, part)
                 time_ns = temporary.info().st_mtime_ns
                 self._sweep(folder, time_ns)
                 below_ms = int.from_bytes(self._chance.token(4), "big") * STEP_NS % MS_NS

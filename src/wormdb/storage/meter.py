@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from wormdb.clock import SystemClock
 from wormdb.errors import ClosedError, InvalidRequestError
-from wormdb.limits import DELETE_MANY_KEYS
+from wormdb.limits import DELETE_MANY_KEYS, UPLOAD_PART_BYTES
 from wormdb.storage.prices import Prices, RequestKind, prices_of
 from wormdb.storage.store import OCTETS, Store, coalesce
 from wormdb.storage.wrapped import WrappedStore
@@ -19,7 +19,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from wormdb.clock import Clock
-    from wormdb.storage.store import ByteRange, ListPage, ObjectInfo, Precondition, Probe, PutResult, StoredObject
+    from wormdb.storage.store import (
+        ByteRange,
+        ListPage,
+        ObjectInfo,
+        Precondition,
+        Probe,
+        PutResult,
+        Source,
+        StoredObject,
+    )
 
 __all__ = ["MeteredStore", "Request", "Usage"]
 
@@ -186,6 +195,13 @@ class MeteredStore(WrappedStore):
         with self._timed(RequestKind.PUT, key) as call:
             call.bytes_up = len(body)
             return self._inner.put(key, body, precondition, content_type=content_type)
+
+    def upload(self, key: str, source: Source, *, content_type: str = OCTETS) -> None:
+        """Write; counts 1 PUT, or 1 for each part and 2 more if there are several."""
+        parts = -(-source.size // UPLOAD_PART_BYTES)
+        with self._timed(RequestKind.PUT, key, parts + 2 if parts > 1 else 1) as call:
+            call.bytes_up = source.size
+            self._inner.upload(key, source, content_type=content_type)
 
     def delete(self, key: str) -> None:
         """Remove the object; counts 1 DELETE."""

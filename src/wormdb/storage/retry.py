@@ -19,7 +19,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from wormdb.clock import Chance, Clock
-    from wormdb.storage.store import ByteRange, ListPage, ObjectInfo, Precondition, Probe, PutResult, StoredObject
+    from wormdb.storage.store import (
+        ByteRange,
+        ListPage,
+        ObjectInfo,
+        Precondition,
+        Probe,
+        PutResult,
+        Source,
+        StoredObject,
+    )
 
 __all__ = ["RetryBudget", "RetryingStore"]
 
@@ -141,6 +150,12 @@ class RetryingStore(WrappedStore):
         if not isinstance(precondition, Always | None):
             return write()
         return self._repeat(write, (UnavailableError, OutcomeUnknownError))
+
+    def upload(self, key: str, source: Source, *, content_type: str = OCTETS) -> None:
+        """Write; repeated from the beginning, also after a lost answer."""
+        self._repeat(
+            lambda: self._inner.upload(key, source, content_type=content_type), (UnavailableError, OutcomeUnknownError)
+        )
 
     def delete(self, key: str) -> None:
         """Remove the object if it is there. 1 DELETE an attempt."""

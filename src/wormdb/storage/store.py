@@ -23,7 +23,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from wormdb.errors import InvalidRequestError, LimitExceededError, NotFoundError
 from wormdb.limits import KEY_BYTES_MAX, RANGE_GAP_BYTES_MAX, SEGMENT_BYTES_MAX
@@ -47,6 +47,7 @@ __all__ = [
     "Precondition",
     "Probe",
     "PutResult",
+    "Source",
     "Store",
     "StoredObject",
     "check_key",
@@ -149,6 +150,19 @@ class ListPage:
     prefixes: tuple[str, ...] = ()
 
 
+class Source(Protocol):
+    """The bytes of an object too large for memory; a call that is repeated asks for them again."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes there are."""
+        ...
+
+    def parts(self) -> Iterator[bytes]:
+        """All of them in order, from the beginning, each part but the last of one and the same length."""
+        ...
+
+
 class Store(ABC):
     """Bytes by key. See the module's text for the errors that every verb may raise."""
 
@@ -196,6 +210,14 @@ class Store(ABC):
         self, key: str, body: bytes, precondition: Precondition | None = None, *, content_type: str = OCTETS
     ) -> PutResult:
         """Write a whole object, atomically, if the precondition holds (default `Always`). 1 PUT."""
+
+    def upload(self, key: str, source: Source, *, content_type: str = OCTETS) -> None:
+        """Write a whole object as `put` with `Always` does: all of it is there or nothing.
+
+        A store of its own writes a part at a time, with a few parts in memory; this one joins them. 1 PUT, or 1 for
+        each part and 2 more. An upload that breaks off may leave parts behind that a rule of the bucket must remove.
+        """
+        self.put(key, b"".join(source.parts()), content_type=content_type)
 
     @abstractmethod
     def delete(self, key: str) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         Precondition,
         Probe,
         PutResult,
+        Source,
         StoredObject,
     )
 
@@ -75,6 +76,10 @@ class WrappedStore(Store):
     ) -> PutResult:
         """As the store inside."""
         return self._inner.put(key, body, precondition, content_type=content_type)
+
+    def upload(self, key: str, source: Source, *, content_type: str = OCTETS) -> None:
+        """As the store inside."""
+        self._inner.upload(key, source, content_type=content_type)
 
     def delete(self, key: str) -> None:
         """As the store inside."""

@@ -14,7 +14,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from wormdb.clock import Chance, Clock
-    from wormdb.storage.store import ByteRange, ListPage, ObjectInfo, Precondition, Probe, PutResult, StoredObject
+    from wormdb.storage.store import (
+        ByteRange,
+        ListPage,
+        ObjectInfo,
+        Precondition,
+        Probe,
+        PutResult,
+        Source,
+        StoredObject,
+    )
 
 __all__ = ["NO_LATENCY", "S3_LIKE", "Latency", "LatencyProfile", "LatencyStore"]
 
@@ -108,6 +117,10 @@ class LatencyStore(WrappedStore):
         return self._late(
             self._profile.put, lambda: self._inner.put(key, body, precondition, content_type=content_type)
         )
+
+    def upload(self, key: str, source: Source, *, content_type: str = OCTETS) -> None:
+        """Write, after a while."""
+        self._late(self._profile.put, lambda: self._inner.upload(key, source, content_type=content_type))
 
     def delete(self, key: str) -> None:
         """Remove the object, after a while."""

@@ -24,6 +24,7 @@ from wormdb.storage.store import Always, ByteRange, IfAbsent, IfMatch
 from wormdb.testing.store_contract_keys import KeyContract
 from wormdb.testing.store_contract_lists import ListContract
 from wormdb.testing.store_contract_races import RaceContract
+from wormdb.testing.store_contract_uploads import UploadContract
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -291,7 +292,7 @@ class ReadWriteContract:
         assert "\n" not in store.name
 
 
-class StoreContract(ReadWriteContract, KeyContract, ListContract, RaceContract):
+class StoreContract(ReadWriteContract, KeyContract, ListContract, RaceContract, UploadContract):
     """The whole suite; see the module's text for how to use it."""
 
     @pytest.fixture
