@@ -13,6 +13,7 @@ from wormdb.engine.ledger import Ledger, Surroundings
 from wormdb.engine.misc_clock import MiscClock
 from wormdb.engine.paths import is_immutable
 from wormdb.engine.projection import Sizes
+from wormdb.engine.services import Services
 from wormdb.files.keeper import FilesKeeper
 from wormdb.limits import COLUMNS_CACHE_SHARE
 from wormdb.maintenance.site import Site
@@ -65,7 +66,8 @@ class Ledgers:
             self.store = CachedStore(self.store, immutable=is_immutable, bytes_max=left)
         # A memory without a name is shared with nobody, so its documents are nobody else's.
         self.place = metered.name if metered.name != "memory://" else f"memory://{chance.token(8).hex()}"
-        self._misc = MiscClock(clock)
+        self.misc = MiscClock(clock)
+        """What names the objects of all collections."""
         self._opened: dict[str, Ledger] = {}
         self._plans: dict[str, PlanCache] = {}
         self.files = FilesKeeper(
@@ -73,6 +75,7 @@ class Ledgers:
         )
         self._mode = forward_mode(settings, is_distant=means.is_distant)
         self._background = Background() if self._mode == "background" else None
+        self._services = Services(self.store, clock) if self._mode == "background" else None
         self.lifetime = Lifetime(metered.name)
         self._lock = threading.Lock()
 
@@ -116,7 +119,7 @@ class Ledgers:
             pool=means.pool,
             clock=means.clock,
             chance=means.chance,
-            misc=self._misc,
+            misc=self.misc,
             before_first_write=self.before_first_write,
             check=self.lifetime.check,
             limits=TailLimits(
@@ -131,6 +134,7 @@ class Ledgers:
             sizes=Sizes(block_target=settings.block_bytes),
             stage_bytes=settings.stage_bytes,
             background=self._background,
+            services=self._services,
             columns=self._columns,
             after_forward=self.files.publish,
             trim_floor=self.files.trimmed_floor,

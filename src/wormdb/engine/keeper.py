@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from wormdb.errors import UnavailableError, WormError
-from wormdb.limits import FILES_INTERVAL_MS, FORWARD_INTERVAL_MS, TAIL_BYTES_MAX, TAIL_ENTRIES_MAX
+from wormdb.limits import FILES_INTERVAL_MS, FORWARD_INTERVAL_MS, NODE_WINDOW_MS, TAIL_BYTES_MAX, TAIL_ENTRIES_MAX
 from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from wormdb.engine.forward import Forwarder
     from wormdb.engine.head import Head
     from wormdb.engine.register import Register
+    from wormdb.engine.services import Services
 
 __all__ = ["DEFAULT_LIMITS", "ForwardMode", "Keeper", "TailLimits"]
 
@@ -32,6 +33,8 @@ ForwardMode = Literal["inline", "background", "manual"]
 
 ATTEMPTS_MAX = 16
 """How often forwarding starts again because another's root came first."""
+LEFT_SECONDS = 2 * NODE_WINDOW_MS / 1000
+"""For how long a tail that should be brought forward is left to services."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ class Keeper:
         clock: Clock,
         chance: Chance,
     ) -> None:
-        """Nothing is read or written yet. `build`, `publish` and `background` are set by whoever has them."""
+        """Nothing is read or written yet. `build`, `publish`, `background`, `services` are set by who has them."""
         self._head = head
         self._register = register
         self._forwarder = forwarder
@@ -82,6 +85,9 @@ class Keeper:
         self._unpublished_since: float | None = None
         """When this process committed first what it has not brought forward yet; None if there is nothing."""
         self.background: Background | None = None
+        self.services: Services | None = None
+        """Those to whom work in the background is left while they live."""
+        self._left_since: float | None = None
 
     def forward(self) -> LogNumber:
         """Bring the whole log into the projections, build the indexes that wait, write files; through which number.
@@ -153,7 +159,7 @@ class Keeper:
     def finish(self) -> None:
         """Write the readable files of what this process committed, before it goes; what fails is left to others."""
         is_asked = self._unpublished_since is not None and self._limits.mode != "manual"
-        if is_asked and self.publish is not None and self._keeps_files:
+        if is_asked and self.publish is not None and self._keeps_files and not self._has_services:
             failure = self._try_forward()
             if failure is not None:
                 log.warning("%s: readable files wait for the next writer: %s", self._head.collection, failure)
@@ -216,8 +222,28 @@ class Keeper:
         rest = self._files_rest
         if self._waits_for_files and rest > 0:
             self._clock.sleep(rest)
-        if self._is_due():
+        if self._is_due() and not self._is_left():
             self.forward()
+
+    @property
+    def _has_services(self) -> bool:
+        return self._limits.mode == "background" and self.services is not None and self.services.are_live()
+
+    def _is_left(self) -> bool:
+        """Whether services live that look after the tail. If it is due for two windows, it is looked at. 1 GET then."""
+        now, since = self._clock.monotonic(), self._left_since
+        if not self._has_services:
+            self._left_since = None
+            return False
+        if since is None or now - since < LEFT_SECONDS:
+            self._left_since = now if since is None else since
+            return True
+        self._left_since = None
+        self._head.rebase(self._register.read())
+        with self._head.lock:
+            if self._head.applied >= self._head.number:
+                self._unpublished_since = None  # files are written after the root, by the same service
+        return not self._is_due()
 
     def _try_forward(self) -> WormError | None:
         """Forward, unless another thread does; what went wrong, if anything did."""

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from wormdb.engine.misc_clock import MiscClock
     from wormdb.engine.register import RootState
     from wormdb.engine.resolve import Fate
+    from wormdb.engine.services import Services
     from wormdb.engine.state import Base, Held, View
     from wormdb.format.event import Event, JobAttached
     from wormdb.index.definition import Index
@@ -75,6 +76,8 @@ class Surroundings:
     stage_bytes: int = STAGE_BYTES
     """From how many bytes on a batch is staged as blocks."""
     background: Background | None = None
+    services: Services | None = None
+    """Those to whom forwarding in the background is left while they live."""
     columns: ColumnCache | None = None
     """Of all collections together; without it no column stays decoded."""
     after_forward: Callable[[Ledger, LogNumber], object] | None = None
@@ -117,6 +120,7 @@ class Ledger:
             chance=around.chance,
         )
         self._keeper.background = around.background
+        self._keeper.services = around.services
         self._committer = Committer(
             self._log,
             head=self._head,

@@ -25,8 +25,7 @@ class MiscClock:
 
     def __init__(self, clock: Clock, node: int = 0) -> None:
         """`node` is 0 to 255; clients that are no service use 0."""
-        if not 0 <= node <= NODE_MAX:
-            raise InvalidRequestError(f"node id {node}", reason=f"it must be an integer between 0 and {NODE_MAX}")
+        _check(node)
         self._clock = clock
         self._node = node
         self._last_us = 0
@@ -36,6 +35,11 @@ class MiscClock:
     def node(self) -> int:
         """The node id in every number."""
         return self._node
+
+    def become(self, node: int) -> None:
+        """Give numbers of `node` from now on: of a process that has become a service."""
+        _check(node)
+        self._node = node
 
     def next(self) -> Misc:
         """A number greater than every one given or observed."""
@@ -47,3 +51,8 @@ class MiscClock:
         """Never give a number at or below `seen` from now on."""
         with self._lock:
             self._last_us = max(self._last_us, seen >> 8)
+
+
+def _check(node: int) -> None:
+    if not 0 <= node <= NODE_MAX:
+        raise InvalidRequestError(f"node id {node}", reason=f"it must be an integer between 0 and {NODE_MAX}")
