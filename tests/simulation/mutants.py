@@ -249,7 +249,7 @@ def trim_without_retention() -> AbstractContextManager[object]:
 
 def trim_by_local_clock() -> AbstractContextManager[object]:
     return rewritten(
-        Trimmer, ("self._through(state.root, state.time,", "self._through(state.root, self.misc._clock.now_ms(),")
+        Trimmer, ("self.through(state.root, state.time,", "self.through(state.root, self.misc._clock.now_ms(),")
     )
 
 

@@ -64,10 +64,7 @@ class Trimmer:
         state = self.register.read()
         if state.root is None or state.time is None:
             return 0
-        through = self._through(state.root, state.time, max(retention_ms, LOG_RETENTION_MS_MIN))
-        keeps_files = state.root.files is not None and state.root.files.enabled
-        if floor is not None and keeps_files and through > floor:
-            through = LogNumber(max(floor, state.root.trimmed))
+        through = self.through(state.root, state.time, retention_ms, floor)
         try:
             state = self._raise(state, through)
         except ConflictError:
@@ -77,27 +74,45 @@ class Trimmer:
         log.info("%s: trimmed through entry %d, %d deleted", self.log.collection, state.root.trimmed, deleted)
         return deleted
 
-    def _through(self, root: Root, now: StoreTime, retention_ms: int) -> LogNumber:
+    def through(self, root: Root, now: StoreTime, retention_ms: int, floor: LogNumber | None = None) -> LogNumber:
+        """Through which entry the log may go, of a root that was read when the store's clock said `now`. No requests.
+
+        What came after the opening of a job that is still open stays: the job is checked against it when it is
+        attached, and the time of that entry tells how long the job has been open.
+        """
+        through = self._applied_by(root, now, max(retention_ms, LOG_RETENTION_MS_MIN))
+        floors = [outcome.number - 1 for outcome in root.jobs if outcome.state == "open"]
+        if floor is not None and root.files is not None and root.files.enabled:
+            floors.append(floor)
+        return LogNumber(max(min([through, *floors]), root.trimmed))
+
+    def _applied_by(self, root: Root, now: StoreTime, retention_ms: int) -> LogNumber:
         old = [mark.number for mark in root.marks if now - mark.time >= retention_ms]
         return LogNumber(max([root.trimmed, *(number for number in old if number <= root.applied)]))
 
     def _raise(self, state: RootState, through: LogNumber) -> RootState:
         """Raise `trimmed`, and note the time of what is applied; the root as it then is."""
+        raised = self.raised(state, through)
+        if raised == state.root:
+            return state
+        return self.register.swap(state, self.followed(raised))
+
+    def raised(self, state: RootState, through: LogNumber) -> Root:
+        """The root that was read with `trimmed` raised, and with the time of what is applied: the same if nothing is new.
+
+        1 GET if it is raised. Raises ConflictError if another did so meanwhile, CorruptionError.
+        """
         root = state.root
         assert root is not None
         marks = tuple(mark for mark in with_mark(root, state.time) if mark.number >= through)
-        if through == root.trimmed and marks == root.marks:
-            return state
-        following = msgspec.structs.replace(
-            root,
-            revision=root.revision + 1,
-            write_id=new_write_id(self.chance),
-            misc=self.misc.next(),
-            trimmed=through,
-            hash_trimmed=self._hash(state, root, through),
-            marks=marks,
+        digest = self._hash(state, root, through)
+        return msgspec.structs.replace(root, trimmed=through, hash_trimmed=digest, marks=marks)
+
+    def followed(self, root: Root) -> Root:
+        """A root as the one after that of its revision: with a revision and a write id of its own. No requests."""
+        return msgspec.structs.replace(
+            root, revision=root.revision + 1, write_id=new_write_id(self.chance), misc=self.misc.next()
         )
-        return self.register.swap(state, following)
 
     def _hash(self, state: RootState, root: Root, through: LogNumber) -> bytes:
         if through == root.trimmed:
