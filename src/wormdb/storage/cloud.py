@@ -3,8 +3,9 @@
 Reading, listing and deleting go through obstore, with its own retries off. Writes and probes go
 as signed plain HTTP requests where a signature is made locally: on S3, and on Azure with an
 account key. Elsewhere (GCS, whose conditions a signed URL would have to sign, Azure without an
-account key, and buckets read without credentials) they go through obstore too: then answers carry
-no time, and whatever is not a clean success or a clean refusal is an unknown outcome.
+account key, buckets read without credentials, and S3 that is to encrypt where the keys are not in the
+environment or a profile) they go through obstore too: then answers carry no time, and whatever is not a
+clean success or a clean refusal is an unknown outcome.
 
 Keys are exact: what other tools see in the bucket is the prefix and our key, character by
 character. A listing cannot pass objects of other tools whose keys have empty, `.` or `..` segments
@@ -23,9 +24,11 @@ import obstore
 from obstore import exceptions
 
 from wormdb.errors import LimitExceededError
-from wormdb.limits import DELETE_MANY_KEYS, KEY_BYTES_MAX, LIST_PAGE_KEYS
+from wormdb.limits import DELETE_MANY_KEYS, KEY_BYTES_MAX, LIST_PAGE_KEYS, UPLOAD_PART_BYTES, UPLOAD_PARTS_AT_ONCE
 from wormdb.storage.clients import can_sign, make_client
+from wormdb.storage.encryption import encryption_of
 from wormdb.storage.fault import Fault, FaultKind, fault_on_read, fault_on_write, parse_fault
+from wormdb.storage.header_signature import keys_of
 from wormdb.storage.lifetime import CloudLifetime
 from wormdb.storage.listing import exact_offset, in_byte_order, paged, paged_level, safe_offset, verified_order
 from wormdb.storage.signed import SignedRequests
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
     from obstore import ObjectMeta, PutMode
 
     from wormdb.clock import Clock
+    from wormdb.storage.store import Source
     from wormdb.storage.url import StoreUrl
 
 __all__ = ["CloudStore"]
@@ -77,8 +81,13 @@ class CloudStore(Store):
         self._name = str(url)
         self._prefix_bytes = len(url.prefix.encode()) + 1 if url.prefix else 0
         self._lifetime = CloudLifetime(self._name)
-        self._client = make_client(url, settings)
-        self._signed = SignedRequests(self._client, url, clock=clock) if can_sign(self._client, os.environ) else None
+        encryption = encryption_of(url, os.environ)
+        keys = keys_of(settings, os.environ, url.region) if url.scheme == "s3" else None
+        self._client = make_client(url, settings if encryption is None else {**settings, **encryption.settings})
+        self._signed: SignedRequests | None = None
+        if can_sign(self._client, os.environ) and (encryption is None or keys is not None):
+            self._signed = SignedRequests(self._client, url, clock=clock, keys=keys, encryption=encryption)
+        self._shows_settings = self._signed is not None and keys is not None
         self._ordered = url.endpoint is None or url.endpoint.partition(":")[2].endswith(_ORDERED_HOSTS)
 
     def __repr__(self) -> str:
@@ -203,6 +212,26 @@ class CloudStore(Store):
             raise fault_on_write(self._url, key, condition, result)
         return PutResult(Version(str(result["version"] if self._url.scheme == "gs" else result["e_tag"])), None)
 
+    def upload(self, key: str, source: Source, *, content_type: str = OCTETS) -> None:
+        """Write a part at a time, a few side by side. 1 PUT for each part and 2 more; 1 for a single part.
+
+        Raises as `put` with `Always` does.
+        """
+        self._begin(key)
+        result = self._attempt(
+            lambda: obstore.put(
+                self._client,
+                key,
+                source.parts(),
+                attributes={"Content-Type": content_type},
+                use_multipart=source.size > UPLOAD_PART_BYTES,
+                chunk_size=UPLOAD_PART_BYTES,
+                max_concurrency=UPLOAD_PARTS_AT_ONCE,
+            )
+        )
+        if isinstance(result, Fault):
+            raise fault_on_write(self._url, key, Always(), result)
+
     def delete(self, key: str) -> None:
         """Remove the object; it is no error if it is not there. 1 DELETE."""
         self._begin(key)
@@ -227,6 +256,16 @@ class CloudStore(Store):
                 raise fault_on_read(self._url, part[0], result)
             for key in part:
                 self.delete(key)
+
+    def bucket_setting(self, name: Literal["lifecycle", "versioning"]) -> bytes | None:
+        """The XML of a setting of the whole bucket; None if it has none or does not show it to us. At most 1 GET.
+
+        Only S3 with keys in the environment or a profile is asked. Raises UnavailableError.
+        """
+        self._lifetime.check()
+        if not self._shows_settings or self._signed is None:
+            return None
+        return self._signed.ask_bucket(name)
 
     def close(self) -> None:
         """Close the connections of signed requests; obstore closes its own when it is collected."""

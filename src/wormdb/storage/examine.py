@@ -66,6 +66,8 @@ class Examination:
 
     store: str
     findings: tuple[Finding, ...]
+    role: str = ""
+    """Of the key that was tried; empty if the store was."""
 
     @property
     def passed(self) -> bool:
@@ -75,8 +77,10 @@ class Examination:
     @property
     def verdict(self) -> str:
         """One sentence for a person."""
-        if not self.passed:
-            failed = ", ".join(finding.check for finding in self.findings if finding.status is Status.FAIL)
+        failed = ", ".join(finding.check for finding in self.findings if finding.status is Status.FAIL)
+        if self.role:
+            return f"not the rights of a {self.role}: {failed}" if failed else f"the rights of a {self.role}, no more"
+        if failed:
             return f"wormdb will not write here: {failed}"
         if any(finding.status is Status.SKIP for finding in self.findings):
             return "wormdb can read here; writing was not tried"

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 import msgspec
 
 from wormdb.cli.output import print_json, print_table
 from wormdb.clock import SystemChance, SystemClock
+from wormdb.storage.bucket_settings import bucket_findings
 from wormdb.storage.examine import Examination, Status, examine
 from wormdb.storage.open import open_store
 from wormdb.storage.pool import ThreadPool
+from wormdb.storage.roles import Role, examine_role, s3_policy
+from wormdb.storage.url import parse_url
 
 __all__ = ["command"]
 
@@ -20,25 +25,45 @@ STYLES = {Status.OK: "green", Status.WARN: "yellow", Status.FAIL: "bold red", St
 @click.argument("url", envvar="WORM_URL")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")
 @click.option("--read-only", is_flag=True, help="Write nothing; test only what reading needs.")
-def command(url: str, *, as_json: bool, read_only: bool) -> int:
+@click.option("--role", type=click.Choice(list(Role)), help="Test that the key has the rights of this role, no more.")
+@click.option("--policy", is_flag=True, help="Only print the S3 policy of the role, for this URL.")
+def command(url: str, *, as_json: bool, read_only: bool, role: Role | None, policy: bool) -> int:
     """Test whether a bucket or folder can hold a database.
 
     URL is a path, s3://bucket/prefix?endpoint=…&region=…, gs://, az:// or memory://name.
     Writes about 80 small objects below .worm.probe/ and removes them. Exits with 1
     if the store is not safe to write to.
+
+    With --role the key in the environment is tried instead: what a reader, a writer or
+    a service needs, and what it must not be able to do. Then exits with 1 if it has
+    too few rights or too many.
     """
-    clock, chance = SystemClock(), SystemChance()
-    pool = ThreadPool()
-    try:
-        with open_store(url, clock=clock, chance=chance) as store:
-            result = examine(store, pool=pool, clock=clock, chance=chance, writing=not read_only)
-    finally:
-        pool.close()
+    if policy:
+        if role is None:
+            raise click.UsageError("--policy needs --role")
+        print_json(s3_policy(role, parse_url(url)))
+        return 0
+    if role is not None and read_only:
+        raise click.UsageError("--role tries to write; leave out --read-only")
+    result = _examine(url, role, writing=not read_only)
     if as_json:
         print_json({**msgspec.to_builtins(result), "passed": result.passed, "verdict": result.verdict})
     else:
         _print(result)
     return 0 if result.passed else 1
+
+
+def _examine(url: str, role: Role | None, *, writing: bool) -> Examination:
+    clock, chance = SystemClock(), SystemChance()
+    pool = ThreadPool()
+    try:
+        with open_store(url, clock=clock, chance=chance) as store:
+            if role is not None:
+                return examine_role(store, role, chance=chance)
+            result = examine(store, pool=pool, clock=clock, chance=chance, writing=writing)
+            return replace(result, findings=(*result.findings, *bucket_findings(store)))
+    finally:
+        pool.close()
 
 
 def _print(result: Examination) -> None:
