@@ -71,7 +71,7 @@ class Indexes(Generic[T]):
         """Build one index that is not ready. Costs as `Collection.forward`; raises as `Collection.build_index` says."""
         access = self._access
         found = access.present().definition.indexes.get(name)
-        if name != PRIMARY and (found is None or found.state == "dropped"):
+        if name != PRIMARY and (found is None or found.state == "dropped" or found.index.is_owners):
             raise self._unknown(name, self.all())
         if found is not None and found.state == "failed":
             access.check_mode()

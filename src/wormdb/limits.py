@@ -87,7 +87,7 @@ BLOB_UNOWNED_MS: Final = 24 * 3_600_000
 """How long a blob stays that no document refers to, after it was written, by the store's time."""
 BLOB_CONDEMNED_MS: Final = 3_600_000
 """How long a blob stays after an entry said that it goes: readers of older states may be at it."""
-BLOB_CONDEMNED_AT_ONCE: Final = 10_000
+BLOB_CONDEMNED_AT_ONCE: Final = 1_000
 """Blobs that one entry says this of."""
 
 # --- the log ---
@@ -110,6 +110,9 @@ MARKS_MAX: Final = 64
 
 RETIRED_INLINE_MAX: Final = 256
 """Retired objects that a root lists itself; more are moved to a list of their own."""
+UNPUBLISHED_MS_MAX: Final = 12 * 3_600_000
+"""How old the root may be that a job planned with, by the store's time, when another names what it wrote: half of the
+time after which objects that nobody names may be removed."""
 JOBS_REMEMBERED: Final = 1_000
 """Ended bulk jobs whose outcome a root remembers."""
 BULK_REPORT_BYTES_MAX: Final = 256 * MIB
@@ -152,6 +155,20 @@ SAMPLE_DOCUMENT_BYTES_MAX: Final = 4 * KIB
 """A document that is longer, when its texts are shortened, is not in the sample."""
 SAMPLE_TEXT_CHARS: Final = 64
 """To which a sample shortens each text in a document."""
+
+# --- garbage collection ---
+RETIRED_MS: Final = 3_600_000
+"""How long objects stay after a root was seen that no longer names them, by the store's time."""
+ORPHAN_MS: Final = 86_400_000
+"""How old objects are, by the store's time, that no root has ever named when they are taken for garbage."""
+JOB_EXPIRY_MS_MIN: Final = 3_600_000
+"""How long a bulk job may be open at least before it is given up."""
+GC_LIST_NAMES: Final = 10_000
+"""Retired objects in one list beside the root."""
+GC_VICTIMS_MAX: Final = 50_000
+"""Objects without a name that are held in memory; more of them go in further rounds."""
+GC_SHOWN_MAX: Final = 1_000
+"""Objects of one kind that a report lists; more of them are counted only."""
 
 # --- queries ---
 FILTER_DEPTH_MAX: Final = 50

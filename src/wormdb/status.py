@@ -123,7 +123,7 @@ def indexes_of(definition: Definition) -> tuple[IndexSummary, ...]:
     others = tuple(
         IndexSummary(each.index.name, each.index.fields, each.index.unique, each.state, each.reason)
         for each in definition.indexes
-        if each.state != "dropped"
+        if each.state != "dropped" and not each.index.is_owners
     )
     return (_PRIMARY_SUMMARY, *others)
 
@@ -169,7 +169,7 @@ def describe_index(view: View, name: str) -> IndexDescription | None:
     if name == PRIMARY:
         return _PRIMARY
     found = view.definition.indexes.get(name)
-    if found is None or found.state == "dropped":
+    if found is None or found.state == "dropped" or found.index.is_owners:
         return None
     stored = None if view.place is None else view.place.root.index(name)
     measured = None

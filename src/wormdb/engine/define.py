@@ -97,8 +97,8 @@ def drop_index(batch_id: str, name: str, *, seen: View, actor: str | None = None
         )
     indexes = seen.definition.indexes
     held = indexes.get(name)
-    if held is None or held.state == "dropped":
-        known = [status.index.name for status in indexes if status.state != "dropped"]
+    if held is None or held.state == "dropped" or held.index.is_owners:
+        known = [status.index.name for status in indexes if status.state != "dropped" and not status.index.is_owners]
         raise NotFoundError(f"index {name}", reason="there is none of this name", fix=did_you_mean(name, known))
     if held.declared:
         raise InvalidRequestError(

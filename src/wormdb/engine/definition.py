@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from wormdb.engine.blob_state import NO_BLOBS, BlobStates
 from wormdb.engine.index_state import IndexStates
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.event import (
@@ -62,6 +63,8 @@ class Definition:
     closed: Closed | None = None
     files: FilesSwitched | None = None
     """Whether readable files are kept, and where; None if nobody ever said."""
+    blobs: BlobStates = NO_BLOBS
+    """Which blobs are condemned."""
     _columns: tuple[ColumnSpec, ...] | None = field(default=None, init=False, compare=False, repr=False)
 
     @property
@@ -100,14 +103,19 @@ class Definition:
         """What a root says; raises SchemaError, CorruptionError."""
         model = _model(root.definition) if root.definition else None
         indexes = IndexStates.from_roots(root.indexes, model, source=f"the root of {root.path}")
-        return cls(LogNumber(root.applied), root.definition, model, indexes, root.closed, root.files)
+        blobs = BlobStates.of_root(root)
+        return cls(LogNumber(root.applied), root.definition, model, indexes, root.closed, root.files, blobs=blobs)
 
     def after(self, events: Iterable[Event], number: LogNumber) -> Definition:
         """What is in force after the events of entry `number`: the same object if nothing changed.
 
         Raises SchemaError, and CorruptionError for an event that cannot come now.
         """
+        events = tuple(events)
         definition = self
+        blobs = self.blobs.after(events, number)
+        if blobs is not self.blobs:
+            definition = replace(self, number=number, blobs=blobs)
         for event in events:
             match event:
                 case SchemaChanged(definition=body) if body != definition.body:

@@ -131,6 +131,7 @@ class Forwarder:
             closed=view.definition.closed,
             files=view.definition.files,
             jobs=stage.jobs.outcomes(),
+            **view.definition.blobs.kept(root.trimmed),
             **fields,
         )
         return changed, retired

@@ -104,7 +104,8 @@ def read_index(view: View, index: Index, shelf: IndexShelf) -> IndexReader | Non
 
     If blocks were attached since the root, they are read: 1 GET each.
     """
-    if index not in view.definition.indexes.ready:
+    status = view.definition.indexes.get(index.name)
+    if status is None or status.state != "ready" or status.index != index:
         return None
     place = view.place
     tree = shelf.empty(index.name)

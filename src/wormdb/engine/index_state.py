@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Final
 from wormdb.errors import ConflictError, CorruptionError, InvalidRequestError
 from wormdb.format.event import IndexBuilding, IndexCreated, IndexDropped, IndexFailed, IndexReady
 from wormdb.format.root import IndexRoot
-from wormdb.index.definition import Index, decode_index, encode_index
+from wormdb.index.definition import OWNERS, Index, decode_index, encode_index
 from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from wormdb.format.root import IndexState
     from wormdb.schema.model import Model
@@ -38,10 +38,9 @@ IndexEvent = IndexCreated | IndexBuilding | IndexReady | IndexFailed | IndexDrop
 
 def check_index_name(name: str) -> None:
     """Raise InvalidRequestError unless an index may have this name."""
-    if name == PRIMARY:
-        raise InvalidRequestError(
-            f"index {name}", reason="the primary index is always there", fix="choose another name"
-        )
+    if name in {PRIMARY, OWNERS.name}:
+        kept = "the primary index is always there" if name == PRIMARY else "it is kept for blobs"
+        raise InvalidRequestError(f"index {name}", reason=kept, fix="choose another name")
     if not _NAME.fullmatch(name) or len(name) > INDEX_NAME_CHARS_MAX:
         raise InvalidRequestError(
             f"{name[:INDEX_NAME_CHARS_MAX]!r} is no name of an index",
@@ -90,10 +89,16 @@ class IndexStates:
     def ready(self) -> tuple[Index, ...]:
         """Those that answer queries, in order of their names."""
         if self._ready is None:  # made once: every commit asks for them several times
-            made = tuple(status.index for status in self if status.state == "ready")
+            made = tuple(status.index for status in self if status.state == "ready" and not status.index.is_owners)
             object.__setattr__(self, "_ready", made)
             return made
         return self._ready
+
+    @property
+    def owners(self) -> IndexStatus | None:
+        """The index of the blobs that documents refer to; None if the collection never had a blob."""
+        found = self.known.get(OWNERS.name)
+        return found if found is not None and found.index.is_owners and found.state != "dropped" else None
 
     @property
     def unique(self) -> tuple[Index, ...]:
@@ -140,6 +145,15 @@ class IndexStates:
                 known[name] = IndexStatus.of(index, number, is_empty=is_empty, declared=True)
             elif not held.declared:
                 known[name] = replace(held, declared=True)
+        return IndexStates(known)
+
+    def after_mapping(self, touches: Callable[[str], bool], number: LogNumber, is_empty: bool) -> IndexStates:
+        """What a mapping of documents by entry `number` makes of them: those of fields that it touches wait again."""
+        known = dict(self.known)
+        for name, status in self.known.items():
+            is_built = status.state in {"ready", "building"} and status.number != number
+            if is_built and not is_empty and any(map(touches, status.index.fields)):
+                known[name] = replace(status, state="waiting", number=number, reason=None)
         return IndexStates(known)
 
     def to_roots(self) -> tuple[IndexRoot, ...]:

@@ -173,7 +173,7 @@ class SnapshotTaken(_Event, frozen=True, tag="snapshot"):
 
 
 class BlobCondemned(_Event, frozen=True, tag="blob.condemn"):
-    """The blob's key is never written again: the same content gets suffix `suffix` + 1 next time."""
+    """The blob's key is never written again: next time the same content has the number of this entry as its suffix."""
 
     sha256: Digest = msgspec.field(name="h")
     suffix: Count = msgspec.field(name="s", default=0)

@@ -92,11 +92,12 @@ class Retired(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: Count | None = msgspec.field(name="a", default=None)
 
 
-class Condemned(msgspec.Struct, frozen=True, kw_only=True):
-    """A blob whose key is never written again."""
+class Condemned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A blob whose key is never written again, and the entry that says so."""
 
     sha256: Digest = msgspec.field(name="h")
     suffix: Count = msgspec.field(name="s")
+    number: Count = msgspec.field(name="n", default=0)
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True):
@@ -145,6 +146,8 @@ class Root(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sequence: Count = msgspec.field(name="sq", default=0)
     """The greatest id made of digits."""
     condemned: tuple[Condemned, ...] = msgspec.field(name="k", default=())
+    blob_floor: Count = msgspec.field(name="kf", default=0)
+    """The newest entry that condemned a blob and was trimmed since: `condemned` no longer says which."""
     sample: bytes | None = msgspec.field(name="s", default=None)
     statistics: bytes | None = msgspec.field(name="q", default=None)
     closed: Closed | None = msgspec.field(name="y", default=None)

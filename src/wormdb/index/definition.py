@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
 import msgspec
 
 from wormdb.errors import InvalidRequestError
+from wormdb.format.blob import BLOB_FIELD, blob_keys_of
 from wormdb.format.damage import corrupt
 from wormdb.format.key import check_index_key, encode_key
 from wormdb.format.kinds import MISSING
@@ -36,7 +37,17 @@ if TYPE_CHECKING:
     from wormdb.index.rows import Row
     from wormdb.schema.model import IndexDefinition
 
-__all__ = ["Index", "Keyed", "array_fields", "claims_of", "decode_index", "encode_index", "keys_of", "lookup_keys"]
+__all__ = [
+    "OWNERS",
+    "Index",
+    "Keyed",
+    "array_fields",
+    "claims_of",
+    "decode_index",
+    "encode_index",
+    "keys_of",
+    "lookup_keys",
+]
 
 
 class _Message(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -46,6 +57,7 @@ class _Message(msgspec.Struct, frozen=True, omit_defaults=True):
     multi_valued: bool = msgspec.field(name="multiValue", default=False)
     covered: tuple[str, ...] = ()
     bson_types: tuple[str, ...] = msgspec.field(name="bsonTypes", default=())
+    is_owners: bool = msgspec.field(name="blobOwners", default=False)
 
 
 _DECODER: Final = msgspec.json.Decoder(_Message)
@@ -79,6 +91,11 @@ class Keyed(Protocol):
         """For each path the only type that its values may have; empty if all may be."""
         ...
 
+    @property
+    def is_owners(self) -> bool:
+        """Whether the keys are the blobs that a document refers to, wherever it does."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Index:
@@ -96,6 +113,8 @@ class Index:
     covered: tuple[str, ...] = ()
     bson_types: tuple[str, ...] = ()
     """For each field the only type that its values may have, null and missing apart; empty if all may be."""
+    is_owners: bool = False
+    """Whether it has the blobs that documents refer to, at any depth. No query uses it: it tells who owns a blob."""
     paths: tuple[Path, ...] = field(init=False, repr=False, compare=False)
     covered_paths: tuple[Path, ...] = field(init=False, repr=False, compare=False)
 
@@ -128,9 +147,21 @@ class Index:
         return ", ".join(self.fields)
 
 
+OWNERS: Final = Index("_blobs", (BLOB_FIELD,), is_owners=True)
+"""Who owns which blob, in every collection that has blobs."""
+
+
 def encode_index(index: Index) -> bytes:
     """The definition of an index without its name, as JSON: equal definitions have equal bytes."""
-    message = _Message(index.fields, index.unique, index.sparse, index.multi_valued, index.covered, index.bson_types)
+    message = _Message(
+        index.fields,
+        index.unique,
+        index.sparse,
+        index.multi_valued,
+        index.covered,
+        index.bson_types,
+        index.is_owners,
+    )
     return msgspec.json.encode(message)
 
 
@@ -139,7 +170,16 @@ def decode_index(name: str, data: bytes, *, source: str) -> Index:
     try:
         message = _DECODER.decode(data)
         types = read_bson_types(message.bson_types or None, message.fields, name=name)
-        return Index(name, message.fields, message.unique, message.sparse, message.multi_valued, message.covered, types)
+        return Index(
+            name,
+            message.fields,
+            message.unique,
+            message.sparse,
+            message.multi_valued,
+            message.covered,
+            types,
+            message.is_owners,
+        )
     except (msgspec.MsgspecError, UnicodeError, InvalidRequestError) as error:
         corrupt(source, f"the definition of index {name} cannot be read: {error}")
 
@@ -160,6 +200,8 @@ def claims_of(index: Keyed, document: Document | None) -> dict[bytes, Any]:
     """
     if document is None:
         return {}
+    if index.is_owners:
+        return {encode_key(str(key)): str(key) for key in blob_keys_of(document)}
     try:
         rows = rows_of(document, index.paths)
     except InvalidRequestError as error:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
+from wormdb.format.blob import blob_keys_in
 from wormdb.format.key import check_index_key, encode_key, encode_keys
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED
@@ -44,6 +45,9 @@ def extract(index: Index, identities: Sequence[bytes], documents: Sequence[bytes
     Equal to `keys_of` for each. Raises InvalidRequestError naming the first document that the index cannot take, and
     CorruptionError for bytes that are no document.
     """
+    if index.is_owners:
+        owned = [sorted(encode_key(str(key)) for key in blob_keys_in(document)) for document in documents]
+        return Extracted(list(owned), list(identities), (False,) * len(index.fields))
     columns = project(documents, (*index.fields, *index.covered), name="document")
     found, arrays = _found(index, columns[: len(index.fields)])
     keys = [
