@@ -64,7 +64,7 @@ class BlobStates:
         return BlobKey(sha256, max(self.floor, *numbers, 0))
 
     def is_usable(self, key: BlobKey) -> bool | None:
-        """Whether a document may begin to refer to a key; None if only an owner can tell: an owned one is never gone."""
+        """Whether a document may begin to refer to a key; None if only an owner can tell: what is owned is not gone."""
         if key in self.condemned:
             return False
         return True if key.suffix >= self.floor else None

@@ -75,6 +75,15 @@ class EnginePaths:
         """How far the files of others were read to become this collection; nothing before and after that."""
         return f"{self.folder}adopt"
 
+    @property
+    def blobs(self) -> str:
+        """The folder of blobs."""
+        return f"{self.folder}blobs/"
+
+    def blob(self, name: str) -> str:
+        """A blob, by the name of its key."""
+        return f"{self.blobs}{name}"
+
     def index(self, name: str) -> str:
         """The folder of an index's nodes."""
         return f"{self.folder}indexes/{name}/"
@@ -92,8 +101,9 @@ def node_key(node: int) -> str:
 def is_immutable(key: str) -> bool:
     """Whether an object never changes once written, so that a cache may keep it.
 
+    Blobs do not change either, but would drive everything else out.
     Log entries are not: a slot that was empty a moment ago may be filled, and after
     trimming it is empty again.
     """
     _, found, rest = key.partition(ENGINE_FOLDER)
-    return bool(found) and rest.startswith(("data/", "indexes/", "history/", "blobs/"))
+    return bool(found) and rest.startswith(("data/", "indexes/", "history/"))
