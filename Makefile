@@ -16,8 +16,8 @@ ARGS   ?=
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.core ## set up, then show in a minute what works
-	@$(BIN)/python examples/demo.py
+demo: $(VENV)/.demo java ## set up, then show in two minutes what works
+	@$(BIN)/python -m examples.demo
 
 test: $(VENV)/.dev java ## set up, then run all tests but the long ones
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope -m "not long" $(ARGS)
@@ -49,6 +49,7 @@ lock: $(VENV)/.dev ## resolve the lock files again from pyproject.toml
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade requirements/build.in -o requirements/build.txt
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade pyproject.toml -o requirements/core.txt
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade --extra all --extra dev pyproject.toml -o requirements/dev.txt
+	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade --extra demo --constraint requirements/dev.txt pyproject.toml -o requirements/demo.txt
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade --extra bench --constraint requirements/dev.txt pyproject.toml -o requirements/bench.txt
 
 clean: ## remove the virtual environment and all caches
@@ -68,6 +69,11 @@ $(VENV)/.made:
 $(VENV)/.core: $(VENV)/.made requirements/build.txt requirements/core.txt pyproject.toml
 	@$(PIP) install --require-hashes -r requirements/build.txt -r requirements/core.txt
 	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.core requirements/demo.txt
+	@echo "installing Spark and the data of the demo (about 500 MB, once) ..."
+	@$(PIP) install --require-hashes -r requirements/demo.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.core requirements/dev.txt

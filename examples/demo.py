@@ -1,4 +1,4 @@
-"""What works so far, in under a minute, on a folder: `make demo`.
+"""What wormdb does, in under two minutes, on a folder: `make demo`.
 
 Every step prints what it did; anything that does not behave ends the demo with an error.
 """
@@ -15,7 +15,10 @@ import textwrap
 from pathlib import Path
 
 import wormdb
+from examples import pipeline
+from examples.pipeline import say, show
 from wormdb.clock import SystemClock
+from wormdb.spark import session
 from wormdb.storage.prices import S3_STANDARD
 
 SCHEMA = {
@@ -34,17 +37,6 @@ SCHEMA = {
         "Account": {"path": "#shop/@accounts/(id:string)", "fields": {"balance": {"type": "integer"}}},
     },
 }
-
-
-def say(title: str, text: str = "") -> None:
-    print(f"\n── {title} " + "─" * max(0, 76 - len(title)))
-    if text:
-        print(textwrap.indent(text, "   "))
-
-
-def show(*lines: object) -> None:
-    for line in lines:
-        print(f"   {line}")
 
 
 def visit_often(url: str, identity: str, times: int) -> None:
@@ -72,6 +64,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="wormdb-demo-") as folder:
         url = str(Path(folder) / "shop.db")
         run(url)
+        say("start Spark", "On this machine, in this process: nothing is installed or left running.")
+        spark = session("local[2]", settings={"spark.sql.shuffle.partitions": "2"})
+        try:
+            pipeline.run(Path(folder), pipeline.cities(), spark)
+        finally:
+            spark.stop()
     say("done", f"{SystemClock().monotonic() - started:.1f} seconds. The README has the same in 20 lines.")
 
 
@@ -141,7 +139,8 @@ def crash(url: str, db: wormdb.Database) -> None:
     accounts = db.model("Account")
     accounts.insert_many([{"id": "one", "balance": 1_000}, {"id": "two", "balance": 0}])
     script = (
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import demo; demo.transfer_for_ever({url!r})"
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r});"
+        f" from examples.demo import transfer_for_ever; transfer_for_ever({url!r})"
     )
     worker = subprocess.Popen([sys.executable, "-c", script])
     clock = SystemClock()
