@@ -76,6 +76,16 @@ class EnginePaths:
         return f"{self.folder}adopt"
 
     @property
+    def gc_probe(self) -> str:
+        """Written to learn the store's time; what is in it does not matter."""
+        return f"{self.folder}gc"
+
+    @property
+    def indexes(self) -> str:
+        """The folder of the nodes of all indexes."""
+        return f"{self.folder}indexes/"
+
+    @property
     def blobs(self) -> str:
         """The folder of blobs."""
         return f"{self.folder}blobs/"

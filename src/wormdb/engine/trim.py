@@ -98,9 +98,9 @@ class Trimmer:
         return self.register.swap(state, self.followed(raised))
 
     def raised(self, state: RootState, through: LogNumber) -> Root:
-        """The root that was read with `trimmed` raised, and with the time of what is applied: the same if nothing is new.
+        """The root that was read with `trimmed` raised, and with the time of what is applied.
 
-        1 GET if it is raised. Raises ConflictError if another did so meanwhile, CorruptionError.
+        The same if nothing is new. 1 GET if it is raised. Raises ConflictError if another did so meanwhile, CorruptionError.
         """
         root = state.root
         assert root is not None

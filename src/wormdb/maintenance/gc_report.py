@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
-__all__ = ["Collected", "Tally", "Victim", "VictimKind", "tallied"]
+from wormdb.limits import GC_SHOWN_MAX
 
-VictimKind = Literal["block", "history", "node", "list", "blob", "entry", "temporary", "other"]
-"""Of documents (with sidecars), of history (with sidecars), of an index, a list, a blob, of the log, of a writer."""
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["Collected", "Gathered", "Tally", "Victim", "VictimKind"]
+
+VictimKind = Literal["block", "history", "node", "list", "blob", "entry", "other"]
+"""Of documents or of history (with sidecars), of an index, a list of such, a blob, an entry of the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +44,7 @@ class Collected:
     collection: str
     """Its folder."""
     victims: tuple[Victim, ...]
-    """In the order in which they went; of very many only the first are listed."""
+    """In the order in which they went; of a kind that has very many only the first 1,000."""
     kinds: dict[VictimKind, Tally]
     """How many there were of each kind, those that are not listed included."""
     is_dry: bool = False
@@ -60,11 +65,27 @@ class Collected:
         return sum(tally.bytes for tally in self.kinds.values())
 
 
-def tallied(victims: tuple[Victim, ...]) -> dict[VictimKind, Tally]:
-    """How many there are of each kind, and their bytes. No requests."""
-    objects: Counter[VictimKind] = Counter()
-    sizes: Counter[VictimKind] = Counter()
-    for victim in victims:
-        objects[victim.kind] += 1
-        sizes[victim.kind] += victim.bytes
-    return {kind: Tally(objects[kind], sizes[kind]) for kind in sorted(objects)}
+@dataclass(slots=True)
+class Gathered:
+    """A report in the making."""
+
+    collection: str
+    is_dry: bool
+    waiting: int = 0
+    expired: list[str] = field(default_factory=list)
+    _victims: list[Victim] = field(default_factory=list)
+    _objects: Counter[VictimKind] = field(default_factory=Counter)
+    _bytes: Counter[VictimKind] = field(default_factory=Counter)
+
+    def add(self, victims: Iterable[Victim]) -> None:
+        """Note what went."""
+        for victim in victims:
+            self._objects[victim.kind] += 1
+            self._bytes[victim.kind] += victim.bytes
+            if self._objects[victim.kind] <= GC_SHOWN_MAX:
+                self._victims.append(victim)
+
+    def collected(self) -> Collected:
+        """As a value."""
+        kinds = {kind: Tally(self._objects[kind], self._bytes[kind]) for kind in sorted(self._objects)}
+        return Collected(self.collection, tuple(self._victims), kinds, self.is_dry, tuple(self.expired), self.waiting)

@@ -1,0 +1,275 @@
+"""Remove what nobody needs any more, in an order that no crash, no rival and no clock of ours can turn into a loss.
+
+    retired objects    deleted an hour after a root was seen without them; then their names leave the root
+    objects nobody     chosen by the root, the whole tail and open jobs; then the root is swapped, so that whoever read
+    ever named         an older one cannot publish; then they are deleted
+    open jobs          ended by an entry of the log; only then what they wrote is like any other object
+    the log            `trimmed` is raised with the same swap; then entries up to it are deleted
+
+A victim was listed before the swap, and no name is used twice: so however late a deletion comes, it hits nothing else.
+All times are the store's.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from wormdb.engine.trim import Trimmer
+from wormdb.errors import ConflictError, CorruptionError, SnapshotTooOldError, UnavailableError
+from wormdb.limits import GC_VICTIMS_MAX, ORPHAN_MS
+from wormdb.maintenance.gc_jobs import OpenJobs, read_tail
+from wormdb.maintenance.gc_names import NameSet, attached_names, root_names
+from wormdb.maintenance.gc_report import Collected, Gathered, Victim, VictimKind
+from wormdb.maintenance.gc_retired import RetiredObjects, read_retired
+from wormdb.types import LogNumber, Misc, StoreTime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from wormdb.engine.register import RootState
+    from wormdb.format.entry import Entry
+    from wormdb.format.root import Root
+    from wormdb.maintenance.site import Site
+    from wormdb.storage.store import ObjectInfo
+
+__all__ = ["Rules", "collect"]
+
+log = logging.getLogger(__name__)
+
+CONFLICTS_MAX: Final = 8
+"""How often it begins anew because another's root came first."""
+DELETES_AT_ONCE: Final = 1_000
+
+_RETIRED: Final = "no root has named it for an hour"
+_ORPHAN: Final = "nothing has named it since it was written, a day ago or more"
+_APPLIED: Final = "it was brought forward longer ago than the log is kept"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """How long things are kept, beside what is fixed."""
+
+    log_retention_ms: int
+    job_expiry_ms: int
+
+
+def collect(site: Site, rules: Rules, *, dry_run: bool = False, told: Callable[[str], None] | None = None) -> Collected:
+    """Remove from a collection what nobody needs, or with `dry_run` only say what that is.
+
+    2 GETs, and 1 LIST for each 1,000 objects. If objects are older than a day 1 GET for each page of a block list, each
+    node above the leaves, each part of a filter and each list of retired objects. If something goes or is to be
+    noted: 1 PUT for the time, 1 for the root, 1 DELETE for each 1,000. For an open job 1 or 2 HEADs. In memory 8 bytes
+    for each object that has a name (40 for a moment), about 250 for each that is retired, and up to 50,000 victims.
+
+    Raises CorruptionError, before anything is deleted, if the root or what it names cannot be read to the end;
+    UnavailableError if others swapped the root every time; OutcomeUnknownError, after which another run goes on.
+    """
+    if not dry_run:
+        site.around.check()
+        site.around.before_first_write()
+    gathered = Gathered(site.collection, dry_run)
+    conflicts, after = 0, ""
+    while conflicts < CONFLICTS_MAX:
+        state = site.register.read()
+        if state.root is None:
+            break
+        try:
+            reached = _Round(site, rules, state, state.root, gathered, told).run(after)
+        except ConflictError as error:
+            log.info("%s: garbage is looked for again: %s", site.collection, error.reason)
+            conflicts += 1
+        except SnapshotTooOldError as error:
+            _check_moved(site, state, error)
+            conflicts += 1
+        else:
+            if reached is None:
+                break
+            after = reached
+    else:
+        raise UnavailableError(
+            f"garbage collection of {site.collection}", reason="others swapped the root every time", fix="retry later"
+        )
+    return gathered.collected()
+
+
+def _check_moved(site: Site, state: RootState, error: SnapshotTooOldError) -> None:
+    """Raise CorruptionError if an object is gone that the newest root names. 1 GET."""
+    if site.register.read().version == state.version:
+        raise CorruptionError(
+            error.what, reason="the newest root needs it, and it is missing", fix="run worm verify", key=error.key
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What victims are chosen by."""
+
+    now: StoreTime
+    tail: Sequence[Entry]
+    jobs: OpenJobs
+    due: set[str]
+    """Keys of objects that were retired long enough ago."""
+    kept: set[str]
+    """Keys of all that are retired."""
+    through: LogNumber
+    """Through which entry the log may go."""
+
+
+@dataclass(slots=True)
+class _Found:
+    """What one listing showed."""
+
+    sizes: dict[str, int] = field(default_factory=dict)
+    """Of objects that are due, by key."""
+    orphans: list[Victim] = field(default_factory=list)
+    entries: list[Victim] = field(default_factory=list)
+    reached: str | None = None
+    """Where it stopped because there were too many; None if it came to the end."""
+
+
+@dataclass(slots=True)
+class _Round:
+    """One root, from its reading to its swap."""
+
+    site: Site
+    rules: Rules
+    state: RootState
+    root: Root
+    gathered: Gathered
+    told: Callable[[str], None] | None
+    _names: NameSet | None = None
+    _spared: tuple[StoreTime | None] | None = None
+
+    def run(self, after: str) -> str | None:
+        """Collect what comes after a key; where to go on, None at the end. Raises ConflictError to be run again."""
+        site, is_dry = self.site, self.gathered.is_dry
+        now = self.state.time
+        if now is None:
+            if is_dry:
+                return None  # a store that shows no time is asked by writing to it
+            now = self._probed()
+        tail = read_tail(site, self.root)
+        jobs = OpenJobs.after(site, self.root, tail)
+        stale = jobs.stale(now, self.rules.job_expiry_ms)
+        if stale and not is_dry:
+            self.gathered.expired += jobs.expire(stale)
+            return after  # what they wrote is judged by the log as it is now
+        self.gathered.expired = stale or self.gathered.expired
+        retired = read_retired(site, self.root, now)
+        known = _Known(now, tail, jobs, retired.due(), retired.keys(), self._through(now))
+        found = self._survey(after, known)
+        due = {key for key in known.due if key not in self._named(tail)} if known.due else set()
+        if after or found.reached is not None:
+            due &= found.sizes.keys()  # what was not listed may still be there
+        self.gathered.waiting = len(known.kept) - len(due)
+        gone = [_victim(site, key, _RETIRED, found.sizes[key]) for key in sorted(due) if key in found.sizes]
+        if is_dry:
+            self.gathered.add([*gone, *found.entries, *found.orphans])
+            return found.reached
+        self._delete(gone)
+        self._swap(retired, due, known.through, has_orphans=bool(found.orphans))
+        self._delete(found.entries)
+        self._delete(found.orphans)
+        return found.reached
+
+    def _through(self, now: StoreTime) -> LogNumber:
+        floor = self.site.around.trim_floor(self.site.collection)
+        return self._trimmer.through(self.root, now, self.rules.log_retention_ms, floor)
+
+    @property
+    def _trimmer(self) -> Trimmer:
+        around = self.site.around
+        return Trimmer(self.site.log, self.site.register, around.misc, around.chance)
+
+    def _probed(self) -> StoreTime:
+        """The store's time, now that the root has been read. 1 PUT, and 1 HEAD if its answer has no time."""
+        store, key = self.site.store, self.site.paths.gc_probe
+        time = store.put(key, self.site.around.chance.token(16)).time
+        return store.head(key).modified if time is None else time
+
+    # --- looking ---
+
+    def _survey(self, after: str, known: _Known) -> _Found:
+        found = _Found()
+        entries, last = self.site.paths.entries, self.site.paths.entry(known.through)
+        for info in self._listed(after, last):
+            if info.key.startswith(entries):
+                found.entries.append(_victim(self.site, info.key, _APPLIED, info.size))
+            elif info.key in known.due:
+                found.sizes[info.key] = info.size
+            elif self._is_orphan(info, known):
+                found.orphans.append(_victim(self.site, info.key, _ORPHAN, info.size))
+            if len(found.orphans) + len(found.entries) >= GC_VICTIMS_MAX:
+                found.reached = info.key
+                break
+        return found
+
+    def _is_orphan(self, info: ObjectInfo, known: _Known) -> bool:
+        if known.now - info.modified < ORPHAN_MS or info.key in known.kept or info.key in self._named(known.tail):
+            return False
+        if self._spared is None:
+            self._spared = (known.jobs.spared_from(),)
+        (since,) = self._spared
+        # Jobs write no nodes of indexes.
+        return since is None or info.modified < since or info.key.startswith(self.site.paths.indexes)
+
+    def _listed(self, after: str, last: str) -> Iterator[ObjectInfo]:
+        """The objects that may go, and entries of the log up to `last`. 1 LIST a page, none for later entries."""
+        paths = self.site.paths
+        folders = (paths.data, paths.history, paths.indexes)
+        beyond = paths.entries.removesuffix("/") + "0"  # the first name that sorts after all entries
+        while True:
+            for page in self.site.store.list(paths.folder, after=after or None):
+                if self.told is not None and page.objects:
+                    self.told(page.objects[-1].key)
+                for info in page.objects:
+                    if info.key.startswith(folders) or (info.key.startswith(paths.entries) and info.key <= last):
+                        yield info
+                if page.objects and last < page.objects[-1].key < beyond:
+                    after = beyond
+                    break
+            else:
+                return
+
+    def _named(self, tail: Sequence[Entry]) -> NameSet:
+        if self._names is None:
+            place = self.site.place(self.root)
+            self._names = NameSet(key for keys in (root_names(place), attached_names(place, tail)) for key in keys)
+        return self._names
+
+    # --- acting ---
+
+    def _swap(self, retired: RetiredObjects, gone: set[str], through: LogNumber, *, has_orphans: bool) -> None:
+        """Say in the root what is known now. After it nobody can publish who read an older one."""
+        trimmer = self._trimmer
+        raised = trimmer.raised(self.state, through)
+        at = self._probed() if retired.has_undated else StoreTime(0)
+        following = retired.following(raised, at, gone)
+        if has_orphans or following != self.root:
+            self.site.around.misc.observe(Misc(self.root.misc))
+            self.site.register.swap(self.state, trimmer.followed(following))
+
+    def _delete(self, victims: Sequence[Victim]) -> None:
+        for start in range(0, len(victims), DELETES_AT_ONCE):
+            some = victims[start : start + DELETES_AT_ONCE]
+            self.site.store.delete_many([victim.key for victim in some])
+            self.gathered.add(some)
+        if victims:
+            log.info("%s: removed %d objects: %s", self.site.collection, len(victims), victims[0].reason)
+
+
+def _victim(site: Site, key: str, reason: str, size: int) -> Victim:
+    return Victim(key, _kind(site, key), reason, size)
+
+
+def _kind(site: Site, key: str) -> VictimKind:
+    paths = site.paths
+    if key.startswith(paths.entries):
+        return "entry"
+    if key.startswith(paths.indexes):
+        return "node"
+    if not key.endswith((".parquet", ".map")):
+        return "list"
+    return "history" if key.startswith(paths.history) else "block"

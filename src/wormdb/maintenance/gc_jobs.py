@@ -1,0 +1,117 @@
+"""Jobs that are open: what they may still attach is not garbage, and those that nobody ends are ended by an entry."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from wormdb.engine.jobs import Jobs
+from wormdb.engine.ledger import Ledger
+from wormdb.engine.operations import Pending
+from wormdb.errors import ConflictError, CorruptionError, NotFoundError, UnsupportedFormatError
+from wormdb.format.adopt_record import decode_adopt_record
+from wormdb.format.event import JobExpired
+from wormdb.limits import ORPHAN_MS
+from wormdb.types import LogNumber, StoreTime
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wormdb.format.entry import Entry
+    from wormdb.format.root import JobOutcome, Root
+    from wormdb.maintenance.site import Site
+
+__all__ = ["OpenJobs", "read_tail"]
+
+log = logging.getLogger(__name__)
+
+_NEVER = StoreTime(0)
+
+
+def read_tail(site: Site, root: Root) -> list[Entry]:
+    """The log after a root, as far as it goes now. 1 GET for each entry and a few more; raises CorruptionError."""
+    rounds = site.log.rounds(LogNumber(root.applied))
+    return [record.entry for found in rounds for record in found.records]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenJobs:
+    """The jobs that a root and the log after it leave open."""
+
+    site: Site
+    root: Root
+    jobs: Jobs
+
+    @classmethod
+    def after(cls, site: Site, root: Root, tail: Sequence[Entry]) -> OpenJobs:
+        """No requests."""
+        jobs = Jobs.of(root.jobs)
+        for entry in tail:
+            jobs = jobs.after(entry)
+        return cls(site, root, jobs)
+
+    @property
+    def open(self) -> list[JobOutcome]:
+        """Them, oldest first."""
+        return [outcome for outcome in self.jobs.known.values() if outcome.state == "open"]
+
+    def stale(self, now: StoreTime, expiry_ms: int) -> list[str]:
+        """Those that were opened at least so long ago, by the store's time. 1 HEAD for each that is open."""
+        return [outcome.job for outcome in self.open if now - self._opened_by(outcome, now) >= expiry_ms]
+
+    def expire(self, jobs: Sequence[str]) -> list[str]:
+        """Say in the log that jobs are over; which of them were not over before. 1 PUT each, as every commit."""
+        ledger = Ledger(self.site.collection, self.site.around)
+        expired = []
+        for job in jobs:
+            pending = Pending(self.site.around.chance.token(16).hex(), events=(JobExpired(job=job),))
+            try:
+                ledger.commit(pending)
+            except (ConflictError, NotFoundError) as error:
+                log.info("%s: job %s ended by itself: %s", self.site.collection, job, error.reason)
+            else:
+                expired.append(job)
+        return expired
+
+    def spared_from(self) -> StoreTime | None:
+        """Since when what is in the folders of blocks may be of an open job; None if there is none.
+
+        1 HEAD for each open job, and 1 GET for the record of an adoption. A day is added for clocks that were set.
+        """
+        if self._is_adopted_now():
+            return _NEVER
+        opened = [self._opened(outcome) for outcome in self.open]
+        if not opened:
+            return None
+        return StoreTime(max(0, min(_NEVER if time is None else time for time in opened) - ORPHAN_MS))
+
+    def _opened(self, outcome: JobOutcome) -> StoreTime | None:
+        """When a job was opened; None if its entry is gone. 1 HEAD."""
+        key = self.site.paths.entry(LogNumber(outcome.number))
+        try:
+            return self.site.store.head(key).modified
+        except NotFoundError as error:
+            if error.key != key:
+                raise  # the bucket is missing, not this object
+            return None
+
+    def _opened_by(self, outcome: JobOutcome, now: StoreTime) -> StoreTime:
+        """A time at which a job was open for sure."""
+        opened = self._opened(outcome)
+        if opened is not None:
+            return opened
+        return min((StoreTime(mark.time) for mark in self.root.marks if mark.number >= outcome.number), default=now)
+
+    def _is_adopted_now(self) -> bool:
+        """Whether somebody writes blocks that no entry names yet, and that a record will name. 1 GET."""
+        key = self.site.paths.adoption
+        body = self.site.body(key)
+        if body is None:
+            return False
+        try:
+            record = decode_adopt_record(body, name=key, path=self.site.collection)
+        except (CorruptionError, UnsupportedFormatError):
+            return True
+        known = self.jobs.known.get(record.job)
+        return known is None or known.state == "open"

@@ -1,0 +1,114 @@
+"""Objects that roots named once: dated by the store after they were seen to be retired, gone an hour later.
+
+A root says what it retired, and a later root since when. The time is of an object that was written after the first of
+these was read, so whoever still reads by an older root began before it. Names leave the root after their objects: who
+stops between leaves names of objects that are gone, which are removed again, and no object that nobody names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from wormdb.engine.objects import NewObject
+from wormdb.errors import NotFoundError, SnapshotTooOldError
+from wormdb.format.retired import RetiredList, decode_retired, encode_retired
+from wormdb.format.root import ObjectRef, Retired
+from wormdb.limits import GC_LIST_NAMES, RETIRED_INLINE_MAX, RETIRED_MS
+from wormdb.maintenance.listed import checked_body
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wormdb.format.root import Root
+    from wormdb.maintenance.site import Site
+    from wormdb.types import StoreTime
+
+__all__ = ["RetiredObjects", "read_retired"]
+
+
+@dataclass(frozen=True, slots=True)
+class RetiredObjects:
+    """All that a root has retired. About 250 bytes in memory for each."""
+
+    site: Site
+    root: Root
+    now: StoreTime
+    older: tuple[Retired, ...] = ()
+    """Those in lists beside the root."""
+    lists: tuple[str, ...] = field(default=())
+    """The keys of these lists."""
+
+    def keys(self) -> set[str]:
+        """The keys of all of them, and of the lists. No requests."""
+        folder = self.site.paths.folder
+        return {folder + one.name for one in (*self.root.retired, *self.older)} | set(self.lists)
+
+    def due(self) -> set[str]:
+        """The keys of those that were retired long enough ago. No requests."""
+        folder = self.site.paths.folder
+        return {folder + one.name for one in (*self.root.retired, *self.older) if self._is_due(one)}
+
+    @property
+    def has_undated(self) -> bool:
+        """Whether nobody knows of some since when they are retired."""
+        return any(one.at is None for one in (*self.root.retired, *self.older))
+
+    def following(self, root: Root, at: StoreTime, gone: set[str]) -> Root:
+        """`root` with what has no time yet retired since `at`, and without those that are `gone`.
+
+        1 PUT for each 10,000 if they are too many for the root, and none if their lists stay as they are.
+        """
+        inline = self._dated(root.retired, at, gone)
+        older = self._dated(self.older, at, gone)
+        if older == self.older:
+            return msgspec.structs.replace(root, retired=inline)
+        folder = self.site.paths.folder
+        # Lists that nobody reads any more are retired like everything else.
+        inline += tuple(Retired(name=key.removeprefix(folder), revision=root.revision + 1) for key in self.lists)
+        if len(inline) + len(older) <= RETIRED_INLINE_MAX:
+            return msgspec.structs.replace(root, retired=(*older, *inline), retired_older=None)
+        return msgspec.structs.replace(root, retired=inline, retired_older=self._written(older))
+
+    def _is_due(self, one: Retired) -> bool:
+        return one.at is not None and self.now - one.at >= RETIRED_MS
+
+    def _dated(self, listed: Sequence[Retired], at: StoreTime, gone: set[str]) -> tuple[Retired, ...]:
+        folder = self.site.paths.folder
+        return tuple(
+            one if one.at is not None else msgspec.structs.replace(one, at=at)
+            for one in listed
+            if folder + one.name not in gone
+        )
+
+    def _written(self, listed: Sequence[Retired]) -> ObjectRef | None:
+        ref: ObjectRef | None = None
+        for start in range(0, len(listed), GC_LIST_NAMES):
+            name = self.site.writer.new_name()
+            some = RetiredList(retired=tuple(listed[start : start + GC_LIST_NAMES]), older=ref)
+            body = encode_retired(some, identity=name)
+            self.site.writer.put(NewObject(self.site.paths.retired(name), body))
+            ref = ObjectRef.of(name, body)
+        return ref
+
+
+def read_retired(site: Site, root: Root, now: StoreTime) -> RetiredObjects:
+    """What a root has retired. 1 GET for each list; raises CorruptionError, SnapshotTooOldError if one is gone."""
+    found: list[Retired] = []
+    lists: list[str] = []
+    ref = root.retired_older
+    while ref is not None:
+        key = site.paths.retired(ref.name)
+        try:
+            body = site.store.get(key).body
+        except NotFoundError as error:
+            if error.key != key:
+                raise  # the bucket is missing, not this object
+            raise SnapshotTooOldError(f"object {key}", reason="its root was replaced", key=key) from error
+        listed = decode_retired(checked_body(body, ref.length, ref.sha256, key), name=key, identity=ref.name)
+        found += listed.retired
+        lists.append(key)
+        ref = listed.older
+    return RetiredObjects(site, root, now, tuple(found), tuple(lists))
