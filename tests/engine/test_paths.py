@@ -31,7 +31,7 @@ def test_a_listing_of_entries_is_in_order_of_their_numbers() -> None:
         (PATHS.sidecar("x"), True),
         ("a/.worm.db/indexes/byName/x", True),
         ("a/.worm.db/history/x.parquet", True),
-        ("a/.worm.db/blobs/x", True),
+        ("a/.worm.db/blobs/x", False),
         (PATHS.root, False),
         (PATHS.entry(LogNumber(1)), False),
         ("data/x.parquet", False),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from wormdb.engine.blobs import Blobs
 from wormdb.engine.bulk_report import Tools
 from wormdb.engine.commit import CommitId, Committed, Committer
 from wormdb.engine.feed import Feed
@@ -143,6 +144,8 @@ class Ledger:
         if around.after_forward is not None:
             after_forward = around.after_forward
             self._keeper.publish = lambda number: after_forward(self, number)
+        self.blobs = Blobs(collection, around.store, paths, around.pool, self._trees, self.view)
+        """Its blobs, and the check that documents refer to no other."""
         self._trimmer = Trimmer(self._log, self._register, around.misc, around.chance)
         self._resolver = Resolver(self._log, self._register, around.misc, around.chance)
         self._refreshed: float | None = None
@@ -250,6 +253,7 @@ class Ledger:
         """
         self._around.check()
         self._around.before_first_write()
+        pending = self.blobs.guarded(pending)
         if pending.is_plain and pending.bytes_about >= 2 * self._around.stage_bytes:
             return self._stager(seconds).run(pending)
         start, others = self._around.clock.monotonic(), self._head.others
