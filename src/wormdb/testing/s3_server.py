@@ -20,7 +20,7 @@ import tempfile
 from contextlib import ExitStack
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from wormdb.clock import Clock, SystemClock
 from wormdb.errors import MissingExtraError, UnavailableError, WormError
@@ -57,8 +57,18 @@ class S3Server:
     A bucket of its own for each would soon use up the server's volumes.
     """
 
-    def __init__(self, *, bucket: str = "wormdb-test", clock: Clock | None = None) -> None:
-        """Nothing is started before the `with` statement."""
+    def __init__(
+        self,
+        *,
+        bucket: str = "wormdb-test",
+        clock: Clock | None = None,
+        policies: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
+        """Nothing is started before the `with` statement.
+
+        `policies` are IAM policies by name; each makes a key that has its rights and no others (`environment_of`).
+        """
+        self._policies = policies or {}
         self.bucket = bucket
         self.access_key = "wormdb-test-key"
         self.secret_key = "wormdb-test-secret"  # noqa: S105 - a server on loopback that lives for minutes
@@ -81,6 +91,14 @@ class S3Server:
         return {
             "AWS_ACCESS_KEY_ID": self.access_key,
             "AWS_SECRET_ACCESS_KEY": self.secret_key,
+            "AWS_REGION": REGION,
+        }
+
+    def environment_of(self, policy: str) -> Mapping[str, str]:
+        """The same with the key that has the rights of this policy."""
+        return {
+            "AWS_ACCESS_KEY_ID": f"wormdb-test-{policy}",
+            "AWS_SECRET_ACCESS_KEY": f"wormdb-test-secret-of-{policy}",
             "AWS_REGION": REGION,
         }
 
@@ -116,10 +134,7 @@ class S3Server:
         self._resources.close()
 
     def _start(self, weed: str, folder: Path) -> subprocess.Popen[bytes]:
-        credentials = [{"accessKey": self.access_key, "secretKey": self.secret_key}]
-        actions = ["Admin", "Read", "Write", "List", "Tagging"]
-        identities = {"identities": [{"name": "test", "credentials": credentials, "actions": actions}]}
-        (folder / "identities.json").write_text(json.dumps(identities))
+        (folder / "identities.json").write_text(json.dumps(self._identities()))
         (folder / "data").mkdir()
         command = [
             weed,
@@ -146,6 +161,16 @@ class S3Server:
                 # A Ctrl-C is for the tests; the server ends when they have cleaned up.
                 start_new_session=True,
             )
+
+    def _identities(self) -> dict[str, Any]:
+        def identity(name: str, environment: Mapping[str, str], rights: Mapping[str, list[str]]) -> dict[str, Any]:
+            key = {"accessKey": environment["AWS_ACCESS_KEY_ID"], "secretKey": environment["AWS_SECRET_ACCESS_KEY"]}
+            return {"name": name, "credentials": [key], **rights}
+
+        everything = {"actions": ["Admin", "Read", "Write", "List", "Tagging"]}
+        limited = [identity(name, self.environment_of(name), {"policyNames": [name]}) for name in self._policies]
+        policies = [{"name": name, "content": json.dumps(policy)} for name, policy in self._policies.items()]
+        return {"identities": [identity("test", self.environment, everything), *limited], "policies": policies}
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> bool:
         deadline = self._clock.monotonic() + READY_SECONDS_MAX

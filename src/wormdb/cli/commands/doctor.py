@@ -25,9 +25,13 @@ STYLES = {Status.OK: "green", Status.WARN: "yellow", Status.FAIL: "bold red", St
 @click.argument("url", envvar="WORM_URL")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")
 @click.option("--read-only", is_flag=True, help="Write nothing; test only what reading needs.")
-@click.option("--role", type=click.Choice(list(Role)), help="Test that the key has the rights of this role, no more.")
+@click.option(
+    "--role",
+    type=click.Choice([role.value for role in Role]),
+    help="Test that the key has the rights of this role, no more.",
+)
 @click.option("--policy", is_flag=True, help="Only print the S3 policy of the role, for this URL.")
-def command(url: str, *, as_json: bool, read_only: bool, role: Role | None, policy: bool) -> int:
+def command(url: str, *, as_json: bool, read_only: bool, role: str | None, policy: bool) -> int:
     """Test whether a bucket or folder can hold a database.
 
     URL is a path, s3://bucket/prefix?endpoint=…&region=…, gs://, az:// or memory://name.
@@ -41,11 +45,11 @@ def command(url: str, *, as_json: bool, read_only: bool, role: Role | None, poli
     if policy:
         if role is None:
             raise click.UsageError("--policy needs --role")
-        print_json(s3_policy(role, parse_url(url)))
+        print_json(s3_policy(Role(role), parse_url(url)))
         return 0
     if role is not None and read_only:
         raise click.UsageError("--role tries to write; leave out --read-only")
-    result = _examine(url, role, writing=not read_only)
+    result = _examine(url, None if role is None else Role(role), writing=not read_only)
     if as_json:
         print_json({**msgspec.to_builtins(result), "passed": result.passed, "verdict": result.verdict})
     else:
