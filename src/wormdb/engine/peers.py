@@ -53,13 +53,13 @@ class Peers:
         self._clock = clock
         self._known: dict[int, Peer] = {}
 
-    def look(self) -> None:
-        """Learn of every node. 1 LIST, and 1 GET for each heartbeat that changed."""
+    def look(self, but: int | None = None) -> None:
+        """Learn of every node, `but` one. 1 LIST, and 1 GET for each heartbeat that changed."""
         found = [info for page in self._store.list(NODES_FOLDER) for info in page.objects]
         there: set[int] = set()
         for info in found:
             node = _node_of(info.key)
-            if node is None:
+            if node is None or node == but:
                 continue
             there.add(node)
             known = self._known.get(node)

@@ -1,0 +1,115 @@
+"""What a node does for one collection: look at its log, bring it forward, keep its trash and its garbage small."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from wormdb.engine.paths import EnginePaths
+from wormdb.errors import UnavailableError
+from wormdb.format.wrappers import milliseconds
+from wormdb.trash import read_tombstone, trashed_in
+from wormdb.types import LogNumber
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wormdb.database import Database
+    from wormdb.engine.ledger import Ledger
+    from wormdb.service.store_clock import StoreClock
+    from wormdb.settings import Settings
+
+__all__ = ["Caretaker", "Forwarded", "KeptUp"]
+
+_SKEW_MS_MAX = 60_000
+"""With a clock further away from the store's than this, nothing is purged: what expires is judged by it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forwarded:
+    """What became of one collection's log."""
+
+    through: int
+    wrote: bool
+    """Whether anything had to be written."""
+    files_seconds: float | None
+    """How long tables of readable files may wait for more changes; None if no files are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptUp:
+    """What was removed from one collection."""
+
+    purged: int
+    """Documents whose time in the trash was over."""
+    collected: int
+    """Objects that nothing needs."""
+    expires_ms: float
+    """When something in the trash expires next, by the store's time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caretaker:
+    """Looks after the collections of one database."""
+
+    database: Database
+    time: StoreClock
+    own_puts: Callable[[], int]
+    """How many PUTs this process made that are no work of a round."""
+
+    def has_entry(self, prefix: str, number: int) -> bool:
+        """Whether the log has an entry of this number now. 1 GET, whatever was known before."""
+        key = EnginePaths.of_collection(prefix).entry(LogNumber(number))
+        probe = self.database.store.probe(key)
+        self.time.observe(probe.time)
+        return probe.found is not None
+
+    def forward(self, prefix: str) -> Forwarded:
+        """Bring a collection forward: blocks, indexes, history, readable files. Costs as `Collection.forward`."""
+        before = self.database.cost().puts - self.own_puts()
+        ledger = self._ledger(prefix)
+        through = ledger.forward()
+        wrote = self.database.cost().puts - self.own_puts() > before
+        keeps_files = ledger.known().definition.keeps_files
+        return Forwarded(through, wrote, self._settings.files_seconds if keeps_files else None)
+
+    def keep_up(self, prefix: str) -> KeptUp:
+        """Trim the log past its retention, and purge what expired in the trash.
+
+        As `Ledger.trim`, 1 GET, and what the trash costs to be read. Raises UnavailableError if the trash cannot be
+        judged, because this machine's clock is wrong.
+        """
+        collected = self._ledger(prefix).trim(self._settings.log_retention_ms)
+        purged, expires_ms = self._purge(prefix)
+        return KeptUp(purged, collected, expires_ms)
+
+    def _purge(self, prefix: str) -> tuple[int, float]:
+        """How many documents were taken out of the trash, and when the next ones are to be."""
+        purged = 0
+        expires_ms = self._expires_ms(prefix)
+        if expires_ms <= self.time.now_ms():
+            if abs(self.time.offset_ms) > _SKEW_MS_MAX:
+                raise UnavailableError(
+                    f"the trash of {prefix}",
+                    reason=f"the clock of this machine is {self.time.offset_ms / 1000:.0f} s off the store's",
+                    fix="set the clock; until then nothing is purged",
+                )
+            purged = len(self.database[prefix.rstrip("/")].purge_expired())
+            expires_ms = self._expires_ms(prefix)
+        return purged, expires_ms
+
+    def _expires_ms(self, prefix: str) -> float:
+        view = self._ledger(prefix).view()
+        model = view.definition.model
+        if model is None or not model.soft_delete.enabled:
+            return math.inf
+        moments = (read_tombstone(held).expires_at for held in trashed_in(view))
+        return min((milliseconds(moment) for moment in moments if moment is not None), default=math.inf)
+
+    @property
+    def _settings(self) -> Settings:
+        return self.database._means.settings  # noqa: SLF001 - this package is a part of the database
+
+    def _ledger(self, prefix: str) -> Ledger:
+        return self.database._ledgers.of(prefix)  # noqa: SLF001 - this package is a part of the database

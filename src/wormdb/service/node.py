@@ -1,0 +1,233 @@
+"""One service: holds a node id, takes turns with the others, and looks after every collection of a database."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+from typing import TYPE_CHECKING
+
+from wormdb.clock import SystemChance, SystemClock
+from wormdb.engine.peers import Peers
+from wormdb.engine.ring import turn_of, window_of
+from wormdb.errors import ClosedError, ConflictError, InvalidRequestError, WormError
+from wormdb.limits import NODE_INTERVALS_LIVE
+from wormdb.service.caretaker import Caretaker
+from wormdb.service.claim import Claim, Claimant
+from wormdb.service.pace import Pace
+from wormdb.service.store_clock import StoreClock
+from wormdb.service.workload import Workload
+from wormdb.storage.conditions import ensure_conditions
+
+if TYPE_CHECKING:
+    from wormdb.clock import Chance, Clock
+    from wormdb.database import Database
+    from wormdb.format.heartbeat import NodeState
+    from wormdb.service.watched import Watchlist
+    from wormdb.service.workload import Round
+
+__all__ = ["Node"]
+
+log = logging.getLogger(__name__)
+
+
+class Node:
+    """A service of one database. `run` until it is told to stop, or `run_once`; not both.
+
+    `beat` and `work` are what `run` does in two threads: each does what is due, and says in how many seconds it has to
+    be called again.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        node: int | None = None,
+        pace: Pace | None = None,
+        clock: Clock | None = None,
+        chance: Chance | None = None,
+    ) -> None:
+        """`node` is an id from 0 to 255, or the lowest that is free. No requests. `clock`, `chance` are for tests."""
+        self.pace = pace or Pace()
+        self.database = database
+        self.beats = 0
+        """Heartbeats that were written."""
+        self.missed = 0
+        """Heartbeats that could not be written."""
+        self.ended = threading.Event()
+        """Set it, and `run` comes to its end after the step that it is in."""
+        self.lost: ConflictError | None = None
+        """Why the id is this process's no more; None while it is."""
+        self._clock = clock or SystemClock()
+        self._chance = chance or SystemChance()
+        self.time = StoreClock(self._clock)
+        self._wanted = node
+        self._claim: Claim | None = None
+        self._beaten = 0.0
+        self._interval_ms = self.pace.interval_ms
+        self._peers = Peers(database.store, self._clock)
+        self._looked = self._followed = 0.0
+        caretaker = Caretaker(database, self.time, lambda: self.beats)
+        self._workload = Workload(caretaker, self, self.pace, self._clock)
+
+    @property
+    def id(self) -> int | None:
+        """The node id; None before `start`."""
+        return None if self._claim is None else self._claim.node
+
+    @property
+    def incarnation(self) -> str | None:
+        """Of this process; None before `start`."""
+        return None if self._claim is None else self._claim.incarnation
+
+    @property
+    def watchlist(self) -> Watchlist:
+        """What is known of each collection."""
+        return self._workload.watchlist
+
+    @property
+    def silence(self) -> float:
+        """For how many seconds there was no heartbeat."""
+        return self._clock.monotonic() - self._beaten
+
+    @property
+    def is_well(self) -> bool:
+        """Whether this node holds its id and others believe that it lives. No requests."""
+        is_mine = self._claim is not None and self.lost is None
+        return is_mine and self.silence < NODE_INTERVALS_LIVE * self._interval_ms / 1000
+
+    def ring(self) -> tuple[int, ...]:
+        """The ids of all nodes that live, as far as this one knows. No requests."""
+        assert self._claim is not None, "it was started"
+        return tuple(sorted({*self._peers.live(), self._claim.node}))
+
+    def has_turn(self, collection: str) -> bool:
+        """Whether it is for this node to look after a collection now. No requests."""
+        window = window_of(self.time.now_ms(), self.pace.interval_ms)
+        return self.is_well and turn_of(collection, self.ring(), window) == self.id
+
+    def start(self) -> None:
+        """Claim the id. Costs as `Claimant.claim`; raises what that raises, and UnsupportedStoreError."""
+        if self._claim is not None:
+            raise InvalidRequestError("start of a node", reason="it was started before", fix="make a new Node")
+        store, misc = self.database.store, self.database._ledgers.misc  # noqa: SLF001 - this package is a part of the database
+        ensure_conditions(store, self._chance)
+        name = f"process {os.getpid()} on {socket.gethostname()}"
+        claimant = Claimant(store, self._clock, self._chance, misc, name)
+        claim = claimant.claim(self._peers, self._wanted, self.pace.interval_ms)
+        misc.become(claim.node)
+        self.time.observe(claim.time)
+        self._beaten = self._followed = self._looked = self._clock.monotonic()
+        self._claim = claim
+
+    def beat(self) -> float:
+        """Write a heartbeat if one is due; in how many seconds to look again. Costs as `Claim.beat`.
+
+        Raises ConflictError if the id is another's now: then this node must stop.
+        """
+        is_busy = self.watchlist.is_busy(self._clock.monotonic())
+        wanted_ms = self.pace.interval_ms * (1 if is_busy else self.pace.idle_factor)
+        rest = min(wanted_ms, self._interval_ms) / 1000 - self.silence
+        if rest <= 0:
+            self._write("running", wanted_ms)
+            rest = self.pace.interval
+        return min(rest, self.pace.interval)
+
+    def work(self) -> float:
+        """Do what is due for all collections; in how many seconds there may be more.
+
+        An error of one collection is kept with it, and stops no other.
+        """
+        self._look_at_peers()
+        self._workload.discover()
+        for watched in list(self.watchlist.known.values()):
+            if not self.ended.is_set():
+                self._workload.look_after(watched)
+        now = self._clock.monotonic()
+        looks = self._looked + self.pace.look_seconds
+        follows = self._followed + self._interval_ms / 1000 if len(self.ring()) > 1 else looks
+        return max(min(looks - now, follows - now, self._workload.rest()), 0.001)
+
+    def run_once(self) -> list[Round]:
+        """Claim an id, do one round for every collection, whoever's turn it is, and stop. For cron."""
+        self.start()
+        try:
+            self._workload.discover()
+            watched = list(self.watchlist.known.values())
+            return [self._workload.round(each, with_upkeep=True) for each in watched]
+        finally:
+            self.stop()
+
+    def run(self) -> None:
+        """Claim an id, unless `start` did, and look after the database until `ended` is set.
+
+        Heartbeats go on in a thread of their own. Raises ConflictError when the id is another's.
+        """
+        if self._claim is None:
+            self.start()
+        beating = threading.Thread(target=self._keep_beating, name="wormdb-heartbeat", daemon=True)
+        beating.start()
+        try:
+            while not self.ended.is_set():
+                self.ended.wait(self.work())
+        finally:
+            self.ended.set()
+            beating.join()
+            self.stop()
+        if self.lost is not None:
+            raise self.lost
+
+    def stop(self) -> None:
+        """Mark the heartbeat as stopped, so that others need not wait for its end. 1 PUT."""
+        if self._claim is None or self.lost is not None:
+            return
+        try:
+            self._write("stopped", self.pace.interval_ms)
+        except ConflictError as error:
+            log.warning("%s", error)
+
+    def _keep_beating(self) -> None:
+        while not self.ended.is_set():
+            try:
+                rest = self.beat()
+            except ConflictError as error:
+                log.warning("%s", error)
+                return
+            self.ended.wait(rest)
+
+    def _write(self, state: NodeState, interval_ms: int) -> None:
+        assert self._claim is not None, "it was started"
+        began = self._clock.monotonic()
+        try:
+            self._claim.beat(interval_ms, self.watchlist.written(began), state)
+        except ConflictError as error:
+            self.lost = error
+            self.ended.set()
+            raise
+        except WormError as error:
+            self.missed += 1
+            log.warning("node %d: %s", self._claim.node, error)
+            return
+        self.beats += 1
+        # Others count from when it was written, which was after this.
+        self._beaten, self._interval_ms = began, interval_ms
+        self.time.observe(self._claim.time)
+
+    def _look_at_peers(self) -> None:
+        now = self._clock.monotonic()
+        try:
+            if now - self._looked >= self.pace.look_seconds:
+                self._looked = self._followed = now
+                self._peers.look(but=self.id)
+            elif now - self._followed >= self._interval_ms / 1000:
+                self._followed = now
+                self._peers.follow(but=self.id)
+        except ClosedError:
+            raise
+        except WormError as error:
+            log.warning("node %s: the other nodes are not seen: %s", self.id, error)
+        for node in self._peers.live():
+            peer = self._peers.get(node)
+            if node != self.id and peer is not None and peer.heartbeat is not None:
+                self.watchlist.heard(peer.heartbeat.written, now)

@@ -1,0 +1,69 @@
+"""How often a node does what, and with that what an idle one costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wormdb.errors import InvalidRequestError
+from wormdb.limits import NODE_WINDOW_MS, NODES_LOOK_SECONDS
+
+__all__ = ["Pace"]
+
+INTERVAL_MS_MIN, INTERVAL_MS_MAX = 50, 600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """Times of one node; all nodes of a database should have the same interval."""
+
+    interval_ms: int = NODE_WINDOW_MS
+    """The length of a window, and of the time between two heartbeats while there is work."""
+    idle_factor: int = 6
+    """Between two heartbeats so many intervals pass while there is nothing to do."""
+    busy_seconds: float = 60.0
+    """For how long after work a node counts as busy."""
+    look_seconds: float = NODES_LOOK_SECONDS
+    """How often the folder of heartbeats is listed, for nodes that are new."""
+    probe_seconds_max: float = 60.0
+    """How often the log of a quiet collection is looked at; less often if there are more of them than seconds in it."""
+    probes_apart_seconds: float = 1.0
+    """On average, between two looks at quiet collections."""
+    discover_seconds: float = 600.0
+    """How often the bucket is searched for collections; less often if that takes many requests."""
+    discover_list_seconds: float = 30.0
+    """For each LIST that a search took, the next one waits so long."""
+    breath_seconds: float = 30.0
+    """A collection with few new entries is brought forward so often."""
+    breath_entries: int = 64
+    """From so many new entries on it is not waited for."""
+    upkeep_seconds: float = 3_600.0
+    """How often the trash and the garbage of a collection that changes are looked at."""
+    upkeep_seconds_idle: float = 86_400.0
+    """The same of one that does not change."""
+    retry_seconds_max: float = 600.0
+    """A collection whose rounds fail is tried again after longer and longer times, up to this one."""
+
+    def __post_init__(self) -> None:
+        if not INTERVAL_MS_MIN <= self.interval_ms <= INTERVAL_MS_MAX:
+            raise InvalidRequestError(
+                f"interval of {self.interval_ms} ms",
+                reason=f"it must be between {INTERVAL_MS_MIN} and {INTERVAL_MS_MAX} ms",
+            )
+
+    @property
+    def interval(self) -> float:
+        """The interval in seconds."""
+        return self.interval_ms / 1000
+
+    def probe_seconds(self, quiet: int, collections: int, nodes: int) -> float:
+        """How long after a look at a log that found nothing, the last of `quiet` ones, the next one is due.
+
+        It doubles up to a bound which grows with the number of collections, so that the bill does not. Nodes share
+        the looks.
+        """
+        most = max(self.probe_seconds_max, collections * self.probes_apart_seconds)
+        return min(most, self.interval * 2.0 ** min(quiet, 30)) * nodes
+
+    def retry_seconds(self, failures: int) -> float:
+        """How long a collection is left alone after so many rounds that failed."""
+        return min(self.retry_seconds_max, self.interval * 2.0 ** min(failures, 30))

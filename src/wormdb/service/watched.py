@@ -1,0 +1,140 @@
+"""What a node knows of each collection, and when it has to do something about it. No I/O."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from wormdb.format.heartbeat import Written
+from wormdb.limits import HEARTBEAT_COLLECTIONS_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from wormdb.service.pace import Pace
+
+__all__ = ["Watched", "Watchlist"]
+
+_NAMED_SECONDS = 600.0
+_ERROR_CHARS = 500
+
+
+@dataclass(slots=True)
+class Watched:
+    """One collection. Times are on the node's monotonic clock."""
+
+    prefix: str
+    number: int = 0
+    """The newest log number that is known; everything through it is brought forward, but for `lag` entries."""
+    lag: int = 0
+    is_hot: bool = True
+    """Whether there may be something to bring forward."""
+    rests_until: float = -math.inf
+    """Until then a few entries may wait."""
+    settles_at: float = math.inf
+    """When what was begun is gone on with, whether or not there is news."""
+    probed_at: float = -math.inf
+    quiet: int = 0
+    """Looks at its log in a row that found nothing."""
+    kept_up_at: float = -math.inf
+    """When trash and garbage were looked at."""
+    is_changed: bool = True
+    """Whether something was written since then."""
+    expires_ms: float = -math.inf
+    """When something in the trash expires next, by the store's time."""
+    retries_at: float = -math.inf
+    failures: int = 0
+    error: str = ""
+    written_at: float = -math.inf
+    rounds: int = 0
+    entries: int = 0
+    seconds: float = 0.0
+    errors: int = 0
+
+    def found_written(self, number: int, now: float) -> None:
+        """Somebody wrote to it, through `number` at least."""
+        self.lag = max(self.lag, number - self.number, 1)
+        self.is_hot, self.quiet, self.written_at, self.is_changed = True, 0, now, True
+
+    def found_quiet(self, now: float) -> None:
+        """Nothing was written since the last look."""
+        self.probed_at = now
+        self.quiet += 1
+
+    def forwarded(self, through: int, now: float, *, wrote: bool, pace: Pace, files_seconds: float | None) -> None:
+        """A round brought it forward through a number; `wrote` says whether it had anything to do."""
+        moved = through - self.number
+        self.number, self.lag, self.is_hot, self.probed_at = through, 0, False, now
+        self.rounds += 1
+        self.entries += max(moved, 0)
+        self.failures, self.error, self.retries_at = 0, "", -math.inf
+        self.settles_at = math.inf
+        if wrote:
+            self.quiet, self.is_changed, self.written_at = 0, True, now
+            # Builds and files may need more rounds than one: until one writes nothing.
+            self.settles_at = now + pace.interval
+            self.rests_until = now if moved >= pace.breath_entries else now + pace.breath_seconds
+        elif files_seconds is not None and now - self.written_at < files_seconds + pace.interval:
+            # Tables of readable files in which little has changed wait for more, but not for ever.
+            self.settles_at = self.written_at + files_seconds + pace.interval
+
+    def failed(self, error: BaseException, now: float, pace: Pace) -> None:
+        """A round failed: it is left alone for a while, longer each time."""
+        self.errors += 1
+        self.failures += 1
+        self.error = f"{type(error).__name__}: {error}"[:_ERROR_CHARS]
+        self.retries_at = now + pace.retry_seconds(self.failures)
+
+    def kept_up(self, expires_ms: float, now: float) -> None:
+        """Trash and garbage were looked at; the next of the trash expires at this time of the store."""
+        self.kept_up_at, self.expires_ms, self.is_changed = now, expires_ms, False
+
+    def upkeep_due_at(self, pace: Pace, store_ms: float) -> float:
+        """When its trash and garbage are to be looked at, as far as is known at a time of the store."""
+        is_wanted = self.is_changed or self.expires_ms <= store_ms
+        return self.kept_up_at + (pace.upkeep_seconds if is_wanted else pace.upkeep_seconds_idle)
+
+
+@dataclass(slots=True)
+class Watchlist:
+    """All collections that a node looks after."""
+
+    pace: Pace
+    known: dict[str, Watched] = field(default_factory=dict)
+
+    def add(self, prefixes: Iterable[str]) -> None:
+        """Look after these too."""
+        for prefix in prefixes:
+            if prefix not in self.known:
+                # A new dict, because the thread of heartbeats may be going through this one.
+                self.known = dict(sorted({**self.known, prefix: Watched(prefix)}.items()))
+
+    def heard(self, written: Iterable[Written], now: float) -> None:
+        """Another node says what it has seen written."""
+        for each in written:
+            self.add([each.collection])
+            watched = self.known[each.collection]
+            if each.number > watched.number + watched.lag and each.lag:
+                watched.found_written(each.number, now)
+
+    def probe_due_at(self, watched: Watched, nodes: int) -> float:
+        """When the log of a collection is to be looked at next."""
+        return watched.probed_at + self.pace.probe_seconds(watched.quiet, len(self.known), nodes)
+
+    def is_busy(self, now: float) -> bool:
+        """Whether there is something to do, or was a moment ago."""
+        return any(
+            each.is_hot or now - each.written_at < self.pace.busy_seconds
+            for each in self.known.values()
+            if not each.failures
+        )
+
+    def written(self, now: float) -> tuple[Written, ...]:
+        """What the next heartbeat names: what was written lately, and what fails; the newest first of too many."""
+        named = [each for each in self.known.values() if each.error or now - each.written_at < _NAMED_SECONDS]
+        named.sort(key=lambda each: -each.written_at)
+        return tuple(
+            Written(collection=each.prefix, number=each.number + each.lag, lag=each.lag, error=each.error)
+            for each in sorted(named[:HEARTBEAT_COLLECTIONS_MAX], key=lambda each: each.prefix)
+        )

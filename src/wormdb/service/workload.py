@@ -1,0 +1,166 @@
+"""All that a node has to do, and when: which collections there are, and a round for each when it is due."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from wormdb.engine.ring import until_next_window
+from wormdb.errors import ClosedError, WormError
+from wormdb.published import PublishedSchema
+from wormdb.service.watched import Watchlist
+
+if TYPE_CHECKING:
+    from wormdb.clock import Clock
+    from wormdb.service.caretaker import Caretaker
+    from wormdb.service.pace import Pace
+    from wormdb.service.watched import Watched
+
+__all__ = ["Round", "Turns", "Workload"]
+
+log = logging.getLogger(__name__)
+
+
+class Turns(Protocol):
+    """Who has to do what; a node knows."""
+
+    @property
+    def id(self) -> int | None:
+        """The node's id."""
+        ...
+
+    def ring(self) -> tuple[int, ...]:
+        """The nodes that live. No requests."""
+        ...
+
+    def has_turn(self, collection: str) -> bool:
+        """Whether this node looks after a collection now. No requests."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What a node did for one collection."""
+
+    collection: str
+    through: int
+    """The log number through which it is brought forward."""
+    entries: int
+    """Entries that were brought forward now."""
+    purged: int = 0
+    """Documents whose time in the trash was over."""
+    collected: int = 0
+    """Objects that nothing needs any more and that were deleted."""
+    error: str = ""
+    """What failed; empty if nothing did."""
+
+
+class Workload:
+    """The work of one node. For one thread; another may read the watchlist."""
+
+    def __init__(self, caretaker: Caretaker, turns: Turns, pace: Pace, clock: Clock) -> None:
+        """Knows no collection yet."""
+        self.watchlist = Watchlist(pace)
+        self._caretaker = caretaker
+        self._database = caretaker.database
+        self._time = caretaker.time
+        self._turns = turns
+        self._pace = pace
+        self._clock = clock
+        self._discovered: float | None = None
+        self._discover_seconds = pace.discover_seconds
+
+    def discover(self) -> None:
+        """Find the collections that there are, if it is time: those of the schema, and all by a search of the bucket.
+
+        1 GET, and 1 LIST for each folder above collections and each of them.
+        """
+        now = self._clock.monotonic()
+        if self._discovered is not None and now - self._discovered < self._discover_seconds:
+            return
+        self._discovered = now
+        before = self._database.cost().lists
+        try:
+            schema = PublishedSchema(self._database.store).read()
+            models = () if schema is None else schema.models.values()
+            self.watchlist.add(model.path.collection_prefix({}) for model in models if not model.path.outer)
+            self.watchlist.add(self._database.collections())
+        except ClosedError:
+            raise
+        except WormError as error:
+            log.warning("node %s: the search for collections failed: %s", self._turns.id, error)
+        lists = self._database.cost().lists - before
+        self._discover_seconds = max(self._pace.discover_seconds, lists * self._pace.discover_list_seconds)
+
+    def look_after(self, watched: Watched) -> None:
+        """Look at a collection's log if that is due, and do a round if there is work and it is this node's turn."""
+        now = self._clock.monotonic()
+        if now < watched.retries_at:
+            return
+        if not watched.is_hot and now >= self.watchlist.probe_due_at(watched, len(self._turns.ring())):
+            self._probe(watched, now)
+        with_upkeep = now >= watched.upkeep_due_at(self._pace, self._time.now_ms())
+        is_due = watched.is_hot or now >= watched.settles_at or with_upkeep
+        # Asked for each collection anew: the rounds before may have taken longer than a window.
+        if is_due and self._turns.has_turn(watched.prefix) and (with_upkeep or not self._is_resting(watched, now)):
+            self.round(watched, with_upkeep=with_upkeep)
+
+    def round(self, watched: Watched, *, with_upkeep: bool) -> Round:
+        """Bring a collection forward, and with `with_upkeep` keep its trash and garbage small. Raises ClosedError.
+
+        Anything else that goes wrong is kept with the collection.
+        """
+        began, before = self._clock.monotonic(), watched.number
+        purged = collected = 0
+        try:
+            done = self._caretaker.forward(watched.prefix)
+            now = self._clock.monotonic()
+            watched.forwarded(done.through, now, wrote=done.wrote, pace=self._pace, files_seconds=done.files_seconds)
+            if with_upkeep:
+                kept = self._caretaker.keep_up(watched.prefix)
+                purged, collected = kept.purged, kept.collected
+                watched.kept_up(kept.expires_ms, now)
+        except ClosedError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the edge of a service: whatever it is, other collections go on
+            self._fail(watched, error)
+        watched.seconds += self._clock.monotonic() - began
+        return Round(watched.prefix, watched.number, watched.number - before, purged, collected, watched.error)
+
+    def rest(self) -> float:
+        """Seconds until something of this is due again. No requests."""
+        now, nodes = self._clock.monotonic(), len(self._turns.ring())
+        assert self._discovered is not None, "it was searched before"
+        due = [self._discovered + self._discover_seconds]
+        window = until_next_window(self._time.now_ms(), self._pace.interval_ms) / 1000
+        for watched in self.watchlist.known.values():
+            looks = now if watched.is_hot else self.watchlist.probe_due_at(watched, nodes)
+            wanted = min(watched.settles_at, watched.upkeep_due_at(self._pace, self._time.now_ms()), looks)
+            # What is due already waits for this node's turn, or for its next try.
+            due.append(max(wanted if wanted > now else now + window, watched.retries_at))
+        return min(due) - now
+
+    def _probe(self, watched: Watched, now: float) -> None:
+        try:
+            if self._caretaker.has_entry(watched.prefix, watched.number + 1):
+                watched.found_written(watched.number + 1, now)
+            else:
+                watched.found_quiet(now)
+        except WormError as error:
+            self._fail(watched, error)
+
+    def _is_resting(self, watched: Watched, now: float) -> bool:
+        """Whether the few entries that there are may wait for more."""
+        if now >= min(watched.rests_until, watched.settles_at):
+            return False
+        try:
+            return not self._caretaker.has_entry(watched.prefix, watched.number + self._pace.breath_entries)
+        except WormError as error:
+            self._fail(watched, error)
+            return True
+
+    def _fail(self, watched: Watched, error: Exception) -> None:
+        watched.failed(error, self._clock.monotonic(), self._pace)
+        is_bug = not isinstance(error, WormError)
+        log.warning("node %s: %s: %s", self._turns.id, watched.prefix, watched.error, exc_info=is_bug)
