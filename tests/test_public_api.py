@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 PUBLIC = [
     "Adoption",
     "AlreadyExistsError",
+    "BlobReader",
+    "BlobReference",
+    "BlobTarget",
     "Change",
     "ClosedError",
     "Collection",
@@ -56,6 +59,7 @@ PUBLIC = [
     "Settings",
     "Snapshot",
     "SnapshotTooOldError",
+    "StoredBlob",
     "TableStatus",
     "Trashed",
     "UnavailableError",
@@ -69,6 +73,7 @@ PUBLIC = [
     "__version__",
     "connect",
     "open_store",
+    "reference_of",
 ]
 
 PARENTS = {

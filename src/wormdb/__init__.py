@@ -36,6 +36,7 @@ from wormdb.errors import (
 from wormdb.version import __version__
 
 if TYPE_CHECKING:
+    from wormdb.blobs import BlobReader, BlobTarget, StoredBlob
     from wormdb.collection import Change, Collection
     from wormdb.cursor import Cursor
     from wormdb.database import Database, connect
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from wormdb.files.faults import FileFault
     from wormdb.files.status import FilesStatus, TableStatus
     from wormdb.files.sync import FilesSynced
+    from wormdb.format.blob import BlobReference, reference_of
     from wormdb.found import Found
     from wormdb.importing import ImportResult, Rejected
     from wormdb.maintenance.report import Finding, Loss, Repair, Verification
@@ -61,6 +63,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Adoption",
     "AlreadyExistsError",
+    "BlobReader",
+    "BlobReference",
+    "BlobTarget",
     "Change",
     "ClosedError",
     "Collection",
@@ -99,6 +104,7 @@ __all__ = [
     "Settings",
     "Snapshot",
     "SnapshotTooOldError",
+    "StoredBlob",
     "TableStatus",
     "Trashed",
     "UnavailableError",
@@ -112,11 +118,15 @@ __all__ = [
     "__version__",
     "connect",
     "open_store",
+    "reference_of",
 ]
 
 # What needs heavy libraries is imported when it is first asked for: `import wormdb` stays cheap.
 _LATER = {
     "Adoption": "wormdb.files.adopt",
+    "BlobReader": "wormdb.blobs",
+    "BlobReference": "wormdb.format.blob",
+    "BlobTarget": "wormdb.blobs",
     "Change": "wormdb.collection",
     "Collection": "wormdb.collection",
     "CollectionStatus": "wormdb.status",
@@ -142,12 +152,14 @@ _LATER = {
     "Repair": "wormdb.maintenance.report",
     "Settings": "wormdb.settings",
     "Snapshot": "wormdb.past",
+    "StoredBlob": "wormdb.blobs",
     "TableStatus": "wormdb.files.status",
     "Trashed": "wormdb.trash",
     "UpdateResult": "wormdb.updating",
     "Verification": "wormdb.maintenance.report",
     "connect": "wormdb.database",
     "open_store": "wormdb.storage.open",
+    "reference_of": "wormdb.format.blob",
 }
 
 

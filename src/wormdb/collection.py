@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from wormdb.batch import Batch
+from wormdb.blobs import Blobs
 from wormdb.changing import Changing
 from wormdb.engine.operations import Loaded
 from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError, OutcomeUnknownError
@@ -47,7 +48,7 @@ __all__ = ["Change", "Collection"]
 T = TypeVar("T")
 
 
-class Collection(Querying[T], Changing[T]):
+class Collection(Querying[T], Changing[T], Blobs[T]):
     """One collection. Reads return documents of type `T`: `Document`, or the class the model was made from.
 
     Calls that write take an `actor` and `metadata`, a mapping, which are kept with each change; without them those

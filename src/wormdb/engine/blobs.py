@@ -84,6 +84,11 @@ class Blobs:
         """Where they are."""
         return self._store
 
+    @property
+    def folder(self) -> str:
+        """Where they lie in it."""
+        return self._paths.blobs
+
     def path(self, key: BlobKey) -> str:
         """The object of a blob."""
         return self._paths.blob(key.name)
@@ -91,8 +96,8 @@ class Blobs:
     def write(self, sha256: str, body: Source, content_type: str) -> BlobKey:
         """Have the content there, and its key: of an object that is there already, or of a new one.
 
-        1 GET and 1 HEAD, then 1 PUT, or as `Store.upload` if it is long; 1 more GET instead if it was there. The owners'
-        index must have been made. Raises UnavailableError, OutcomeUnknownError, and ConflictError if what was found
+        1 GET and 1 HEAD, then 1 PUT, or as `Store.upload` if it is long; 1 more GET instead if it was there. The index
+        of owners must have been made. Raises UnavailableError, OutcomeUnknownError, and ConflictError if what was found
         is condemned again and again.
         """
         for _ in range(TRIES_MAX):
@@ -139,6 +144,13 @@ class Blobs:
             self._store.upload(self.path(key), body, content_type=content_type)
 
     # --- references ---
+
+    def owners(self, view: View, key: BlobKey) -> int:
+        """How many documents refer to a blob at the state of a view, without those in the trash. Costs as `is_owned`."""
+        reader = read_index(view, OWNERS, self._trees)
+        if reader is None:
+            return sum(key in blob_keys_in(held.document) for _, held in view.scan())
+        return reader.count(Range.prefix(encode_key(str(key))))
 
     def guarded(self, pending: Pending) -> Pending:
         """The batch, if every blob that it refers to is there; from now on its guard refuses those that are condemned.
