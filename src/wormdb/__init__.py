@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from wormdb.format.blob import BlobReference, reference_of
     from wormdb.found import Found
     from wormdb.importing import ImportResult, Rejected
+    from wormdb.maintenance.gc_report import Collected, Tally, Victim
     from wormdb.maintenance.report import Finding, Loss, Repair, Verification
     from wormdb.manifest import ManifestStatus
     from wormdb.past import HistoryEntry, Snapshot
@@ -68,6 +69,7 @@ __all__ = [
     "BlobTarget",
     "Change",
     "ClosedError",
+    "Collected",
     "Collection",
     "CollectionStatus",
     "ConflictError",
@@ -106,6 +108,7 @@ __all__ = [
     "SnapshotTooOldError",
     "StoredBlob",
     "TableStatus",
+    "Tally",
     "Trashed",
     "UnavailableError",
     "UniqueViolationError",
@@ -114,6 +117,7 @@ __all__ = [
     "UpdateResult",
     "ValidationError",
     "Verification",
+    "Victim",
     "WormError",
     "__version__",
     "connect",
@@ -128,6 +132,7 @@ _LATER = {
     "BlobReference": "wormdb.format.blob",
     "BlobTarget": "wormdb.blobs",
     "Change": "wormdb.collection",
+    "Collected": "wormdb.maintenance.gc_report",
     "Collection": "wormdb.collection",
     "CollectionStatus": "wormdb.status",
     "Cursor": "wormdb.cursor",
@@ -154,9 +159,11 @@ _LATER = {
     "Snapshot": "wormdb.past",
     "StoredBlob": "wormdb.blobs",
     "TableStatus": "wormdb.files.status",
+    "Tally": "wormdb.maintenance.gc_report",
     "Trashed": "wormdb.trash",
     "UpdateResult": "wormdb.updating",
     "Verification": "wormdb.maintenance.report",
+    "Victim": "wormdb.maintenance.gc_report",
     "connect": "wormdb.database",
     "open_store": "wormdb.storage.open",
     "reference_of": "wormdb.format.blob",

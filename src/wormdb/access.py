@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from wormdb.files.foreign.collection import ForeignCollection
     from wormdb.format.entry import Change
     from wormdb.format.event import Event
+    from wormdb.maintenance.gc_report import Collected
     from wormdb.query.plan_cache import PlanCache
     from wormdb.settings import Settings
     from wormdb.storage.meter import Usage
@@ -56,6 +57,8 @@ class Context:
     """The collection of a model of the schema, for refs; raises NotFoundError, InvalidRequestError."""
     write_files: Callable[[Ledger], None]
     """Writes the readable files of a collection that wait, also those that are not written by themselves."""
+    collect: Callable[..., Collected]
+    """Removes what nobody needs any more from the collection in a folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +223,7 @@ class Access(Generic[T]):
         """What a bulk job on this collection is to be, for `wormdb.engine.bulk`. 1 GET; raises as `commit`."""
         self.check_mode()
         known = self.present()
+        self.writer.check_newest(known)
         if self.writer.model is None and known.definition.model is not None:
             raise InvalidRequestError(
                 f"bulk write to {self.name}",
@@ -253,6 +257,7 @@ class Access(Generic[T]):
             actor=by.actor,
             meta=by.meta,
             guard=guard,
+            body=self.writer.definition,
         )
         if operations and events:
             self.context.creating()

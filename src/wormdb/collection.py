@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from wormdb.access import Access
     from wormdb.engine.resolve import Fate
     from wormdb.importing import ImportOptions, ImportResult, Rejected
+    from wormdb.maintenance.gc_report import Collected
     from wormdb.manifest import ManifestStatus, ParquetFiles
     from wormdb.past import HistoryEntry, Snapshot
     from wormdb.records import Record
@@ -479,3 +480,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         the root, 2 for each new block and 1 for each changed index node.
         """
         return self._access.log.forward()
+
+    def gc(self, *, dry_run: bool = False) -> Collected:
+        """Remove what nobody needs any more, as `Database.gc` does; with `dry_run` only say what that is."""
+        return self._context.collect(self._access.log.collection, dry_run=dry_run)

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from wormdb.document import Document
     from wormdb.engine.ledger import Ledger
     from wormdb.files.adopt import Adoption
+    from wormdb.maintenance.gc_report import Collected
     from wormdb.maintenance.report import Repair, Verification
     from wormdb.maintenance.site import Site
     from wormdb.schema.model import Model, Schema
@@ -277,6 +278,22 @@ class Database:
         prefixes = self._prefixes(names)
         return [verify_all(self._site(prefix), unreferenced=unreferenced, told=told) for prefix in prefixes]
 
+    def gc(
+        self,
+        names: Iterable[str] | None = None,
+        *,
+        dry_run: bool = False,
+        told: Callable[[str], None] | None = None,
+    ) -> list[Collected]:
+        """Remove what nobody needs any more from collections, in order of their folders; `names` as for `forward`.
+
+        Retired objects, what writers left behind, jobs that nobody ends, the log that is kept no longer; with `dry_run`
+        nothing is written. 2 GETs for each collection, 1 LIST for each 1,000 objects, 1 GET for each page of a list and
+        each inner node of an index; if something goes 2 PUTs and 1 DELETE for each 1,000. `told` hears how far it is.
+        Raises CorruptionError if it is not certain what is needed, UnavailableError, OutcomeUnknownError.
+        """
+        return [self._ledgers.gc(prefix, dry_run=dry_run, told=told) for prefix in self._prefixes(names)]
+
     def repair(
         self,
         names: Iterable[str] | None = None,
@@ -390,6 +407,7 @@ class Database:
             usage=self._metered.mark,
             access_of=lambda target: self._access_of(target, outer),
             write_files=self._files.flush,
+            collect=self._ledgers.gc,
         )
         return Access(
             self._ledger(prefix), writer, context, self._ledgers.plans_of(prefix), self._foreign.of(prefix, model)

@@ -16,6 +16,7 @@ from wormdb.engine.projection import Sizes
 from wormdb.engine.services import Services
 from wormdb.files.keeper import FilesKeeper
 from wormdb.limits import COLUMNS_CACHE_SHARE
+from wormdb.maintenance.gc import Rules, collect
 from wormdb.maintenance.site import Site
 from wormdb.opening import bucket_of, forward_mode
 from wormdb.query.plan_cache import PlanCache
@@ -25,7 +26,10 @@ from wormdb.storage.lifetime import Lifetime
 from wormdb.storage.retry import RetryingStore
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from wormdb.clock import Chance, Clock
+    from wormdb.maintenance.gc_report import Collected
     from wormdb.settings import Settings
     from wormdb.storage.meter import MeteredStore
     from wormdb.storage.pool import Pool
@@ -101,6 +105,13 @@ class Ledgers:
         """A collection for whoever looks at every object of it, past every cache."""
         store = self.store.inner if isinstance(self.store, CachedStore) else self.store
         return Site(prefix, replace(self.surroundings(), store=store))
+
+    def gc(self, prefix: str, *, dry_run: bool = False, told: Callable[[str], None] | None = None) -> Collected:
+        """Remove from a collection what nobody needs any more. Costs and raises as `collect`."""
+        self.lifetime.check()
+        settings = self._means.settings
+        rules = Rules(log_retention_ms=settings.log_retention_ms, job_expiry_ms=settings.job_expiry_ms)
+        return collect(self.site(prefix), rules, dry_run=dry_run, told=told)
 
     def plans_of(self, prefix: str) -> PlanCache:
         """The plans that are remembered for a collection."""

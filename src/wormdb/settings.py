@@ -13,6 +13,7 @@ from wormdb.limits import (
     FILES_INTERVAL_MS,
     FILES_SECONDS,
     FORWARD_INTERVAL_MS,
+    JOB_EXPIRY_MS_MIN,
     LOG_RETENTION_MS_MIN,
     MIB,
     POOL_THREADS,
@@ -68,6 +69,8 @@ class Settings:
     """Bytes of such entries at which commits wait."""
     log_retention_ms: int = 7 * DAY_MS
     """How long log entries stay after they were brought forward; never under an hour."""
+    job_expiry_ms: int = 7 * DAY_MS
+    """How long a bulk job may be open until garbage collection gives it up; never under an hour."""
     source: SourceChoice = "auto"
     """What a model in mode readonly is read from: `auto` asks once whether the collection has a log, and reads files of
     other programs if it has none; `files` reads the files without asking."""
@@ -95,6 +98,11 @@ class Settings:
             raise InvalidRequestError(
                 f"setting log_retention_ms={self.log_retention_ms}",
                 reason=f"entries must stay at least {LOG_RETENTION_MS_MIN} ms: a slow writer may still need them",
+            )
+        if self.job_expiry_ms < JOB_EXPIRY_MS_MIN:
+            raise InvalidRequestError(
+                f"setting job_expiry_ms={self.job_expiry_ms}",
+                reason=f"jobs must have at least {JOB_EXPIRY_MS_MIN} ms: what they wrote is removed after it",
             )
         if min(self.pool_threads, self.tail_entries_max, self.forward_entries, self.block_bytes) < 1:
             raise InvalidRequestError(

@@ -100,7 +100,8 @@ class Trimmer:
     def raised(self, state: RootState, through: LogNumber) -> Root:
         """The root that was read with `trimmed` raised, and with the time of what is applied.
 
-        The same if nothing is new. 1 GET if it is raised. Raises ConflictError if another did so meanwhile, CorruptionError.
+        The same if nothing is new. 1 GET if it is raised. Raises CorruptionError, and ConflictError if another did so
+        meanwhile.
         """
         root = state.root
         assert root is not None

@@ -13,7 +13,7 @@ from wormdb.errors import ConflictError, CorruptionError, NotFoundError, Unsuppo
 from wormdb.format.adopt_record import decode_adopt_record
 from wormdb.format.event import JobExpired
 from wormdb.limits import ORPHAN_MS
-from wormdb.types import LogNumber, StoreTime
+from wormdb.types import LogNumber, StoreTime, WriteId
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +65,7 @@ class OpenJobs:
         ledger = Ledger(self.site.collection, self.site.around)
         expired = []
         for job in jobs:
-            pending = Pending(self.site.around.chance.token(16).hex(), events=(JobExpired(job=job),))
+            pending = Pending(self.site.around.chance.token(16).hex(), events=(JobExpired(job=WriteId(job)),))
             try:
                 ledger.commit(pending)
             except (ConflictError, NotFoundError) as error:

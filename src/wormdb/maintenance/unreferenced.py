@@ -1,4 +1,7 @@
-"""Objects that a root does not name: what writers left behind that lost a race or ended in the middle."""
+"""Objects that a root does not name: what writers left behind that lost a race or ended in the middle.
+
+To tell of, not to remove: what cannot be read is passed over. `wormdb.maintenance.gc_names` does without that.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ def find_unreferenced(site: Site, root: Root, report: Report) -> None:
     What a writer is about to name is among them.
     """
     paths = site.paths
-    named = set(named_objects(site, root)) | {paths.root, paths.files}
+    named = set(named_objects(site, root)) | {paths.root, paths.files, paths.gc_probe}
     for page in site.store.list(paths.folder):
         for found in page.objects:
             if found.key not in named and not found.key.startswith(paths.entries):
