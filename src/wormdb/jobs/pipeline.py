@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from wormdb.jobs.aggregate import AggregateOptions, aggregate
 from wormdb.jobs.analyze import AnalyzeOptions, analyze
+from wormdb.jobs.compact import CompactOptions, compact, plan_compact
 from wormdb.jobs.export import ExportOptions, export
 from wormdb.jobs.history import export_history
 from wormdb.jobs.import_ import import_files
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wormdb.jobs.analyze import Analysis
+    from wormdb.jobs.compact import Compacted, CompactPlan
     from wormdb.jobs.export import Exported
     from wormdb.jobs.history import HistoryForm, HistoryWritten
     from wormdb.jobs.import_ import FileRecords, Imported
@@ -46,6 +48,14 @@ class Pipeline:
     def analyze(self, options: AnalyzeOptions | None = None) -> Analysis:
         """What the values of fields are; costs and raises as `wormdb.jobs.analyze.analyze`."""
         return analyze(self.where, options or AnalyzeOptions(), self.runner, self.told)
+
+    def plan_compact(self, options: CompactOptions | None = None) -> CompactPlan:
+        """What `compact` would do, and what it costs; costs and raises as `wormdb.jobs.compact.plan_compact`."""
+        return plan_compact(self.where, options)
+
+    def compact(self, options: CompactOptions | None = None, *, plan: CompactPlan | None = None) -> Compacted:
+        """Deltas and small blocks become base blocks; costs and raises as `wormdb.jobs.compact.compact`."""
+        return compact(self.where, options or CompactOptions(), self.runner, self.told, plan=plan)
 
     def import_files(self, records: FileRecords) -> Imported:
         """Records of files into the collection, all or none; costs and raises as `wormdb.jobs.import_.import_files`."""
