@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tests.engine.compact_rig import compact_lists
 from tests.engine.swept import Scenario, State, insert_model, unchanged, world_of
 from tests.engine.swept_updates import delete_where, update_where
+from wormdb.engine.compact_plan import Aim
 from wormdb.engine.define import change_definition
 from wormdb.errors import InvalidRequestError
 from wormdb.schema.load import load_model
@@ -144,6 +146,10 @@ def _load(names: str) -> Callable[[Collection[Document]], object]:
     return lambda things: things.insert_many(_documents(names, n=1))
 
 
+def _compact(things: Collection[Document]) -> object:
+    return compact_lists(things._ledger, Aim(400))
+
+
 def _trim(things: Collection[Document]) -> object:
     return things._ledger.trim(0)
 
@@ -236,5 +242,6 @@ PROJECTED = (
     Scenario("apply a schema", "things", _two_runs, _apply, unchanged, settings=MANUAL, check=none_waits),
     *STAGED,
     *_CHANGES,
+    Scenario("compact", "things", _runs_and_tail, _compact, unchanged, settings=MANUAL),
     Scenario("trim", "things", _old_enough, _trim, unchanged, settings=MANUAL, is_trimmed=True),
 )
