@@ -15,12 +15,12 @@ from wormdb.format import json
 from wormdb.limits import RECORD_BYTES_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import BinaryIO, TextIO
 
 _Row: TypeAlias = "tuple[int, str, list[str | None] | None]"
 
-__all__ = ["FORMS", "Form", "Record", "form_of", "read_records"]
+__all__ = ["FORMS", "Form", "Record", "RowCut", "cut_rows", "form_of", "read_columns", "read_records"]
 
 Form = Literal["ndjson", "json", "csv"]
 FORMS: Final[tuple[Form, ...]] = ("ndjson", "json", "csv")
@@ -68,14 +68,16 @@ def _is_balanced(line: bytes) -> bool:
     return bare.count(b"{") == bare.count(b"}")
 
 
-def read_records(stream: BinaryIO, form: Form, *, separator: str = ",") -> Iterator[Record]:
+def read_records(
+    stream: BinaryIO, form: Form, *, separator: str = ",", columns: Sequence[str] | None = None
+) -> Iterator[Record]:
     """The records of a stream, in order, with bounded memory.
 
-    Raises InvalidRequestError for a first line of CSV that names no columns; what is wrong with one record is told by
-    it. Errors of the stream go through.
+    `columns` are those of CSV whose first line is not in the stream. Raises InvalidRequestError for a first line that
+    names no columns; what is wrong with one record is told by it. Errors of the stream go through.
     """
     if form == "csv":
-        return _read_csv(stream, separator)
+        return _read_csv(stream, separator, columns)
     return _read_pieces(_lines(stream) if form == "ndjson" else _Splitter(stream).run())
 
 
@@ -225,19 +227,57 @@ class _Splitter:
 _QUOTED: Final = re.compile(r'"([^"]*(?:""[^"]*)*)"(?!")')
 
 
-def _read_csv(stream: BinaryIO, separator: str) -> Iterator[Record]:
-    text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="")
+@dataclass(frozen=True, slots=True)
+class RowCut:
+    """Where rows of CSV begin in some whole lines of a file."""
+
+    start: int | None
+    """The byte where the first one does; None if none does."""
+    lines: int
+    """How many lines are before it."""
+    is_open: bool
+    """Whether the last row goes on behind them."""
+
+
+def cut_rows(data: bytes, separator: str, *, is_open: bool) -> RowCut:
+    """Where rows begin in `data`, whole lines; `is_open` says that a quoted cell goes on from before. No requests."""
+    if b'"' not in data:
+        return RowCut(None if is_open or not data else 0, 0, is_open)
+    start = None if is_open else 0
+    at = lines = 0
+    for line in io.TextIOWrapper(io.BytesIO(data), errors="surrogateescape", encoding="utf-8", newline=""):
+        if '"' in line:
+            bare = line.rstrip("\r\n")
+            is_open = _split(f'"\n{bare}' if is_open else bare, separator)[1]
+        if start is None:
+            at += len(line.encode(errors="surrogateescape"))
+            lines += 1
+            start = None if is_open else at
+    return RowCut(start, lines, is_open)
+
+
+def read_columns(begin: BinaryIO, separator: str) -> list[str]:
+    """The columns that the first line of CSV names. Raises InvalidRequestError if it does not. No requests."""
+    text = io.TextIOWrapper(begin, "utf-8-sig", errors="surrogateescape", newline="")
     try:
-        yield from _csv_records(_rows(text, separator))
+        return _columns(next(_rows(text, separator), (0, "", None)))
+    finally:
+        text.detach()
+
+
+def _read_csv(stream: BinaryIO, separator: str, columns: Sequence[str] | None) -> Iterator[Record]:
+    text = io.TextIOWrapper(stream, "utf-8-sig" if columns is None else "utf-8", errors="surrogateescape", newline="")
+    try:
+        yield from _csv_records(_rows(text, separator), columns)
     finally:
         text.detach()  # the stream is its owner's to close
 
 
-def _csv_records(rows: Iterator[_Row]) -> Iterator[Record]:
-    head = next(rows, None)
+def _csv_records(rows: Iterator[_Row], columns: Sequence[str] | None) -> Iterator[Record]:
+    head = next(rows, None) if columns is None else (0, "", None)
     if head is None:
         return
-    names = _columns(head)
+    names = _columns(head) if columns is None else columns
     for line, text, cells in rows:
         if cells is None:
             yield _unreadable(line, _shown(text), "a quote is not closed, or there is text behind one")

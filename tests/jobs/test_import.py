@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,13 +13,13 @@ from hypothesis import strategies as st
 
 import wormdb
 from tests.jobs.rig import SCHEMA, customers, empty_place, pipeline
-from wormdb.errors import AlreadyExistsError, InvalidRequestError, NotFoundError
+from wormdb.errors import InvalidRequestError, NotFoundError
 from wormdb.format import json
 from wormdb.jobs import import_sources
 from wormdb.jobs.export import ExportOptions
 from wormdb.jobs.export_files import store_at
 from wormdb.jobs.import_ import FileRecords
-from wormdb.jobs.import_sources import read_piece
+from wormdb.jobs.import_read import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,14 +51,13 @@ def test_pieces_have_every_line_once(texts: list[str], step: int, end: bytes) ->
     store_at(place).put("x.ndjson", body)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(import_sources, "PIECE_BYTES", step)
-        pieces = list(import_sources._cut(place, "x.ndjson", len(body), None, None))
+        pieces = import_sources.pieces_of([f"{place}/x.ndjson"], None, None) if body else []
     found, before, numbers = [], 0, []
     for piece in pieces:
-        records, count = read_piece(piece)
-        for record in records:
-            found.append(record.values)
-            numbers.append(record.line + before)
-        before += count
+        for rows in rows_of(piece, None):
+            found += [record.values for record in rows.records]
+            numbers += [record.line + before for record in rows.records]
+            before += rows.lines
     assert found == [{"id": str(number), "t": text} for number, text in enumerate(texts)]
     assert numbers == list(range(1, len(texts) + 1))
 
@@ -111,7 +111,9 @@ def test_a_job_that_failed_goes_on_under_its_name(db: Database, tmp_path: Path) 
     whole = (tmp_path / "2.parquet").read_bytes()
     (tmp_path / "2.parquet").write_bytes(whole[:-6])
     records = FileRecords((str(tmp_path),), job="load")
-    with pytest.raises(InvalidRequestError, match=r"import stopped at .*2\.parquet: .*is no Parquet"):
+    with pytest.raises(
+        InvalidRequestError, match=r"import stopped at .*1\.ndjson and 1 more: .*2\.parquet is no Parquet"
+    ):
         pipeline(db, "Customer").import_files(records)
     assert db.model("Customer").count() == 0
     db.model("Customer").insert({"id": "meanwhile"})
@@ -125,15 +127,17 @@ def test_an_id_that_exists_is_treated_by_rule(db: Database, tmp_path: Path) -> N
     (tmp_path / "x.csv").write_text("code,name\na,new\nb,new\n")
     records = FileRecords((str(tmp_path),), id_field="code")
     jobs = pipeline(db, "Customer")
-    with pytest.raises(AlreadyExistsError):
-        jobs.import_files(records)
+    with pytest.raises(InvalidRequestError, match=r"x\.csv, line 2: the id 'a' exists already"):
+        jobs.import_files(replace(records, is_strict=True))
     assert db.model("Customer").count() == 1
+    done = jobs.import_files(records)
+    assert (done.inserted, [(each.line, each.kind) for each in done.rejected]) == (1, [(2, "csv")])
     done = jobs.import_files(FileRecords((str(tmp_path),), id_field="code", on_conflict="ignore"))
-    assert (done.inserted, done.unchanged) == (1, 1)
+    assert (done.inserted, done.unchanged) == (0, 2)
     done = jobs.import_files(FileRecords((str(tmp_path),), id_field="code", on_conflict="replace"))
     found = db.model("Customer").find_by_id("a")
     assert found is not None
-    assert (done.replaced, found["name"]) == (1, "new")
+    assert (done.replaced, done.unchanged, found["name"]) == (1, 1, "new")
 
 
 def test_ids_are_made_where_there_are_none(db: Database, tmp_path: Path) -> None:

@@ -1,49 +1,58 @@
 """Import: records of files into a collection, as one bulk job that happens or does not.
 
-Each piece of work reads lines, checks them, and writes blocks; one entry of the log attaches all of them. The same job
-id again goes on, and does nothing if the job was attached before. Records that do not fit are told, not written.
+Each piece of work reads records, checks them, and writes blocks; one entry of the log attaches all of them. The same
+job id again goes on, and does nothing if the job was attached before. Records that do not fit, and those that stand
+against others, are told and not written.
 """
 
 from __future__ import annotations
 
-import io
-from dataclasses import dataclass, field, replace
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
 from wormdb.engine.bulk import BulkOutcome, abort, attach, open_job
-from wormdb.engine.bulk_ids import TaskChance, job_clock
-from wormdb.engine.bulk_task import BulkTask
-from wormdb.engine.bulk_write import BatchWriter
-from wormdb.errors import InvalidRequestError, LimitExceededError, OutcomeUnknownError, WormError
-from wormdb.format import json
-from wormdb.importing import with_given_id
-from wormdb.jobs.import_sources import Piece, pieces_of, read_piece, whole_of
+from wormdb.errors import AlreadyExistsError, ConflictError, InvalidRequestError, OutcomeUnknownError, WormError
+from wormdb.jobs.import_conflicts import Suspect, losers_of, repeated
+from wormdb.jobs.import_intake import RejectedRecord
+from wormdb.jobs.import_load import Loaded, Loading, documents_of
+from wormdb.jobs.import_parts import Piece
+from wormdb.jobs.import_read import rows_of
+from wormdb.jobs.import_sources import pieces_of
 from wormdb.jobs.work import Item, Output
-from wormdb.limits import MIB
-from wormdb.schema.cells import Cells
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from wormdb.access import Access
+    from wormdb.engine.bulk import JobSpec
     from wormdb.engine.bulk_report import BulkTarget, ConflictRule
-    from wormdb.jobs.import_sources import FileForm
+    from wormdb.jobs.import_parts import FileForm
+    from wormdb.jobs.import_read import Rows
     from wormdb.jobs.place import Where
-    from wormdb.jobs.work import Runner, Told
-    from wormdb.records import Record
-    from wormdb.schema.model import Model
-    from wormdb.writing import Writer
+    from wormdb.jobs.work import Runner, Told, Work
 
-__all__ = ["FileRecords", "Imported", "RejectedRecord", "import_files"]
+__all__ = ["FileRecords", "ImportRules", "Imported", "Pieces", "RejectedRecord", "import_files", "import_pieces"]
 
-Kind = Literal["record", "csv", "unreadable"]
 KIND: Final = "import"
-ROWS_AT_ONCE: Final = 1_000
-REJECTS_BYTES_MAX: Final = 8 * MIB
-"""Of one piece: more says that the form or the model is not the right one."""
+TRIES_MAX: Final = 5
+"""How often records are looked at anew because others wrote to the same documents meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportRules:
+    """How records are imported, wherever they come from."""
+
+    id_field: str | None = None
+    """The field that is the id; without it `id` or `_id` is."""
+    on_conflict: ConflictRule = "error"
+    """What becomes of a record whose id exists, in the collection or before it: `error` sets it aside."""
+    job: str = ""
+    """The name of the job: with the same one again nothing is imported twice."""
+    actor: str | None = None
+    is_strict: bool = False
+    """Whether nothing is imported if any record is set aside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,42 +62,23 @@ class FileRecords:
     sources: tuple[str, ...]
     """Files, or folders and buckets with files: NDJSON, JSON, CSV or Parquet, also packed by gzip."""
     form: FileForm | None = None
-    """Without it as names say, or else as files begin."""
+    """Without it as names say, or else as files begin; `entities` are files with one document each."""
     separator: str | None = None
     """Between cells of CSV; a comma, or a tab in .tsv."""
     id_field: str | None = None
     """The field that is the id; without it `id` or `_id` is."""
     on_conflict: ConflictRule = "error"
-    """What becomes of a record whose id exists: `error` refuses the whole import."""
+    """What becomes of a record whose id exists, in the collection or before it: `error` sets it aside."""
     job: str = ""
     """The name of the job: with the same one again nothing is imported twice."""
     actor: str | None = None
+    is_strict: bool = False
+    """Whether nothing is imported if any record is set aside."""
 
-
-@dataclass(frozen=True, slots=True)
-class RejectedRecord:
-    """A record that was not imported, and why."""
-
-    file: str
-    line: int
-    """Where it begins, from 1; of Parquet its row."""
-    reason: str
-    fix: str
-    text: str
-    """The record as JSON, or what was there instead."""
-    kind: Kind = "record"
-    """What `text` is: JSON, JSON of cells that are all text, or no record at all."""
-
-    def to_line(self) -> bytes:
-        """A line of JSON, as `worm import --from-rejects` reads it after people corrected it."""
-        found: dict[str, Any] = {"file": self.file, "line": self.line, "reason": self.reason}
-        if self.fix:
-            found["fix"] = self.fix
-        if self.kind == "csv":
-            found["form"] = "csv"
-        if self.kind == "unreadable":
-            return json.encode({**found, "text": self.text}) + b"\n"
-        return json.encode({**found, "record": json.parse(self.text)}) + b"\n"
+    @property
+    def rules(self) -> ImportRules:
+        """How they are imported."""
+        return ImportRules(self.id_field, self.on_conflict, self.job, self.actor, self.is_strict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,158 +97,218 @@ class Imported:
     rejected: tuple[RejectedRecord, ...] = ()
 
 
-def import_files(where: Where, records: FileRecords, runner: Runner, told: Told | None = None) -> Imported:
-    """Import all records of some files by one entry of the log; those that do not fit are told in the result.
+class Pieces(Protocol):
+    """Records in pieces that can be read as often as it takes."""
 
-    Costs as `pieces_of`, 2 GETs and 1 PUT to open the job, 1 GET for each piece, and as `BulkTask` and `attach`. Raises
-    AlreadyExistsError for an id that comes twice or exists, also for values of unique indexes, ConflictError for a job
-    that was given up, LimitExceededError if too many records do not fit, and what the first piece that failed raised.
+    def load(self, loading: Loading, losers: Sequence[Mapping[int, str]]) -> list[Loaded]:
+        """`Loading.load` of each piece, with its losers, if there are any."""
+        ...
+
+    def keys(self, loading: Loading) -> list[bytes]:
+        """`Loading.keys` of each piece."""
+        ...
+
+    def suspects(self, loading: Loading, hashes: frozenset[int]) -> list[list[Suspect]]:
+        """`Loading.suspects` of each piece."""
+        ...
+
+
+def import_files(where: Where, records: FileRecords, runner: Runner, told: Told | None = None) -> Imported:
+    """Import all records of some files by one entry of the log; those that are set aside are told in the result.
+
+    Costs as `pieces_of`, 2 GETs and 1 PUT to open the job, what reading costs, and as `BulkTask` and `attach`; if
+    records stand against each other or against documents, reading and writing again. Raises LimitExceededError if too
+    many records are set aside, InvalidRequestError for any if it is strict, AlreadyExistsError for a unique value of
+    another document if documents are replaced, ConflictError for a job that was given up, and what the first piece that
+    failed raised.
     """
-    pieces = pieces_of(records.sources, records.form, records.separator)
+
+    def pieces() -> Pieces:
+        found = pieces_of(records.sources, records.form, records.separator, runner, told)
+        return _Files(where, found, runner, told)
+
+    return import_pieces(where, records.rules, pieces)
+
+
+def import_pieces(where: Where, rules: ImportRules, found: Callable[[], Pieces]) -> Imported:
+    """Import the records of pieces, which are found when the job is open. Costs and raises as `import_files`."""
     access = where.access()
-    by = access.by(records.actor, None)
-    spec = access.job_spec(records.job, KIND, by, on_conflict=records.on_conflict, overwrite=False)
+    by = access.by(rules.actor, None)
+    spec = access.job_spec(rules.job, KIND, by, on_conflict=rules.on_conflict, overwrite=False)
+    pieces = None if rules.job else found()  # what is not there is no job, unless somebody asks for one by name
     target = open_job(access.ledger, spec)
     if isinstance(target, BulkOutcome):
-        return Imported(target.job, target.number, 0, 0, 0, 0, is_repeated=True)
-    items = [
-        Item(piece.name, msgspec.msgpack.encode((number, piece)), piece.stop - piece.start)
-        for number, piece in enumerate(pieces)
-    ]
-    work = _Import(where, target, records.id_field)
+        return _told(target, ())
+    importing = _Importing(where, rules, replace(spec, job=target.job), access)
     try:
-        done = [msgspec.msgpack.decode(body, type=_Done) for body in runner.run("import", work, items, told)]
-        reports = [each.report for each in done]
-        outcome = attach(access.ledger, target, reports, _documents(access, target, 0), spec)
+        return importing.run(target, pieces or found())
     except WormError as error:
-        if not records.job and not isinstance(error, OutcomeUnknownError):
+        if not rules.job and not isinstance(error, OutcomeUnknownError):
             abort(access.ledger, target.job, "the import failed")  # nobody knows its name to go on with it
         raise
-    counts = (outcome.inserted, outcome.replaced, outcome.passed)
-    read = sum(each.read for each in done)
+
+
+def _told(outcome: BulkOutcome, loaded: Sequence[Loaded]) -> Imported:
+    if outcome.is_repeated:
+        return Imported(outcome.job, outcome.number, 0, 0, 0, 0, is_repeated=True)
+    read = sum(each.read for each in loaded)
+    rejected = tuple(record for each in loaded for record in each.rejected)
+    changing = outcome.inserted + outcome.replaced
     return Imported(
-        outcome.job, outcome.number, read, *counts, is_repeated=False, rejected=tuple(_placed(pieces, done))
+        outcome.job,
+        outcome.number,
+        read,
+        outcome.inserted,
+        outcome.replaced,
+        read - len(rejected) - changing,
+        is_repeated=False,
+        rejected=rejected,
     )
 
 
-def _placed(pieces: Sequence[Piece], done: Sequence[_Done]) -> Iterator[RejectedRecord]:
-    """The rejected records, with the lines of whole files."""
-    before = 0
-    for piece, each in zip(pieces, done, strict=True):
-        before = before if piece.start else 0
-        for record in each.rejected:
-            yield replace(record, line=record.line + before)
-        before += each.lines
+@dataclass(frozen=True, slots=True)
+class _Importing:
+    """One import on its way."""
+
+    where: Where
+    rules: ImportRules
+    spec: JobSpec
+    access: Access[Any]
+
+    def run(self, target: BulkTarget, pieces: Pieces) -> Imported:
+        losers: Sequence[Mapping[int, str]] = ()
+        conflict = ""
+        for tries in range(TRIES_MAX):
+            loading = Loading(self.where, target, self.rules.id_field, is_careful=tries > 0)
+            if tries:
+                losers = _losers(pieces, loading)
+            loaded = pieces.load(loading, losers)
+            conflict = next((each.conflict for each in loaded if each.conflict), "")
+            if not conflict:
+                self._check_strict(loaded)
+                try:
+                    return _told(self._attach(target, loaded), loaded)
+                except AlreadyExistsError as error:
+                    if self.rules.on_conflict == "replace":
+                        raise
+                    conflict = str(error)
+            # The records are looked at one by one, with the state as it is now.
+            again = open_job(self.access.ledger, self.spec)
+            if isinstance(again, BulkOutcome):
+                return _told(again, ())
+            target = again
+        raise ConflictError(
+            f"import into {self.where.name}",
+            reason=f"others wrote the same documents {TRIES_MAX} times in a row: {conflict}",
+            fix="run it again: nothing was imported",
+        )
+
+    def _attach(self, target: BulkTarget, loaded: Sequence[Loaded]) -> BulkOutcome:
+        reports = [each.report for each in loaded]
+        return attach(self.access.ledger, target, reports, documents_of(self.access, target, 0), self.spec)
+
+    def _check_strict(self, loaded: Sequence[Loaded]) -> None:
+        rejected = [record for each in loaded for record in each.rejected]
+        if self.rules.is_strict and rejected:
+            first = rejected[0]
+            raise InvalidRequestError(
+                f"import into {self.where.name}",
+                reason=f"{len(rejected):,} records do not fit; {first.file}, line {first.line:,}: {first.reason}",
+                fix="correct them, or let them be set aside; nothing was imported",
+            )
 
 
-class _Done(msgspec.Struct, frozen=True):
-    report: bytes
-    read: int
-    lines: int
-    rejected: list[RejectedRecord]
+def _losers(pieces: Pieces, loading: Loading) -> Sequence[Mapping[int, str]]:
+    """Of each piece, the records that others are preferred to."""
+    hashes = repeated(pieces.keys(loading))
+    return losers_of(pieces.suspects(loading, hashes)) if hashes else ()
+
+
+# --- files ---
 
 
 @dataclass(frozen=True, slots=True)
-class _Import:
-    """Writes the records of one piece; a value that can be sent."""
+class _Files:
+    """Pieces that are parts of files."""
 
     where: Where
-    target: BulkTarget
-    id_field: str | None
+    pieces: Sequence[Piece]
+    runner: Runner
+    told: Told | None
+
+    def load(self, loading: Loading, losers: Sequence[Mapping[int, str]]) -> list[Loaded]:
+        more = [msgspec.msgpack.encode(each) for each in losers] or [msgspec.msgpack.encode({})] * len(self.pieces)
+        found = [msgspec.msgpack.decode(body, type=Loaded) for body in self._run("import", _Load(loading), more)]
+        return list(_placed(self.pieces, found))
+
+    def keys(self, loading: Loading) -> list[bytes]:
+        return self._run("import: keys", _Keys(loading), [b""] * len(self.pieces))
+
+    def suspects(self, loading: Loading, hashes: frozenset[int]) -> list[list[Suspect]]:
+        more = [msgspec.msgpack.encode(sorted(hashes))] * len(self.pieces)
+        bodies = self._run("import: conflicts", _Suspects(loading), more)
+        return [msgspec.msgpack.decode(body, type=list[Suspect]) for body in bodies]
+
+    def _run(self, name: str, work: Work, more: Sequence[bytes]) -> list[bytes]:
+        items = [
+            Item(piece.name, msgspec.msgpack.encode((number, piece, extra)), piece.size)
+            for number, (piece, extra) in enumerate(zip(self.pieces, more, strict=True))
+        ]
+        return self.runner.run(name, work, items, self.told)
+
+
+def _placed(pieces: Sequence[Piece], loaded: Sequence[Loaded]) -> Iterator[Loaded]:
+    """What was loaded, with the lines of whole files."""
+    before = 0
+    for piece, each in zip(pieces, loaded, strict=True):
+        before = before if piece.parts[0].start else 0
+        moved = [replace(record, line=record.line + before) for record in each.rejected] if before else each.rejected
+        yield msgspec.structs.replace(each, rejected=moved)
+        before += each.lines
+
+
+class _Sent(msgspec.Struct, frozen=True, array_like=True):
+    number: int
+    piece: Piece
+    more: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """Loads one piece; a value that can be sent."""
+
+    loading: Loading
 
     def __call__(self, body: bytes, /) -> Output:
-        """Read, check and write. Costs and raises as `BulkTask`."""
-        number, piece = msgspec.msgpack.decode(body, type=tuple[int, Piece])
-        access = self.where.access()
-        documents = _documents(access, self.target, number)
-        loading = _Loading(piece, access.writer.model, self.id_field)
-        task = BulkTask(access.ledger.bulk_tools(), self.target, documents, number)
-        lines = loading.load(task)
-        done = _Done(task.report(), loading.read, lines, loading.rejected)
-        return Output(msgspec.msgpack.encode(done), loading.read)
+        number, rows, more = _opened(self.loading, body)
+        losers = msgspec.msgpack.decode(more, type=dict[int, str])
+        found = self.loading.load(number, rows, losers)
+        return Output(msgspec.msgpack.encode(found), found.read)
 
 
-def _documents(access: Access[Any], target: BulkTarget, task: int) -> Writer[Any]:
-    """Makes documents of the job's moment, with ids of the task's own."""
-    model = access.writer.model
-    chance = TaskChance(access.ledger.bulk_tools().writer.chance, "ulid" if model is None else model.id, task)
-    return access.writer.at(job_clock(target.started_ms), chance)
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """Tells the keys of one piece; a value that can be sent."""
+
+    loading: Loading
+
+    def __call__(self, body: bytes, /) -> Output:
+        number, rows, _ = _opened(self.loading, body)
+        return Output(self.loading.keys(number, rows))
 
 
-@dataclass(slots=True)
-class _Loading:
-    """The records of one piece on their way in."""
+@dataclass(frozen=True, slots=True)
+class _Suspects:
+    """Tells which records of one piece have some keys; a value that can be sent."""
 
-    piece: Piece
-    model: Model | None
-    id_field: str | None
-    read: int = 0
-    rejected: list[RejectedRecord] = field(default_factory=list)
-    _size: int = 0
+    loading: Loading
 
-    def load(self, task: BulkTask) -> int:
-        """Give all records to a task; how many lines there were."""
-        if self.piece.form == "parquet":
-            self._load_table(task)
-            return 0
-        records, lines = read_piece(self.piece)
-        cells = Cells(self.model)
-        while some := list(islice(records, ROWS_AT_ONCE)):
-            self.read += len(some)
-            fitting = [(record, values) for record in some if (values := self._values(record, cells)) is not None]
-            first = task.read
-
-            def reject(place: int, error: WormError, first: int = first, rows: Any = fitting) -> None:
-                record = rows[place - first][0]
-                self._reject(record.line, error, *_text(record))
-
-            BatchWriter(task, reject, model=self.model).add([values for _, values in fitting])
-        return lines
-
-    def _values(self, record: Record, cells: Cells) -> dict[str, Any] | None:
-        if record.values is None:
-            problem = InvalidRequestError("record", reason=record.problem)
-            self._reject(record.line, problem, record.text, "unreadable")
-            return None
-        try:
-            values = cells.document(record.values) if record.is_text else record.values
-            return with_given_id(values, self.id_field, self.model)
-        except InvalidRequestError as error:
-            self._reject(record.line, error, *_text(record))
-            return None
-
-    def _load_table(self, task: BulkTask) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        def reject(place: int, error: WormError) -> None:
-            self._reject(place + 1, error, "", "unreadable")
-
-        try:
-            file = pq.ParquetFile(io.BytesIO(whole_of(self.piece)))
-        except pa.ArrowException as error:
-            raise InvalidRequestError(f"{self.piece.name} is no Parquet", reason=str(error)) from error
-        writer = BatchWriter(task, reject, model=self.model)
-        for batch in file.iter_batches():
-            chosen = batch
-            if self.id_field is not None and "id" not in batch.schema.names and self.id_field in batch.schema.names:
-                column = batch.column(self.id_field)
-                keeps = self.model is not None and self.id_field in self.model.fields
-                chosen = (batch if keeps else batch.drop_columns([self.id_field])).add_column(0, "id", column)
-            self.read += chosen.num_rows
-            writer.add(chosen)
-
-    def _reject(self, line: int, error: WormError, text: str, kind: Kind) -> None:
-        self._size += len(text) + len(error.reason) + 1
-        if self._size > REJECTS_BYTES_MAX:
-            raise LimitExceededError(
-                f"import of {self.piece.name}",
-                reason=f"over {len(self.rejected):,} of its records do not fit; line {line:,}: {error}",
-                fix="check the form of the file and the model",
-            )
-        where = f"{self.piece.folder.rstrip('/')}/{self.piece.key}"
-        self.rejected.append(RejectedRecord(where, line, error.reason or error.what, error.fix, text, kind))
+    def __call__(self, body: bytes, /) -> Output:
+        number, rows, more = _opened(self.loading, body)
+        hashes = frozenset(msgspec.msgpack.decode(more, type=list[int]))
+        return Output(msgspec.msgpack.encode(self.loading.suspects(number, rows, hashes)))
 
 
-def _text(record: Record) -> tuple[str, Kind]:
-    return json.encode(record.values).decode(), "csv" if record.is_text else "record"
+def _opened(loading: Loading, body: bytes) -> tuple[int, Iterator[Rows], bytes]:
+    sent = msgspec.msgpack.decode(body, type=_Sent)
+    return sent.number, rows_of(sent.piece, loading.where.access().writer.model), sent.more

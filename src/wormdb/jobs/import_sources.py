@@ -1,33 +1,34 @@
-"""Files that an import reads: found in folders and buckets, cut into pieces, and read record by record."""
+"""Files that an import reads: found in folders and buckets, and cut into pieces of about the same size."""
 
 from __future__ import annotations
 
-import gzip
-import io
-import zlib
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from wormdb.errors import InvalidRequestError, NotFoundError
 from wormdb.jobs.export_files import store_at
+from wormdb.jobs.import_csv import Chunk, Survey, parts_between, survey
+from wormdb.jobs.import_parquet import parts_of_groups
+from wormdb.jobs.import_parts import GZIP, Part, Piece
 from wormdb.jobs.place import absolute
-from wormdb.limits import MIB, RECORD_BYTES_MAX
-from wormdb.records import form_of, read_records
+from wormdb.jobs.work import Item
+from wormdb.limits import MIB
+from wormdb.records import form_of
 from wormdb.storage.store import ByteRange
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import BinaryIO
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from wormdb.records import Record
+    from wormdb.jobs.import_parts import FileForm
+    from wormdb.jobs.work import Runner, Told
 
-__all__ = ["FORMS", "FileForm", "Piece", "pieces_of", "read_piece", "whole_of"]
+__all__ = ["pieces_of", "size_of"]
 
-FileForm = Literal["ndjson", "json", "csv", "parquet"]
-FORMS: Final[tuple[FileForm, ...]] = ("ndjson", "json", "csv", "parquet")
 PIECE_BYTES: Final = 32 * MIB
-"""Files of lines are cut into pieces of about this size."""
+"""Files are cut into pieces of about this size."""
+GATHERED_BYTES: Final = 8 * MIB
+GATHERED_FILES: Final = 1_000
+"""Small files are put together, up to so many bytes and files."""
 _BY_SUFFIX: Final[dict[str, FileForm]] = {
     ".ndjson": "ndjson",
     ".jsonl": "ndjson",
@@ -37,50 +38,54 @@ _BY_SUFFIX: Final[dict[str, FileForm]] = {
     ".parquet": "parquet",
 }
 _PEEK: Final = 64 * 1024
-_GZIP: Final = b"\x1f\x8b"
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A file, or the lines of one that begin in a range of bytes. A value that can be sent."""
+def pieces_of(
+    sources: Iterable[str],
+    form: FileForm | None,
+    separator: str | None,
+    runner: Runner | None = None,
+    told: Told | None = None,
+) -> list[Piece]:
+    """The pieces of files, and of all files in folders. 1 LIST for a folder, 1 HEAD for each file that is named.
 
-    folder: str
-    key: str
-    form: FileForm
-    separator: str
-    start: int
-    stop: int
-    size: int
-    """Of the whole file."""
-
-    @property
-    def name(self) -> str:
-        """For people."""
-        where = f"{self.folder.rstrip('/')}/{self.key}"
-        return where if (self.start, self.stop) == (0, self.size) else f"{where}, bytes {self.start:,} to {self.stop:,}"
-
-
-def pieces_of(sources: Iterable[str], form: FileForm | None, separator: str | None) -> list[Piece]:
-    """The pieces of files, and of all files in folders. 1 LIST for a folder, 1 HEAD and 1 GET for each file.
-
-    Raises InvalidRequestError for a file whose form nothing tells, NotFoundError for one that is not there.
+    1 GET for each file whose form its name does not tell, and for each large one; of large Parquet what its footer
+    takes, and large CSV is read once by `runner` to find out where rows begin; without one it is not cut. Raises
+    InvalidRequestError for what cannot be read, NotFoundError for a file that is not there.
     """
-    found = [piece for source in sources for piece in _pieces(source, form, separator)]
+    found = [(folder, part) for source in sources for folder, part in _whole(source, form, separator)]
     if not found:
         raise InvalidRequestError("import", reason="there are no files", fix="name files, or a folder with some")
-    return found
+    return list(_gathered(_cut(found, runner, told)))
 
 
-def _pieces(source: str, form: FileForm | None, separator: str | None) -> Iterator[Piece]:
+def size_of(sources: Iterable[str]) -> int:
+    """How many bytes there are to read. Costs and raises as listing them does."""
+    return sum(size for source in sources for _, _, size in _files(source))
+
+
+# --- finding ---
+
+
+def _whole(source: str, form: FileForm | None, separator: str | None) -> Iterator[tuple[str, Part]]:
+    for folder, key, size in _files(source):
+        suffix = Path(key.removesuffix(".gz")).suffix.lower()
+        chosen = form or _BY_SUFFIX.get(suffix) or _looked(folder, key)
+        between = separator or ("\t" if suffix == ".tsv" else ",")
+        yield folder, Part(key, chosen, between, 0, size, size)
+
+
+def _files(source: str) -> Iterator[tuple[str, str, int]]:
+    """The folder, key and size of each file."""
     folder, key = _split(source)
     if key:
-        yield from _cut(folder, key, store_at(folder).head(key).size, form, separator)
+        yield folder, key, store_at(folder).head(key).size
         return
     for page in store_at(folder).list():
         for info in page.objects:
-            name = info.key.rpartition("/")[2]
-            if not name.startswith((".", "_")) and info.size:
-                yield from _cut(folder, info.key, info.size, form, separator)
+            # What begins with a dot or a line is another program's own: sentinels, indexes, marks of success.
+            if info.size and not any(part.startswith((".", "_")) for part in info.key.split("/")):
+                yield folder, info.key, info.size
 
 
 def _split(source: str) -> tuple[str, str]:
@@ -96,56 +101,68 @@ def _split(source: str) -> tuple[str, str]:
     return str(path.parent), path.name
 
 
-def _cut(folder: str, key: str, size: int, form: FileForm | None, separator: str | None) -> Iterator[Piece]:
-    begin = store_at(folder).get_range(key, ByteRange(0, _PEEK))
-    is_packed = begin.startswith(_GZIP)
-    suffix = Path(key.removesuffix(".gz")).suffix.lower()
-    chosen = form or _BY_SUFFIX.get(suffix) or ("ndjson" if is_packed else form_of(begin))
-    between = separator or ("\t" if suffix == ".tsv" else ",")
-    is_cut = chosen == "ndjson" and not is_packed
-    step = PIECE_BYTES if is_cut else max(size, 1)
-    for start in range(0, max(size, 1), step):
-        yield Piece(folder, key, chosen, between, start, min(start + step, size), size)
+def _begin(folder: str, key: str) -> bytes:
+    return store_at(folder).get_range(key, ByteRange(0, _PEEK))
 
 
-def whole_of(piece: Piece) -> bytes:
-    """The whole file. 1 GET."""
-    return store_at(piece.folder).get(piece.key).body
+def _looked(folder: str, key: str) -> FileForm:
+    begin = _begin(folder, key)
+    return "ndjson" if begin.startswith(GZIP) else form_of(begin)
 
 
-def read_piece(piece: Piece) -> tuple[Iterator[Record], int]:
-    """The records of a piece, and how many lines are in it. Lines count from its begin. 1 GET, or a few.
-
-    Raises InvalidRequestError if it cannot be read. Not for Parquet.
-    """
-    assert piece.form != "parquet", "it has no lines"
-    if piece.start or piece.stop < piece.size:
-        data = _lines(piece)
-        return read_records(io.BytesIO(data), "ndjson"), data.count(b"\n")
-    data = whole_of(piece)
-    if data.startswith(_GZIP):
-        try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError, zlib.error) as error:
-            raise InvalidRequestError(f"{piece.name} cannot be unpacked", reason=str(error)) from error
-    stream: BinaryIO = io.BytesIO(data)
-    return read_records(stream, piece.form, separator=piece.separator), data.count(b"\n")
+# --- cutting ---
 
 
-def _lines(piece: Piece) -> bytes:
-    """The lines that begin in the range: the end of the last one may lie behind it."""
-    store = store_at(piece.folder)
-    begin = max(piece.start - 1, 0)
-    data = store.get_range(piece.key, ByteRange(begin, piece.stop - begin))
-    if piece.start:
-        # The byte before tells whether a line begins just here.
-        data = data[data.find(b"\n") + 1 :] if b"\n" in data else b""
-    stop = piece.stop
-    while data and not data.endswith(b"\n") and stop < piece.size:
-        more = store.get_range(piece.key, ByteRange(stop, min(RECORD_BYTES_MAX, piece.size - stop)))
-        end = more.find(b"\n") + 1
-        data += more[:end] if end else more
-        stop += len(more)
-        if end:
-            break
-    return data
+def _cut(found: Sequence[tuple[str, Part]], runner: Runner | None, told: Told | None) -> Iterator[tuple[str, Part]]:
+    """The parts of files, in order."""
+    tables = [
+        place
+        for place, (folder, part) in enumerate(found)
+        if part.form == "csv" and runner is not None and _is_large(folder, part)
+    ]
+    chunks: dict[int, list[Chunk]] = {place: [] for place in tables}
+    if runner is not None and tables:
+        items, owners = [], []
+        for place in tables:
+            folder, part = found[place]
+            for start in range(0, part.size, PIECE_BYTES):
+                asked = Survey(folder, part.key, part.separator, start, min(start + PIECE_BYTES, part.size), part.size)
+                items.append(Item(f"{folder}/{part.key} from byte {start:,}", asked.encode(), PIECE_BYTES))
+                owners.append(place)
+        for place, body in zip(owners, runner.run("import: rows", survey, items, told), strict=True):
+            chunks[place].append(Chunk.decode(body))
+    for place, (folder, part) in enumerate(found):
+        if place in chunks:
+            yield from ((folder, each) for each in parts_between(folder, part, chunks[place]))
+        elif part.form == "parquet" and part.size > PIECE_BYTES:
+            yield from ((folder, each) for each in parts_of_groups(folder, part, PIECE_BYTES))
+        elif part.form == "ndjson" and _is_large(folder, part):
+            for start in range(0, part.size, PIECE_BYTES):
+                stop = min(start + PIECE_BYTES, part.size)
+                yield folder, Part(part.key, part.form, part.separator, start, stop, part.size)
+        else:
+            yield folder, part
+
+
+def _is_large(folder: str, part: Part) -> bool:
+    """Whether a file of text is cut: what is packed is not."""
+    return part.size > PIECE_BYTES and not _begin(folder, part.key).startswith(GZIP)
+
+
+def _gathered(parts: Iterator[tuple[str, Part]]) -> Iterator[Piece]:
+    """Pieces of parts; several whole files make one."""
+    folder, waiting, size = "", list[Part](), 0
+    for place, part in parts:
+        own = part.size if part.is_whole else _share(part)
+        is_full = size + own > GATHERED_BYTES or len(waiting) >= GATHERED_FILES
+        if waiting and (place != folder or is_full or not part.is_whole or not waiting[-1].is_whole):
+            yield Piece(folder, tuple(waiting), size)
+            waiting, size = [], 0
+        folder, size = place, size + own
+        waiting.append(part)
+    if waiting:
+        yield Piece(folder, tuple(waiting), size)
+
+
+def _share(part: Part) -> int:
+    return PIECE_BYTES if part.form == "parquet" else part.stop - part.start

@@ -61,7 +61,7 @@ def command(sources: tuple[str, ...], model: str, url: str, **options: Any) -> i
     cut into parts, other files are one part each. A broken import can be run again, with --job as often as you like.
     """
     from wormdb.jobs.import_ import FileRecords
-    from wormdb.jobs.import_sources import pieces_of
+    from wormdb.jobs.import_sources import size_of
 
     path = options["rejects"] or Path(f"{model.strip('/').replace('/', '-')}.rejects.ndjson")
     if not path.parent.is_dir() or path.is_dir():
@@ -74,8 +74,7 @@ def command(sources: tuple[str, ...], model: str, url: str, **options: Any) -> i
         on_conflict=options["on_conflict"],
         job=options["job"],
     )
-    size = sum(piece.stop - piece.start for piece in pieces_of(sources, records.form, records.separator))
-    with opened_pipeline(model, url, options, size=size, creates=options["creates"]) as pipeline:
+    with opened_pipeline(model, url, options, size=size_of(sources), creates=options["creates"]) as pipeline:
         done = pipeline.import_files(records)
     if done.rejected:
         path.write_bytes(b"".join(record.to_line() for record in done.rejected))

@@ -1,0 +1,61 @@
+"""Parts of files that an import reads, as values that can be sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+__all__ = ["FORMS", "GZIP", "FileForm", "Part", "Piece"]
+
+FileForm = Literal["ndjson", "json", "csv", "parquet", "entities"]
+FORMS: Final[tuple[FileForm, ...]] = ("ndjson", "json", "csv", "parquet", "entities")
+GZIP: Final = b"\x1f\x8b"
+"""How a file begins that is packed by gzip."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A file, or a part of one. A value that can be sent."""
+
+    key: str
+    form: FileForm
+    separator: str
+    start: int
+    """Bytes; of Parquet row groups."""
+    stop: int
+    size: int
+    """Bytes of the whole file."""
+    first: int = 0
+    """Lines before it, or rows of Parquet, if they are known."""
+    columns: tuple[str, ...] | None = None
+    """Of CSV, where the first line lies before."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is the whole file."""
+        return (self.start, self.stop) == (0, self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Parts that are read one after the other. A value that can be sent."""
+
+    folder: str
+    parts: tuple[Part, ...]
+    size: int
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        first = self.parts[0]
+        name = self.file(first)
+        if len(self.parts) > 1:
+            return f"{name} and {len(self.parts) - 1:,} more"
+        if first.is_whole:
+            return name
+        unit = "row groups" if first.form == "parquet" else "bytes"
+        return f"{name}, {unit} {first.start:,} to {first.stop:,}"
+
+    def file(self, part: Part) -> str:
+        """The file of a part, with its folder."""
+        return f"{self.folder.rstrip('/')}/{part.key}"
