@@ -338,7 +338,7 @@ class Blobs(Generic[T]):
 
 
 def _keep_owners(access: Access[Any]) -> None:
-    """Have the index of owners: made by an entry before the first blob is written. 1 PUT once, with the model if new."""
+    """Have the index of owners, made by an entry before the first blob is written. 1 PUT once, with a new model."""
     access.check_mode()
     known = access.log.known()
     if known.definition.indexes.owners is not None:
@@ -362,7 +362,7 @@ def _keep_owners(access: Access[Any]) -> None:
             raise
 
 
-def _check_name(name: str | None) -> None:
+def _check_name(name: Any) -> None:
     if name is not None and not (isinstance(name, str) and 0 < len(name) <= BLOB_TYPE_CHARS_MAX and name.isprintable()):
         raise InvalidRequestError(
             f"name {name!r} of a blob",

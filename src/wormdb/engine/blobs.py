@@ -146,7 +146,7 @@ class Blobs:
     # --- references ---
 
     def owners(self, view: View, key: BlobKey) -> int:
-        """How many documents refer to a blob at the state of a view, without those in the trash. Costs as `is_owned`."""
+        """How many documents refer to a blob at the state of a view, those in the trash apart. Costs as `is_owned`."""
         reader = read_index(view, OWNERS, self._trees)
         if reader is None:
             return sum(key in blob_keys_in(held.document) for _, held in view.scan())

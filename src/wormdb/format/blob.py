@@ -56,7 +56,7 @@ class BlobKey:
         return cls(found[1], suffix) if suffix <= INT_MAX else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class BlobReference(Mapping[str, Any]):
     """A blob of one collection. Put it anywhere into a document of that collection: it is a mapping of plain values.
 
@@ -79,6 +79,9 @@ class BlobReference(Mapping[str, Any]):
         """As a document holds it."""
         value = {BLOB_FIELD: str(self.key), "size": self.size, "contentType": self.content_type}
         return value if self.name is None else {**value, "name": self.name}
+
+    def __hash__(self) -> int:
+        return hash(self.key)
 
     def __getitem__(self, field: str) -> Any:
         return self.to_dict()[field]

@@ -4,6 +4,7 @@
     objects nobody     chosen by the root, the whole tail and open jobs; then the root is swapped, so that whoever read
     ever named         an older one cannot publish; then they are deleted
     open jobs          ended by an entry of the log; only then what they wrote is like any other object
+    blobs              condemned by an entry of the log, deleted an hour later: see `gc_blobs`
     the log            `trimmed` is raised with the same swap; then entries up to it are deleted
 
 A victim was listed before the swap, and no name is used twice: so however late a deletion comes, it hits nothing else.
@@ -18,7 +19,9 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.trim import Trimmer
 from wormdb.errors import ConflictError, CorruptionError, SnapshotTooOldError, UnavailableError
+from wormdb.index.definition import OWNERS
 from wormdb.limits import GC_VICTIMS_MAX, ORPHAN_MS
+from wormdb.maintenance.gc_blobs import collect_blobs
 from wormdb.maintenance.gc_jobs import OpenJobs, read_tail
 from wormdb.maintenance.gc_names import NameSet, attached_names, root_names
 from wormdb.maintenance.gc_report import Collected, Gathered, Victim, VictimKind
@@ -91,6 +94,8 @@ def collect(site: Site, rules: Rules, *, dry_run: bool = False, told: Callable[[
         raise UnavailableError(
             f"garbage collection of {site.collection}", reason="others swapped the root every time", fix="retry later"
         )
+    if state.root is not None and state.root.index(OWNERS.name) is not None:
+        gathered.add(collect_blobs(site, dry_run=dry_run))
     return gathered.collected()
 
 

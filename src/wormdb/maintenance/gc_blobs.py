@@ -1,0 +1,217 @@
+"""Remove blobs that no document refers to: first an entry of the log condemns them, an hour later they are deleted.
+
+    owned        by a document that is alive (the index of owners tells), or that lies in the trash: it stays
+    not owned    for a day after it was written: a writer may be about to refer to it
+    condemned    by an entry that is checked against the state it follows: nobody owns the blob there, and from there on
+                 nobody can begin to
+    deleted      an hour after that entry, however late and however often: nothing is written under that key any more
+
+All times are the store's. While a job is open nothing is condemned: it may hold references that no entry shows yet.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from wormdb.engine.index_read import read_index
+from wormdb.engine.index_shelf import IndexShelf
+from wormdb.engine.ledger import Ledger
+from wormdb.engine.operations import Pending
+from wormdb.engine.state import View
+from wormdb.errors import ConflictError, NotFoundError
+from wormdb.format.blob import BlobKey, blob_keys_in
+from wormdb.format.event import BlobCondemned
+from wormdb.index.definition import OWNERS
+from wormdb.index.entries import value_key_of
+from wormdb.limits import BLOB_CONDEMNED_AT_ONCE, BLOB_CONDEMNED_MS, BLOB_UNOWNED_MS
+from wormdb.maintenance.gc_report import Victim
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from wormdb.engine.index_read import IndexReader
+    from wormdb.format.entry import Batch
+    from wormdb.maintenance.site import Site
+    from wormdb.storage.store import ObjectInfo
+    from wormdb.types import LogNumber, StoreTime
+
+__all__ = ["BlobPlan", "collect_blobs", "condemn", "plan_blobs"]
+
+log = logging.getLogger(__name__)
+
+TRIES_MAX: Final = 4
+"""How often it is looked again because somebody changed what was looked at."""
+_DELETES_AT_ONCE: Final = 1_000
+_CONDEMNED: Final = "no document refers to it, and none has been able to for an hour"
+
+
+class _OvertakenError(ConflictError):
+    """Somebody may own one of the blobs by now: look again."""
+
+
+@dataclass(slots=True)
+class BlobPlan:
+    """What becomes of the blobs of a collection at one state."""
+
+    view: View
+    due: list[Victim] = field(default_factory=list)
+    """Condemned long enough ago: they can be deleted whatever happened since."""
+    unowned: list[BlobKey] = field(default_factory=list)
+    """Those that can be condemned, if nobody refers to them until then."""
+    waiting: int = 0
+    """Those that are condemned and stay for a while."""
+
+
+def collect_blobs(site: Site, *, dry_run: bool = False) -> list[Victim]:
+    """Condemn the blobs that nobody owns, and delete those that were condemned an hour ago; what was deleted.
+
+    With `dry_run` only what would be deleted now. 3 GETs, and 1 PUT if answers have no time; where there were ever blobs, 1 LIST for each 1,000 of
+    them and 1 GET for each node of the index of owners; if some have no owner, what reading the trash costs; 1 HEAD for
+    each entry that condemned some; 1 PUT for each 1,000 that are condemned, 1 DELETE for each 1,000 that go.
+    Raises CorruptionError, UnavailableError, OutcomeUnknownError; another run goes on then.
+    """
+    now = _store_time(site, may_write=not dry_run)
+    if now is None:
+        return []
+    ledger = Ledger(site.collection, site.around)
+    deleted: list[Victim] = []
+    for _ in range(TRIES_MAX):
+        plan = plan_blobs(site, ledger.view(), now)
+        if plan is None or dry_run:
+            return [] if plan is None else plan.due
+        for start in range(0, len(plan.due), _DELETES_AT_ONCE):
+            some = plan.due[start : start + _DELETES_AT_ONCE]
+            site.store.delete_many([victim.key for victim in some])
+            deleted += some
+        try:
+            for start in range(0, len(plan.unowned), BLOB_CONDEMNED_AT_ONCE):
+                condemn(site, ledger, plan.view, plan.unowned[start : start + BLOB_CONDEMNED_AT_ONCE])
+        except _OvertakenError as error:
+            log.info("%s: blobs are looked at again: %s", site.collection, error.reason)
+            continue
+        break
+    return deleted
+
+
+def _store_time(site: Site, *, may_write: bool) -> StoreTime | None:
+    """The store's time; None if only a write would tell and none may be. 1 GET, and 1 PUT and 1 HEAD without times."""
+    known = site.store.probe(site.paths.root).time
+    if known is not None or not may_write:
+        return known
+    site.store.put(site.paths.gc_probe, site.around.chance.token(16))
+    return site.store.head(site.paths.gc_probe).modified
+
+
+def plan_blobs(site: Site, view: View, now: StoreTime) -> BlobPlan | None:
+    """What becomes of the blobs at the state of a view; None if it cannot be told yet, or if there never were any.
+
+    Costs as `collect_blobs` says, but for PUTs and DELETEs. Nothing is written.
+    """
+    status = view.definition.indexes.owners
+    reader = None if status is None else read_index(view, OWNERS, IndexShelf(site.store, site.paths, site.pool))
+    if reader is None:
+        return None
+    plan = BlobPlan(view)
+    ages = _Ages(site, view, now)
+    owned = _Owned(reader)
+    candidates: list[BlobKey] = []
+    for key, info in _listed(site):
+        number = view.definition.blobs.condemned.get(key)
+        if number is not None and ages.is_due(number):
+            plan.due.append(Victim(info.key, "blob", _CONDEMNED, info.size))
+        elif number is not None:
+            plan.waiting += 1
+        elif not owned.has(key) and now - info.modified >= BLOB_UNOWNED_MS:
+            candidates.append(key)
+    if candidates and not _has_open_job(view):
+        trashed = {key for _, held in view.scan_trashed() for key in blob_keys_in(held.trash)}
+        plan.unowned = [key for key in candidates if key not in trashed]
+    return plan
+
+
+def condemn(site: Site, ledger: Ledger, seen: View, keys: Sequence[BlobKey]) -> None:
+    """Commit that nobody may refer to these blobs any more, which nobody owned at the state `seen`. 1 PUT.
+
+    Raises ConflictError if somebody may own one of them by now; nothing is written then.
+    """
+    wanted = frozenset(keys)
+
+    def guard(view: View) -> None:
+        if isinstance(view.base, View) or view.base_number > seen.number:
+            _overtaken("the log was brought forward meanwhile")
+        if view.overlay.attached(view.number) != seen.overlay.attached(seen.number) or _has_open_job(view):
+            _overtaken("a job is at work")
+        for entry in view.overlay.entries(view.number):
+            if entry.number > seen.number and not wanted.isdisjoint(_owned_after(entry.batches)):
+                _overtaken(f"entry {entry.number} refers to one of them")
+
+    events = tuple(BlobCondemned(sha256=bytes.fromhex(key.sha256), suffix=key.suffix) for key in keys)
+    ledger.commit(Pending(site.around.chance.token(16).hex(), events=events, guard=guard))
+    log.info("%s: condemned %d blobs that no document refers to", site.collection, len(keys))
+
+
+def _owned_after(batches: Iterable[Batch]) -> Iterator[BlobKey]:
+    for batch in batches:
+        for change in batch.changes:
+            yield from blob_keys_in(change.after)
+            yield from blob_keys_in(change.trash)
+
+
+def _has_open_job(view: View) -> bool:
+    return any(outcome.state == "open" for outcome in view.jobs.known.values())
+
+
+def _listed(site: Site) -> Iterator[tuple[BlobKey, ObjectInfo]]:
+    """The blobs that are there, in order of their keys."""
+    folder = site.paths.blobs
+    for page in site.store.list(folder):
+        for info in page.objects:
+            key = BlobKey.parse(f"sha256:{info.key.removeprefix(folder)}")
+            if key is not None:
+                yield key, info
+
+
+class _Owned:
+    """The blobs that documents refer to, asked for in order: one pass through the index of owners."""
+
+    def __init__(self, reader: IndexReader) -> None:
+        # The key of a text is the text between a tag and an end, so both orders are the same.
+        self._entries = (value_key_of(entry)[1:-1] for entry in reader.scan())
+        self._next = next(self._entries, None)
+
+    def has(self, key: BlobKey) -> bool:
+        """Whether a document refers to it; keys must come in order."""
+        text = str(key).encode()
+        while self._next is not None and self._next < text:
+            self._next = next(self._entries, None)
+        return self._next == text
+
+
+class _Ages:
+    """How long ago entries of the log were written, by the store's time."""
+
+    def __init__(self, site: Site, view: View, now: StoreTime) -> None:
+        self._site = site
+        self._now = now
+        self._trimmed = 0 if view.place is None else view.place.root.trimmed
+        self._due: dict[int, bool] = {}
+
+    def is_due(self, number: LogNumber) -> bool:
+        """Whether the entry is older than condemned blobs stay. 1 HEAD for each entry."""
+        if number <= self._trimmed:
+            return True  # entries stay longer than that
+        if number not in self._due:
+            key = self._site.paths.entry(number)
+            try:
+                self._due[number] = self._now - self._site.store.head(key).modified >= BLOB_CONDEMNED_MS
+            except NotFoundError as error:
+                if error.key != key:
+                    raise  # the bucket is missing, not this object
+                self._due[number] = False  # trimmed since the root was read: the next run knows
+        return self._due[number]
+
+
+def _overtaken(reason: str) -> None:
+    raise _OvertakenError("blobs without owners", reason=reason, fix="look again")
