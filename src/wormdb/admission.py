@@ -6,16 +6,18 @@ from typing import TYPE_CHECKING, assert_never
 
 from wormdb.engine.operations import Insert, InsertNext, Purge, Remove, Restore, Save
 from wormdb.engine.state import id_key
+from wormdb.engine.validate import mapped_operation
 from wormdb.errors import ConflictError, ValidationError
 from wormdb.format import json
 from wormdb.schema.validate import validate
 
 if TYPE_CHECKING:
+    from wormdb.engine.definition import Definition
     from wormdb.engine.operations import Operation
     from wormdb.engine.state import View
     from wormdb.schema.model import Model
 
-__all__ = ["changes_existing", "check_deletes", "check_fit"]
+__all__ = ["changes_existing", "check_deletes", "check_fit", "mapped"]
 
 
 def changes_existing(view: View, operations: tuple[Operation, ...]) -> bool:
@@ -44,6 +46,19 @@ def check_deletes(model: Model | None, operations: tuple[Operation, ...], name: 
     has_trash = model is not None and model.soft_delete.enabled
     if any(isinstance(each, Remove) and (each.tombstone is not None) != has_trash for each in operations):
         raise ConflictError(f"collection {name}", reason="its model changed meanwhile: soft delete was switched")
+
+
+def mapped(operations: tuple[Operation, ...], definition: Definition, body: bytes) -> tuple[Operation, ...]:
+    """Operations of a writer with model `body`, with documents as the commit will write them. No requests.
+
+    Raises InvalidRequestError for a document that cannot be mapped.
+    """
+    begun = definition.begun_at(body) if body else None
+    since = definition.number if begun is None else begun
+    return tuple(
+        each if isinstance(each, InsertNext) else mapped_operation(each, definition.upgrades, since)
+        for each in operations
+    )
 
 
 def check_fit(model: Model, operations: tuple[Operation, ...]) -> None:

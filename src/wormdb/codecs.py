@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Generic, Protocol, TypeVar, cast, is_typeddict
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast, is_typeddict
 
 from wormdb.document import Document, stored
-from wormdb.errors import InvalidRequestError
+from wormdb.errors import InvalidRequestError, WormError
+from wormdb.format.values import normalize_document
 from wormdb.schema.classes import Converter, model_from_class
 
-__all__ = ["ClassCodec", "Codec", "PlainCodec"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+__all__ = ["ClassCodec", "Codec", "PlainCodec", "portions"]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+
+_DOCUMENTS_AT_ONCE: Final = 1_000
 
 
 class Codec(Protocol[T_co]):
@@ -80,3 +86,30 @@ class ClassCodec(Generic[T]):
         if self._is_mapping:
             return cast("T", document)
         return self._converter.from_document(stored(document))
+
+
+def portions(documents: Iterable[Any]) -> Iterator[Sequence[Any]]:
+    """Documents in order, some at a time: who makes them one by one may use one object for all, so it is copied."""
+    if type(documents) is list or type(documents) is tuple:
+        for start in range(0, len(documents), _DOCUMENTS_AT_ONCE):
+            yield documents[start : start + _DOCUMENTS_AT_ONCE]
+        return
+    waiting: list[Any] = []
+    for document in documents:
+        copy = _copy(document)
+        if copy is not None:
+            waiting.append(copy)
+        if copy is None or len(waiting) == _DOCUMENTS_AT_ONCE:
+            yield waiting
+            waiting = []
+        if copy is None:
+            yield (document,)
+    yield waiting
+
+
+def _copy(document: Any) -> dict[str, Any] | None:
+    """What will be stored of a plain dict; None if it is none, or cannot be stored."""
+    try:
+        return normalize_document(document) if type(document) is dict else None
+    except WormError:
+        return None

@@ -160,12 +160,13 @@ class Recall(Generic[T]):
         access = self.access
         assert version.document is not None, "deleted versions are not brought back"
         try:
-            document = access.writer.brought_back(version.document, access.writer.in_force(view))
+            document = view.definition.upgrades.document(version.document, version.rev)
+            document = access.writer.brought_back(document, access.writer.in_force(view))
         except ValidationError as error:
             raise ValidationError(
                 what, problems=error.problems, fix="the model has changed since: save a document that fits it"
             ) from error
-        committed = access.commit([Restore(version.id, document)], by)
+        committed = access.commit([Restore(version.id, document, view.number)], by)
         (change,) = committed.changes
         return access.writer.show(Held(change.id, committed.number, change.seq, change.after), committed.number)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from wormdb.admission import changes_existing, check_deletes, check_fit
+from wormdb.admission import changes_existing, check_deletes, check_fit, mapped
+from wormdb.codecs import portions
 from wormdb.document import Document, shown, shown_past, stored
 from wormdb.engine.operations import Insert, InsertNext, Loaded, Remove, Save
 from wormdb.engine.state import Held, id_key
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from wormdb.actor import By
     from wormdb.clock import Chance, Clock
     from wormdb.codecs import Codec
+    from wormdb.engine.definition import Definition
     from wormdb.engine.operations import Operation
     from wormdb.engine.state import View
     from wormdb.format.entry import Change
@@ -44,8 +47,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Inserts", "Prepared", "Shape", "Writer"]
 
+log = logging.getLogger(__name__)
+
 _TIMES = ("createdAt", "updatedAt")
-_DOCUMENTS_AT_ONCE = 1_000
 
 T = TypeVar("T")
 
@@ -61,6 +65,8 @@ class Shape:
     loaded: Loaded | None
     fresh: bool
     is_unchanged: bool
+    is_anew: bool = False
+    """Whether it replaces what was read, of which nothing is left in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +119,16 @@ class Writer(Generic[T]):
         self._chance = chance
         self._files = files
         self._definition = b"" if model is None else model.canonical()
+        self._newer: Definition | None = None
+        """What the database has instead of this model, which is an older version of it."""
         self._sieve = Sieve(model)
         self._strategy: IdStrategy = "ulid" if model is None else model.id
         self._makes_ids = model is None or makes_good_ids(model)
+
+    @property
+    def definition(self) -> bytes:
+        """The model as the log has it; empty without one."""
+        return self._definition
 
     @property
     def _is_numbered(self) -> bool:
@@ -155,7 +168,7 @@ class Writer(Generic[T]):
         given = self._codec.to_values(document)
         if loaded is not None and not _has_id(given):
             given = {**given, "id": json.decode(loaded.held.id, name="document id")}
-        values = self._new(given) if loaded is None or verb == "replace" else self._checked(stored(given))
+        values = self._new(given) if loaded is None or verb == "replace" else self._checked(stored(given), loaded)
         values = values if loaded is None else self._with_times(values, loaded)
         if "_id" not in values and not self._is_numbered:
             raise InvalidRequestError(
@@ -178,7 +191,7 @@ class Writer(Generic[T]):
                 )
             loaded = None
         fresh = loaded is None and self._is_fresh(document, given, values["_id"])
-        return Shape(identity, json.encode_document(values), values, loaded, fresh, unchanged)
+        return Shape(identity, json.encode_document(values), values, loaded, fresh, unchanged, verb == "replace")
 
     def prepare(self, verb: str, document: Any) -> Prepared:
         """The operation of one verb: insert, save, update or delete. No requests."""
@@ -189,7 +202,7 @@ class Writer(Generic[T]):
     def inserts(self, documents: Iterable[Any]) -> Inserts:
         """Check and encode documents to be inserted, as `prepare` does each. No requests."""
         inserts = Inserts()
-        for some in _portions(documents):
+        for some in portions(documents):
             if len(some) == 1:
                 self._insert(some[0], inserts)
             else:
@@ -249,7 +262,8 @@ class Writer(Generic[T]):
         elif verb == "insert" or (shape.fresh and verb == "save"):
             operation = Insert(shape.id, shape.body, fresh=shape.fresh)
         else:
-            operation = Save(shape.id, shape.body, shape.loaded, must_exist=verb == "update")
+            is_known = verb == "update"
+            operation = Save(shape.id, shape.body, shape.loaded, must_exist=is_known, is_anew=shape.is_anew)
         given = None
         if isinstance(document, Document):
             # From now on somebody may have seen the id: the answer of this commit may get lost.
@@ -347,7 +361,18 @@ class Writer(Generic[T]):
             return
         if view.definition.model is None:
             raise SchemaMismatchError(f"model {self.name}", reason="the collection was made without a schema")
-        raise mismatch(view.definition.model, self.model)
+        if view.definition.begun_at(self._definition) is None:
+            raise mismatch(view.definition.model, self.model)
+        if self._newer is None or self._newer.version < view.definition.version:
+            log.warning("%s: this program has an older version; the newest is %d", self.name, view.definition.version)
+        self._newer = view.definition
+
+    def check_newest(self, view: View) -> None:
+        """As `check_definition`, and raise SchemaMismatchError too if this model is an older version of it."""
+        self.check_definition(view)
+        known = view.definition.model
+        if self.model is not None and known is not None and view.definition.body != self._definition:
+            raise mismatch(known, self.model)
 
     def in_force(self, view: View) -> Model | None:
         """The model that rules a state: the database's, or the one that the first write will bring. No requests."""
@@ -386,8 +411,8 @@ class Writer(Generic[T]):
                 )
             if model.mode == "append" and changes_existing(view, operations):
                 raise PermissionDeniedError(f"{self.name} is append-only", fix="insert new documents instead")
-            if self.model is None:
-                check_fit(model, operations)
+            if self.model is None or view.definition.body != self._definition:
+                check_fit(model, mapped(operations, view.definition, self._definition))
 
         return check
 
@@ -429,8 +454,12 @@ class Writer(Generic[T]):
             values = {"_id": made, **{name: value for name, value in values.items() if name != "_id"}}
         return values
 
-    def _checked(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        return normalize_document(values) if self.model is None else validate(self.model, values)
+    def _checked(self, values: Mapping[str, Any], loaded: Loaded) -> dict[str, Any]:
+        """A changed document, by the model that was in force when it was read."""
+        model = self.model
+        if self._newer is not None and loaded.number >= self._newer.number:
+            model = self._newer.model
+        return normalize_document(values) if model is None else validate(model, values)
 
     def _with_times(self, values: dict[str, Any], loaded: Loaded) -> dict[str, Any]:
         """Add the times of what was read, where a class has no attribute for them."""
@@ -446,33 +475,6 @@ class Writer(Generic[T]):
         now = moment(self._clock.now_ms())
         created = values.get("createdAt") or now
         return {**values, "createdAt": created, "updatedAt": now if is_change else values.get("updatedAt", now)}
-
-
-def _portions(documents: Iterable[Any]) -> Iterator[Sequence[Any]]:
-    """Documents in order, some at a time: who makes them one by one may use one object for all, so it is copied."""
-    if type(documents) is list or type(documents) is tuple:
-        for start in range(0, len(documents), _DOCUMENTS_AT_ONCE):
-            yield documents[start : start + _DOCUMENTS_AT_ONCE]
-        return
-    waiting: list[Any] = []
-    for document in documents:
-        copy = _copy(document)
-        if copy is not None:
-            waiting.append(copy)
-        if copy is None or len(waiting) == _DOCUMENTS_AT_ONCE:
-            yield waiting
-            waiting = []
-        if copy is None:
-            yield (document,)
-    yield waiting
-
-
-def _copy(document: Any) -> dict[str, Any] | None:
-    """What will be stored of a plain dict; None if it is none, or cannot be stored."""
-    try:
-        return normalize_document(document) if type(document) is dict else None
-    except WormError:
-        return None
 
 
 def _is_undefined(view: View) -> bool:

@@ -228,9 +228,9 @@ def test_a_block_is_left_out_only_if_it_can_have_no_such_value(values: list[Any]
     layers = Layers(block_target=100_000)
     layers.run([{"_id": number} | ({} if a is MISSING else {"a": a}) for number, a in enumerate(values)], SPEC)
     (entry,) = entries_of(layers)
-    assert is_excluded(entry, {"a": span}) is is_out
-    assert is_excluded(entry, {"a": span, "unknown": span}) is is_out
-    assert not is_excluded(entry, {"unknown": span})
+    assert is_excluded(layers.shelf, entry, {"a": span}) is is_out
+    assert is_excluded(layers.shelf, entry, {"a": span, "unknown": span}) is is_out
+    assert not is_excluded(layers.shelf, entry, {"unknown": span})
 
 
 # --- what it costs ---

@@ -141,7 +141,7 @@ def _kept(shelf: Shelf, entry: BlockEntry, wanted: Wanted) -> dict[str, Decoded]
 def _label(shelf: Shelf, entry: BlockEntry, wanted: Wanted, name: str) -> Label:
     spec = wanted.specs.get(name)
     # Where a block has no such column, what is made of its documents depends on the type that is wanted.
-    return Label(shelf.block_key(entry.name), "" if spec is None else spec.type, name)
+    return Label(shelf.label(entry), "" if spec is None else spec.type, name)
 
 
 def _of_kept(entry: BlockEntry, wanted: Wanted, columns: Mapping[str, Decoded]) -> Fetched:
@@ -153,14 +153,14 @@ def _read(shelf: Shelf, entry: BlockEntry, wanted: Wanted, low: bytes = b"", hig
     """The same from the store."""
     import pyarrow as pa
 
-    most = DOCUMENTS_WHOLE_BYTES if is_heavy(entry, wanted) else BLOCK_WHOLE_BYTES
+    most = DOCUMENTS_WHOLE_BYTES if is_heavy(shelf, entry, wanted) else BLOCK_WHOLE_BYTES
     reader = _Reader.of(shelf, entry, low, high, most)
-    stored = {stats.path: stats.type for stats in entry.columns}
+    stored = {stats.path: stats.type for stats in shelf.stats(entry)}
     absent = [spec for path, spec in wanted.specs.items() if path not in stored]
     typed = [*(["_id"] if wanted.with_ids or absent else []), *(path for path in wanted.specs if path in stored)]
     whole = bool(absent) or wanted.with_documents
     columns = [*typed, *(["_deleted"] if entry.deleted else []), *(["_doc"] if whole else [])]
-    columns += _STORED_VERSIONS if wanted.with_versions else ()
+    columns += _STORED_VERSIONS if wanted.with_versions else ["_rev"] if whole and shelf.upgrades.is_old(entry) else []
     block, types = reader.open(columns), {path: stored[path] for path in typed}
     # Documents are much longer than the columns made of them: those of one row group are in memory at a time.
     steps = [range(group, group + 1) for group in reader.groups] if absent else [reader.groups]
@@ -173,9 +173,9 @@ def _read(shelf: Shelf, entry: BlockEntry, wanted: Wanted, low: bytes = b"", hig
     return Fetched(join_portions([one.portion for one in found]), deleted)
 
 
-def is_heavy(entry: BlockEntry, wanted: Wanted) -> bool:
+def is_heavy(shelf: Shelf, entry: BlockEntry, wanted: Wanted) -> bool:
     """Whether the documents of a block are read, and not only columns. No requests."""
-    return wanted.with_documents or not wanted.specs.keys() <= {stats.path for stats in entry.columns}
+    return wanted.with_documents or not wanted.specs.keys() <= {stats.path for stats in shelf.stats(entry)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +191,8 @@ def _from_table(reader: _Reader, groups: range, table: pa.Table, choice: _Choice
     """What is wanted of some row groups that were read."""
     wanted, types = choice.wanted, dict(choice.types)
     deleted = table.column("_deleted") if reader.entry.deleted else None
+    if "_doc" in table.column_names:
+        table = _mapped(reader, table, deleted)
     besides = {"_deleted", "_doc", *_STORED_VERSIONS}
     columns = {name: table.column(name) for name in table.column_names if name not in besides}
     if choice.absent:
@@ -209,6 +211,20 @@ def _from_table(reader: _Reader, groups: range, table: pa.Table, choice: _Choice
         columns |= _versions(reader.entry, table)
         types |= VERSION_TYPES
     return Fetched(Portion(_as_table(columns), types), deleted)
+
+
+def _mapped(reader: _Reader, table: pa.Table, deleted: pa.ChunkedArray | None) -> pa.Table:
+    """The same rows with their documents as the shelf shows them."""
+    upgrades, entry = reader.shelf.upgrades, reader.entry
+    if not upgrades.is_old(entry):
+        return table
+    bodies, numbers = _documents(table, deleted), table.column("_rev").to_pylist()
+    shown = [
+        None if body is None else upgrades.document(body, max(entry.shape, number or entry.run))
+        for body, number in zip(bodies, numbers, strict=True)
+    ]
+    place = table.column_names.index("_doc")
+    return table.set_column(place, "_doc", _chunked(texts_of(shown)))
 
 
 def _versions(entry: BlockEntry, table: pa.Table) -> dict[str, pa.ChunkedArray]:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from wormdb.engine.portion import Portion
     from wormdb.engine.shelf import Shelf
     from wormdb.engine.state import Base, Held, View
+    from wormdb.engine.upgrade import Upgrades
     from wormdb.format.blocklist import BlockPageRef, ColumnStats
 
 __all__ = ["is_excluded", "portions_of", "scan_columns"]
@@ -71,11 +72,12 @@ def scan_columns(  # noqa: PLR0913 - what is scanned, and how it comes
     """
     wanted = _wanted(view, names)
     bases = [attached.base for attached in view.overlay.attached(view.number)] + [view.base]
+    upgrades = view.definition.upgrades
     if not all(isinstance(base, RunBase | AttachedBase | EmptyBase) for base in bases):
         return encode_rows((held for _, held in view.scan(low, high)), wanted)
-    of_root = _runs_of(bases[-1:])
-    runs = _runs_of(bases[:-1]) + of_root
-    tail = Tail(view.overlay.scan(view.number, low, high), wanted.keyed())
+    of_root = _runs_of(bases[-1:], upgrades)
+    runs = _runs_of(bases[:-1], upgrades) + of_root
+    tail = Tail(view.tail(low, high), wanted.keyed())
     scan = _Scan(runs, tail, wanted, Range(low, high), bounds or {}, rows)
     if not in_order and not low and high is None and runs and may_be_kept(runs[0][0], wanted):
         loose = scan.loose(_state_of(view), len(runs) - len(of_root)).begin()
@@ -84,9 +86,12 @@ def scan_columns(  # noqa: PLR0913 - what is scanned, and how it comes
     return scan.portions()
 
 
-def _runs_of(bases: Sequence[Base]) -> list[tuple[Shelf, Run]]:
+def _runs_of(bases: Sequence[Base], upgrades: Upgrades) -> list[tuple[Shelf, Run]]:
     return [
-        (base.runs.shelf, run) for base in bases if isinstance(base, RunBase | AttachedBase) for run in base.runs.runs
+        (base.runs.shelf.showing(upgrades), run)
+        for base in bases
+        if isinstance(base, RunBase | AttachedBase)
+        for run in base.runs.runs
     ]
 
 
@@ -111,12 +116,12 @@ def _wanted(view: View, names: Sequence[str]) -> Wanted:
     )
 
 
-def is_excluded(entry: BlockEntry, bounds: Mapping[str, Range]) -> bool:
+def is_excluded(shelf: Shelf, entry: BlockEntry, bounds: Mapping[str, Range]) -> bool:
     """Whether no document of a block can have a value in each of the ranges, by its path. No requests.
 
     A range that has the key of null also stands for missing fields.
     """
-    stats = {column.path: column for column in entry.columns}
+    stats = {column.path: column for column in shelf.stats(entry)} if bounds else {}
     return any(path in stats and not _may_have(stats[path], span) for path, span in bounds.items())
 
 
@@ -177,7 +182,7 @@ class _Scan:
             for entry in run.blocks(shelf):
                 newer = [(self.runs[place][0], other) for place in range(age) for other in self._near(place, entry)]
                 piece = Piece(shelf, entry, run.through, newer)
-                if not is_excluded(entry, self.bounds):
+                if not is_excluded(shelf, entry, self.bounds):
                     pieces.append(piece)
                 if age < attached:
                     above.append(piece)
@@ -193,13 +198,13 @@ class _Scan:
 
     def _plan(self, age: int, entry: BlockEntry) -> Plan | None:
         """How a block is read; None if it is left out."""
-        if is_excluded(entry, self.bounds):
+        if self._is_excluded(age, entry):
             return Plan(entry, is_shared=True, is_hiding=True) if self._must_hide(age, entry) else None
         is_shared = (
             self.tail.has_any(entry.key_first, entry.key_last)
             or any(True for place in range(age) for _ in self._near(place, entry))
             or any(
-                not is_excluded(other, self.bounds) or self._must_hide(place, other)
+                not self._is_excluded(place, other) or self._must_hide(place, other)
                 for place in range(age + 1, len(self.runs))
                 for other in self._near(place, entry)
             )
@@ -210,10 +215,13 @@ class _Scan:
         """Whether anything that is read may be older and have ids of this block."""
         # A row of the tail may be older than blocks that a job attached, and hidden by them.
         return self.tail.has_any(entry.key_first, entry.key_last) or any(
-            not is_excluded(other, self.bounds)
+            not self._is_excluded(place, other)
             for place in range(age + 1, len(self.runs))
             for other in self._near(place, entry)
         )
+
+    def _is_excluded(self, place: int, entry: BlockEntry) -> bool:
+        return is_excluded(self.runs[place][0], entry, self.bounds)
 
     def _near(self, place: int, entry: BlockEntry) -> Iterator[BlockEntry]:
         """The blocks of a run that share the range of a block of another one."""

@@ -148,7 +148,7 @@ class RunSource:
         size = sum(plan.entry.length for plan, _ in self._ahead)
         while self._next is not None and len(self._ahead) <= AHEAD_BLOCKS and not self._has_enough():
             size += self._next.entry.length
-            has_documents = is_heavy(self._next.entry, self._wanted)
+            has_documents = is_heavy(self._shelf, self._next.entry, self._wanted)
             most = 1 if has_documents and size > AHEAD_DOCUMENT_BYTES else 2
             if len(self._ahead) >= most and (has_documents or size > AHEAD_BYTES):
                 return

@@ -28,16 +28,19 @@ def project_data(step: Step, shelf: Shelf | None = None) -> Outcome:
     Fields: blocks, block_pages, rows, sequence, sample; and attached, attached_pages if a job attached blocks. Blocks
     of a job stay named there as the history of their documents, so they are not retired when they are merged.
     """
-    place, root = step.place, step.root
+    place, root, upgrades = step.place, step.root, step.view.definition.upgrades
     shelf = shelf or Shelf(place.store, place.pool, place.paths.data)
     attached = Runs(shelf, root.attached, root.attached_pages)
     sample = decode_sample(root.sample, name=place.paths.root)
+    if upgrades.newest > root.applied:
+        sample = sample.after((key, upgrades.document(body, root.applied)) for key, body in sample.rows.items())
     refill = Sampler() if sample.is_thin(step.view.count) else None
     growth = Growth(
-        Runs(shelf, root.blocks, root.block_pages),
+        Runs(shelf.showing(upgrades), root.blocks, root.block_pages),
         step.writer,
         step.sizes,
         columns=step.view.definition.columns,
+        shape=upgrades.newest,
         is_kept=attached.names,
         watch_all=None if refill is None else refill.watch,
     )

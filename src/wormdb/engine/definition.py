@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from wormdb.engine.blob_state import NO_BLOBS, BlobStates
 from wormdb.engine.index_state import IndexStates
+from wormdb.engine.upgrade import NO_UPGRADES, Upgrades
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.event import (
     Closed,
@@ -21,7 +23,9 @@ from wormdb.format.event import (
     IndexReady,
     SchemaChanged,
 )
+from wormdb.format.root import SchemaVersion
 from wormdb.schema.load import load_model
+from wormdb.schema.version import following_version
 from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
@@ -63,6 +67,10 @@ class Definition:
     closed: Closed | None = None
     files: FilesSwitched | None = None
     """Whether readable files are kept, and where; None if nobody ever said."""
+    versions: tuple[SchemaVersion, ...] = ()
+    """Those after the first, in the order of their entries."""
+    upgrades: Upgrades = NO_UPGRADES
+    """The mappings that they brought."""
     blobs: BlobStates = NO_BLOBS
     """Which blobs are condemned."""
     _columns: tuple[ColumnSpec, ...] | None = field(default=None, init=False, compare=False, repr=False)
@@ -93,6 +101,26 @@ class Definition:
         """Whether readable files are kept."""
         return self.model is not None and self.files is not None and self.files.enabled
 
+    @property
+    def version(self) -> int:
+        """Of the model's fields."""
+        if self.versions:
+            return self.versions[-1].version
+        return 1 if self.model is None or self.model.version is None else self.model.version
+
+    def begun_at(self, body: bytes) -> int | None:
+        """From which entry on documents of a writer with this model have to be mapped; None if nobody says how.
+
+        That is one before the version that followed it; of the model in force, the newest entry of all.
+        """
+        if body == self.body:
+            return self.number
+        digest = sha256(body).digest()
+        places = [place for place, version in enumerate(self.versions) if version.before == digest]
+        if not places or any(version.mapping is None for version in self.versions[places[-1] :]):
+            return None
+        return self.versions[places[-1]].number - 1
+
     @classmethod
     def none(cls) -> Definition:
         """Of a collection that has no schema."""
@@ -103,8 +131,17 @@ class Definition:
         """What a root says; raises SchemaError, CorruptionError."""
         model = _model(root.definition) if root.definition else None
         indexes = IndexStates.from_roots(root.indexes, model, source=f"the root of {root.path}")
-        blobs = BlobStates.of_root(root)
-        return cls(LogNumber(root.applied), root.definition, model, indexes, root.closed, root.files, blobs=blobs)
+        return cls(
+            LogNumber(root.applied),
+            root.definition,
+            model,
+            indexes,
+            root.closed,
+            root.files,
+            root.versions,
+            Upgrades.of(root.versions),
+            blobs=BlobStates.of_root(root),
+        )
 
     def after(self, events: Iterable[Event], number: LogNumber) -> Definition:
         """What is in force after the events of entry `number`: the same object if nothing changed.
@@ -118,10 +155,8 @@ class Definition:
             definition = replace(self, number=number, blobs=blobs)
         for event in events:
             match event:
-                case SchemaChanged(definition=body) if body != definition.body:
-                    model = _model(body)
-                    indexes = definition.indexes.after_model(model, number, is_empty=event.empty)
-                    definition = replace(definition, number=number, body=body, model=model, indexes=indexes)
+                case SchemaChanged(definition=body) if body != definition.body or event.mapping is not None:
+                    definition = _after_schema(definition, event, number)
                 case IndexCreated():
                     indexes = definition.indexes.after(event, number, is_empty=event.empty)
                     definition = replace(definition, number=number, indexes=indexes)
@@ -135,6 +170,29 @@ class Definition:
                 case _:
                     pass
         return definition
+
+
+def _after_schema(before: Definition, event: SchemaChanged, number: LogNumber) -> Definition:
+    """A definition with another model, which may be a new version."""
+    model, is_mapped = _model(event.definition), event.mapping is not None
+    indexes = before.indexes.after_model(model, number, is_empty=event.empty)
+    version = following_version(before.version, before.model, model, is_mapped=is_mapped)
+    versions, upgrades = before.versions, before.upgrades
+    if version > before.version and (before.body or is_mapped):
+        digest = sha256(before.body).digest()
+        added = SchemaVersion(number=number, version=version, before=digest, mapping=event.mapping)
+        versions = (*versions, added)
+        upgrades = Upgrades.of(versions)
+        indexes = indexes.after_mapping(lambda path: upgrades.touches(path, number - 1), number, event.empty)
+    return replace(
+        before,
+        number=number,
+        body=event.definition,
+        model=model,
+        indexes=indexes,
+        versions=versions,
+        upgrades=upgrades,
+    )
 
 
 def settled(events: Iterable[Event], *, is_empty: bool) -> tuple[Event, ...]:

@@ -130,6 +130,7 @@ class Forwarder:
             definition=view.definition.body,
             closed=view.definition.closed,
             files=view.definition.files,
+            versions=view.definition.versions,
             jobs=stage.jobs.outcomes(),
             **view.definition.blobs.kept(root.trimmed),
             **fields,

@@ -55,6 +55,8 @@ class Growth:
     columns: Sequence[ColumnSpec] = ()
     members: Callable[[Row], bytes] | None = None
     """What filters know a row by; None: by the key of its id."""
+    shape: int = 0
+    """Through which log number mappings are done in the rows that come, and in those that are read to be merged."""
     is_kept: Callable[[BlockEntry], bool] = lambda _: False
     """Whether something else names a block, so that it is not retired when it was merged into another."""
     watch_all: Callable[[Iterator[tuple[bytes, Row]]], Iterator[tuple[bytes, Row]]] | None = None
@@ -96,7 +98,7 @@ class Growth:
         assert is_run(entries), "the blocks of a run do not overlap"
         if not entries:
             return _grown(self.runs.runs)
-        adopted = [msgspec.structs.replace(entry, run=run) for entry in entries]
+        adopted = [self._shaped(msgspec.structs.replace(entry, run=run)) for entry in entries]
         return _grown((list_run(adopted, self.runs.shelf, self.writer), *self.runs.runs))
 
     def _replace(self, count: int, rows: Iterator[tuple[bytes, Row]], run: int) -> Grown:
@@ -107,9 +109,14 @@ class Growth:
         if self.watch_all is not None and not kept:
             rows = self.watch_all(rows)
         level = max((one.level + 1 for one in joined), default=0)
-        entries = blocks.write(rows, run=run, level=level, kind="delta" if kept else "base")
+        written = blocks.write(rows, run=run, level=level, kind="delta" if kept else "base")
+        entries = [self._shaped(entry) for entry in written]
         retired = [key for one in joined for key in self._retired(one)]
         return _grown((list_run(entries, shelf, self.writer), *kept), retired)
+
+    def _shaped(self, entry: BlockEntry) -> BlockEntry:
+        """A block that says which mappings are done, unless its revisions tell."""
+        return entry.shaped(self.shape) if entry.rev_first < self.shape else entry
 
     def _retired(self, run: Run) -> Iterator[str]:
         shelf = self.runs.shelf

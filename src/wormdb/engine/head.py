@@ -22,7 +22,7 @@ from wormdb.engine.projection import Stage
 from wormdb.engine.state import EmptyBase, Overlay, View, sequence_of
 from wormdb.engine.unique import UniqueOwners
 from wormdb.errors import CorruptionError
-from wormdb.format.event import JobAttached
+from wormdb.format.event import JobAttached, SchemaChanged
 from wormdb.limits import KNOWLEDGE_MS_MAX
 from wormdb.types import LogNumber, Misc
 
@@ -161,14 +161,14 @@ class Head:
         """The way from a root that has applied so much to here; None if that is not in reach. No requests.
 
         What a job attached is a stage of its own: its blocks hide what came before them, and are hidden by what
-        came after.
+        came after. So is a mapping: within a stage all documents are of one version of the model.
         """
         with self.lock:
             if not self.caught_up or not self.applied <= applied <= self.number:
                 return None
-            attached = [one.number for one in reversed(self._overlay.attached(self.number)) if one.number > applied]
-            cuts = sorted({self.number, *attached, *(LogNumber(number - 1) for number in attached)})
             entries = self._overlay.entries(self.number)
+            alone = [LogNumber(entry.number) for entry in entries if entry.number > applied and _is_alone(entry)]
+            cuts = sorted({self.number, *alone, *(LogNumber(number - 1) for number in alone)})
             stages, reached = [], applied
             for number in cuts:
                 if number > reached:
@@ -391,3 +391,11 @@ class Head:
             reason=reason,
             key=self._log.paths.entry(record.number),
         )
+
+
+def _is_alone(entry: Entry) -> bool:
+    """Whether an entry is a stage of its own."""
+    return any(
+        isinstance(event, JobAttached) or (isinstance(event, SchemaChanged) and event.mapping is not None)
+        for event in entry.events
+    )

@@ -151,7 +151,8 @@ def _layers(view: View) -> tuple[list[Iterator[tuple[bytes, Held]]], LogNumber]:
 
     The view of a batch whose entry others share stands on another view.
     """
-    own = [iter(view.overlay.scan(view.number)), *(one.base.scan() for one in view.overlay.attached(view.number))]
+    attached = (one.base.scan() for one in view.overlay.attached(view.number))
+    own = [iter(view.tail()), *(((key, view.shown(held)) for key, held in rows) for rows in attached)]
     if not isinstance(view.base, View):
         return own, view.base_number
     layers, begins = _layers(view.base)

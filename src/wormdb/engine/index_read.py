@@ -111,7 +111,7 @@ def read_index(view: View, index: Index, shelf: IndexShelf) -> IndexReader | Non
     tree = shelf.empty(index.name)
     if place is not None:
         whole = shelf.owner_tree(place.root, index)
-        if whole is None:
+        if whole is None or view.outdates(index):
             return None
         tree = shelf.reader(place.root, whole.index)
     attached = view.overlay.attached(view.number)

@@ -152,7 +152,8 @@ class IndexStates:
         known = dict(self.known)
         for name, status in self.known.items():
             is_built = status.state in {"ready", "building"} and status.number != number
-            if is_built and not is_empty and any(map(touches, status.index.fields)):
+            is_touched = status.index.is_owners or any(map(touches, status.index.fields))
+            if is_built and is_touched and not is_empty:
                 known[name] = replace(status, state="waiting", number=number, reason=None)
         return IndexStates(known)
 

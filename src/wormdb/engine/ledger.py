@@ -204,7 +204,7 @@ class Ledger:
             found = None  # its root was replaced long ago; the refresh below finds the new one
         self._refresh(now, asked=asked)
         view = self._head.view()
-        if view.base is not known.base or view.overlay.attached(view.number):
+        if view.base is not known.base or view.is_ahead or view.overlay.attached(view.number):
             return view, view.get(key)
         return view, view.overlay.get(key, view.number) or found
 

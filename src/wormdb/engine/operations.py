@@ -43,6 +43,8 @@ class Save:
     loaded: Loaded | None = None
     rev: int | None = None
     must_exist: bool = False
+    is_anew: bool = False
+    """Whether the document was not made from the one that was read: then it is of the writer's version of the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,8 @@ class Restore:
 
     id: bytes
     document: bytes | None = None
+    number: LogNumber | None = None
+    """The state by whose version of the model `document` was made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,8 @@ class Pending:
     actor: str | None = None
     meta: bytes | None = None
     guard: Callable[[View], None] | None = field(default=None, compare=False)
+    body: bytes = b""
+    """The model that its documents were made for, as JSON: if that was mapped since, they are. Empty: the newest."""
 
     @property
     def is_plain(self) -> bool:

@@ -23,6 +23,7 @@ from wormdb.engine.blockfetch import rows_between, rows_by_key
 from wormdb.engine.listing import find_part, runs_of
 from wormdb.engine.shelf import Shelf
 from wormdb.engine.state import Held
+from wormdb.engine.upgrade import Upgrades
 from wormdb.format import json
 from wormdb.format.block import Row
 from wormdb.format.blocklist import BlockEntry, BlockPageRef
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from wormdb.storage.store import Store
     from wormdb.types import LogNumber
 
-__all__ = ["AttachedBase", "RunBase", "Runs", "held_of", "merge_rows", "row_of"]
+__all__ = ["AttachedBase", "RunBase", "Runs", "data_runs", "held_of", "merge_rows", "row_of"]
 
 
 class Runs:
@@ -268,13 +269,21 @@ class _HeldRows:
         return ((key, held_of(row)) for key, row in self.runs.scan(low, high))
 
 
+def data_runs(place: Place, shelf: Shelf | None = None) -> Runs:
+    """The documents of a root, as they are in its state, whatever version of the model they were written in.
+
+    Whoever reads documents of blocks comes this way; `shelf` is of `place.paths.data`. No requests.
+    """
+    shelf = shelf or Shelf(place.store, place.pool, place.paths.data)
+    return Runs(shelf.showing(Upgrades.of(place.root.versions)), place.root.blocks, place.root.block_pages)
+
+
 class RunBase(_HeldRows):
     """The documents of a root's blocks, as the base of a view. Thread-safe. Raises what `Runs` does."""
 
     def __init__(self, place: Place, shelf: Shelf | None = None) -> None:
         """`shelf` is of `place.paths.data`; one that is given on from root to root keeps what it knows. No requests."""
-        shelf = shelf or Shelf(place.store, place.pool, place.paths.data)
-        super().__init__(Runs(shelf, place.root.blocks, place.root.block_pages))
+        super().__init__(data_runs(place, shelf))
         self._place = place
 
     @property
@@ -296,7 +305,7 @@ class AttachedBase(_HeldRows):
         shelf: Shelf | None = None,
     ) -> None:
         """`shelf` as for `RunBase`. No requests."""
-        run = [msgspec.structs.replace(block, run=number) for block in blocks]
+        run = [msgspec.structs.replace(block, run=number).shaped(number) for block in blocks]
         super().__init__(Runs(shelf or Shelf(store, pool, paths.data), run))
 
     @property

@@ -6,12 +6,14 @@ name is used twice; so a shelf may be shared by all roots of a collection, and w
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections import OrderedDict
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from wormdb.engine.column_cache import ColumnCache, Label
+from wormdb.engine.upgrade import NO_UPGRADES
 from wormdb.errors import NotFoundError, SnapshotTooOldError
 from wormdb.format.blocklist import decode_block_page
 from wormdb.format.blockread import open_block
@@ -24,8 +26,9 @@ from wormdb.storage.store import ByteRange
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from wormdb.engine.upgrade import Upgrades
     from wormdb.format.block import Row
-    from wormdb.format.blocklist import BlockEntry, BlockPageRef
+    from wormdb.format.blocklist import BlockEntry, BlockPageRef, ColumnStats
     from wormdb.format.blockread import Block
     from wormdb.format.membership import MembershipFilter
     from wormdb.format.sidecar import PageMap
@@ -102,6 +105,20 @@ class Shelf:
         self._maps: Kept[PageMap] = Kept(memory_bytes_max)
         self._filters: Kept[MembershipFilter] = Kept(memory_bytes_max)
         self._vain: Kept[bool] = Kept(memory_bytes_max // 16)
+        self.upgrades = NO_UPGRADES
+        """What is done to rows before they are shown; without any they are as they were written."""
+
+    def showing(self, upgrades: Upgrades) -> Shelf:
+        """The same shelf, with documents as they are after some mappings: all that is kept is shared. No requests."""
+        if upgrades is self.upgrades:
+            return self
+        shelf = copy.copy(self)
+        shelf.upgrades = upgrades
+        return shelf
+
+    def stats(self, entry: BlockEntry) -> tuple[ColumnStats, ...]:
+        """The columns of a block that can be read as they are. No requests."""
+        return self.upgrades.stats(entry)
 
     # --- keys ---
 
@@ -112,6 +129,11 @@ class Shelf:
     def sidecar_key(self, name: str) -> str:
         """The object key of a sidecar."""
         return f"{self.folder}{name}.map"
+
+    def label(self, entry: BlockEntry) -> str:
+        """What decoded parts of a block are kept by: the key, and which mapping was done last if any had to be."""
+        key = self.block_key(entry.name)
+        return f"{key}@{self.upgrades.newest}" if self.upgrades.is_old(entry) else key
 
     def page_key(self, name: str) -> str:
         """The object key of a page of the block list."""
@@ -152,13 +174,13 @@ class Shelf:
 
     def find_row(self, entry: BlockEntry, key: bytes) -> Row | None:
         """A row of a block, if it is kept. No requests."""
-        row: Row | None = self.columns.find(Label(self.block_key(entry.name), "row", key))
+        row: Row | None = self.columns.find(Label(self.label(entry), "row", key))
         return row
 
     def keep_row(self, entry: BlockEntry, key: bytes, row: Row) -> None:
         """Keep a row of a block, beside the columns that stay decoded."""
         cost = len(row.document or b"") + len(row.trash or b"")
-        self.columns.keep(Label(self.block_key(entry.name), "row", key), row, cost)
+        self.columns.keep(Label(self.label(entry), "row", key), row, cost)
 
     def learn(
         self, maps: Iterable[BlockEntry], filters: Iterable[BlockEntry] = ()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from wormdb.engine.jobs import Jobs
     from wormdb.engine.place import Place
     from wormdb.format.entry import Entry
+    from wormdb.index.definition import Index
 
 __all__ = ["Attached", "Base", "EmptyBase", "Held", "Overlay", "View", "id_key", "merge_newest", "sequence_of"]
 
@@ -220,8 +221,27 @@ class View:
         """The root below and where its objects are; None if there is none yet."""
         return self.base.place
 
+    @property
+    def is_ahead(self) -> bool:
+        """Whether documents were mapped since the root below: what it holds, and a part of the tail, is as before."""
+        return self.definition.upgrades.newest > self.base_number
+
+    def outdates(self, index: Index) -> bool:
+        """Whether the tree that the root below has of an index is of documents as they were before a mapping."""
+        upgrades = self.definition.upgrades
+        is_touched = index.is_owners or any(upgrades.touches(path, self.base_number) for path in index.fields)
+        return self.is_ahead and is_touched
+
+    def shown(self, held: Held) -> Held:
+        """What the base or the tail has of an id, as it is in this state."""
+        return self.definition.upgrades.held(held, max(held.rev, self.base_number)) if self.is_ahead else held
+
     def get(self, key: bytes) -> Held | None:
         """What is under an id's key, deleted or not; None if nothing ever was."""
+        found = self._get(key)
+        return None if found is None else self.shown(found)
+
+    def _get(self, key: bytes) -> Held | None:
         newest = self.overlay.get(key, self.number)
         for attached in self.overlay.attached(self.number):
             if newest is not None and newest.rev > attached.number:
@@ -233,6 +253,10 @@ class View:
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
         """What is under each of some keys, read side by side; without those under which nothing ever was."""
+        found = self._get_many(keys)
+        return {key: self.shown(held) for key, held in found.items()} if self.is_ahead else found
+
+    def _get_many(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
         newest = {key: held for key in keys if (held := self.overlay.get(key, self.number)) is not None}
         found: dict[bytes, Held] = {}
         rest: Sequence[bytes] = keys
@@ -269,11 +293,20 @@ class View:
 
     def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:
         """Every id ever used whose key is in a range, in order of key: base and overlay merged."""
+        found = self._scan(low, high)
+        return ((key, self.shown(held)) for key, held in found) if self.is_ahead else found
+
+    def _scan(self, low: bytes, high: bytes | None) -> Iterator[tuple[bytes, Held]]:
         above = self.overlay.scan(self.number, low, high)
         layers = [attached.base.scan(low, high) for attached in self.overlay.attached(self.number)]
         if not above and not layers:
             return self.base.scan(low, high)
         return merge_newest([iter(above), *layers, self.base.scan(low, high)])
+
+    def tail(self, low: bytes = b"", high: bytes | None = None) -> Sequence[tuple[bytes, Held]]:
+        """The newest version of every key in a range that entries after the root hold, as it is in this state."""
+        found = self.overlay.scan(self.number, low, high)
+        return [(key, self.shown(held)) for key, held in found] if self.is_ahead else found
 
 
 def merge_newest(layers: Sequence[Iterator[tuple[bytes, Held]]]) -> Iterator[tuple[bytes, Held]]:

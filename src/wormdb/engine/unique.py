@@ -49,7 +49,7 @@ class UniqueOwners:
         Otherwise blocks are scanned: those that were attached, or all of them if there is no tree.
         """
         place = view.place
-        tree = None if place is None else shelf.owner_tree(place.root, index)
+        tree = None if place is None or view.outdates(index) else shelf.owner_tree(place.root, index)
         if tree is None:
             return cls.build(index, (held for _, held in view.scan()))
         owners = cls(index, tree)

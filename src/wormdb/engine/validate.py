@@ -9,16 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, assert_never
 
-import msgspec
-
 from wormdb.engine.definition import settled
 from wormdb.engine.operations import Insert, InsertNext, Purge, Remove, Restore, Save
 from wormdb.engine.state import Held, Overlay, id_key, sequence_of
 from wormdb.engine.unique import UniqueOwners
+from wormdb.engine.upgrade import document_of
 from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError, UniqueViolationError
 from wormdb.format import json
 from wormdb.format.entry import Change
-from wormdb.format.event import JobAttached
+from wormdb.format.event import JobAttached, SchemaChanged
 from wormdb.index.definition import claims_of
 from wormdb.schema.identity import format_sequence
 from wormdb.types import LogNumber
@@ -29,11 +28,12 @@ if TYPE_CHECKING:
     from wormdb.engine.index_state import IndexStates
     from wormdb.engine.operations import Loaded, Operation, Pending
     from wormdb.engine.state import View
+    from wormdb.engine.upgrade import Upgrades
     from wormdb.format.event import Event
     from wormdb.format.kinds import Document
     from wormdb.index.definition import Index
 
-__all__ = ["Group", "Head", "document_of", "show", "trashed"]
+__all__ = ["Group", "Head", "mapped_operation", "show", "trashed"]
 
 _Identified = Insert | Save | Remove | Restore | Purge
 
@@ -57,18 +57,6 @@ class Head(Protocol):
 def show(identity: bytes) -> str:
     """An id for a message: as a Python literal, the way it was given."""
     return repr(json.decode(identity, name="document id"))
-
-
-class _Trash(msgspec.Struct):
-    document: msgspec.Raw
-
-
-_TRASH = msgspec.json.Decoder(_Trash)
-
-
-def document_of(trash: bytes) -> bytes:
-    """The document, as JSON, in what the trash has of it."""
-    return bytes(_TRASH.decode(trash).document)
 
 
 def trashed(identity: bytes, tombstone: bytes, document: bytes) -> bytes:
@@ -100,13 +88,13 @@ class Group:
 
     def add(self, pending: Pending) -> tuple[Change, ...]:
         """The changes of a batch, which later batches of the group then see; or raise why it is refused."""
-        if self._is_alone or (self._accepted and _attaches(pending)):
-            # What a job attaches is a stage of its own between what came before and after it.
+        if self._is_alone or (self._accepted and _needs_entry(pending)):
+            # What a job attaches, and a mapping, is a stage of its own between what came before and after it.
             raise ConflictError(f"entry {self.number} of {self._collection}", reason="another batch has it for itself")
         if pending.guard is not None:
             pending.guard(self._seen())
         self._jobs.check(pending.events)
-        batch = _BatchCheck(self)
+        batch = _BatchCheck(self, self._begun_at(pending))
         keyed = [
             (operation, None if isinstance(operation, InsertNext) else id_key(operation.id))
             for operation in pending.operations
@@ -122,13 +110,26 @@ class Group:
         self._definition = definition
         self._jobs = self._jobs.told(events, self.number)
         self.events[pending.id] = events
-        self._accepted, self._is_alone = True, _attaches(pending)
+        self._accepted, self._is_alone = True, _needs_entry(pending)
         self._count += sum((change.after is not None) - (change.before is not None) for change in changes)
         self._changed.update(batch.changed)
         self._overlay.hold(batch.changed)
         self.claims.update(claims)
         self._numbered = max(self._numbered, batch.numbered)
         return changes
+
+    def _begun_at(self, pending: Pending) -> int:
+        """From which entry on the documents of a batch have to be mapped."""
+        if not pending.body or self._definition.model is None:
+            return self._definition.number
+        begun = self._definition.begun_at(pending.body)
+        # Without a mapping the guard refuses it, or the batch brings the definition itself.
+        return self._definition.number if begun is None else begun
+
+    @property
+    def upgrades(self) -> Upgrades:
+        """The mappings that there are."""
+        return self._definition.upgrades
 
     def _seen(self) -> View:
         """The state that the next batch of the group is judged in; it moves as more are accepted."""
@@ -204,8 +205,9 @@ class Group:
 class _BatchCheck:
     """One batch in the making, on top of its group."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: Group, begun: int) -> None:
         self._group = group
+        self._begun = begun
         self.changed: dict[bytes, Held] = {}
         self._first: dict[bytes, bytes | None] = {}
         self.numbered = 0
@@ -213,6 +215,7 @@ class _BatchCheck:
     def apply(self, wanted: Operation, known: bytes | None) -> list[Change]:
         """What an operation changes, one change or none; `known` is the key of its id, if it has one."""
         operation = self._number(wanted) if isinstance(wanted, InsertNext) else wanted
+        operation = mapped_operation(operation, self._group.upgrades, self._begun)
         key = known or id_key(operation.id)
         before = self._before(operation, key)
         change = self._change(operation, before)
@@ -281,7 +284,7 @@ class _BatchCheck:
         if loaded is not None:
             if not self._group.unchanged(key, loaded):
                 self._conflict(operation, loaded.held.rev)
-            return loaded.held
+            return self._group.upgrades.held(loaded.held, max(loaded.number, loaded.held.rev))
         held = self._group.held(key)
         if isinstance(operation, Purge):
             return held
@@ -355,8 +358,31 @@ class _BatchCheck:
         return {(index, value): owner for value, owner in claims.items()}
 
 
-def _attaches(pending: Pending) -> bool:
-    return any(isinstance(event, JobAttached) for event in pending.events)
+def mapped_operation(operation: _Identified, upgrades: Upgrades, begun: int) -> _Identified:
+    """An operation with its document as it is now: it is as it was at entry `begun`, or when it was loaded.
+
+    Raises InvalidRequestError, LimitExceededError for a document that cannot be mapped.
+    """
+    if not upgrades.steps or isinstance(operation, Remove | Purge) or operation.document is None:
+        return operation
+    if isinstance(operation, Save) and operation.loaded is not None and not operation.is_anew:
+        begun = operation.loaded.number
+    elif isinstance(operation, Restore) and operation.number is not None:
+        begun = operation.number
+    if begun >= upgrades.newest:
+        return operation
+    document = upgrades.check(operation.document, begun)
+    if isinstance(operation, Insert):
+        return Insert(operation.id, document, operation.fresh)
+    return replace(operation, document=document)
+
+
+def _needs_entry(pending: Pending) -> bool:
+    """Whether a batch has its entry for itself."""
+    return any(
+        isinstance(event, JobAttached) or (isinstance(event, SchemaChanged) and event.mapping is not None)
+        for event in pending.events
+    )
 
 
 def _looks_up(operation: Operation) -> bool:

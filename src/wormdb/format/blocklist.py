@@ -45,13 +45,15 @@ class ColumnStats(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     high: bytes | None = msgspec.field(name="h", default=None)
 
 
-class SidecarRef(msgspec.Struct, frozen=True, kw_only=True):
+class SidecarRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A block's sidecar: its first `map_bytes` are the page map, the rest is the filter."""
 
     name: Name = msgspec.field(name="n")
     sha256: Digest = msgspec.field(name="h")
     length: Count = msgspec.field(name="b")
     map_bytes: Count = msgspec.field(name="m")
+    shape: Count = msgspec.field(name="u", default=0)
+    """`BlockEntry.shape`, here because MessagePack writes maps of more than 15 fields in another way."""
 
 
 class BlockEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -78,8 +80,17 @@ class BlockEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sidecar: SidecarRef = msgspec.field(name="s")
     columns: tuple[ColumnStats, ...] = msgspec.field(name="c", default=())
 
+    @property
+    def shape(self) -> int:
+        """Through which log number mappings are done in all rows; later rows have what came before them anyway."""
+        return self.sidecar.shape
 
-class BlockPageRef(msgspec.Struct, frozen=True, kw_only=True):
+    def shaped(self, number: int) -> BlockEntry:
+        """The same block, where mappings are done through a log number."""
+        return msgspec.structs.replace(self, sidecar=msgspec.structs.replace(self.sidecar, shape=number))
+
+
+class BlockPageRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A page of block entries of one run, named by the root: enough to know whether it must be read."""
 
     name: Name = msgspec.field(name="n")
@@ -96,6 +107,8 @@ class BlockPageRef(msgspec.Struct, frozen=True, kw_only=True):
     trashed: Count = msgspec.field(name="x")
     key_first: bytes = msgspec.field(name="f")
     key_last: bytes = msgspec.field(name="t")
+    shape: Count = msgspec.field(name="m", default=0)
+    """The least of its blocks."""
 
     @classmethod
     def over(cls, blocks: Sequence[BlockEntry], *, name: str, sha256: bytes, length: int) -> BlockPageRef:
@@ -114,6 +127,7 @@ class BlockPageRef(msgspec.Struct, frozen=True, kw_only=True):
             trashed=sum(block.trashed for block in blocks),
             key_first=blocks[0].key_first,
             key_last=blocks[-1].key_last,
+            shape=min(block.shape for block in blocks),
         )
 
 

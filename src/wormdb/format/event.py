@@ -53,6 +53,8 @@ class SchemaChanged(_Event, frozen=True, tag="schema"):
     definition: bytes = msgspec.field(name="d")
     empty: bool = msgspec.field(name="e", default=False)
     """Whether there were no documents, and those of the same batch were checked: new indexes are ready at once."""
+    mapping: bytes | None = msgspec.field(name="u", default=None)
+    """The update that makes documents of before this entry what they are after it, as JSON; `{}` changes nothing."""
 
 
 class ModeChanged(_Event, frozen=True, tag="mode"):

@@ -31,6 +31,7 @@ __all__ = [
     "ObjectRef",
     "Retired",
     "Root",
+    "SchemaVersion",
     "decode_root",
     "encode_root",
 ]
@@ -100,6 +101,17 @@ class Condemned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     number: Count = msgspec.field(name="n", default=0)
 
 
+class SchemaVersion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A version of the model: which entry brought it, what the model was before, and what became of documents."""
+
+    number: Count = msgspec.field(name="n")
+    version: Count = msgspec.field(name="v")
+    before: Digest = msgspec.field(name="h")
+    """Of the definition that it followed."""
+    mapping: bytes | None = msgspec.field(name="u", default=None)
+    """As `SchemaChanged` has it; None if documents were not mapped."""
+
+
 class Mark(msgspec.Struct, frozen=True, array_like=True):
     """Entries through `number` had been applied when the store's clock said `time`."""
 
@@ -153,6 +165,8 @@ class Root(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     closed: Closed | None = msgspec.field(name="y", default=None)
     files: FilesSwitched | None = msgspec.field(name="f", default=None)
     """Whether readable files are kept, and where; None if nobody ever said."""
+    versions: tuple[SchemaVersion, ...] = msgspec.field(name="vs", default=())
+    """The versions of the model after the first, in the order of their entries."""
 
     def index(self, name: str) -> IndexRoot | None:
         """The index of that name, or None."""

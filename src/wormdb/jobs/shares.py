@@ -133,8 +133,9 @@ class _Blocks:
     @classmethod
     def of(cls, view: View, span: Range) -> _Blocks:
         bases = [attached.base for attached in view.overlay.attached(view.number)] + [view.base]
+        upgrades = view.definition.upgrades
         runs = [
-            (base.runs.shelf, list(run.blocks(base.runs.shelf, span.low, span.high)))
+            (base.runs.shelf.showing(upgrades), list(run.blocks(base.runs.shelf, span.low, span.high)))
             for base in bases
             if isinstance(base, RunBase | AttachedBase)
             for run in base.runs.runs
@@ -159,7 +160,10 @@ class _Blocks:
 
     def without(self, bounds: Mapping[str, Range]) -> _Blocks:
         """Those that bounds do not exclude."""
-        kept = [(shelf, [entry for entry in entries if not is_excluded(entry, bounds)]) for shelf, entries in self.runs]
+        kept = [
+            (shelf, [entry for entry in entries if not is_excluded(shelf, entry, bounds)])
+            for shelf, entries in self.runs
+        ]
         return _Blocks(kept, self.tail)
 
 
@@ -167,8 +171,9 @@ def _bounds(blocks: _Blocks, narrowing: Narrowing) -> dict[str, Range]:
     """The ranges by which blocks may be left out: not those where a NaN would be missed."""
     unsafe = {
         stats.path
-        for entry in blocks.entries()
-        for stats in entry.columns
+        for shelf, entries in blocks.runs
+        for entry in entries
+        for stats in shelf.stats(entry)
         if stats.path in narrowing.nan_paths and stats.values and (stats.low is None or stats.low <= NAN_KEY)
     }
     return {path: span for path, span in narrowing.ranges.items() if path != "_id" and path not in unsafe}

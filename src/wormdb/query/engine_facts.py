@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 from wormdb.engine.index_read import advance_reader
 from wormdb.engine.index_shelf import is_whole
 from wormdb.engine.runs import AttachedBase
+from wormdb.engine.upgrade import Upgrades
 from wormdb.format import json
 from wormdb.format.blocklist import BlockEntry
 from wormdb.format.kinds import MISSING
@@ -129,7 +130,7 @@ class _RootFacts:
             root,
             _blocks([*root.blocks, *root.block_pages]),
             _size([*root.blocks, *root.block_pages]),
-            _common(root.blocks),
+            _common(root.blocks, Upgrades.of(root.versions)),
             is_paged=bool(root.block_pages),
             sample=tuple(json.decode_document(row, name=name) for row in rows if row),
         )
@@ -143,9 +144,9 @@ def _size(parts: Iterable[Part]) -> int:
     return sum(part.length if isinstance(part, BlockEntry) else part.size for part in parts)
 
 
-def _common(blocks: Iterable[BlockEntry]) -> frozenset[str] | None:
-    """The columns that all blocks have; None without any."""
-    found = [frozenset(stats.path for stats in block.columns) for block in blocks]
+def _common(blocks: Iterable[BlockEntry], upgrades: Upgrades) -> frozenset[str] | None:
+    """The columns that all blocks have and that say what documents have now; None without any blocks."""
+    found = [frozenset(stats.path for stats in upgrades.stats(block)) for block in blocks]
     return frozenset.intersection(*found) if found else None
 
 
@@ -199,7 +200,7 @@ def _facts(view: View, root: _RootFacts, tail: _Tail) -> Facts:
     ]
     sample = root.sample or tail.sample
     entries = [part for part in parts if isinstance(part, BlockEntry)]
-    columns = _columns(view.definition, root, _common(entries))
+    columns = _columns(view.definition, root, _common(entries, view.definition.upgrades))
     rows = view.count
     tail_bytes = 0 if root.sample else sum(len(json.encode(document)) for document in sample)
     return Facts(
@@ -237,7 +238,7 @@ def _indexes(view: View, root: _RootFacts, tail: _Tail, has_attached: bool) -> t
     found = []
     for index in ready:
         stored = None if root.root is None else root.root.index(index.name)
-        if root.root is not None and not _is_usable(stored, index):
+        if root.root is not None and (not _is_usable(stored, index) or view.outdates(index)):
             continue
         data = None if stored is None else stored.statistics
         statistics = None if data is None else decode_statistics(data, name="the root")

@@ -144,6 +144,12 @@ _MODEL = (
     ),
     Key("id", "string", "How ids are made: a strategy or an operator; default: by the type in the path."),
     Key("dynamicTypes", "texts", "As in the schema, for this model alone."),
+    Key(
+        "version",
+        "count",
+        "Version of the fields, which are frozen once it was applied; default: the database counts.",
+        minimum=1,
+    ),
 )
 
 _FIELD = (

@@ -272,6 +272,8 @@ class Model(Definition):
     manifest: ManifestDefinition = ManifestDefinition()
     indexes: Mapping[str, IndexDefinition] = field(default_factory=dict)
     dynamic_types: Mapping[str, str] = field(default_factory=dict)
+    version: int | None = None
+    """The version of its fields, where the schema counts them itself."""
 
     @property
     def is_singleton(self) -> bool:

@@ -162,12 +162,13 @@ class _Seen:
     def __init__(self, view: View) -> None:
         """No requests."""
         self._view = view
+        self._upgrades = view.definition.upgrades
         self._found: list[dict[str, Any]] | None = None
 
     def fields(self) -> list[str]:
         """The names of the fields of documents, as far as they can be named in a path, in order of appearance."""
         names = dict.fromkeys(name for document in self._documents() for name in document)
-        names |= dict.fromkeys(stats.path for entry in self._blocks() for stats in entry.columns)
+        names |= dict.fromkeys(stats.path for entry in self._blocks() for stats in self._upgrades.stats(entry))
         return [name for name in names if name not in ("_id", "id") and _is_plain(name)]
 
     def shape(self, path: str) -> Shape:
@@ -175,7 +176,7 @@ class _Seen:
         parsed = parse_path(path)
         values = [value for document in self._documents() if (value := along(document, parsed)) not in _NOTHING]
         kinds = {_kind(value) for value in values}
-        stats = [one for entry in self._blocks() for one in entry.columns if one.path == path]
+        stats = [one for entry in self._blocks() for one in self._upgrades.stats(entry) if one.path == path]
         if any(one.others for one in stats):
             return JSON
         kinds |= {one.type for one in stats if one.values}
@@ -205,13 +206,14 @@ class _Seen:
     def _bodies(self) -> Iterator[bytes]:
         place = self._view.place
         if place is not None:
-            yield from decode_sample(place.root.sample, name=place.paths.root).rows.values()
+            found = decode_sample(place.root.sample, name=place.paths.root).rows.values()
+            yield from (self._upgrades.document(body, place.root.applied) for body in found if body)
         for entry in self._view.overlay.entries(self._view.number):
             for event in entry.events:
                 yield from (
                     body for body in decode_sample(getattr(event, "sample", None), name="a job").rows.values() if body
                 )
-        tail = (held.document for _, held in self._view.overlay.scan(self._view.number) if held.document is not None)
+        tail = (held.document for _, held in self._view.tail() if held.document is not None)
         yield from islice(tail, TAIL_DOCUMENTS_MAX)
 
     def _blocks(self) -> Iterable[BlockEntry]:
