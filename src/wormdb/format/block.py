@@ -48,9 +48,11 @@ RESERVED: Final = ("_id", "_rev", "_seq", "_deleted", "_doc")
 
 _GROUP_ROWS: Final = 16_384
 _GROUP_BYTES: Final = 16 * MIB
-_BATCHES_PER_PAGE: Final = 8
+_BATCHES_PER_PAGE: Final = 4
 _BATCH_ROWS_MAX: Final = 1024
 _ZSTD_LEVEL: Final = 1
+_GLANCE_ROWS: Final = 1024
+"""Rows by which it is told whether the texts of a column repeat."""
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):
@@ -148,21 +150,26 @@ def write_block(
 
 
 def write_new_block(
-    keys: Sequence[bytes], hashes: array[int], documents: pa.Array, columns: Sequence[EncodedColumn]
+    keys: Sequence[bytes],
+    hashes: array[int],
+    documents: pa.Array,
+    columns: Sequence[EncodedColumn],
+    seqs: Sequence[int] | None = None,
 ) -> EncodedBlock:
-    """The block of new documents that are Arrow columns already: of revision 0, each the first version. No requests.
+    """The block of documents that are Arrow columns already: of revision 0, as a job writes them. No requests.
 
     `documents` are their JSON, as large strings without offset; `columns` are those of the block, `_id` first;
-    `hashes` are `key_hashes` of the ids' keys, which ascend.
+    `hashes` are `key_hashes` of the ids' keys, which must ascend: the caller knows that of the ids. `seqs` are the
+    numbers of their versions; None says that each is the first.
     """
     import pyarrow.compute as pc
 
-    assert is_ascending(keys), "rows come in ascending order of their ids"
+    assert keys[0] <= keys[-1], "rows come in ascending order of their ids"
     assert documents.offset == 0, "its own buffers"
     rows = len(keys)
     ends = memoryview(documents.buffers()[1]).cast("q")[: rows + 1]
     texts = _Texts(documents, ends, pc.max(pc.binary_length(documents)).as_py(), documents[0].as_py().encode())
-    versions = [0] * rows, [1] * rows, bytes(rows)
+    versions = bytes(rows), b"\1" * rows if seqs is None else seqs, bytes(rows)
     return _encoded(columns, versions, texts, keys, MembershipFilter.of_hashes(hashes))
 
 
@@ -179,13 +186,13 @@ class _Texts:
 
 def _encoded(
     typed: Sequence[EncodedColumn],
-    versions: tuple[list[int], list[int], bytes],
+    versions: tuple[Sequence[int], Sequence[int], bytes],
     texts: _Texts,
     keys: Sequence[bytes],
     membership: MembershipFilter,
 ) -> EncodedBlock:
     revs, seqs, fates = versions
-    table = _table(typed, (revs, seqs, [fate > 0 for fate in fates]), texts.cells)
+    table = _table(typed, versions, texts.cells)
     parquet = _write_parquet(table, texts)
     digest = sha256(parquet).digest()
     page_map = map_file(parquet, digest, keys, Versions.of(revs, seqs, fates), first_cell=texts.first)
@@ -234,16 +241,16 @@ def _ids_agree(documents: Sequence[bytes | None], ids: Sequence[Any], found: Seq
 
 
 def _table(
-    typed: Sequence[EncodedColumn], versions: tuple[list[int], list[int], list[bool]], texts: pa.Array
+    typed: Sequence[EncodedColumn], versions: tuple[Sequence[int], Sequence[int], bytes], texts: pa.Array
 ) -> pa.Table:
     import pyarrow as pa
 
-    revs, seqs, deleted = versions
+    revs, seqs, fates = versions
     first, *others = [_with_companion(column) for column in typed]
     system = [
-        (pa.field("_rev", pa.int64(), nullable=False), pa.array(revs, pa.int64())),
-        (pa.field("_seq", pa.int64(), nullable=False), pa.array(seqs, pa.int64())),
-        (pa.field("_deleted", pa.bool_(), nullable=False), pa.array(deleted, pa.bool_())),
+        (pa.field("_rev", pa.int64(), nullable=False), _integers(revs)),
+        (pa.field("_seq", pa.int64(), nullable=False), _integers(seqs)),
+        (pa.field("_deleted", pa.bool_(), nullable=False), _integers(fates).cast(pa.bool_())),
     ]
     document = (pa.field("_doc", pa.large_string(), nullable=False), texts)
     parts = [*first, *system, *(part for pair in others for part in pair), document]
@@ -253,6 +260,14 @@ def _table(
     }
     schema = pa.schema([field for field, _ in parts], metadata=metadata)
     return pa.Table.from_arrays([array for _, array in parts], schema=schema)
+
+
+def _integers(numbers: Sequence[int]) -> pa.Array:
+    import pyarrow as pa
+
+    if numbers.count(numbers[0]) == len(numbers):
+        return pa.repeat(pa.scalar(numbers[0], pa.int64()), len(numbers))
+    return pa.array(list(numbers), pa.int64())
 
 
 def _with_companion(column: EncodedColumn) -> list[tuple[pa.Field, pa.Array]]:
@@ -292,7 +307,7 @@ def _write_parquet(table: pa.Table, texts: _Texts) -> bytes:
         compression_level=_ZSTD_LEVEL,
         # Statistics of `_doc` would repeat whole documents in page headers and footer.
         write_statistics=plain,
-        use_dictionary=[field.name for field in table.schema if field.type == pa.string() and field.name != "_id"],
+        use_dictionary=[field.name for field in table.schema if field.name != "_id" and _repeats(table[field.name])],
         data_page_size=PAGE_BYTES,
         write_batch_size=_batch_rows(texts),
         write_page_checksum=True,
@@ -300,6 +315,20 @@ def _write_parquet(table: pa.Table, texts: _Texts) -> bytes:
         for start, stop in _groups(texts.ends):
             writer.write_table(table.slice(start, stop - start), row_group_size=stop - start)
     return bytes(sink.getvalue())
+
+
+def _repeats(column: pa.ChunkedArray) -> bool:
+    """Whether a column is of texts of which many are equal, as far as the first of them tell; few rows are not asked.
+
+    A dictionary of texts that are all different takes as long to make as all the rest of their column.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if column.type != pa.string():
+        return False
+    some = column.slice(0, _GLANCE_ROWS)
+    return len(column) <= _GLANCE_ROWS or pc.count_distinct(some, mode="all").as_py() * 2 <= len(some)
 
 
 def _batch_rows(texts: _Texts) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Iterable, Sequence
+from functools import partial
 from hashlib import blake2b
 from itertools import accumulate, pairwise
 from typing import Annotated, Final
@@ -27,6 +28,7 @@ __all__ = ["HASH_BITS", "FilterRun", "decode_filter_run", "encode_filter_run", "
 
 HASH_BITS: Final = 64
 _VERSION: Final = 1
+_HASH: Final = partial(blake2b, digest_size=HASH_BITS // 8)
 
 
 class FilterRun(msgspec.Struct, frozen=True):
@@ -53,7 +55,7 @@ def key_hash(key: bytes) -> int:
 
 def key_hashes(keys: Iterable[bytes]) -> array[int]:
     """`key_hash` of many keys."""
-    numbers = array("Q", b"".join([blake2b(key, digest_size=HASH_BITS // 8).digest() for key in keys]))
+    numbers = array("Q", b"".join([made.digest() for made in map(_HASH, keys)]))
     if sys.byteorder == "big":
         numbers.byteswap()
     return numbers

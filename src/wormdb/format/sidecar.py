@@ -325,9 +325,9 @@ def locate_key(page_map: PageMap, key: bytes) -> PageRef | GroupRef | None:
 
 
 def _pack(numbers: Sequence[int]) -> _Planes:
+    if numbers and numbers.count(numbers[0]) == len(numbers):
+        return _Planes(numbers[0], (bytes(len(numbers)),))
     least = min(numbers, default=0)
-    if numbers and max(numbers) == least:
-        return _Planes(least, (bytes(len(numbers)),))
     return _Planes(least, split_planes([number - least for number in numbers]))
 
 
