@@ -22,9 +22,11 @@ from wormdb.engine.definition import Definition
 from wormdb.engine.history import member_of
 from wormdb.engine.listing import runs_of
 from wormdb.engine.runs import merge_rows
+from wormdb.engine.upgrade import Upgrades
 from wormdb.format.blocklist import BlockEntry  # noqa: TC001 - msgspec reads the annotations
 from wormdb.format.columns import ColumnSpec  # noqa: TC001 - msgspec reads the annotations
 from wormdb.format.past import HISTORY_COLUMNS
+from wormdb.format.root import SchemaVersion  # noqa: TC001 - msgspec reads the annotations
 from wormdb.format.sample import decode_sample
 
 if TYPE_CHECKING:
@@ -54,6 +56,8 @@ class Shape:
     level: int
     bytes_target: int
     columns: tuple[ColumnSpec, ...]
+    versions: tuple[SchemaVersion, ...] = ()
+    """Of the model: rows of older ones are written as the newest has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,7 @@ def plan_compaction(current: RootState, shelf: Shelf, where: ListName, aim: Aim)
     columns = Definition.of_root(root).columns if where == "blocks" else tuple(HISTORY_COLUMNS)
     level = 1 + max((entry.level for piece in selection.pieces for run in piece.runs for entry in run), default=-1)
     return Compaction(
-        Shape(where, runs[0].through, level, aim.bytes_target, columns),
+        Shape(where, runs[0].through, level, aim.bytes_target, columns, root.versions if where == "blocks" else ()),
         selection,
         frozenset(entry.name for run in entries for entry in run),
         root.collection,
@@ -131,9 +135,11 @@ def write_piece(shelf: Shelf, writer: ObjectWriter, shape: Shape, piece: Piece) 
     SnapshotTooOldError if the blocks were replaced long ago.
     """
     members = None if shape.where == "blocks" else member_of
+    upgrades = Upgrades.of(shape.versions)
     blocks = BlockWriter(shelf, writer, shape.bytes_target, shape.columns, members)
-    rows = merge_rows([_rows_of(shelf, run, piece) for run in piece.runs])
-    return Written(piece, tuple(blocks.write(rows, run=shape.number, level=shape.level, kind="base")))
+    rows = merge_rows([_rows_of(shelf.showing(upgrades), run, piece) for run in piece.runs])
+    written = blocks.write(rows, run=shape.number, level=shape.level, kind="base")
+    return Written(piece, tuple(entry.shaped(upgrades.newest) if upgrades.steps else entry for entry in written))
 
 
 def _rows_of(shelf: Shelf, run: Sequence[BlockEntry], piece: Piece) -> Iterator[tuple[bytes, Row]]:

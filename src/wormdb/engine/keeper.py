@@ -11,6 +11,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from wormdb.engine.rewrite import has_old
 from wormdb.errors import UnavailableError, WormError
 from wormdb.limits import FILES_INTERVAL_MS, FORWARD_INTERVAL_MS, NODE_WINDOW_MS, TAIL_BYTES_MAX, TAIL_ENTRIES_MAX
 from wormdb.types import LogNumber
@@ -80,6 +81,8 @@ class Keeper:
         self._building = threading.Lock()
         self.build: Callable[[], object] = lambda: None
         """Goes on with the indexes that are not ready yet; may commit."""
+        self.rewrite: Callable[[], object] = lambda: None
+        """Writes some blocks of older versions of the model again."""
         self.publish: Callable[[LogNumber], object] | None = None
         """Brings readable files to the state of a root, which has applied the log through a number."""
         self._unpublished_since: float | None = None
@@ -91,6 +94,8 @@ class Keeper:
 
     def forward(self) -> LogNumber:
         """Bring the whole log into the projections, build the indexes that wait, write files; through which number.
+
+        Some blocks of older versions of the model are written again, and the others at the next calls.
 
         2 GETs if nothing is new. Otherwise 1 PUT for the root, 2 for each new block (documents and history), 1 for
         each changed node of an index, and the GETs of what is merged. Waits until a second after the last swap.
@@ -104,10 +109,13 @@ class Keeper:
 
     def _forward(self) -> LogNumber:
         number = self.advance()
-        if self._wants_build and self._building.acquire(blocking=False):
+        if self._wants_work and self._building.acquire(blocking=False):
             # Not under `_turn`: a build commits, and who commits may have to wait for its turn.
             try:
-                self.build()
+                if self._wants_build:
+                    self.build()
+                if self._wants_rewrite:
+                    self.rewrite()
             finally:
                 self._building.release()
         if self.publish is not None and self._keeps_files:
@@ -184,8 +192,18 @@ class Keeper:
             self._clock.sleep(self._chance.fraction())
 
     @property
+    def _wants_work(self) -> bool:
+        return self._wants_build or self._wants_rewrite
+
+    @property
     def _wants_build(self) -> bool:
         return bool(self._head.view().definition.unbuilt)
+
+    @property
+    def _wants_rewrite(self) -> bool:
+        """Whether the root that is known has blocks of older versions."""
+        place = self._head.view().place
+        return place is not None and bool(place.root.versions) and has_old(place.root)
 
     @property
     def _keeps_files(self) -> bool:
@@ -198,7 +216,7 @@ class Keeper:
         return is_asked and self.publish is not None and self._keeps_files
 
     def _is_due(self) -> bool:
-        if self._head.has_attached or self._wants_build:
+        if self._head.has_attached or self._wants_work:
             return True
         limits = self._limits
         if self.publish is not None and self._keeps_files and self._files_rest <= 0:

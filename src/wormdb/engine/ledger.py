@@ -29,6 +29,7 @@ from wormdb.engine.pinned import Pinned, pin, unpin
 from wormdb.engine.place import Place
 from wormdb.engine.register import Register
 from wormdb.engine.resolve import Resolver
+from wormdb.engine.rewrite import Rewriter
 from wormdb.engine.runs import AttachedBase, RunBase
 from wormdb.engine.shelf import Shelf
 from wormdb.engine.stage import Stager
@@ -141,6 +142,8 @@ class Ledger:
             forward=self._keeper.advance,
             shelf=self._trees,
         ).run
+        writer, target = self._forwarder.writer, around.sizes.block_target
+        self._keeper.rewrite = Rewriter(self._register, writer, self._shelf, target).run
         if around.after_forward is not None:
             after_forward = around.after_forward
             self._keeper.publish = lambda number: after_forward(self, number)
