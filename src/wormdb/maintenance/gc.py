@@ -42,7 +42,7 @@ __all__ = ["Rules", "collect"]
 log = logging.getLogger(__name__)
 
 CONFLICTS_MAX: Final = 8
-"""How often it begins anew because another's root came first."""
+"""How often it begins anew because the root or the log changed meanwhile."""
 DELETES_AT_ONCE: Final = 1_000
 
 _RETIRED: Final = "no root has named it for an hour"
@@ -159,8 +159,11 @@ class _Round:
         jobs = OpenJobs.after(site, self.root, tail)
         stale = jobs.stale(now, self.rules.job_expiry_ms)
         if stale and not is_dry:
-            self.gathered.expired += jobs.expire(stale)
-            return after  # what they wrote is judged by the log as it is now
+            expired = jobs.expire(stale)
+            self.gathered.expired += expired
+            raise ConflictError(
+                f"garbage of {site.collection}", reason=f"{len(expired)} jobs were given up: the log is read again"
+            )
         self.gathered.expired = stale or self.gathered.expired
         retired = read_retired(site, self.root, now)
         known = _Known(now, tail, jobs, retired.due(), retired.keys(), self._through(now))

@@ -1,0 +1,80 @@
+"""Each rule of garbage collection, and what happens without it: a schedule that no run survives that breaks the rule."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.maintenance.gc_rig import SCHEDULES
+from tests.simulation.mutants import rewritten
+from wormdb.errors import WormError
+from wormdb.maintenance.gc import _Round
+from wormdb.maintenance.gc_jobs import OpenJobs
+from wormdb.maintenance.gc_retired import RetiredObjects
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    Mistake = Callable[[], AbstractContextManager[object]]
+
+MISTAKES: dict[str, tuple[str, Mistake]] = {
+    "the root is not swapped": (
+        "slow_publisher",
+        lambda: rewritten(_Round, ("if has_orphans or following != self.root:", "if False:")),
+    ),
+    "the tail is not asked": (
+        "attached_in_the_tail",
+        lambda: rewritten(_Round, ("attached_names(place, tail)", "attached_names(place, [])")),
+    ),
+    "open jobs are not asked": (
+        "slow_job",
+        lambda: rewritten(OpenJobs, ("if not opened:\n        return None", "return None")),
+    ),
+    "a job is given up without a word": (
+        "forgotten_job",
+        lambda: rewritten(
+            _Round, ("if stale and not is_dry:", "if [jobs.jobs.known.pop(job) for job in stale] and 0:")
+        ),
+    ),
+    "retired objects have no grace": (
+        "slow_reader",
+        lambda: rewritten(RetiredObjects, ("self.now - one.at >= RETIRED_MS", "self.now >= one.at")),
+    ),
+    "retired objects go before they are dated": (
+        "slow_reader",
+        lambda: rewritten(RetiredObjects, ("return one.at is not None and", "return one.at is None or")),
+    ),
+    "retired objects are taken for orphans": (
+        "slow_reader",
+        lambda: rewritten(_Round, ("or info.key in known.kept or", "or")),
+    ),
+    "the time is the local clock's": (
+        "fast_clock",
+        lambda: rewritten(_Round, ("now = self.state.time", "now = site.around.clock.now_ms()")),
+    ),
+    "entries go before the swap": (
+        "overtaken",
+        lambda: rewritten(
+            _Round,
+            ("self._swap(retired, due", "self._delete(found.entries)\n    self._swap(retired, due"),
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_no_schedule_breaks_a_promise(name: str) -> None:
+    SCHEDULES[name]()
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_the_mistake_is_found(name: str) -> None:
+    schedule, apply = MISTAKES[name]
+    with apply(), pytest.raises((AssertionError, WormError)):
+        SCHEDULES[schedule]()
+
+
+def test_every_schedule_finds_a_mistake() -> None:
+    assert {schedule for schedule, _ in MISTAKES.values()} == set(SCHEDULES)
