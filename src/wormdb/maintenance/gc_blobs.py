@@ -67,10 +67,10 @@ class BlobPlan:
 def collect_blobs(site: Site, *, dry_run: bool = False) -> list[Victim]:
     """Condemn the blobs that nobody owns, and delete those that were condemned an hour ago; what was deleted.
 
-    With `dry_run` only what would be deleted now. 3 GETs, and 1 PUT if answers have no time; where there were ever blobs, 1 LIST for each 1,000 of
-    them and 1 GET for each node of the index of owners; if some have no owner, what reading the trash costs; 1 HEAD for
-    each entry that condemned some; 1 PUT for each 1,000 that are condemned, 1 DELETE for each 1,000 that go.
-    Raises CorruptionError, UnavailableError, OutcomeUnknownError; another run goes on then.
+    With `dry_run` only what would be deleted now. 3 GETs, and 1 PUT if answers have no time; where there were ever
+    blobs, 1 LIST for each 1,000 of them and 1 GET for each node of the index of owners; if some have no owner, what
+    reading the trash costs; 1 HEAD for each entry that condemned some; 1 PUT for each 1,000 that are condemned, and
+    1 DELETE for each 1,000 that go. Raises CorruptionError, UnavailableError, OutcomeUnknownError; another run goes on.
     """
     now = _store_time(site, may_write=not dry_run)
     if now is None:
