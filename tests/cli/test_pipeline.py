@@ -133,3 +133,20 @@ def test_changes_are_rows_of_files(shop: str, tmp_path: Path) -> None:
     assert done.text.startswith("40 changes in 1 file (")
     first = json.loads((tmp_path / "part-00000.ndjson").read_text().splitlines()[0])
     assert (first["op"], first["seq"]) == ("create", 1)
+
+
+def test_a_model_is_made_shown_and_applied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "people.csv").write_text("email,name\na@x,Ada\nb@x,Bob\na@x,Eve\n")
+    asked = ["pipeline", "import", "people.csv", "--model", "Person", "--infer", "--id", "email", "--url", "db"]
+    done = worm(*asked)
+    assert done.code == 1
+    assert done.text == "3 records: 2 inserted, 1 rejected, see Person.rejects.ndjson\n"
+    assert '"name": {\n      "type": "string",\n      "required": true' in done.errors
+    again = worm(*asked)
+    assert (again.code, "there is such a model already" in again.errors) == (2, True)
+    assert worm("table", "query", "Person", "--url", "db", "--count").text.strip() == "2"
+    nothing = worm("pipeline", "import", "--model", "Person", "--url", "db")
+    assert "name files, or --table NAME" in nothing.errors
+    strict = worm(*asked[:5], "--id", "email", "--strict", "--url", "db")
+    assert (strict.code, "3 records do not fit" in strict.errors) == (2, True)

@@ -15,10 +15,11 @@ import wormdb
 from tests.jobs.rig import SCHEMA, customers, empty_place, pipeline
 from wormdb.errors import InvalidRequestError, NotFoundError
 from wormdb.format import json
-from wormdb.jobs import import_sources
+from wormdb.jobs import import_infer, import_sources
 from wormdb.jobs.export import ExportOptions
 from wormdb.jobs.export_files import store_at
 from wormdb.jobs.import_ import FileRecords
+from wormdb.jobs.import_infer import infer_files
 from wormdb.jobs.import_read import rows_of
 
 if TYPE_CHECKING:
@@ -152,3 +153,46 @@ def test_what_is_not_there_is_named(db: Database, tmp_path: Path) -> None:
         pipeline(db, "Customer").import_files(FileRecords((str(tmp_path / "none.csv"),)))
     with pytest.raises(InvalidRequestError, match="there are no files"):
         pipeline(db, "Customer").import_files(FileRecords((str(tmp_path),)))
+
+
+@pytest.mark.parametrize("name", ["x.ndjson", "x.csv", "x.parquet"])
+def test_a_model_that_is_inferred_takes_all(tmp_path: Path, name: str) -> None:
+    rows = [{"key": f"k{n}", "n": n, "name": f"name {n}", "since": "2026-01-02"} for n in range(5)]
+    if name.endswith("csv"):
+        text = "key,n,name,since\n" + "".join(",".join(map(str, row.values())) + "\n" for row in rows)
+        (tmp_path / name).write_text(text)
+    elif name.endswith("parquet"):
+        pq.write_table(pa.Table.from_pylist(rows), tmp_path / name)
+    else:
+        (tmp_path / name).write_bytes(lines(*rows))
+    records = FileRecords((str(tmp_path / name),), id_field="key")
+    found = infer_files(records, "@things")
+    assert (found.seen, found.is_whole) == (5, True)
+    assert {name: field["type"] for name, field in found.model["fields"].items()} == {
+        "n": "integer",
+        "name": "string",
+        "since": "datetime",
+    }
+    schema = {"schemaVersion": "1.0", "models": {"Thing": found.model}}
+    with wormdb.connect(empty_place(), schema=schema, apply=True) as db:
+        done = pipeline(db, "Thing").import_files(records)
+        assert (done.inserted, done.rejected) == (5, ())
+
+
+def test_a_model_of_some_records_requires_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_infer, "RECORDS_MAX", 1_000)
+    rows = [{"id": str(n), "a": {"b": n}} for n in range(3_000)]
+    (tmp_path / "x.ndjson").write_bytes(lines(*rows))
+    found = infer_files(FileRecords((str(tmp_path),)), "@things")
+    assert (found.seen, found.is_whole) == (1_000, False)
+    assert found.model["fields"] == {"a": {"type": "object", "properties": {"b": {"type": "integer"}}}}
+
+
+def test_files_of_one_document_are_called_as_their_folders(db: Database, tmp_path: Path) -> None:
+    for name, text in (("ada", '{"name": "Ada"}'), ("bob", '{"id": "robert"}'), ("cid", "[{}, {}]"), ("dan", "{")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "data.json").write_text(text)
+    done = pipeline(db, "Customer").import_files(FileRecords((str(tmp_path),), form="entities"))
+    assert sorted(found.id for found in db.model("Customer").find_all()) == ["ada", "robert"]
+    assert [each.file for each in done.rejected] == [f"{tmp_path}/{name}/data.json" for name in ("cid", "dan")]
+    assert done.rejected[0].reason == "a file has one object of JSON"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import wormdb
 from tests.cli.printed import worm
 from tests.jobs.rig import customers
 from wormdb.errors import CorruptionError
@@ -93,3 +95,32 @@ def test_files_are_imported_and_checked_by_workers(
         assert jobs.verify() == db.verify(["Customer"])[0]
         options = AnalyzeOptions(fields=("age",))
         assert jobs.analyze(options) == local_pipeline(url, "Customer").analyze(options)
+
+
+def test_a_table_is_imported_and_its_bad_rows_are_set_aside(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = spark.range(0, 6, 1, 2).selectExpr("concat('k', id % 5) as key", "if(id = 3, null, id) as n")
+    rows.createOrReplaceTempView("rows")
+    asked = ["pipeline", "import", "--table", "rows", "--model", "Row", "--id", "key", "--url", "db"]
+    done = worm(*asked, "--infer", "--master", spark.conf.get("spark.master") or "")
+    assert done.text.startswith("6 records: 5 inserted, 1 rejected"), done.errors
+    (line,) = (tmp_path / "Row.rejects.ndjson").read_text().splitlines()
+    assert json.loads(line) == {
+        "file": "part 2 of the frame",
+        "line": 3,
+        "reason": "the id 'k0' exists already",
+        "fix": "replace or ignore such records",
+        "record": {"id": "k0", "n": 5},
+    }
+    missing = worm("pipeline", "import", "--table", "none", "--model", "Row", "--url", "db", "--engine", "spark")
+    assert (missing.code, "table none" in missing.errors) == (1, True)
+    with wormdb.connect("db") as db:
+        assert {found.id: found.get("n") for found in db.model("Row").find_all()} == {
+            "k0": 0,
+            "k1": 1,
+            "k2": 2,
+            "k3": None,
+            "k4": 4,
+        }

@@ -23,11 +23,12 @@ from wormdb.jobs.import_sources import pieces_of
 from wormdb.jobs.work import Item, Output
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from wormdb.access import Access
     from wormdb.engine.bulk import JobSpec
     from wormdb.engine.bulk_report import BulkTarget, ConflictRule
+    from wormdb.jobs.import_conflicts import Losers
     from wormdb.jobs.import_parts import FileForm
     from wormdb.jobs.import_read import Rows
     from wormdb.jobs.place import Where
@@ -53,6 +54,8 @@ class ImportRules:
     actor: str | None = None
     is_strict: bool = False
     """Whether nothing is imported if any record is set aside."""
+    texts: tuple[tuple[str, str], ...] = ()
+    """What columns of text stand for, in a table: json or objectid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,7 @@ class Imported:
 class Pieces(Protocol):
     """Records in pieces that can be read as often as it takes."""
 
-    def load(self, loading: Loading, losers: Sequence[Mapping[int, str]]) -> list[Loaded]:
+    def load(self, loading: Loading, losers: Sequence[Losers]) -> list[Loaded]:
         """`Loading.load` of each piece, with its losers, if there are any."""
         ...
 
@@ -176,10 +179,10 @@ class _Importing:
     access: Access[Any]
 
     def run(self, target: BulkTarget, pieces: Pieces) -> Imported:
-        losers: Sequence[Mapping[int, str]] = ()
+        losers: Sequence[Losers] = ()
         conflict = ""
         for tries in range(TRIES_MAX):
-            loading = Loading(self.where, target, self.rules.id_field, is_careful=tries > 0)
+            loading = Loading(self.where, target, self.rules.id_field, self.rules.texts, is_careful=tries > 0)
             if tries:
                 losers = _losers(pieces, loading)
             loaded = pieces.load(loading, losers)
@@ -218,7 +221,7 @@ class _Importing:
             )
 
 
-def _losers(pieces: Pieces, loading: Loading) -> Sequence[Mapping[int, str]]:
+def _losers(pieces: Pieces, loading: Loading) -> Sequence[Losers]:
     """Of each piece, the records that others are preferred to."""
     hashes = repeated(pieces.keys(loading))
     return losers_of(pieces.suspects(loading, hashes)) if hashes else ()
@@ -236,7 +239,7 @@ class _Files:
     runner: Runner
     told: Told | None
 
-    def load(self, loading: Loading, losers: Sequence[Mapping[int, str]]) -> list[Loaded]:
+    def load(self, loading: Loading, losers: Sequence[Losers]) -> list[Loaded]:
         more = [msgspec.msgpack.encode(each) for each in losers] or [msgspec.msgpack.encode({})] * len(self.pieces)
         found = [msgspec.msgpack.decode(body, type=Loaded) for body in self._run("import", _Load(loading), more)]
         return list(_placed(self.pieces, found))
@@ -281,7 +284,7 @@ class _Load:
 
     def __call__(self, body: bytes, /) -> Output:
         number, rows, more = _opened(self.loading, body)
-        losers = msgspec.msgpack.decode(more, type=dict[int, str])
+        losers = msgspec.msgpack.decode(more, type=dict[int, tuple[str, bytes]])
         found = self.loading.load(number, rows, losers)
         return Output(msgspec.msgpack.encode(found), found.read)
 

@@ -38,8 +38,8 @@ Fate = Literal["ignored"]
 """Of a record whose id exists, by the rule."""
 Keys: TypeAlias = list[tuple[str, bytes]]
 """Of a record: "" and its id, names of unique indexes and its values there."""
-Losers: TypeAlias = Mapping[int, str]
-"""Which records of a piece another one is preferred to, and in what: "" for the id, or the name of an index."""
+Losers: TypeAlias = Mapping[int, tuple[str, bytes]]
+"""Which records of a piece another one is preferred to, and the key that both have."""
 _ID: Final = ""
 _FIX: Final = "replace or ignore such records"
 
@@ -144,18 +144,18 @@ def suspects_of(news: Sequence[New], keys: Sequence[Keys | WormError | Fate], ha
     return found
 
 
-def losers_of(pieces: Iterable[Sequence[Suspect]]) -> list[dict[int, str]]:
+def losers_of(pieces: Iterable[Sequence[Suspect]]) -> list[Losers]:
     """Of each piece, the records that come after another one with the same key. No requests."""
     claimed: set[tuple[str, bytes]] = set()
-    found = []
+    found: list[Losers] = []
     for suspects in pieces:
-        losers: dict[int, str] = {}
+        losers: dict[int, tuple[str, bytes]] = {}
         for suspect in suspects:
             clash = next((key for key in suspect.keys if key in claimed), None)
             if clash is None:
                 claimed.update(suspect.keys)
             else:
-                losers[suspect.place] = clash[0]
+                losers[suspect.place] = clash
         found.append(losers)
     return found
 

@@ -15,7 +15,7 @@ from wormdb.records import Record
 from wormdb.schema.cells import Cells
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -74,6 +74,8 @@ class Intake:
 
     documents: Writer[Any]
     id_field: str | None
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """What columns of text stand for."""
     read: int = 0
     rejected: list[RejectedRecord] = field(default_factory=list)
     _size: int = 0
@@ -124,7 +126,7 @@ class Intake:
         assert rows.batch is not None, "records are given as they are"
         batch = with_id_column(rows.batch, self.id_field, self.model)
         if self._reader is None or not self._reader[0].equals(batch.schema):
-            self._reader = batch.schema, RowReader(batch.schema, self.model)
+            self._reader = batch.schema, RowReader(batch.schema, self.model, self.texts)
         for line, values in enumerate(self._reader[1].rows(batch), rows.first + 1):
             if isinstance(values, WormError):
                 yield Record(line, None, problem=values.reason or values.what, text=_shown(batch, line - rows.first))

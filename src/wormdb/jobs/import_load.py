@@ -11,7 +11,7 @@ from wormdb.engine.bulk_columns import ColumnMaker
 from wormdb.engine.bulk_ids import TaskChance, job_clock
 from wormdb.engine.bulk_rows import ID_COLUMNS
 from wormdb.engine.bulk_task import BulkTask
-from wormdb.errors import AlreadyExistsError, InvalidRequestError, WormError
+from wormdb.errors import AlreadyExistsError, ConflictError, InvalidRequestError, WormError
 from wormdb.jobs.import_conflicts import Losers, Standing, Suspect, pack_keys, suspects_of, taken
 from wormdb.jobs.import_intake import Intake, RejectedRecord, with_id_column
 
@@ -52,6 +52,8 @@ class Loading:
     where: Where
     target: BulkTarget
     id_field: str | None = None
+    texts: tuple[tuple[str, str], ...] = ()
+    """What columns of text stand for, in a table."""
     is_careful: bool = False
     """Whether records that stand against others are set aside, which takes longer."""
 
@@ -61,7 +63,7 @@ class Loading:
         If one cannot be written, and nobody was careful, nothing is, and the result says so.
         """
         access = self.where.access()
-        intake = Intake(documents_of(access, self.target, number), self.id_field)
+        intake = Intake(documents_of(access, self.target, number), self.id_field, dict(self.texts))
         task = BulkTask(access.ledger.bulk_tools(), self.target, intake.documents, number)
         standing = Standing(task.tools, task.view, self.target.on_conflict) if self.is_careful else None
         filling = _Filling(task, intake, standing, losers, self._maker(access, number))
@@ -90,7 +92,7 @@ class Loading:
     ) -> Iterator[tuple[Sequence[New], Sequence[Keys | WormError | Fate]]]:
         access = self.where.access()
         tools = access.ledger.bulk_tools()
-        intake = Intake(documents_of(access, self.target, number), self.id_field)
+        intake = Intake(documents_of(access, self.target, number), self.id_field, dict(self.texts))
         standing = Standing(tools, tools.unpin(self.target.pinned), self.target.on_conflict)
         for some in rows:
             news = intake.take(some)
@@ -137,6 +139,8 @@ class _Filling:
         """Take rows in column by column, if that can be."""
         assert rows.batch is not None, "records have no columns"
         names, own = rows.batch.schema.names, self.intake.id_field
+        if self.intake.texts:
+            return False
         if own in names and own not in ID_COLUMNS and any(name in ID_COLUMNS for name in names):
             return False  # two ids: each row says which of them it has
         columns = self.maker.columns(with_id_column(rows.batch, own, self.intake.model))
@@ -161,13 +165,19 @@ class _Filling:
         """The records that nothing stands against; of those to be ignored the task takes care."""
         kept = []
         for new, found in zip(news, standing.keys(news), strict=True):
-            name = self.losers.get(new.place)
+            lost = self.losers.get(new.place)
             if isinstance(found, WormError):
                 self.intake.reject(new.file, new.record, found)
-            elif name is None:
+            elif lost is None:
                 kept.append(new)
-            elif name or standing.rule != "ignore":
-                self.intake.reject(new.file, new.record, taken(new, name))
+            elif lost not in found:
+                raise ConflictError(
+                    f"{new.file}, line {new.record.line:,}",
+                    reason="it is another record than a moment ago",
+                    fix="run the import again when the data stay as they are",
+                )
+            elif lost[0] or standing.rule != "ignore":
+                self.intake.reject(new.file, new.record, taken(new, lost[0]))
         return kept
 
 

@@ -12,6 +12,7 @@ from wormdb.jobs.history import export_history
 from wormdb.jobs.import_ import import_files
 from wormdb.jobs.local import LocalRunner
 from wormdb.jobs.place import Where
+from wormdb.jobs.rebuild import RebuildOptions, rebuild
 from wormdb.jobs.verify import verify_collection
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from wormdb.jobs.export import Exported
     from wormdb.jobs.history import HistoryForm, HistoryWritten
     from wormdb.jobs.import_ import FileRecords, Imported
+    from wormdb.jobs.rebuild import Rebuilt
     from wormdb.jobs.work import Runner, Told
     from wormdb.maintenance.report import Verification
 
@@ -66,6 +68,10 @@ class Pipeline:
     ) -> HistoryWritten:
         """Every change as a row of files; costs and raises as `wormdb.jobs.history.export_history`."""
         return export_history(self.where, target, self.runner, self.told, form=form, overwrite=overwrite, tasks=tasks)
+
+    def rebuild(self, options: RebuildOptions | None = None) -> Rebuilt:
+        """Blocks, columns and indexes made again from documents; costs and raises as `wormdb.jobs.rebuild.rebuild`."""
+        return rebuild(self.where, options or RebuildOptions(), self.runner, self.told)
 
     def verify(self, *, unreferenced: bool = False) -> Verification:
         """What is wrong with the collection; costs and raises as `wormdb.jobs.verify.verify_collection`."""

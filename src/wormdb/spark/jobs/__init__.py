@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from wormdb.spark.jobs.import_frame import import_frame, import_table, infer_table
 from wormdb.spark.jobs.runner import SparkRunner, history, pipeline, spark_at
 
-__all__ = ["SparkRunner", "history", "pipeline", "spark_at"]
+__all__ = ["SparkRunner", "history", "import_frame", "import_table", "infer_table", "pipeline", "spark_at"]
