@@ -36,6 +36,7 @@ VERBS = {
     "init": "Begin a project: write a schema with an example, and make the folder for data.",
     "layout": "Move oplog, snapshots and trash of readable files to other places.",
     "lint": "Show every mistake of a schema, with its place, the reason and the fix.",
+    "node": "Run and show the services that look after a database.",
     "pipeline": "Run jobs over whole collections, in this process or on Spark.",
     "rollback": "Bring a document back to what one of its changes left, also if it is deleted now.",
     "schema": "Show, compare and change the definitions of a database, or infer them from data.",

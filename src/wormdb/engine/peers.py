@@ -52,6 +52,8 @@ class Peers:
         self._store = store
         self._clock = clock
         self._known: dict[int, Peer] = {}
+        self.time: StoreTime | None = None
+        """The store's, in the last answer that showed it."""
 
     def look(self, but: int | None = None) -> None:
         """Learn of every node, `but` one. 1 LIST, and 1 GET for each heartbeat that changed."""
@@ -94,6 +96,7 @@ class Peers:
     def _read(self, node: int, modified: StoreTime | None, listed: Version | None) -> None:
         key = node_key(node)
         probe = self._store.probe(key)
+        self.time = probe.time or self.time
         if probe.found is None:
             self._known.pop(node, None)
             return

@@ -1,0 +1,38 @@
+"""worm node remove: take an id from a process that should not have it."""
+
+from __future__ import annotations
+
+import click
+
+from wormdb.cli.confirm import YES, is_confirmed
+from wormdb.cli.output import camel, print_json
+from wormdb.cli.place import AS_JSON, URL
+from wormdb.cli.verbs import Verb
+from wormdb.clock import SystemClock
+from wormdb.database import connect
+from wormdb.engine.peers import Peers
+from wormdb.service.claim import remove_node
+from wormdb.settings import Settings
+
+__all__ = ["command"]
+
+
+@click.command("remove", cls=Verb, examples=("worm node remove 3 --yes",))
+@click.argument("node", type=click.IntRange(0, 255))
+@URL
+@YES
+@AS_JSON
+def command(url: str, node: int, *, yes: bool, as_json: bool) -> None:
+    """Take an id from the node that holds it.
+
+    Its process stops at its next heartbeat, however long it was suspended, and can never beat again. The id is free
+    at once. Stop a node that you can reach by SIGTERM instead.
+    """
+    if not is_confirmed(f"Remove node {node}?", yes=yes):
+        return
+    with connect(url, settings=Settings(forward="manual")) as database:
+        removed = remove_node(database.store, Peers(database.store, SystemClock()), node)
+    if as_json:
+        print_json(camel(removed))
+    else:
+        click.echo(f"node {node} is removed; it was {removed.name}, incarnation {removed.incarnation[:8]}")

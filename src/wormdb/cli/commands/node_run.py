@@ -1,0 +1,94 @@
+"""worm node run: one service, in the foreground."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import click
+
+from wormdb.cli.output import camel, counted, print_json
+from wormdb.cli.place import URL
+from wormdb.cli.verbs import Verb
+from wormdb.database import connect
+from wormdb.errors import InvalidRequestError
+from wormdb.limits import NODE_WINDOW_MS
+from wormdb.service.node import Node
+from wormdb.service.pace import Pace
+from wormdb.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wormdb.service.workload import Round
+
+__all__ = ["command"]
+
+EXAMPLES = (
+    "worm node run --url s3://bucket/prefix",
+    "worm node run --id 3 --port 9464",
+    "worm node run --once --json",
+)
+
+
+@click.command("run", cls=Verb, examples=EXAMPLES)
+@click.option("--id", "node", type=int, metavar="N", help="The node's id, 0 to 255. [default: the lowest free one]")
+@click.option("--once", is_flag=True, help="Do one round for every collection and exit, for cron.")
+@click.option("--port", type=int, help="Serve /health and /metrics on loopback; 0 takes a free port and prints it.")
+@click.option(
+    "--interval",
+    type=int,
+    default=NODE_WINDOW_MS,
+    show_default=True,
+    metavar="MS",
+    help="How long a turn is, and how often a busy node beats; the same for all nodes.",
+)
+@click.option("--json", "as_json", is_flag=True, help="With --once, print one JSON document.")
+@URL
+def command(url: str, node: int | None, interval: int, port: int | None, *, once: bool, as_json: bool) -> int:
+    """Look after a database until stopped, or for one round.
+
+    The id is held by a heartbeat in the bucket: a second process with it is refused. SIGTERM and SIGINT end the node
+    after the step that it is in. Killing it at any moment loses nothing: another node, or whoever writes, goes on.
+    Errors of a collection are logged on standard error, shown by worm node list, and tried again later.
+    """
+    if once and port is not None:
+        raise InvalidRequestError("--once with --port", reason="one round is over before anybody asks")
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    with connect(url, settings=Settings(forward="manual")) as database:
+        service = Node(database, node=node, pace=Pace(interval_ms=interval))
+        if once:
+            rounds = service.run_once()
+            _print_rounds(rounds, as_json=as_json)
+            return 1 if any(each.error for each in rounds) else 0
+        service.start()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: service.ended.set())
+        with ExitStack() as stack:
+            click.echo(f"node {service.id} looks after {database.url}")
+            if port is not None:
+                from wormdb.service.endpoint import Endpoint
+
+                listening = stack.enter_context(Endpoint(service, port)).port
+                click.echo(f"health and metrics: http://127.0.0.1:{listening}")
+            sys.stdout.flush()
+            service.run()
+        click.echo(f"node {service.id} has stopped")
+    return 0
+
+
+def _print_rounds(rounds: Sequence[Round], *, as_json: bool) -> None:
+    if as_json:
+        print_json([camel(each) for each in rounds])
+        return
+    for each in rounds:
+        news = counted(each.entries, "entry", "entries") if each.entries else "nothing new"
+        removed = f", {counted(each.purged, 'document', 'documents')} purged" if each.purged else ""
+        removed += f", {counted(each.collected, 'object', 'objects')} collected" if each.collected else ""
+        failed = f": {each.error}" if each.error else ""
+        click.echo(f"{each.collection}: {news}, through {each.through:,}{removed}{failed}")
+    if not rounds:
+        click.echo("no collections")

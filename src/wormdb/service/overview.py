@@ -1,0 +1,111 @@
+"""All services of a database as somebody from outside sees them: for `worm node list`. Writes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from wormdb.clock import SystemClock
+from wormdb.engine.peers import Peers
+from wormdb.engine.ring import turn_of, window_of
+from wormdb.limits import NODE_WINDOW_MS
+from wormdb.service.store_clock import StoreClock
+
+if TYPE_CHECKING:
+    from wormdb.clock import Clock
+    from wormdb.database import Database
+    from wormdb.engine.peers import Peer
+
+__all__ = ["CollectionTurn", "NodeStatus", "Overview", "overview_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """One node."""
+
+    node: int
+    state: Literal["live", "dead", "stopped", "removed", "unreadable"]
+    incarnation: str
+    sequence: int
+    age_seconds: float
+    """Since its heartbeat last changed, by the store's time."""
+    interval_ms: int
+    version: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionTurn:
+    """One collection: whose turn it is, and what waits."""
+
+    collection: str
+    turn: int | None
+    """The node that looks after it in this window; None if none lives."""
+    number: int
+    lag_entries: int
+    lag_bytes: int
+    errors: dict[int, str]
+    """What nodes say that fails, by their ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The services of a database."""
+
+    nodes: tuple[NodeStatus, ...]
+    collections: tuple[CollectionTurn, ...]
+
+
+def overview_of(database: Database, *, window_ms: int = NODE_WINDOW_MS, clock: Clock | None = None) -> Overview:
+    """Every node and every collection now.
+
+    1 LIST and 1 GET for each node, as `Database.collections`, and as `Database.status` for each collection.
+    """
+    clock = clock or SystemClock()
+    peers, time = Peers(database.store, clock), StoreClock(clock)
+    peers.look()
+    known = peers.known()
+    names = {*database.collections()}
+    errors: dict[str, dict[int, str]] = {}
+    for node, peer in known.items():
+        for written in () if peer.heartbeat is None else peer.heartbeat.written:
+            names.add(written.collection)
+            if written.error and node in peers.live():
+                errors.setdefault(written.collection, {})[node] = written.error
+    found = database.status(sorted(name.rstrip("/") for name in names))
+    time.observe(peers.time)
+    ring, window = peers.live(), window_of(time.now_ms(), window_ms)
+    return Overview(
+        tuple(_status(node, peer, clock.monotonic(), is_live=node in ring) for node, peer in known.items()),
+        tuple(
+            CollectionTurn(
+                each.prefix,
+                turn_of(each.prefix, ring, window) if ring else None,
+                each.number,
+                each.lag_entries,
+                each.lag_bytes,
+                errors.get(each.prefix, {}),
+            )
+            for each in found
+        ),
+    )
+
+
+def _status(node: int, peer: Peer, now: float, *, is_live: bool) -> NodeStatus:
+    heartbeat = peer.heartbeat
+    age = round(max(0.0, now - peer.changed), 1)
+    if heartbeat is None:
+        return NodeStatus(node, "unreadable", "", 0, age, 0, "", "")
+    state: Literal["live", "dead", "stopped", "removed"] = "live" if is_live else "dead"
+    if heartbeat.state != "running":
+        state = heartbeat.state
+    return NodeStatus(
+        node,
+        state,
+        heartbeat.incarnation,
+        heartbeat.sequence,
+        age,
+        heartbeat.interval_ms,
+        heartbeat.version,
+        heartbeat.name,
+    )
