@@ -57,6 +57,10 @@ __all__ = [
 ]
 
 
+NAMED_CHARS_MAX = 1_000
+"""Of what a message calls the thing that it is about."""
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One mistake of several: where it is, why it is one, and what to do about it."""
@@ -67,8 +71,16 @@ class Problem:
     severity: Literal["error", "warning"] = "error"
 
     def __str__(self) -> str:
-        text = f"{self.path}: {self.reason}" if self.path else self.reason
+        text = f"{_shortened(self.path)}: {self.reason}" if self.path else self.reason
         return f"{text} ({self.fix})" if self.fix else text
+
+
+def _shortened(text: str) -> str:
+    """A name or path that a caller gave may be of any length; a message that is logged may not."""
+    if len(text) <= NAMED_CHARS_MAX:
+        return text
+    half = NAMED_CHARS_MAX // 2
+    return f"{text[:half]} … {text[-half:]}"
 
 
 class WormError(Exception):
@@ -82,10 +94,11 @@ class WormError(Exception):
         self.reason = reason
         self.fix = fix or self.default_fix
         self.key = key
-        super().__init__(what)
+        super().__init__(_shortened(what))
 
     def __str__(self) -> str:
-        text = f"{self.what}: {self.reason}" if self.reason else self.what
+        what = _shortened(self.what)
+        text = f"{what}: {self.reason}" if self.reason else what
         return f"{text} ({self.fix})" if self.fix else text
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -119,7 +132,7 @@ class InvalidRequestError(WormError):
         self.problems = tuple(problems)
         if self.problems and not reason:
             first, more = self.problems[0], len(self.problems) - 1
-            reason = f"{first.path}: {first.reason}" if first.path else first.reason
+            reason = f"{_shortened(first.path)}: {first.reason}" if first.path else first.reason
             reason += f", and {more} more problem{'s' if more > 1 else ''}" if more else ""
             fix = fix or first.fix
         super().__init__(what, reason=reason, fix=fix, key=key)
