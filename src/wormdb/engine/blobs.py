@@ -25,6 +25,7 @@ from wormdb.limits import BLOB_KEYS_REMEMBERED, UPLOAD_PART_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Set as AbstractSet
 
     from wormdb.engine.index_shelf import IndexShelf
     from wormdb.engine.operations import Operation, Pending
@@ -161,12 +162,7 @@ class Blobs:
         keys = frozenset(key for operation in pending.operations for key in _new_keys(operation))
         if not keys:
             return pending
-        unknown = self._seen.unknown(keys)
-        sizes = tuple(self._pool.map(self._size, unknown))
-        for key, size in zip(unknown, sizes, strict=True):
-            if size is None:
-                raise missing_blob(key, self._collection)
-        self._seen.add(keys)
+        self.require(keys)
         inner = pending.guard
 
         def guard(view: View) -> None:
@@ -175,6 +171,15 @@ class Blobs:
             self.check(keys, view)
 
         return replace(pending, guard=guard)
+
+    def require(self, keys: AbstractSet[BlobKey]) -> None:
+        """Raise NotFoundError if one of the blobs is not there. 1 HEAD for each that this process does not know."""
+        unknown = self._seen.unknown(keys)
+        sizes = tuple(self._pool.map(self._size, unknown))
+        for key, size in zip(unknown, sizes, strict=True):
+            if size is None:
+                raise missing_blob(key, self._collection)
+        self._seen.add(keys)
 
     def check(self, keys: Iterable[BlobKey], view: View) -> None:
         """Raise NotFoundError if documents may not begin to refer to one of the keys at the state of a view.

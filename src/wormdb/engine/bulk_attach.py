@@ -21,6 +21,7 @@ from wormdb.errors import ConflictError, UniqueViolationError
 from wormdb.format import json
 from wormdb.format.block import Row
 from wormdb.format.event import JobAttached
+from wormdb.format.blob import BlobKey
 from wormdb.format.filter_run import key_hash
 from wormdb.format.sample import Sample, Sampler, decode_sample, encode_sample
 from wormdb.types import LogNumber, WriteId
@@ -96,9 +97,10 @@ class Attaching:
 
         1 GET and 2 PUTs for each block that overlaps another; 1 GET for each report's digests that are an object, and
         for each filter of a block. Where all else is deleted, a scan of all documents. Raises AlreadyExistsError,
-        UniqueViolationError.
+        UniqueViolationError, NotFoundError for a blob that is not there.
         """
         base = self.tools.unpin(self.target.pinned)
+        self.tools.blobs.require(self._blobs)
         merged = self._merger(base.definition).merge([report.blocks for report in self.reports])
         self._claims = claims_of_reports(self.tools, self.reports)
         self._passed = hashes_of(self.tools, [r.passed_ids for r in self.reports if r.passed_ids is not None])
@@ -147,6 +149,7 @@ class Attaching:
         def check(view: View) -> None:
             if also is not None:
                 also(view)
+            self.tools.blobs.check(self._blobs, view)
             if _rules(view.definition) != _rules(draft.view.definition) or view.base_number > draft.view.number:
                 _overtaken("the log was brought forward, or the definition changed")
             for entry in view.overlay.entries(view.number):
@@ -160,6 +163,12 @@ class Attaching:
         return isinstance(error, _OvertakenError)
 
     # --- parts ---
+
+    @property
+    def _blobs(self) -> frozenset[BlobKey]:
+        """What the documents of all tasks refer to."""
+        found = (BlobKey.parse(text) for report in self.reports for text in report.blobs)
+        return frozenset(key for key in found if key is not None)
 
     def _merger(self, definition: Definition) -> Merger:
         return Merger(self.tools, definition.columns, self.target.on_conflict)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from wormdb.clock import Clock
+    from wormdb.engine.blobs import Blobs
     from wormdb.engine.commit import Committed
     from wormdb.engine.index_shelf import IndexShelf
     from wormdb.engine.objects import ObjectWriter
@@ -110,6 +111,7 @@ class Tools:
     """What became of a commit, after which it can no longer land."""
     pin: Callable[[View], Pinned]
     unpin: Callable[[Pinned], View]
+    blobs: Blobs
 
 
 class Digests(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -156,6 +158,8 @@ class TaskReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of the documents that it replaces or leaves as they are, where all others are deleted."""
     passed_ids: Digests | None = msgspec.field(name="k", default=None)
     """Of the documents that it looked at and left as they are."""
+    blobs: tuple[str, ...] = msgspec.field(name="l", default=())
+    """The keys of the blobs that its documents refer to."""
 
 
 _DECODER: Final = msgspec.msgpack.Decoder(TaskReport)

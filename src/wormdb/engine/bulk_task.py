@@ -24,6 +24,7 @@ from wormdb.engine.state import id_key, sequence_of
 from wormdb.engine.unique import UniqueOwners, keys_of
 from wormdb.errors import AlreadyExistsError, InvalidRequestError, PermissionDeniedError, UniqueViolationError
 from wormdb.format import json
+from wormdb.format.blob import BLOB_FIELD, blob_keys_in
 from wormdb.format.block import Row
 from wormdb.format.filter_run import key_hashes
 from wormdb.format.key import encode_keys
@@ -36,10 +37,13 @@ from wormdb.limits import BULK_DIGESTS_INLINE_MAX, BULK_PORTION_BYTES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    import pyarrow as pa
+
     from wormdb.engine.bulk_columns import Columns
     from wormdb.engine.bulk_report import BulkTarget, Documents, Tools
     from wormdb.engine.operations import Operation
     from wormdb.engine.state import Held, View
+    from wormdb.format.blob import BlobKey
     from wormdb.format.blocklist import BlockEntry
     from wormdb.index.definition import Index
 
@@ -85,6 +89,7 @@ class BulkTask:
     _sequence: int = 0
     _samples: list[Sample] = field(default_factory=list)
     _owners: dict[str, UniqueOwners] = field(default_factory=dict)
+    _blobs: set[BlobKey] = field(default_factory=set)
 
     @property
     def view(self) -> View:
@@ -153,6 +158,7 @@ class BulkTask:
                 contested=tuple(self._contested),
                 kept_ids=self._digests("", self._kept) if self.target.overwrite else None,
                 passed_ids=self._digests("", self._passed) if self._passed else None,
+                blobs=tuple(sorted(map(str, self._blobs))),
             )
         )
 
@@ -169,6 +175,7 @@ class BulkTask:
         existing = self._existing([key for key, one in new.items() if not one.fresh])
         rows = self._settled(new, existing)
         self._check_indexes([json.encode(row.id) for row in rows.values()], [row.document for row in rows.values()])
+        self._blobs.update(*(blob_keys_in(row.document) for row in rows.values()))
         self._write(rows)
 
     def _flush_columns(self) -> None:
@@ -188,6 +195,7 @@ class BulkTask:
         identities = portion.identities() if ready else []
         for index in ready:
             self._note_keys(index, identities, portion.index_keys(index, identities))
+        self._blobs |= _blobs_of(portion.table.column(DOCUMENT))
         self._sequence = max(self._sequence, portion.sequence())
         columns, writer = self.view.definition.columns, self._writer()
         now = None if self.view.definition.model is None else moment(self.target.started_ms)
@@ -286,6 +294,14 @@ class BulkTask:
         stored = self.tools.writer.new_name()
         self.tools.writer.put(NewObject(digests_key(self.tools, stored), packed))
         return Digests(name=name, stored=ObjectRef(name=stored, sha256=sha256(packed).digest(), length=len(packed)))
+
+
+def _blobs_of(documents: pa.ChunkedArray) -> set[BlobKey]:
+    """The blobs that documents of a column refer to; few are looked into."""
+    import pyarrow.compute as pc
+
+    marked = documents.filter(pc.match_substring(documents, f'"{BLOB_FIELD}"')).to_pylist()
+    return {key for text in marked for key in blob_keys_in(text.encode())}
 
 
 def replacing(target: BulkTarget, documents: Documents, document: bytes, held: Held, view: View) -> Row | None:

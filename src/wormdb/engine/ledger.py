@@ -305,6 +305,7 @@ class Ledger:
             settle=lambda commit_id: self.resolve(commit_id, settle=True),
             pin=self.pin,
             unpin=self.unpin,
+            blobs=self.blobs,
         )
 
     def _known_sequence(self) -> tuple[View, int]:
