@@ -11,9 +11,9 @@ from wormdb.actor import By
 from wormdb.clock import SystemChance, SystemClock
 from wormdb.codecs import ClassCodec, PlainCodec
 from wormdb.collection import Collection
-from wormdb.engine.define import change_definition
 from wormdb.engine.discover import find_collections
 from wormdb.errors import InvalidRequestError, NotFoundError, SchemaError
+from wormdb.evolving import Evolution, ModelPlan, SchemaPlan, Ways
 from wormdb.files.foreign.collections import ForeignCollections
 from wormdb.files.verify import repair_all, verify_all
 from wormdb.filing import Filing
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from wormdb.codecs import Codec
     from wormdb.document import Document
     from wormdb.engine.ledger import Ledger
+    from wormdb.engine.migrate import Migrate
     from wormdb.files.adopt import Adoption
     from wormdb.maintenance.gc_report import Collected
     from wormdb.maintenance.report import Repair, Verification
@@ -197,25 +198,67 @@ class Database:
             changes[name] = (Difference(f"models.{name}", "removed", model.to_json(), None),)
         return changes
 
-    def apply_schema(self) -> dict[str, tuple[Difference, ...]]:
+    def plan_schema(
+        self,
+        *,
+        mappings: Mapping[str, Mapping[str, Any]] | None = None,
+        migrate: Mapping[str, Migrate] | None = None,
+    ) -> SchemaPlan:
+        """What `apply_schema` with the same arguments would do, and about what it would cost. Writes nothing.
+
+        2 GETs a model, and 1 for each page of a long list of blocks. Raises InvalidRequestError for a version that is
+        frozen, and for a mapping that cannot be used.
+        """
+        plans = [plan for _, _, plan in self._evolutions(Ways(mappings or {}, migrate or {}))]
+        gone = [
+            ModelPlan(name, (Difference(f"models.{name}", "removed", model.to_json(), None),), 0, 0)
+            for name, model in self._left_out().items()
+        ]
+        return SchemaPlan((*plans, *gone))
+
+    def apply_schema(
+        self,
+        *,
+        mappings: Mapping[str, Mapping[str, Any]] | None = None,
+        migrate: Mapping[str, Migrate] | None = None,
+    ) -> dict[str, tuple[Difference, ...]]:
         """Make the schema the database's definition; returns what changed. 2 GETs and 1 PUT a changed model.
 
-        Each model is one log entry. A model that the schema leaves out is no longer published, and its
-        collection stays as it is. Raises InvalidRequestError listing the duplicates that a new unique
-        index finds; models before it stay changed.
+        Each model is one log entry. `mappings` has for a model the update that makes its documents those of the new
+        version: they are read once to see that it can, shown so from then on, and written again in the background.
+        `migrate` has a function instead, which makes a new document of each: all are written again before the entry. A
+        model that the schema leaves out is no longer published, and its collection stays as it is.
+
+        Raises InvalidRequestError for a version that is frozen, listing the duplicates that a new unique index finds,
+        and the documents that cannot come to the new version; models before it stay changed.
         """
-        changes = self.schema_changes()
-        for name, model, ledger in self._fixed_ledgers():
-            if name in changes:
-                seen = ledger.view()
-                files = self._filing.switched(model, seen.definition, ledger.collection)
-                pending = change_definition(
-                    self._ledgers.batch_id(), model, seen=seen, actor=self._by.actor, files=files
-                )
-                ledger.commit(pending)
+        changes: dict[str, tuple[Difference, ...]] = {}
+        for name, evolution, plan in list(self._evolutions(Ways(mappings or {}, migrate or {}))):
+            evolution.apply()
+            changes[name] = plan.changes
+        for name, model in self._left_out().items():
+            changes[name] = (Difference(f"models.{name}", "removed", model.to_json(), None),)
         if self._declared.schema is not None:
             PublishedSchema(self._store).put(self._declared.schema)
         return changes
+
+    def _evolutions(self, ways: Ways) -> Iterator[tuple[str, Evolution, ModelPlan]]:
+        """The models that change, and what does."""
+        fixed = {name: (model, ledger) for name, model, ledger in self._fixed_ledgers()}
+        ways.check(list(fixed))
+        for name, (model, ledger) in fixed.items():
+            evolution = Evolution(
+                model,
+                ledger,
+                self._filing,
+                self._by,
+                self._ledgers.batch_id,
+                ways.mappings.get(name),
+                ways.migrate.get(name),
+            )
+            plan = evolution.plan()
+            if plan is not None:
+                yield name, evolution, plan
 
     def _fixed_ledgers(self) -> Iterator[tuple[str, Model, Ledger]]:
         schema = self.schema

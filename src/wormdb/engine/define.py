@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from wormdb.engine.definition import settled
 from wormdb.engine.index_check import DUPLICATES_SHOWN, duplicate_problem
 from wormdb.engine.index_state import PRIMARY, check_index_name
 from wormdb.engine.operations import Pending
 from wormdb.engine.unique import keys_of
+from wormdb.engine.version_check import check_mapped, check_since
 from wormdb.errors import AlreadyExistsError, ConflictError, InvalidRequestError, NotFoundError
 from wormdb.format.event import IndexCreated, IndexDropped, SchemaChanged
 from wormdb.format.filter_run import key_hash, key_hashes
@@ -22,6 +24,8 @@ from wormdb.index.extract import extract
 from wormdb.schema.model import IndexDefinition
 from wormdb.schema.report import Report, did_you_mean
 from wormdb.schema.rules import check_rules
+from wormdb.schema.version import check_version
+from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,30 +36,49 @@ if TYPE_CHECKING:
     from wormdb.format.event import Event, FilesSwitched
     from wormdb.schema.model import Model
 
-__all__ = ["change_definition", "create_index", "drop_index", "duplicates"]
+__all__ = ["Scanned", "change_definition", "create_index", "drop_index", "duplicates"]
 
 _SLICE_DOCUMENTS = 1_000
 
 
 def change_definition(
-    batch_id: str, model: Model, *, seen: View, actor: str | None = None, files: FilesSwitched | None = None
+    batch_id: str,
+    model: Model,
+    *,
+    seen: View,
+    actor: str | None = None,
+    files: FilesSwitched | None = None,
+    mapping: bytes | None = None,
 ) -> Pending:
     """The batch that puts `model` in force, where `seen` is the state before. One scan if an index is new and unique.
 
-    `files` switches readable files with it.
+    `files` switches readable files with it. `mapping`, as `encode_mapping` writes it, is what becomes of all documents:
+    a scan more, of all that is there.
 
-    Raises InvalidRequestError listing all values that such an index finds more than once, and for a document that it
-    cannot take. The commit raises ConflictError if another definition came between. Nothing is written then.
+    Raises InvalidRequestError for a version that is frozen, listing all values that such an index finds more than once,
+    for a document that it cannot take, and listing the documents that cannot be mapped. The commit raises ConflictError
+    if another definition came between. Nothing is written then.
     """
     before = seen.definition
-    after = before.indexes.after_model(model, before.number, is_empty=seen.count == 0)
-    _check_unique([status.index for status in after if _is_new(status, before.indexes.get(status.index.name))], seen)
+    if before.model is not None:
+        check_version(before.version, before.model, model, is_mapped=mapping is not None)
+    schema = SchemaChanged(definition=model.canonical(), mapping=mapping)
+    (settled_schema,) = settled((schema,), is_empty=seen.count == 0)
+    following = replace(seen, definition=before.after((settled_schema,), LogNumber(seen.number + 1)))
+    upgrades = following.definition.upgrades
+    if mapping is not None:
+        check_mapped(model, upgrades, seen)
+    after = following.definition.indexes
+    new = [status.index for status in after if _is_new(status, before.indexes.get(status.index.name))]
+    _check_unique(new, following)
 
     def guard(view: View) -> None:
-        if view.definition.body != before.body:
+        if (view.definition.body, view.definition.versions) != (before.body, before.versions):
             raise ConflictError(f"the definition of {model.name}", reason="somebody else changed it meanwhile")
+        if mapping is not None:
+            check_since(model, upgrades, seen, view)
 
-    events: tuple[Event, ...] = (SchemaChanged(definition=model.canonical()),)
+    events: tuple[Event, ...] = (schema,)
     if files is not None:
         events += (files,)
     return Pending(batch_id, events=events, actor=actor, guard=guard)
@@ -107,7 +130,15 @@ def drop_index(batch_id: str, name: str, *, seen: View, actor: str | None = None
     return _pending(batch_id, IndexDropped(name=name), actor)
 
 
-def duplicates(index: Index, view: View) -> list[Problem]:
+class Scanned(Protocol):
+    """All documents of a state."""
+
+    def scan(self) -> Iterator[tuple[bytes, Held]]:
+        """Each id with what is under it, in order of key."""
+        ...
+
+
+def duplicates(index: Index, view: Scanned) -> list[Problem]:
     """Each value that several documents have in an index, with their ids; the first hundred.
 
     One scan, and a second one if there are any. Raises InvalidRequestError for a document that it cannot take.
@@ -128,7 +159,7 @@ def duplicates(index: Index, view: View) -> list[Problem]:
     ]
 
 
-def _keys(index: Index, view: View) -> Iterator[tuple[Held, list[bytes]]]:
+def _keys(index: Index, view: Scanned) -> Iterator[tuple[Held, list[bytes]]]:
     documents = (held for _, held in view.scan() if held.document is not None)
     while some := list(islice(documents, _SLICE_DOCUMENTS)):
         keys = extract(index, [held.id for held in some], [held.document for held in some]).keys
@@ -138,7 +169,9 @@ def _keys(index: Index, view: View) -> Iterator[tuple[Held, list[bytes]]]:
 def _is_new(status: IndexStatus, before: IndexStatus | None) -> bool:
     if status.state not in {"waiting", "ready"}:
         return False
-    return before is None or before.state == "dropped" or before.definition != status.definition
+    if before is None or before.state == "dropped" or before.definition != status.definition:
+        return True
+    return status.state == "waiting" and before.state == "ready"
 
 
 def _check_unique(indexes: list[Index], seen: View) -> None:

@@ -1,0 +1,231 @@
+"""Change the schema of a database: what would change and what it costs, and the change itself."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from wormdb.engine.define import change_definition
+from wormdb.engine.definition import settled
+from wormdb.engine.migrate import Migration
+from wormdb.engine.upgrade import encode_mapping
+from wormdb.errors import ConflictError, InvalidRequestError
+from wormdb.format.blocklist import BlockEntry
+from wormdb.format.event import SchemaChanged
+from wormdb.schema.difference import Change, difference
+from wormdb.schema.report import did_you_mean
+from wormdb.schema.version import check_version, could_contradict
+from wormdb.types import LogNumber
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from wormdb.actor import By
+    from wormdb.engine.ledger import Ledger
+    from wormdb.engine.migrate import Migrate
+    from wormdb.engine.state import View
+    from wormdb.filing import Filing
+    from wormdb.schema.model import Model
+
+__all__ = ["Evolution", "ModelPlan", "SchemaPlan", "Ways"]
+
+log = logging.getLogger(__name__)
+
+ATTEMPTS_MAX: Final = 16
+"""How often a model is checked again because others wrote meanwhile."""
+DOCUMENTS_A_SECOND: Final = 20_000
+"""About how many documents are mapped, or written again, in a second."""
+REQUESTS_A_SECOND: Final = 20
+"""About how many requests are answered in a second, one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPlan:
+    """What a schema would change in one model."""
+
+    name: str
+    changes: tuple[Change, ...]
+    version_from: int
+    version_to: int
+    mapping: Mapping[str, Any] | None = None
+    """The update that documents are shown with, and written again with in the background."""
+    is_migrated: bool = False
+    """Whether a function writes all documents again first."""
+    documents: int = 0
+    """Documents that are written again."""
+    blocks: int = 0
+    """Blocks that are written again."""
+    bytes: int = 0
+    """Of these blocks, as stored."""
+    requests: int = 0
+    """About how many requests it takes until nothing is left to do."""
+    indexes: tuple[str, ...] = ()
+    """The indexes that are built."""
+    warnings: tuple[str, ...] = ()
+    """Why documents may not fit the model."""
+
+    @property
+    def seconds(self) -> float:
+        """About how long it takes until nothing is left to do."""
+        return self.documents / DOCUMENTS_A_SECOND + self.requests / REQUESTS_A_SECOND
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "model": self.name,
+            "versionFrom": self.version_from,
+            "versionTo": self.version_to,
+            "changes": [
+                {"path": one.path, "kind": one.kind, "before": one.before, "after": one.after} for one in self.changes
+            ],
+            "mapping": self.mapping,
+            "migrated": self.is_migrated,
+            "documents": self.documents,
+            "blocks": self.blocks,
+            "bytes": self.bytes,
+            "requests": self.requests,
+            "seconds": round(self.seconds, 1),
+            "indexes": list(self.indexes),
+            "warnings": list(self.warnings),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaPlan:
+    """What a schema would change in a database, model by model."""
+
+    models: tuple[ModelPlan, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing would change."""
+        return not self.models
+
+    @property
+    def changes(self) -> dict[str, tuple[Change, ...]]:
+        """The differences by model."""
+        return {plan.name: plan.changes for plan in self.models}
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {"models": [plan.to_dict() for plan in self.models]}
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """How documents come to the new version of their models, by model."""
+
+    mappings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    migrate: Mapping[str, Migrate] = field(default_factory=dict)
+
+    def check(self, known: Sequence[str]) -> None:
+        """Raise InvalidRequestError for a model that is not known, or has two ways. No requests."""
+        for name in (*self.mappings, *self.migrate):
+            if name not in known:
+                raise InvalidRequestError(
+                    f"a mapping for {name}", reason="the schema has no such model", fix=did_you_mean(name, known)
+                )
+        both = sorted(set(self.mappings) & set(self.migrate))
+        if both:
+            raise InvalidRequestError(
+                f"a mapping and a function for {both[0]}", reason="one of them is enough", fix="leave one out"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Evolution:
+    """One model of a database on its way to another definition."""
+
+    model: Model
+    ledger: Ledger
+    filing: Filing
+    by: By
+    new_batch_id: Callable[[], str]
+    mapping: Mapping[str, Any] | None = None
+    migrate: Migrate | None = None
+
+    @property
+    def _encoded(self) -> bytes | None:
+        return None if self.mapping is None else encode_mapping(self.mapping)
+
+    def is_older(self, view: View) -> bool:
+        """Whether this is an older version of the model, whose documents can be mapped. No requests."""
+        version = self.model.version
+        is_before = version is not None and version < view.definition.version
+        return is_before and view.definition.begun_at(self.model.canonical()) is not None
+
+    def plan(self) -> ModelPlan | None:
+        """What would change; None if nothing would. 1 GET, and 1 for each page of a long list of blocks.
+
+        Raises InvalidRequestError for a version that is frozen, and for a mapping that cannot be used.
+        """
+        model, view = self.model, self.ledger.view()
+        before = view.definition
+        if before.model is None:
+            added = (Change(f"models.{model.name}", "added", None, model.to_json()),)
+            return ModelPlan(model.name, added, before.version, model.version or before.version)
+        if self.is_older(view):
+            log.warning("%s: the database has version %d; it stays", model.name, before.version)
+            return None
+        found = difference(before.model, model)
+        is_rewritten = self.mapping is not None or self.migrate is not None
+        if not found and not is_rewritten:
+            return None
+        check_version(before.version, before.model, model, is_mapped=is_rewritten)
+        event = SchemaChanged(definition=model.canonical(), mapping=self._encoded)
+        after = before.after(settled((event,), is_empty=view.count == 0), LogNumber(view.number + 1))
+        built = [one for one in after.unbuilt if before.indexes.get(one.index.name) not in before.unbuilt]
+        plan = ModelPlan(
+            model.name,
+            found,
+            before.version,
+            after.version + (self.migrate is not None and after.version == before.version),
+            self.mapping,
+            self.migrate is not None,
+            indexes=tuple(sorted(one.index.name for one in built)),
+            warnings=() if is_rewritten else could_contradict(before.model, model, found),
+        )
+        return _with_cost(plan, view)
+
+    def apply(self) -> None:
+        """Commit the change. Costs as `change_definition` and 1 PUT; with a function as `Migration.run`.
+
+        Raises what these do: then nothing has changed.
+        """
+        for attempt in range(ATTEMPTS_MAX):
+            seen = self.ledger.view()
+            files = self.filing.switched(self.model, seen.definition, self.ledger.collection)
+            try:
+                if self.migrate is not None:
+                    Migration(self.ledger, self.model, self.migrate, self.by.actor, files).run(self.new_batch_id())
+                    return
+                pending = change_definition(
+                    self.new_batch_id(),
+                    self.model,
+                    seen=seen,
+                    actor=self.by.actor,
+                    files=files,
+                    mapping=self._encoded,
+                )
+                self.ledger.commit(pending)
+            except ConflictError:
+                is_changed = self.ledger.view().definition.body != seen.definition.body
+                if self.mapping is None or is_changed or attempt == ATTEMPTS_MAX - 1:
+                    raise
+            else:
+                return
+
+
+def _with_cost(plan: ModelPlan, view: View) -> ModelPlan:
+    """The plan with what has to be read and written: all blocks by a function or a mapping, else what indexes read."""
+    root = None if view.place is None else view.place.root
+    parts: list[Any] = [] if root is None else [*root.blocks, *root.block_pages]
+    blocks = sum(1 if isinstance(part, BlockEntry) else part.blocks for part in parts)
+    size = sum(part.length if isinstance(part, BlockEntry) else part.size for part in parts)
+    is_rewritten = plan.is_migrated or bool(plan.mapping)
+    requests = 2 + (3 * blocks + blocks // 8 if is_rewritten else 0)
+    requests += (blocks if is_rewritten else 0) + len(plan.indexes) * (2 * blocks + 3)
+    if not is_rewritten:
+        return replace(plan, requests=requests)
+    return replace(plan, documents=view.count, blocks=blocks, bytes=size, requests=requests)
