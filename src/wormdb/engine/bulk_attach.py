@@ -19,9 +19,9 @@ from wormdb.engine.unique import UniqueOwners, keys_of
 from wormdb.engine.validate import trashed
 from wormdb.errors import ConflictError, UniqueViolationError
 from wormdb.format import json
+from wormdb.format.blob import BlobKey
 from wormdb.format.block import Row
 from wormdb.format.event import JobAttached
-from wormdb.format.blob import BlobKey
 from wormdb.format.filter_run import key_hash
 from wormdb.format.sample import Sample, Sampler, decode_sample, encode_sample
 from wormdb.types import LogNumber, WriteId
