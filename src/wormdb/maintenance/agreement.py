@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from wormdb.engine.runs import merge_rows
 from wormdb.engine.state import sequence_of
+from wormdb.engine.upgrade import Upgrades
 from wormdb.errors import CorruptionError
 from wormdb.format import json
 from wormdb.format.block import Row
@@ -152,7 +153,10 @@ class Agreement:
             self._history_fault(f"document {name}: version {row.seq} is not in history")
         elif (newest.seq, newest.rev) != (row.seq, row.rev):
             self._documents_fault(f"document {name} is at version {row.seq}, and history at {newest.seq}")
-        elif newest.document != row.document:
+        elif newest.document is None or row.document is None:
+            if newest.document is not row.document:
+                self._documents_fault(f"document {name} is not what its version {row.seq} in history is")
+        elif Upgrades.of(self.root.versions).document(newest.document, newest.rev) != row.document:
             self._documents_fault(f"document {name} is not what its version {row.seq} in history is")
 
     # --- the log ---

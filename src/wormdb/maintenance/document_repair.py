@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from wormdb.engine.index_shelf import IndexShelf
-from wormdb.engine.runs import Runs
+from wormdb.engine.runs import Runs, data_runs
 from wormdb.engine.shelf import Shelf
-from wormdb.engine.state import id_key, sequence_of
+from wormdb.engine.state import Held, id_key, sequence_of
+from wormdb.engine.upgrade import Upgrades
 from wormdb.errors import CorruptionError, SnapshotTooOldError, UnsupportedFormatError
 from wormdb.format import json
 from wormdb.format.block import Row
@@ -63,7 +64,9 @@ class DocumentRepair:
         past = PastLists.of(self.site, root, Report)
         jobs = {job.number: job for job in root.jobs}
         layers: list[Iterator[tuple[bytes, Row | Version]]] = list(documents.streams())
-        layers.append((one.key, one.row) for one in past_rows(past, jobs) if isinstance(one.row, Version))
+        upgrades = Upgrades.of(root.versions)
+        versions = ((one.key, one.row) for one in past_rows(past, jobs) if isinstance(one.row, Version))
+        layers.append((key, _as_now(version, upgrades)) for key, version in versions)
         merged = heapq.merge(*layers, key=lambda item: item[0])
         facts = _Facts(root.sequence)
         made = write_list(self.site, root, "blocks", facts.watch(self._rows(merged, documents)))
@@ -116,7 +119,8 @@ class DocumentRepair:
         changes = [change for batch in self._entry.batches for change in batch.changes]
         trash = next((one.trash for one in changes if one.id == version.id and one.seq == version.seq), None)
         self._trashed += trash is not None
-        return trash
+        held = Held(version.id, version.rev, version.seq, None, trash)
+        return Upgrades.of(self.root.versions).held(held, version.rev).trash
 
     def _check_newest(self, key: bytes, row: Row, documents: CheckedList) -> None:
         """Note if a later version may be gone from the documents and from history."""
@@ -165,6 +169,13 @@ class DocumentRepair:
             return
 
 
+def _as_now(version: Version, upgrades: Upgrades) -> Version:
+    """A version with its document as the newest version of the model has it."""
+    if version.document is None:
+        return version
+    return replace(version, document=upgrades.document(version.document, version.rev))
+
+
 class _Facts:
     """What a root says of its documents, gathered while they pass by."""
 
@@ -187,7 +198,7 @@ class _Facts:
 def with_facts(site: Site, root: Root) -> Root:
     """The root with counts and a sample that are true. 1 GET for each block."""
     facts = _Facts()
-    runs = Runs(Shelf(site.store, site.pool, site.paths.data), root.blocks, root.block_pages)
+    runs = data_runs(site.place(root))
     for _ in facts.watch(runs.scan()):
         pass
     return facts.into(root)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from wormdb.engine.listing import is_run, runs_of
+from wormdb.engine.upgrade import Upgrades
 from wormdb.errors import CorruptionError, UnsupportedFormatError
 from wormdb.format.block import Row
 from wormdb.format.blocklist import BlockEntry, BlockPageRef, decode_block_page
@@ -163,7 +164,7 @@ class CheckedList:
             self._fault("block", key, error.reason)
             self.holes.append(Hole.of(entry))
             rows = salvaged(body, sidecar, entry, name=key) if self.salvage else []
-            return iter(_keyed(rows, entry))
+            return iter(self._keyed(rows, entry))
         for fault in faults:
             self._fault("block", key, fault)
         if not faults:
@@ -173,11 +174,20 @@ class CheckedList:
             else:
                 self._check_sidecar(sidecar, sidecar_key, entry, content)
             # Unpacked again, a row group at a time: the rows of a whole block would be in memory for each run.
-            return ((encode_key(row.id), _stamped(row, entry)) for row in read_documents(content.block))
+            return ((encode_key(row.id), self._shown(row, entry)) for row in read_documents(content.block))
         if not self.salvage:
             self.holes.append(Hole.of(entry))
             return iter(())
-        return iter(_keyed(content.rows, entry))
+        return iter(self._keyed(content.rows, entry))
+
+    def _keyed(self, rows: list[Row], entry: BlockEntry) -> list[tuple[bytes, Row]]:
+        """Rows with their keys, in order of key."""
+        return sorted(((encode_key(row.id), self._shown(row, entry)) for row in rows), key=lambda item: item[0])
+
+    def _shown(self, row: Row, entry: BlockEntry) -> Row:
+        """A row with its revision; of a document as it is now, also if it was written in an older version."""
+        stamped = row if row.rev else Row(row.id, entry.run, row.seq, row.document, row.trash)
+        return Upgrades.of(self.root.versions).row(entry, stamped) if self.where == "blocks" else stamped
 
     def _check_sidecar(self, body: bytes | None, key: str, entry: BlockEntry, content: Content) -> None:
         self.report.count("sidecars")
@@ -233,12 +243,3 @@ def checked_body(body: bytes | None, length: int, digest: bytes, key: str) -> by
     if sha256(body).digest() != digest:
         corrupt(key, "its SHA-256 is not the one recorded for it")
     return body
-
-
-def _keyed(rows: list[Row], entry: BlockEntry) -> list[tuple[bytes, Row]]:
-    """Rows with their keys, in order of key."""
-    return sorted(((encode_key(row.id), _stamped(row, entry)) for row in rows), key=lambda item: item[0])
-
-
-def _stamped(row: Row, entry: BlockEntry) -> Row:
-    return row if row.rev else Row(row.id, entry.run, row.seq, row.document, row.trash)

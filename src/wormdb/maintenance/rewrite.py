@@ -12,6 +12,7 @@ from wormdb.engine.history import member_of
 from wormdb.engine.listing import Run, list_run
 from wormdb.engine.objects import NewObject
 from wormdb.engine.shelf import Shelf
+from wormdb.engine.upgrade import Upgrades
 from wormdb.format.blocklist import SidecarRef
 from wormdb.format.past import HISTORY_COLUMNS
 from wormdb.format.root import ObjectRef
@@ -48,6 +49,8 @@ def write_list(site: Site, root: Root, where: Where, rows: Iterable[tuple[bytes,
     blocks = BlockWriter(shelf, site.writer, site.around.sizes.block_target, columns, members)
     level = max((run.level for run in listed.runs), default=0)
     entries = blocks.write(rows, run=root.applied, level=level, kind="base")
+    newest = Upgrades.of(root.versions).newest if where == "blocks" else 0
+    entries = [entry.shaped(newest) if newest else entry for entry in entries]
     run = list_run(entries, shelf, site.writer) if entries else Run(root.applied, ())
     return _with_list(root, where, [run])
 
@@ -85,7 +88,7 @@ def _mended(site: Site, listed: CheckedList, entry: BlockEntry) -> BlockEntry:
     ref = ObjectRef.of(site.writer.new_name(), data)
     site.writer.put(NewObject(f"{listed.folder}{ref.name}.map", data))
     sidecar = SidecarRef(name=ref.name, sha256=ref.sha256, length=ref.length, map_bytes=map_bytes)
-    return msgspec.structs.replace(entry, sidecar=sidecar)
+    return msgspec.structs.replace(entry, sidecar=sidecar).shaped(entry.shape)
 
 
 def objects_of(site: Site, root: Root, where: Where) -> set[str]:
