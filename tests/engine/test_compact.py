@@ -102,6 +102,10 @@ class Twins:
 @settings(max_examples=12)
 @example([("save", [1], 1), ("forward", [0], 0)], [[("save", [1], 2), ("forward", [0], 0)]], True)
 def test_no_answer_changes(before: list[Act], between: list[list[Act]], everything: bool) -> None:
+    check_answers(before, between, everything=everything)
+
+
+def check_answers(before: list[Act], between: list[list[Act]], *, everything: bool) -> None:
     """Others go on between all steps."""
     twins = Twins()
     twins.do([*before, ("forward", [0], 0)])
@@ -116,7 +120,7 @@ def test_no_answer_changes(before: list[Act], between: list[list[Act]], everythi
 @given(ACTS, st.lists(ACTS, max_size=3), st.booleans())
 @settings(max_examples=200)
 def test_no_answer_changes_in_many_cases(before: list[Act], between: list[list[Act]], everything: bool) -> None:
-    test_no_answer_changes.hypothesis.inner_test(before, between, everything)  # type: ignore[attr-defined]  # hypothesis adds it
+    check_answers(before, between, everything=everything)
 
 
 @given(ACTS)

@@ -11,6 +11,7 @@ __all__ = ["command"]
 VERBS = {
     "aggregate": "Count, add up and average documents, in groups or of all together.",
     "analyze": "Show what the values of each field are: kinds, ends, different and frequent ones.",
+    "compact": "Write many small blocks, and blocks that hide each other, again as few large ones.",
     "export": "Write documents to files: Parquet, NDJSON or CSV, in a folder or a bucket.",
     "history": "Write every change of every document to files, for audits.",
     "import": "Read files into a collection by one change: NDJSON, JSON, CSV or Parquet.",

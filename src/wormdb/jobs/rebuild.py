@@ -1,0 +1,215 @@
+"""Rebuild: blocks with the columns of the schema, and the trees of all indexes, made again from the documents.
+
+The log is brought forward first. Then every block of documents is written again, and the entries of each index are
+taken from the new ones by ranges of ids, sorted, and joined to one tree. Blocks and trees become visible by one swap of
+the root each. The result is what forwarding would have made, and writers go on meanwhile.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from wormdb.engine.compact import runs_in
+from wormdb.engine.compact_plan import Aim, Piece, select
+from wormdb.engine.index_publish import publish_indexes
+from wormdb.engine.index_rebuild import BuiltIndex, PartTrees, extract_part, join_parts
+from wormdb.engine.shelf import Shelf
+from wormdb.errors import SnapshotTooOldError, UnavailableError
+from wormdb.index.definition import decode_index
+from wormdb.jobs.compact import CompactOptions, compact, site_of
+from wormdb.jobs.work import Item, Output
+from wormdb.limits import BLOCK_BYTES_TARGET
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wormdb.engine.place import Place
+    from wormdb.engine.register import RootState
+    from wormdb.format.root import Root
+    from wormdb.index.definition import Index
+    from wormdb.jobs.compact import Compacted
+    from wormdb.jobs.place import Where
+    from wormdb.jobs.work import Runner, Told
+    from wormdb.maintenance.site import Site
+
+__all__ = ["RebuildOptions", "Rebuilt", "RebuiltIndex", "rebuild", "rebuild_indexes"]
+
+log = logging.getLogger(__name__)
+
+ROUNDS_MAX: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildOptions:
+    """What is made again."""
+
+    block_bytes: int = BLOCK_BYTES_TARGET
+    """Bytes of documents in a block, before compression."""
+    files: bool = True
+    """Whether readable files are compared and mended too, if the collection keeps them."""
+
+
+@dataclass(frozen=True, slots=True)
+class RebuiltIndex:
+    """One index that was made again."""
+
+    name: str
+    entries: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """What was made again."""
+
+    collection: str
+    documents: int
+    blocks: int
+    """Of documents, as they are now."""
+    size: int
+    """Stored bytes of them."""
+    indexes: tuple[RebuiltIndex, ...]
+    files: int
+    """Readable files that were written or removed, because they were not as they should be."""
+
+
+def rebuild(where: Where, options: RebuildOptions, runner: Runner, told: Told | None = None) -> Rebuilt:
+    """Make blocks, columns and indexes again. May be repeated at any time, beside other writers.
+
+    Costs as `Collection.forward`; 1 GET for each block and 2 PUTs for each new one; 1 GET for each new block and, for
+    each index, 2 PUTs and 1 GET for each node; with readable files what `Database.files.sync` costs. Indexes that are
+    not ready are left to `Collection.build_index`. Raises what the first piece that failed raised, UnavailableError,
+    OutcomeUnknownError.
+    """
+    handle = where.handle()
+    handle.forward()
+    if site_of(where).register.read().root is None:
+        return Rebuilt(where.name, 0, 0, 0, (), 0)
+    rewritten = CompactOptions(options.block_bytes, history=False, everything=True)
+    _check_done(where, compact(where, rewritten, runner, told, job="rebuild"))
+    indexes = rebuild_indexes(where, options, runner, told)
+    files = 0
+    if options.files and where.access().ledger.known().definition.keeps_files:
+        synced = where.open().files.sync(handle.prefix)
+        files = len(synced.mended)
+    blocks = handle.parquet_files()
+    found = tuple(RebuiltIndex(one.name, one.tree.entries) for one in indexes)
+    return Rebuilt(where.name, handle.count(), len(blocks.files), blocks.size_bytes, found, files)
+
+
+def _check_done(where: Where, done: Compacted) -> None:
+    if not done.is_done:
+        raise UnavailableError(
+            f"rebuild of {where.name}",
+            reason="others wrote its blocks again all the time",
+            fix="run it again; everything is as before",
+        )
+
+
+def rebuild_indexes(
+    where: Where, options: RebuildOptions, runner: Runner, told: Told | None = None
+) -> tuple[BuiltIndex, ...]:
+    """Make the trees of all ready indexes again; costs and raises as `rebuild` without blocks."""
+    for _ in range(ROUNDS_MAX):
+        site = site_of(where)
+        state = site.register.read()
+        if state.root is None or not any(one.state == "ready" for one in state.root.indexes):
+            return ()
+        try:
+            return _round(where, site, state, (options, runner, told))
+        except SnapshotTooOldError as error:
+            # It took so long that blocks of the root were replaced, and removed an hour later.
+            log.info("%s: %s", where.name, error)
+    raise UnavailableError(
+        f"indexes of {where.name}", reason="blocks were replaced faster than they were read", fix="run it again"
+    )
+
+
+def _round(
+    where: Where, site: Site, state: RootState, by: tuple[RebuildOptions, Runner, Told | None]
+) -> tuple[BuiltIndex, ...]:
+    options, runner, told = by
+    assert state.root is not None
+    place = site.place(state.root)
+    items = [
+        Item(piece.label, msgspec.msgpack.encode(piece), piece.size, piece.rows)
+        for piece in _pieces(place, options.block_bytes)
+    ]
+    plan = _Plan.of(where, state.root)
+    found = runner.run("rebuild indexes", _Extract(plan), items, told)
+    parts = [part for body in found for part in msgspec.msgpack.decode(body, type=list[PartTrees])]
+    joined = runner.run("join indexes", _Join(plan), [_joining(name, parts) for name, _ in plan.definitions], told)
+    built = tuple(msgspec.msgpack.decode(body, type=BuiltIndex) for body in joined)
+    publish_indexes(site.register, site.writer, (place, state), built)
+    where.access().ledger.forget()
+    return built
+
+
+def _pieces(place: Place, block_bytes: int) -> tuple[Piece, ...]:
+    shelf = Shelf(place.store, place.pool, place.paths.data)
+    runs = [tuple(run.blocks(shelf)) for run in runs_in(place.root, "blocks")]
+    return select(runs, Aim(block_bytes, everything=True)).pieces
+
+
+def _joining(name: str, parts: Sequence[PartTrees]) -> Item:
+    own = [part for part in parts if part.name == name]
+    entries = sum(tree.entries for part in own for tree in part.trees)
+    return Item(f"index {name}", msgspec.msgpack.encode((name, own)), rows=entries)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What every piece must know: a value that can be sent."""
+
+    where: Where
+    collection: str
+    """The incarnation."""
+    definitions: tuple[tuple[str, bytes], ...]
+    """Of the indexes, by name."""
+
+    @classmethod
+    def of(cls, where: Where, root: Root) -> _Plan:
+        return cls(where, root.collection, tuple((o.name, o.definition) for o in root.indexes if o.state == "ready"))
+
+    def indexes(self) -> dict[str, Index]:
+        return {name: decode_index(name, body, source="the root") for name, body in self.definitions}
+
+    def opened(self) -> tuple[Site, Place]:
+        """The collection and its root. 1 GET."""
+        site = site_of(self.where)
+        root = site.register.read().root
+        if root is None or root.collection != self.collection:
+            raise UnavailableError(f"collection {self.where.name}", reason="it was made anew", fix="run it again")
+        site.around.before_first_write()
+        return site, site.place(root)
+
+
+@dataclass(frozen=True, slots=True)
+class _Extract:
+    """Takes the entries of all indexes from some blocks; a value that can be sent."""
+
+    plan: _Plan
+
+    def __call__(self, body: bytes, /) -> Output:
+        """What the documents of one range have in each index. Costs as `extract_part`, and 1 GET."""
+        site, place = self.plan.opened()
+        piece = msgspec.msgpack.decode(body, type=Piece)
+        parts, rows = extract_part(place, site.writer, list(self.plan.indexes().values()), piece)
+        return Output(msgspec.msgpack.encode(parts), rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Join:
+    """Joins the parts of one index; a value that can be sent."""
+
+    plan: _Plan
+
+    def __call__(self, body: bytes, /) -> Output:
+        """The tree of one index. Costs as `join_parts`, and 1 GET."""
+        site, place = self.plan.opened()
+        name, parts = msgspec.msgpack.decode(body, type=tuple[str, list[PartTrees]])
+        built = join_parts(place, site.writer, self.plan.indexes()[name], parts)
+        return Output(msgspec.msgpack.encode(built), built.tree.entries)
