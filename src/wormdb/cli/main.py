@@ -24,6 +24,7 @@ __all__ = ["main"]
 # so that `worm --help` does not pay for every library below.
 VERBS = {
     "adopt": "Make a collection of files that others wrote a managed one.",
+    "blob": "Write, read and list the blobs of a collection: files that its documents refer to.",
     "completion": "Print the script that completes worm's commands in a shell.",
     "diff": "Show the fields in which two versions of a document differ.",
     "doctor": "Test whether a bucket or folder can hold a database.",
