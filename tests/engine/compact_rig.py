@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wormdb.engine.compact import folder_of, plan_compaction, write_piece
+from wormdb.engine.compact import folder_of, plan_compaction, runs_in, write_piece
+from wormdb.engine.compact_plan import select
 from wormdb.engine.compact_publish import publish_compaction
+from wormdb.engine.index_publish import publish_indexes
+from wormdb.engine.index_rebuild import extract_part, join_parts
+from wormdb.engine.place import Place
 from wormdb.engine.shelf import Shelf
 from wormdb.errors import ConflictError
+from wormdb.index.definition import decode_index
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +21,7 @@ if TYPE_CHECKING:
     from wormdb.engine.compact_plan import Aim
     from wormdb.engine.ledger import Ledger
 
-__all__ = ["LISTS", "compact_list", "compact_lists", "planned"]
+__all__ = ["LISTS", "compact_list", "compact_lists", "planned", "rebuild_trees"]
 
 LISTS: tuple[ListName, ...] = ("blocks", "history")
 
@@ -58,3 +63,19 @@ def compact_lists(ledger: Ledger, aim: Aim, between: Callable[[], object] = lamb
         except ConflictError:
             continue
     return pieces
+
+
+def rebuild_trees(ledger: Ledger, aim: Aim) -> list[str]:
+    """Make the trees of all ready indexes again; their names."""
+    register, writer = ledger._register, ledger._forwarder.writer
+    state = register.read()
+    assert state.root is not None
+    place = Place(register.store, ledger._around.pool, register.paths, state.root)
+    shelf = shelf_of(ledger, "blocks")
+    pieces = select([tuple(run.blocks(shelf)) for run in runs_in(state.root, "blocks")], aim).pieces
+    ready = [one for one in state.root.indexes if one.state == "ready"]
+    indexes = [decode_index(one.name, one.definition, source="root") for one in ready]
+    parts = [part for piece in pieces for part in extract_part(place, writer, indexes, piece)[0]]
+    built = [join_parts(place, writer, each, [part for part in parts if part.name == each.name]) for each in indexes]
+    publish_indexes(register, writer, (place, state), built)
+    return [one.name for one in built]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.engine.compact_rig import compact_lists
+from tests.engine.compact_rig import compact_lists, rebuild_trees
 from tests.engine.swept import Scenario, State, insert_model, unchanged, world_of
 from tests.engine.swept_updates import delete_where, update_where
 from wormdb.engine.compact_plan import Aim
@@ -150,6 +150,10 @@ def _compact(things: Collection[Document]) -> object:
     return compact_lists(things._ledger, Aim(400))
 
 
+def _rebuild(things: Collection[Document]) -> object:
+    return rebuild_trees(things._ledger, Aim(400, everything=True))
+
+
 def _trim(things: Collection[Document]) -> object:
     return things._ledger.trim(0)
 
@@ -243,5 +247,6 @@ PROJECTED = (
     *STAGED,
     *_CHANGES,
     Scenario("compact", "things", _runs_and_tail, _compact, unchanged, settings=MANUAL),
+    Scenario("rebuild indexes", "things", _indexed_runs_and_tail, _rebuild, unchanged, settings=MANUAL),
     Scenario("trim", "things", _old_enough, _trim, unchanged, settings=MANUAL, is_trimmed=True),
 )
