@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from wormdb.format.root import Root
+    from wormdb.maintenance.blob_check import BlobCheck
     from wormdb.maintenance.chain import Chain
     from wormdb.maintenance.index_check import IndexCheck
     from wormdb.maintenance.listed import CheckedList, Hole
@@ -49,6 +50,7 @@ class Agreement:
     past: PastLists
     chain: Chain
     indexes: Sequence[IndexCheck]
+    blobs: BlobCheck | None = None
     documents_wrong: bool = False
     history_wrong: bool = False
     facts_wrong: bool = False
@@ -105,6 +107,8 @@ class Agreement:
 
     def _take(self, key: bytes, row: Row, sample: Sample) -> None:
         self.report.count("documents")
+        if self.blobs is not None:
+            self.blobs.add(row)
         identity = json.encode(row.id)
         self._sequence = max(self._sequence, sequence_of(identity))
         if row.document is None:

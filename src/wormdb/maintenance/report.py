@@ -12,7 +12,18 @@ if TYPE_CHECKING:
 __all__ = ["Checked", "Finding", "Kind", "Loss", "Repair", "Report", "Verification"]
 
 Kind = Literal[
-    "root", "log", "list", "block", "sidecar", "documents", "history", "index", "retired", "unreferenced", "file"
+    "root",
+    "log",
+    "list",
+    "block",
+    "sidecar",
+    "documents",
+    "history",
+    "index",
+    "retired",
+    "blob",
+    "unreferenced",
+    "file",
 ]
 
 FINDINGS_MAX: Final = 1_000
@@ -28,6 +39,7 @@ _FIXES: Final[dict[Kind, str]] = {
     "history": "repair writes history again from the log and the documents",
     "index": "repair builds the index again from the documents",
     "retired": "repair leaves the list out",
+    "blob": "write the same content again with worm blob put: it is stored under the same name",
     "unreferenced": "nothing: a writer left it behind, and no root names it",
     "file": "repair writes it again from the log, or removes it",
 }
@@ -62,6 +74,8 @@ class Checked:
     """Versions of documents in history."""
     files: int = 0
     """Readable files that are there."""
+    blobs: int = 0
+    """Blobs that documents refer to."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from wormdb.errors import CorruptionError, SchemaError, UnsupportedFormatError
 from wormdb.format.retired import RetiredList, decode_retired
 from wormdb.format.root import decode_root
 from wormdb.maintenance.agreement import Agreement
+from wormdb.maintenance.blob_check import BlobCheck
 from wormdb.maintenance.chain import Chain, check_chain
 from wormdb.maintenance.index_check import index_checks
 from wormdb.maintenance.listed import CheckedList, checked_body
@@ -36,8 +37,8 @@ def verify(site: Site, *, unreferenced: bool = False, told: Callable[[str], None
     """What is wrong with a collection, all of it; nothing is written.
 
     1 GET for each entry of the log and for each object that the root names, and 3 for the end of the log; 2 for blocks
-    of jobs that no merge has taken in yet. With `unreferenced` also 1 LIST for each 1,000 objects, to find those that
-    no root names. In memory are a block for each run, the filter of one index, and about 100 bytes for each entry of
+    of jobs that no merge has taken in yet; 1 for each 4 MiB of blobs that documents refer to. With `unreferenced` also
+    1 LIST for each 1,000 objects, to find those that no root names. In memory are a block for each run, the filter of one index, and about 100 bytes for each entry of
     the log. Where an index differs from the documents, these are read once more to name them. Raises UnavailableError,
     PermissionDeniedError.
     """
@@ -115,6 +116,7 @@ def _has_objects(site: Site) -> bool:
 def _examine_root(site: Site, root: Root, examined: Examination) -> None:
     report = examined.report
     checks = index_checks(site, root, report)
+    blobs = BlobCheck(site, root, report)
     agreement = Agreement(
         site,
         root,
@@ -123,6 +125,7 @@ def _examine_root(site: Site, root: Root, examined: Examination) -> None:
         past=PastLists.of(site, root, lambda: report),
         chain=examined.chain,
         indexes=checks,
+        blobs=blobs,
     )
     examined.agreement = agreement
     agreement.run()
@@ -133,6 +136,7 @@ def _examine_root(site: Site, root: Root, examined: Examination) -> None:
             check.name_differences(differing, _alive(again))
         if check.is_bad:
             examined.bad_indexes.add(check.stored.name)
+    blobs.compare()
     _examine_retired(site, root.retired_older, examined)
 
 

@@ -97,6 +97,7 @@ def print_found(found: Sequence[Verification]) -> None:
                 counted(checked.documents, "document", "documents"),
                 counted(checked.versions, "version", "versions"),
                 *([counted(checked.files, "file", "files")] if checked.files else []),
+                *([counted(checked.blobs, "blob", "blobs")] if checked.blobs else []),
             ]
         )
         count = len(each.findings) + each.left_out
