@@ -70,7 +70,11 @@ class BlockWriter:
 
     def put(self, block: EncodedBlock) -> BlockEntry:
         """Write one block of a job that is made already. 2 PUTs, side by side."""
-        return self._put([block], 0, 0, "delta")[0]
+        return self.put_all([block])[0]
+
+    def put_all(self, blocks: Sequence[EncodedBlock]) -> list[BlockEntry]:
+        """As `put` for several, all side by side."""
+        return self._put(blocks, 0, 0, "delta")
 
     def _portions(self, rows: Iterable[tuple[bytes, Row]]) -> Iterator[_Portion]:
         """Rows for one block each, with their keys."""

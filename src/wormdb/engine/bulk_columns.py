@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from wormdb.format.columns import EncodedColumn
     from wormdb.schema.model import Field, Model
 
-__all__ = ["DOCUMENT", "ID", "ColumnMaker", "Columns", "block_columns"]
+__all__ = ["DOCUMENT", "ID", "ColumnMaker", "Columns", "block_columns", "text_bytes"]
 
 ID: Final = "$id"
 DOCUMENT: Final = "$doc"
@@ -106,7 +106,7 @@ class ColumnMaker:
         parts = ['{"_id":"', ids, '"']
         for name, (kind, column) in cells.items():
             parts += _parts(name, kind, column)
-        documents = pc.binary_join_element_wise(*parts, self._end, "").cast(pa.large_string())
+        documents = pc.binary_join_element_wise(*_fewer([*parts, self._end]), "").cast(pa.large_string())
         if pc.max(pc.binary_length(documents)).as_py() > _BYTES_MAX:
             raise _OddError
         table = pa.table({ID: ids, DOCUMENT: documents, **{name: column for name, (_, column) in cells.items()}})
@@ -227,6 +227,17 @@ def _parts(name: str, kind: str, cells: pa.Array) -> list[Any]:
     return [pc.fill_null(pc.binary_join_element_wise(start, texts, end, ""), "")]
 
 
+def _fewer(parts: Sequence[Any]) -> list[Any]:
+    """The same parts with constant neighbours as one: each part costs as much as the letters of it."""
+    fewer: list[Any] = []
+    for part in parts:
+        if isinstance(part, str) and fewer and isinstance(fewer[-1], str):
+            fewer[-1] += part
+        else:
+            fewer.append(part)
+    return fewer
+
+
 def _escaped(cells: pa.Array) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -240,13 +251,19 @@ def _escaped(cells: pa.Array) -> pa.Array:
 
 def _has_odd(cells: pa.Array) -> bool:
     """Whether a text has a character that JSON writes in another way: seen in the bytes of all of them at once."""
+    texts = text_bytes(cells)
+    return len(texts.translate(None, _ODD_BYTES)) < len(texts)
+
+
+def text_bytes(cells: pa.Array) -> bytes:
+    """All texts of a column, one after another. No requests."""
     data = cells.buffers()[2]
     if data is None or not len(cells):
-        return False
+        return b""
     offsets = memoryview(cells.buffers()[1]).cast("i")
     start, stop = offsets[cells.offset], offsets[cells.offset + len(cells)]
-    texts = data.slice(start, stop - start).to_pybytes()
-    return len(texts.translate(None, _ODD_BYTES)) < len(texts)
+    texts: bytes = data.slice(start, stop - start).to_pybytes()
+    return texts
 
 
 def _doubles(cells: pa.Array) -> pa.Array:
@@ -256,7 +273,7 @@ def _doubles(cells: pa.Array) -> pa.Array:
 
     filled = pc.fill_null(cells, 0.0) if cells.null_count else cells
     numbers = memoryview(filled.buffers()[1]).cast("d")[filled.offset : filled.offset + len(filled)].tolist()
-    texts = pa.array(msgspec.json.encode(numbers)[1:-1].decode().split(","), pa.string())
+    texts = pc.split_pattern(pa.scalar(msgspec.json.encode(numbers)[1:-1].decode()), ",").values
     return pc.if_else(cells.is_valid(), texts, None) if cells.null_count else texts
 
 

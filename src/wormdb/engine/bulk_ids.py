@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING, Final
 
 from wormdb.clock import ManualClock
 from wormdb.schema.identity import new_ids
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pyarrow as pa
 
     from wormdb.clock import Chance
@@ -59,14 +62,13 @@ class TaskChance:
     def ulids(self, count: int, now_ms: int) -> pa.Array:
         """Ids of the strategy ulid as a column: those that `new_ids` makes of `token`. No requests."""
         import pyarrow as pa
-        import pyarrow.compute as pc
 
         start = self._start(count)
         (first,) = new_ids("ulid", 1, clock=ManualClock(now_ms), chance=_Fixed(self._prefix + bytes(_COUNT_LETTERS)))
-        pairs = pa.array([pair.translate(_LETTERS).decode() for pair in _PAIRS], pa.string())
-        numbers = pa.array(range(start, start + count), pa.int64())
-        parts = [pairs.take(pc.bit_wise_and(pc.shift_right(numbers, bits), 1023)) for bits in (20, 10, 0)]
-        return pc.binary_join_element_wise(first[:-_COUNT_LETTERS], *parts, "")
+        width, stem = len(first), first[:-_COUNT_LETTERS].encode()
+        texts = b"".join(_counted(stem, start, start + count))
+        ends = array("i", range(0, width * (count + 1), width))
+        return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(ends), pa.py_buffer(texts)])
 
     def _start(self, rows: int) -> int:
         return self._next(rows, 32**_COUNT_LETTERS, _ULID_LETTERS - _COUNT_LETTERS, _TASK_LETTERS, 5)
@@ -97,6 +99,14 @@ class TaskChance:
         start = self._count
         self._count += rows
         return start
+
+
+def _counted(stem: bytes, start: int, stop: int) -> Iterator[bytes]:
+    """A stem before each of the numbers in a range, in letters; those that end in other letters only are one join."""
+    letters = [pair.translate(_LETTERS) for pair in _PAIRS]
+    for high in range(start >> 10, (stop + 1023) >> 10):
+        near = stem + letters[high >> 10] + letters[high & 1023]
+        yield near.join([b"", *letters[max(start - (high << 10), 0) : min(stop - (high << 10), 1024)]])
 
 
 class _Fixed:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.blockfetch import rows_between
 from wormdb.engine.blockwrite import BlockWriter
+from wormdb.engine.bulk_join import Joiner, can_join
 from wormdb.errors import AlreadyExistsError
 from wormdb.format.block import Row
 
@@ -69,7 +70,8 @@ class Merger:
 
         Of an id that several sources have, the rule decides: `error` raises AlreadyExistsError naming it, `replace`
         takes the last source's, `ignore` the first one's. 1 GET for each block that is merged, and 2 PUTs for each
-        that is written; one block of each source is in memory at a time.
+        that is written; one block of each source is in memory at a time. Where all ids are texts it goes column by
+        column, which is many times faster.
         """
         pieces = [_Piece(b.key_first, b.key_last, place, b) for place, blocks in enumerate(sources) for b in blocks]
         pieces += [_Piece(key, key, -1, None, row) for key, row in (changes or {}).items()]
@@ -77,8 +79,29 @@ class Merger:
         writer = BlockWriter(self.tools.shelf, self.tools.writer, self.tools.block_target, self.columns)
         for cluster in _clusters(pieces, self.tools.block_target // SMALL_SHARE):
             only = cluster[0].block if len(cluster) == 1 else None
-            merged.blocks.extend([only] if only is not None else writer.write(self._rows(cluster, merged)))
+            if only is not None:
+                merged.blocks.append(only)
+            else:
+                merged.blocks.extend(self._joined(cluster, merged) or writer.write(self._rows(cluster, merged)))
         return merged
+
+    def _joined(self, cluster: Sequence[_Piece], merged: Merged) -> list[BlockEntry]:
+        """The blocks of some pieces as new ones, made column by column; none if that cannot be."""
+        sources: dict[int, list[BlockEntry]] = {}
+        for piece in cluster:
+            if piece.block is None:
+                return []
+            sources.setdefault(piece.source, []).append(piece.block)
+        if not can_join(self.tools.shelf, [block for blocks in sources.values() for block in blocks]):
+            return []
+
+        def meet(key: bytes, row: Row, times: int) -> None:
+            if self.rule == "error":
+                raise twice(row)
+            merged.dropped[key], merged.times[key] = row, times
+
+        joiner = Joiner(self.tools, self.columns, self.rule == "ignore", meet)
+        return joiner.write([sources[source] for source in sorted(sources)])
 
     def _rows(self, cluster: Sequence[_Piece], merged: Merged) -> Iterator[tuple[bytes, Row]]:
         """The rows of some pieces, each id once."""

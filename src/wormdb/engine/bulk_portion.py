@@ -13,7 +13,7 @@ from wormdb.engine.operations import Insert
 from wormdb.engine.state import SEQUENCE_DIGITS_MAX
 from wormdb.format.block import write_new_block
 from wormdb.format.filter_run import key_hashes
-from wormdb.format.key import encode_keys
+from wormdb.format.key import encode_key
 from wormdb.format.sample import Sample
 from wormdb.index.extract import extract, extract_columns
 from wormdb.limits import SAMPLE_ROWS
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from wormdb.format.columns import ColumnSpec
     from wormdb.index.definition import Index
 
-__all__ = ["ColumnPortion", "inserts_of"]
+__all__ = ["ColumnPortion", "cuts", "inserts_of", "joined", "keys_of_texts", "own_buffers"]
 
 _DIGITS: Final = f"^[0-9]{{1,{SEQUENCE_DIGITS_MAX}}}$"
 
@@ -46,15 +46,15 @@ class ColumnPortion:
     @classmethod
     def of(cls, table: pa.Table, *, fresh: bool) -> ColumnPortion | None:
         """Sort documents; None if an id comes twice. No requests."""
-        ids = _joined(table.column(ID))
+        ids = joined(table.column(ID))
         if not _ascends(ids):
             import pyarrow.compute as pc
 
             table = table.take(pc.sort_indices(ids)).combine_chunks()
-            ids = _joined(table.column(ID))
+            ids = joined(table.column(ID))
             if not _ascends(ids):
                 return None
-        keys = encode_keys(ids.to_pylist())
+        keys = keys_of_texts(ids)
         return cls(table, keys, key_hashes(keys), fresh)
 
     def identities(self) -> list[bytes]:
@@ -75,7 +75,7 @@ class ColumnPortion:
 
         if self.fresh:
             return 0
-        ids = _joined(self.table.column(ID))
+        ids = joined(self.table.column(ID))
         return max(map(int, ids.filter(pc.match_substring_regex(ids, _DIGITS)).to_pylist()), default=0)
 
     def sample(self) -> Sample:
@@ -95,26 +95,34 @@ class ColumnPortion:
 
         `now` is when they were made, None if they do not tell.
         """
-        for start, stop in self._cuts(target):
+        for start, stop in cuts(joined(self.table.column(DOCUMENT)), target):
             part = self.table.slice(start, stop - start)
-            # Its own buffers, which begin with the first document.
-            documents = _joined(part.column(DOCUMENT))
-            if documents.offset:
-                documents = _copied(documents)
+            documents = own_buffers(joined(part.column(DOCUMENT)))
             typed = block_columns(part, columns, now)
             yield write_new_block(self.keys[start:stop], self.hashes[start:stop], documents, typed)
 
-    def _cuts(self, target: int) -> Iterator[tuple[int, int]]:
-        import pyarrow.compute as pc
 
-        lengths = pc.add(pc.binary_length(_joined(self.table.column(DOCUMENT))), ROW_BYTES)
-        sums = pc.cumulative_sum(lengths)
-        ends = memoryview(sums.buffers()[1]).cast("q")[: len(sums)]
-        start, before = 0, 0
-        while start < len(ends):
-            stop = min(bisect_left(ends, before + target) + 1, len(ends))
-            yield start, stop
-            start, before = stop, ends[stop - 1]
+def cuts(documents: pa.Array, target: int) -> Iterator[tuple[int, int]]:
+    """The first and last row of each block of about `target` bytes, cut as rows are. No requests."""
+    import pyarrow.compute as pc
+
+    sums = pc.cumulative_sum(pc.add(pc.binary_length(documents), ROW_BYTES))
+    ends = memoryview(sums.buffers()[1]).cast("q")[: len(sums)]
+    start, before = 0, 0
+    while start < len(ends):
+        stop = min(bisect_left(ends, before + target) + 1, len(ends))
+        yield start, stop
+        start, before = stop, ends[stop - 1]
+
+
+def keys_of_texts(texts: pa.Array) -> list[bytes]:
+    """`encode_keys` of texts that have no control characters. No requests."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    start, end, between = (pa.scalar(part, pa.binary()) for part in (encode_key("")[:-1], encode_key("")[-1:], b""))
+    keys: list[bytes] = pc.binary_join_element_wise(start, texts.cast(pa.binary()), end, between).to_pylist()
+    return keys
 
 
 def inserts_of(table: pa.Table, *, fresh: bool) -> Iterator[Insert]:
@@ -123,16 +131,18 @@ def inserts_of(table: pa.Table, *, fresh: bool) -> Iterator[Insert]:
         yield Insert(b'"%b"' % identity.encode(), document.encode(), fresh)
 
 
-def _joined(cells: pa.ChunkedArray) -> pa.Array:
+def joined(cells: pa.ChunkedArray) -> pa.Array:
+    """The cells of a column in one piece. No requests."""
     import pyarrow as pa
 
     return cells.chunk(0) if cells.num_chunks == 1 else pa.concat_arrays(cells.chunks)
 
 
-def _copied(cells: pa.Array) -> pa.Array:
+def own_buffers(cells: pa.Array) -> pa.Array:
+    """The same cells in buffers that begin with the first of them. No requests."""
     import pyarrow as pa
 
-    return pa.concat_arrays([cells.slice(0, 0), cells])
+    return pa.concat_arrays([cells.slice(0, 0), cells]) if cells.offset else cells
 
 
 def _ascends(ids: pa.Array) -> bool:
