@@ -13,7 +13,7 @@ from tests.engine.bulk_rig import Loading
 from tests.engine.rig import COLLECTION, PATHS, HookStore, Rig, contents, save
 from tests.engine.stage_rig import MANUAL, SMALL, logger, stager
 from wormdb.clock import Clock, ManualClock, SeededChance
-from wormdb.engine.bulk import BulkOutcome
+from wormdb.engine.bulk import BulkOutcome, JobSpec
 from wormdb.engine.ledger import Surroundings
 from wormdb.engine.misc_clock import MiscClock
 from wormdb.errors import ConflictError
@@ -91,9 +91,9 @@ def check_sound(rig: Rig, *, is_clean: bool = False) -> None:
     assert found.findings == (), found.findings
 
 
-def opened_job(rig: Rig) -> tuple[Loading, BulkTarget, list[bytes]]:
+def opened_job(rig: Rig, name: str = "slow") -> tuple[Loading, BulkTarget, list[bytes]]:
     """A job whose tasks are done, and that nobody attached yet."""
-    loading = Loading(rig)
+    loading = Loading(rig, spec=JobSpec(name, "test"))
     target = loading.open()
     assert not isinstance(target, BulkOutcome)
     return loading, target, [loading.task(target, 0, ROWS[:6]), loading.task(target, 1, ROWS[6:])]

@@ -1,4 +1,4 @@
-"""Each rule of garbage collection, and what happens without it: a schedule that no run survives that breaks the rule."""
+"""Each rule of garbage collection, and what happens without it: a schedule that shows why it is there."""
 
 from __future__ import annotations
 
@@ -34,9 +34,7 @@ MISTAKES: dict[str, tuple[str, Mistake]] = {
     ),
     "a job is given up without a word": (
         "forgotten_job",
-        lambda: rewritten(
-            _Round, ("if stale and not is_dry:", "if [jobs.jobs.known.pop(job) for job in stale] and 0:")
-        ),
+        lambda: rewritten(_Round, ("if stale and not is_dry:", "if not all(map(jobs.jobs.known.pop, stale)):")),
     ),
     "retired objects have no grace": (
         "slow_reader",

@@ -74,37 +74,37 @@ def collect(site: Site, rules: Rules, *, dry_run: bool = False, told: Callable[[
         site.around.before_first_write()
     gathered = Gathered(site.collection, dry_run)
     conflicts, after = 0, ""
-    while conflicts < CONFLICTS_MAX:
+    while True:
         state = site.register.read()
         if state.root is None:
-            break
+            return gathered.collected()
         try:
             reached = _Round(site, rules, state, state.root, gathered, told).run(after)
-        except ConflictError as error:
-            log.info("%s: garbage is looked for again: %s", site.collection, error.reason)
+        except (ConflictError, SnapshotTooOldError) as error:
             conflicts += 1
-        except SnapshotTooOldError as error:
-            _check_moved(site, state, error)
-            conflicts += 1
-        else:
-            if reached is None:
-                break
-            after = reached
-    else:
-        raise UnavailableError(
-            f"garbage collection of {site.collection}", reason="others swapped the root every time", fix="retry later"
-        )
-    if state.root is not None and state.root.index(OWNERS.name) is not None:
+            _check_again(site, state, error, conflicts)
+            continue
+        if reached is None:
+            break
+        after = reached
+    if state.root.index(OWNERS.name) is not None:
         gathered.add(collect_blobs(site, dry_run=dry_run))
     return gathered.collected()
 
 
-def _check_moved(site: Site, state: RootState, error: SnapshotTooOldError) -> None:
-    """Raise CorruptionError if an object is gone that the newest root names. 1 GET."""
-    if site.register.read().version == state.version:
+def _check_again(site: Site, state: RootState, error: ConflictError | SnapshotTooOldError, conflicts: int) -> None:
+    """Whether another look makes sense; raises UnavailableError, and CorruptionError if something is missing. 1 GET."""
+    if isinstance(error, SnapshotTooOldError) and site.register.read().version == state.version:
         raise CorruptionError(
             error.what, reason="the newest root needs it, and it is missing", fix="run worm verify", key=error.key
         ) from error
+    if conflicts >= CONFLICTS_MAX:
+        raise UnavailableError(
+            f"garbage collection of {site.collection}",
+            reason=f"it came too late every time: {error}",
+            fix="retry later",
+        ) from error
+    log.info("%s: garbage is looked for again: %s", site.collection, error)
 
 
 @dataclass(frozen=True, slots=True)
