@@ -16,9 +16,11 @@ from wormdb.limits import MIB
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from wormdb.collection import Collection
+    from wormdb.document import Document
     from wormdb.jobs.pipeline import Pipeline
 
-__all__ = ["ENGINE", "MASTER", "TASKS", "opened_pipeline"]
+__all__ = ["ENGINE", "FILES", "MASTER", "TASKS", "opened_pipeline", "wants_spark"]
 
 AUTO_BYTES: Final = 1024 * MIB
 """On one machine Spark is as fast as this process, after some ten seconds in which it starts: about what it takes to
@@ -33,6 +35,7 @@ ENGINE = click.option(
     help="This process, or Spark; auto takes Spark for a --master, and above 1 GiB if it is installed.",
 )
 MASTER = click.option("--master", metavar="URL", help="A master of Spark, or sc://… of Spark Connect.  [local[*]]")
+FILES = click.option("--files/--no-files", default=True, help="Mend readable files too, if they are kept.  [files]")
 TASKS = click.option("--tasks", type=click.IntRange(min=1), metavar="N", help="Cut the work into N parts.")
 
 
@@ -59,13 +62,24 @@ def opened_pipeline(
     folder = None if model is not None else collection.prefix.rstrip("/")
     where = Where.named(url, None if model is None else model.name, folder)
     with told_steps() as told:
-        if not _is_spark(options["engine"], options["master"], size):
+        if not _is_spark(options["engine"], options.get("master"), size):
             yield Pipeline(where, LocalRunner(), told)
             return
         from wormdb.spark.jobs import pipeline, spark_at
 
-        with spark_at(options["master"] or _LOCAL) as spark:
+        with spark_at(options.get("master") or _LOCAL) as spark:
             yield pipeline(spark, url, where.model, collection=where.collection, told=told)
+
+
+def wants_spark(collection: Collection[Document], options: Mapping[str, Any]) -> bool:
+    """Whether --engine means Spark for a collection that was found. 1 GET for auto, if Spark is installed.
+
+    Files of other programs are read in this process.
+    """
+    if options["engine"] != "auto" or find_spec("pyspark") is None:
+        return _is_spark(options["engine"], None, 0)
+    blocks = blocks_of(collection)
+    return blocks is not None and _is_spark("auto", None, blocks.size_bytes)
 
 
 def _is_spark(engine: str, master: str | None, size: int) -> bool:

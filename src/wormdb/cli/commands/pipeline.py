@@ -15,6 +15,7 @@ VERBS = {
     "export": "Write documents to files: Parquet, NDJSON or CSV, in a folder or a bucket.",
     "history": "Write every change of every document to files, for audits.",
     "import": "Read files into a collection by one change: NDJSON, JSON, CSV or Parquet.",
+    "rebuild": "Make blocks, columns and indexes again from the documents.",
     "verify": "Check everything that is stored of a collection.",
 }
 

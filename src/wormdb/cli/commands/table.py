@@ -13,7 +13,7 @@ VERBS = {
     "inspect": "Show the size of a collection, its columns and its indexes.",
     "query": "Find documents, and show them.",
     "aggregate": "Count, add up and average documents, in groups or of all together.",
-    "rebuild": "Bring columns and indexes up to date with the log.",
+    "rebuild": "Make columns and indexes again, up to date with the log.",
     "export": "Write documents to standard output, however many there are.",
     "files": "List the Parquet files of a collection, or a view of them in SQL.",
 }

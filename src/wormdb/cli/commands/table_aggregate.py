@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from wormdb.cli.asked import AS_OF, FILTER, read_as_of, read_filters
+from wormdb.cli.engines import ENGINE, opened_pipeline, wants_spark
 from wormdb.cli.place import AS_JSON, MODEL, ON_BROKEN, SCHEMA, URL, find_collection, open_database
 from wormdb.cli.sums import FORMAT, AskedSums, with_functions
 from wormdb.cli.verbs import Verb
@@ -27,6 +28,7 @@ __all__ = ["command"]
 @FILTER
 @AS_OF
 @FORMAT
+@ENGINE
 @URL
 @SCHEMA
 @ON_BROKEN
@@ -38,8 +40,16 @@ def command(model: str, url: str, **options: Any) -> None:
     returns; --format gives one row for each group.
     """
     asked = AskedSums.of(options)
-    tree = read_filters(options["filters"])
+    tree, moment = read_filters(options["filters"]), read_as_of(options["as_of"])
     with open_database(url, options) as database:
         collection = find_collection(database, model)
-        found = collection.aggregate(filter=tree, as_of=read_as_of(options["as_of"]), **asked.functions)
+        if not wants_spark(collection, options):
+            found = collection.aggregate(filter=tree, as_of=moment, **asked.functions)
+            asked.show(found, options["form"], as_json=options["as_json"])
+            return
+    from wormdb.jobs.aggregate import AggregateOptions
+
+    chosen = AggregateOptions(filter=tree, as_of=None if moment is None else str(moment))
+    with opened_pipeline(model, url, {**options, "engine": "spark"}) as pipeline:
+        found = pipeline.aggregate(asked.functions, chosen)
     asked.show(found, options["form"], as_json=options["as_json"])

@@ -1,11 +1,12 @@
-"""worm table rebuild: columns and indexes up to date."""
+"""worm table rebuild: columns and indexes made again."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from wormdb.cli.engines import ENGINE, FILES, opened_pipeline
 from wormdb.cli.indexed import amount_of, indexes_of
 from wormdb.cli.output import counted, print_json
 from wormdb.cli.place import AS_JSON, MODEL, URL, find_collection, model_of
@@ -34,14 +35,19 @@ MANUAL = Settings(forward="manual")
     examples=("worm table rebuild Customer", "worm table rebuild org/customers --url s3://bucket/shop"),
 )
 @MODEL
+@FILES
+@ENGINE
 @URL
 @AS_JSON
-def command(model: str, url: str, *, as_json: bool) -> int:
-    """Bring columns and indexes up to date with the log.
+def command(model: str, url: str, *, files: bool, as_json: bool, **options: Any) -> int:
+    """Make columns and indexes again, up to date with the log.
 
-    Brings the log forward into blocks with their columns, and builds the indexes that wait or failed. Safe at any time.
-    Exits with 1 if an index cannot be built. What is damaged is repaired by worm verify --repair.
+    Brings the log forward, writes all blocks again with the columns of the schema, and makes all indexes again from the
+    documents; those that wait or failed too. Readable files are compared and mended. Safe at any time: writers go on.
+    Exits with 1 if an index cannot be built. A damaged block is named, and repaired by worm verify --repair.
     """
+    from wormdb.jobs.rebuild import RebuildOptions
+
     clock = SystemClock()
     begun = clock.monotonic()
     with connect(url, settings=MANUAL) as database:
@@ -49,6 +55,9 @@ def command(model: str, url: str, *, as_json: bool) -> int:
         count = collection.count()
         _say(f"Scanning collection: {collection.prefix}\nFound {counted(count, 'entity', 'entities')}\n", as_json)
         _say("Building manifest... ", as_json)
+        with opened_pipeline(model, url, options) as pipeline:
+            pipeline.rebuild(RebuildOptions(files=files))
+        collection.invalidate_manifest()
         manifest = collection.build_manifest()
         _say(f"done ({size_text(manifest.size_bytes)})\n", as_json)
         indexes = _build_indexes(collection, model_of(database, collection), as_json)
