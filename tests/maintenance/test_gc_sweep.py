@@ -15,9 +15,10 @@ import pytest
 
 from tests.engine.rig import PATHS, Rig, contents, save
 from tests.engine.stage_rig import MANUAL, logger, stager
-from tests.maintenance.gc_rig import DAY, HOUR, check_sound, gc, keys_of, merged, opened_job
+from tests.maintenance.gc_rig import DAY, HOUR, check_sound, gc, keys_of, merged, opened_job, site_of
 from wormdb.engine.bulk import abort
 from wormdb.errors import OutcomeUnknownError, UnavailableError
+from wormdb.maintenance.verify import verify
 from wormdb.storage.store import OCTETS
 from wormdb.storage.wrapped import WrappedStore
 from wormdb.testing.fault_store import Fault, SimulatedCrash
@@ -92,6 +93,7 @@ def test_it_finds_all_there_is() -> None:
     # What the job wrote is not garbage before an entry says so.
     assert {victim.key for victim in dry.victims} < {victim.key for victim in found.victims}
     check(rig)
+    assert verify(site_of(rig), unreferenced=True).findings == ()
 
 
 @pytest.mark.parametrize("fault", [*OFTEN, *(pytest.param(fault, marks=pytest.mark.long) for fault in SELDOM)], ids=str)
