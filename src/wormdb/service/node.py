@@ -31,6 +31,9 @@ __all__ = ["Node"]
 
 log = logging.getLogger(__name__)
 
+_MOMENT = 0.001
+"""Seconds that are not worth waiting for."""
+
 
 class Node:
     """A service of one database. `run` until it is told to stop, or `run_once`; not both.
@@ -129,7 +132,7 @@ class Node:
         is_busy = self.watchlist.is_busy(self._clock.monotonic())
         wanted_ms = self.pace.interval_ms * (1 if is_busy else self.pace.idle_factor)
         rest = min(wanted_ms, self._interval_ms) / 1000 - self.silence
-        if rest <= 0:
+        if rest < _MOMENT:
             self._write("running", wanted_ms)
             rest = self.pace.interval
         return min(rest, self.pace.interval)
@@ -147,7 +150,7 @@ class Node:
         now = self._clock.monotonic()
         looks = self._looked + self.pace.look_seconds
         follows = self._followed + self._interval_ms / 1000 if len(self.ring()) > 1 else looks
-        return max(min(looks - now, follows - now, self._workload.rest()), 0.001)
+        return max(min(looks - now, follows - now, self._workload.rest()), _MOMENT)
 
     def run_once(self) -> list[Round]:
         """Claim an id, do one round for every collection, whoever's turn it is, and stop. For cron."""

@@ -102,8 +102,10 @@ class Workload:
             self._probe(watched, now)
         with_upkeep = now >= watched.upkeep_due_at(self._pace, self._time.now_ms())
         is_due = watched.is_hot or now >= watched.settles_at or with_upkeep
-        # Asked for each collection anew: the rounds before may have taken longer than a window.
-        if is_due and self._turns.has_turn(watched.prefix) and (with_upkeep or not self._is_resting(watched, now)):
+        if not is_due or not self._turns.has_turn(watched.prefix):
+            return
+        # Asked again right before the work: rounds of others, and answers, may take longer than a window.
+        if (with_upkeep or not self._is_resting(watched, now)) and self._turns.has_turn(watched.prefix):
             self.round(watched, with_upkeep=with_upkeep)
 
     def round(self, watched: Watched, *, with_upkeep: bool) -> Round:

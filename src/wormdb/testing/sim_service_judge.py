@@ -1,0 +1,117 @@
+"""What must hold of services in a simulated run: of their heartbeats, their turns, and how soon one takes over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from wormdb.engine.paths import NODES_FOLDER
+from wormdb.format.heartbeat import decode_heartbeat
+from wormdb.limits import NODE_INTERVALS_LIVE, NODE_WINDOW_MS
+from wormdb.testing.scheduler import START_MS
+from wormdb.testing.sim_replay import Violation
+from wormdb.testing.sim_store import PATHS, Bucket
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wormdb.format.heartbeat import Heartbeat
+
+__all__ = ["Beaten", "Began", "ServiceBucket", "judge_beats", "judge_rounds", "judge_takeover"]
+
+SLACK_MS = 3_000.0
+"""What requests and their retries may take."""
+EARLY_MS = 1_500.0
+"""By how much a node may count as dead too early: the store shows whole seconds, and clocks drift."""
+EDGES_MS = (1_800.0, 4_500.0)
+"""Where in a window all nodes know which one it is: they know the store's time by whole seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beaten:
+    """A heartbeat that was written, when."""
+
+    time: float
+    heartbeat: Heartbeat
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """A round that a node began, and which nodes it believed to live."""
+
+    time: float
+    node: int | None
+    ring: tuple[int, ...]
+    silence: float
+
+
+@dataclass
+class ServiceBucket(Bucket):
+    """A bucket that also remembers every heartbeat, and when each log entry came and was applied."""
+
+    beats: list[Beaten] = field(default_factory=list)
+    newest_beats: dict[int, Beaten] = field(default_factory=dict)
+    came: dict[int, float] = field(default_factory=dict)
+    applied: dict[int, float] = field(default_factory=dict)
+
+    def written(self, key: str, body: bytes) -> None:
+        """Witness an object that was just written."""
+        super().written(key, body)
+        now = self.scheduler.now
+        if key.startswith(NODES_FOLDER):
+            node = int(key.removeprefix(NODES_FOLDER))
+            beaten = Beaten(now, decode_heartbeat(body, name=key, node=node))
+            self.beats.append(beaten)
+            self.newest_beats[node] = beaten
+        elif key.startswith(PATHS.entries):
+            self.came.setdefault(int(key.removeprefix(PATHS.entries)), now)
+        elif key == PATHS.root:
+            for number in range(1, self.roots[-1].applied + 1):
+                self.applied.setdefault(number, now)
+
+
+def judge_beats(beats: Sequence[Beaten]) -> None:
+    """Raise Violation if an incarnation came back, went back, or took the id of one that lived."""
+    by_node: dict[int, list[Beaten]] = {}
+    for beaten in beats:
+        by_node.setdefault(beaten.heartbeat.node, []).append(beaten)
+    for node, own in by_node.items():
+        over: set[str] = set()
+        for before, after in pairwise(own):
+            old, new = before.heartbeat, after.heartbeat
+            if old.incarnation == new.incarnation:
+                if new.sequence <= old.sequence:
+                    raise Violation(f"node {node}: heartbeat {new.sequence} came after {old.sequence}")
+                continue
+            over.add(old.incarnation)
+            if new.incarnation in over:
+                raise Violation(f"node {node}: incarnation {new.incarnation} came back")
+            lives_ms = NODE_INTERVALS_LIVE * old.interval_ms * 0.97 - EARLY_MS
+            if old.state == "running" and after.time - before.time < lives_ms:
+                silence = (after.time - before.time) / 1000
+                raise Violation(
+                    f"node {node} was taken over {silence:.1f} s after a heartbeat every {old.interval_ms} ms"
+                )
+
+
+def judge_rounds(began: Sequence[Began], window_ms: int) -> None:
+    """Raise Violation if two nodes that saw the same ring began rounds in the same window, away from its edges."""
+    found: dict[tuple[int, tuple[int, ...]], int | None] = {}
+    for each in began:
+        window, offset = divmod(START_MS + each.time, window_ms)
+        is_edge = not EDGES_MS[0] <= offset <= EDGES_MS[1]
+        if is_edge or each.silence > 2 * window_ms / 1000 or len(each.ring) == 1:
+            continue
+        other = found.setdefault((int(window), each.ring), each.node)
+        if other != each.node:
+            raise Violation(f"nodes {other} and {each.node} both had the turn at {each.time / 1000:.1f} s")
+
+
+def judge_takeover(bucket: ServiceBucket, began: float, ended: float) -> None:
+    """Raise Violation if an entry waited for more than two windows while one node was left to bring it forward."""
+    patience = 2 * NODE_WINDOW_MS + SLACK_MS
+    for number, came in bucket.came.items():
+        waited = bucket.applied.get(number, ended) - max(came, began)
+        if waited > patience:
+            raise Violation(f"entry {number} waited {waited / 1000:.1f} s for the node that was left")

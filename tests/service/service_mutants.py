@@ -1,0 +1,80 @@
+"""Mistakes in services that the simulation must find."""
+
+from __future__ import annotations
+
+import math
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+from wormdb.engine.peers import Peer, Peers
+from wormdb.service import claim
+from wormdb.service.claim import Claimant
+from wormdb.service.store_clock import StoreClock
+from wormdb.storage.readback import Landed, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from wormdb.storage.store import Store
+
+__all__ = ["MUTANTS", "Mutant"]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One mistake: what it is, what finds it, and a seed that shows it."""
+
+    name: str
+    place: Any
+    attribute: str
+    mistake: object
+    told: str
+    seed: int
+
+    @contextmanager
+    def apply(self) -> Iterator[None]:
+        with mock.patch.object(self.place, self.attribute, self.mistake):
+            yield
+
+
+def by_wall_clock(real: Callable[..., None]) -> Callable[..., None]:
+    """A heartbeat is as old as the clocks of two machines say."""
+
+    def read(peers: Peers, node: int, *others: object) -> None:
+        real(peers, node, *others)
+        peer = peers._known.get(node)
+        if peer is not None and peer.heartbeat is not None:
+            age = (peers._clock.now_ms() - (peer.heartbeat.misc >> 8) / 1000) / 1000
+            peers._known[node] = replace(peer, changed=peers._clock.monotonic() - age)
+
+    return read
+
+
+def put_always(store: Store, key: str, body: bytes, _: object, *, content_type: str) -> Outcome:
+    """A heartbeat replaces whatever is there."""
+    done = store.put(key, body, content_type=content_type)
+    return Landed(done.version, done.time)
+
+
+def by_no_answer(clock: StoreClock, time: object) -> None:
+    """Windows are those of the machine's own clock."""
+
+
+def never_dies(peer: Peer) -> float:
+    """Whoever was seen once is in the ring for ever."""
+    return peer.changed if peer.heartbeat is None or peer.heartbeat.state != "running" else math.inf
+
+
+def no_watch(claimant: Claimant, peers: Peers, node: int) -> None:
+    """A wanted id is taken, whoever has it."""
+
+
+MUTANTS = [
+    Mutant("wall clocks are compared", Peers, "_read", by_wall_clock(Peers._read), "taken over", 3),
+    Mutant("heartbeats are not conditional", claim, "put_classified", put_always, "came back|came after|taken", 0),
+    Mutant("windows by the local clock", StoreClock, "observe", by_no_answer, "both had the turn", 19),
+    Mutant("the dead stay in the ring", Peer, "dies_at", property(never_dies), "waited", 0),
+    Mutant("an id is taken without a look", Claimant, "_watch", no_watch, "taken over", 0),
+]
