@@ -38,9 +38,9 @@ def verify(site: Site, *, unreferenced: bool = False, told: Callable[[str], None
 
     1 GET for each entry of the log and for each object that the root names, and 3 for the end of the log; 2 for blocks
     of jobs that no merge has taken in yet; 1 for each 4 MiB of blobs that documents refer to. With `unreferenced` also
-    1 LIST for each 1,000 objects, to find those that no root names. In memory are a block for each run, the filter of one index, and about 100 bytes for each entry of
-    the log. Where an index differs from the documents, these are read once more to name them. Raises UnavailableError,
-    PermissionDeniedError.
+    1 LIST for each 1,000 objects, to find those that no root names. In memory are a block for each run, the filter of
+    one index, about 100 bytes for each entry of the log and 200 for each blob. Where an index differs from the
+    documents, these are read once more to name them. Raises UnavailableError, PermissionDeniedError.
     """
     examined = examine(site, told=told)
     if unreferenced and examined.state.root is not None:
