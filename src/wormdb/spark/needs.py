@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import shutil
@@ -15,7 +16,7 @@ from wormdb.extras import load
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["JAVA_MIN", "PYSPARK_MIN", "check_java", "check_pyspark"]
+__all__ = ["JAVA_MIN", "PYSPARK_MIN", "check_connect", "check_java", "check_pyspark"]
 
 JAVA_MIN = 17
 PYSPARK_MIN = (4, 1)
@@ -37,6 +38,18 @@ def check_pyspark() -> None:
             reason=f"pyspark {version} is too old: it needs {PYSPARK_MIN[0]}.{PYSPARK_MIN[1]} or newer",
             fix="pip install 'wormdb[spark]'",
         )
+
+
+def check_connect() -> None:
+    """Raise MissingExtraError unless a session of Spark Connect can be opened from here. No requests."""
+    try:
+        importlib.import_module("pyspark.sql.connect.session")
+    except ImportError as error:
+        raise MissingExtraError(
+            "Spark Connect needs packages that are not installed",
+            reason=str(error).partition("\n")[0],
+            fix=f"pip install 'pyspark[connect]=={load('pyspark').__version__}'",
+        ) from error
 
 
 def check_java(environment: Mapping[str, str] = os.environ) -> None:

@@ -7,10 +7,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from wormdb.errors import InvalidRequestError
-from wormdb.spark.needs import check_java
+from wormdb.errors import InvalidRequestError, UnavailableError
+from wormdb.spark.needs import check_connect, check_java
 from wormdb.spark.register import PUSHDOWN_SETTING, is_local, register
 
 if TYPE_CHECKING:
@@ -49,13 +50,16 @@ def session(
     Sets the time zone to UTC, filter push-down on, and the Python of the workers to this one, unless PYSPARK_PYTHON
     or `settings` names another. `settings` are Spark's own and win over ours, except those without which answers
     would be wrong. A session that runs already is taken, and keeps what only a start can set. No requests.
-    Raises MissingExtraError when Java is missing or too old, InvalidRequestError for such a setting.
+    Raises MissingExtraError when Java is missing or too old, or the packages of Spark Connect are, InvalidRequestError
+    for such a setting, UnavailableError if no server of Spark Connect answers.
     """
     given = dict(settings or {})
     _check(given)
     configuration = dict(_USEFUL)
     builder = SparkSession.Builder().appName(name)
-    if master.startswith("sc://"):
+    is_remote = master.startswith("sc://")
+    if is_remote:
+        check_connect()
         builder = builder.remote(master)
     else:
         python = os.environ.setdefault("PYSPARK_PYTHON", given.get("spark.pyspark.python", sys.executable))
@@ -69,10 +73,24 @@ def session(
         builder = builder.master(master)
     for key, value in {**configuration, **given, **NEEDED}.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    spark = _reached(builder, master) if is_remote else builder.getOrCreate()
     if is_local(master) and "spark.log.level" not in given:
         spark.sparkContext.setLogLevel("ERROR")  # PySpark raises what the file says to warnings
     register(spark)
+    return spark
+
+
+def _reached(builder: SparkSession.Builder, master: str) -> SparkSession:
+    """A session of a server that answers."""
+    try:
+        spark = builder.getOrCreate()
+        spark.version  # noqa: B018 - the first question that is sent
+    except (PySparkException, RuntimeError) as error:
+        raise UnavailableError(
+            f"Spark Connect at {master}",
+            reason=str(error).partition("\n")[0],
+            fix="check that its server runs, and that its address is right",
+        ) from error
     return spark
 
 

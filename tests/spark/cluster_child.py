@@ -1,0 +1,152 @@
+"""A driver of its own on a cluster: `python -m tests.spark.cluster_child <what> <master> <url> <folder>`.
+
+It prints a line of JSON with what it found. `jobs` runs a job of each kind, source, sink and stream; `faults` loses an
+executor in the middle of a write, and has a task that only a second copy of it ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark import TaskContext
+
+import wormdb
+from tests.cli.printed import worm
+from wormdb.cli.commands.pipeline import VERBS
+from wormdb.clock import SystemClock
+from wormdb.spark import session, write
+from wormdb.spark.sink import WormWriter
+from wormdb.spark.source import WormSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SCHEMA = {
+    "schemaVersion": "1.0",
+    "models": {
+        "Order": {
+            "path": "@orders/(id:string)",
+            "fields": {"status": {"type": "string"}, "total": {"type": "integer"}},
+            "indexes": {"byStatus": {"field": "status"}},
+            "files": False,
+        }
+    },
+}
+
+
+def jobs(spark: SparkSession, master: str, url: str, folder: Path) -> dict[str, Any]:
+    """A job of each kind, by the command line, on the cluster; then what is in the database."""
+    with wormdb.connect(url, schema=SCHEMA, apply=True):
+        pass
+    (folder / "in").mkdir()
+    for part in range(3):
+        lines = [
+            f'{{"id": "o{n:03}", "status": "{("open", "paid")[n % 2]}", "total": {n}}}\n' for n in range(part, 90, 3)
+        ]
+        (folder / "in" / f"{part}.ndjson").write_text("".join(lines) + '{"id": "bad", "total": "x"}\n' * (part == 1))
+    arguments = {
+        "import": [str(folder / "in"), "--model", "Order", "--rejects", str(folder / "rejects"), "--max-errors", "1"],
+        "export": ["Order", "--to", str(folder / "out"), "--format", "ndjson", "--tasks", "3"],
+        "aggregate": ["Order", "--group-by", "status", "--sum", "total", "--json", "--tasks", "3"],
+        "analyze": ["Order", "--json"],
+        "verify": ["Order"],
+        "history": ["Order", "--to", str(folder / "history")],
+        "compact": ["Order", "--yes"],
+        "rebuild": ["Order", "--yes"],
+    }
+    found: dict[str, Any] = {"verbs": sorted(VERBS), "codes": {}}
+    for name in ["import", *sorted(set(VERBS) - {"import"})]:
+        done = worm("pipeline", name, *arguments[name], "--url", url, "--engine", "spark", "--master", master)
+        found["codes"][name] = done.code if not done.code else f"{done.code}: {done.errors[-1_000:]}"
+        if name == "aggregate":
+            found["sums"] = json.loads(done.text)
+    found["rejected"] = len((folder / "rejects").read_text().splitlines())
+    found["exported"] = sum(len(file.read_text().splitlines()) for file in (folder / "out").glob("part-*"))
+    found.update(frames(spark, url, folder))
+    return found
+
+
+def frames(spark: SparkSession, url: str, folder: Path) -> dict[str, Any]:
+    """Source, sink and a stream from one collection to another."""
+    orders = spark.read.format("worm").options(url=url, model="Order").load()
+    paid = orders.filter("status = 'paid' and total > 10").select("id", "total")
+    write(paid, url, collection="paid", job="copy", partitions=2)
+    feed = spark.readStream.format("worm").options(url=url, model="Order", changes="true").load()
+    sink = feed.writeStream.format("worm").options(url=url, collection="copies")
+    query = sink.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
+    query.awaitTermination()
+    with wormdb.connect(url) as db:
+        known = {found.id: found["total"] for found in db.model("Order").find_all()}
+        copies = {found.id: found["total"] for found in db["copies"].find_all()}
+        return {"read": orders.count(), "paid": db["paid"].count(), "copied": copies == known, "known": len(known)}
+
+
+def faults(spark: SparkSession, master: str, url: str, folder: Path) -> dict[str, Any]:
+    """Two writes of four rows in two tasks, each in trouble; and who ran what."""
+
+    class Troubled(WormWriter):
+        def write(self, iterator: Any) -> Any:
+            context = TaskContext.get()
+            assert context is not None
+            mark = f"{context.partitionId()}-{context.attemptNumber()}"
+            (folder / f"{self.where.collection}-{mark}").touch()
+            if context.partitionId() == 1 and context.attemptNumber() == 0:
+                next(iterator)
+                if self.where.collection == "killed":
+                    daemon = os.getppid()
+                    executor = int(Path(f"/proc/{daemon}/stat").read_text().rpartition(")")[2].split()[1])
+                    os.kill(executor, signal.SIGKILL)
+                SystemClock().sleep(600)  # whoever waits for it gives up before
+            return super().write(iterator)
+
+    class Source(WormSource):
+        def writer(self, schema: Any, overwrite: bool) -> WormWriter:
+            made = super().writer(schema, overwrite)
+            return Troubled(made.where, made.target, made.texts, made.is_named, made.actor)
+
+    spark.dataSource.register(Source)
+    frame = spark.range(0, 4, 1, 2).selectExpr("concat('k', id) as id", "id as n")
+    found: dict[str, Any] = {}
+    for name in ("slow", "killed"):
+        frame.write.format("worm").mode("append").options(url=url, collection=name, job=name).save()
+        with wormdb.connect(url) as db:
+            found[name] = {
+                "rows": {document.id: document["n"] for document in db[name].find_all()},
+                "number": db.status([name])[0].number,
+                "attempts": sorted(file.name.removeprefix(f"{name}-") for file in folder.glob(f"{name}-*")),
+            }
+    return found
+
+
+def main(what: str, master: str, url: str, folder: str) -> None:
+    settings = {
+        "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+    }
+    if what == "faults":
+        settings |= {
+            "spark.speculation": "true",
+            "spark.speculation.interval": "200ms",
+            "spark.speculation.quantile": "0.1",
+            "spark.speculation.multiplier": "1.1",
+            "spark.speculation.minTaskRuntime": "500ms",
+        }
+    spark = session(master, settings=settings)
+    try:
+        found = {"jobs": jobs, "faults": faults}[what](spark, master, url, Path(folder))
+    finally:
+        spark.stop()
+    sys.stdout.write(json.dumps(found) + "\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
