@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from wormdb.access import Access
     from wormdb.engine.place import Place
     from wormdb.engine.state import View
+    from wormdb.engine.upgrade import Upgrades
     from wormdb.files.foreign.collection import ForeignCollection
 
 __all__ = ["Manifest", "ManifestStatus", "ParquetFile", "ParquetFiles"]
@@ -77,6 +78,8 @@ class ParquetFile:
     """The type of `_id` if all ids of the file have one; else None, and `_doc` tells them."""
     partial: tuple[str, ...]
     """Columns with rows whose value is of another type: null there, and only `_doc` has it."""
+    is_older: bool = False
+    """Whether rows are of an older version of the model, and not mapped yet: forwarding writes the file again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,13 @@ class ParquetFiles:
     """When the newest log entry was written, or all of them brought forward, in UTC."""
     place: str
     """The URL of the store, without secrets; empty if there are no files."""
+    version: int = 1
+    """The newest version of the model."""
+
+    @property
+    def older(self) -> int:
+        """How many files are of an older version of the model."""
+        return sum(each.is_older for each in self.files)
 
     @property
     def size_bytes(self) -> int:
@@ -144,11 +154,12 @@ class Manifest(Generic[T]):
         entries = view.overlay.entries(view.number)
         times = [entry.misc for entry in entries[-1:]] + ([] if view.place is None else [view.place.root.misc])
         return ParquetFiles(
-            files=() if view.place is None else _files(view.place),
+            files=() if view.place is None else _files(view.place, view.definition.upgrades),
             number=view.base_number,
             lag_entries=view.number - view.base_number,
             last_change=moment(misc_ms(max(times))) if times else None,
             place="" if view.place is None else view.place.store.name,
+            version=view.definition.version,
         )
 
     def _status(self, view: View) -> ManifestStatus:
@@ -185,7 +196,7 @@ def _status_of_files(files: ForeignCollection) -> ManifestStatus:
     )
 
 
-def _files(place: Place) -> tuple[ParquetFile, ...]:
+def _files(place: Place, upgrades: Upgrades) -> tuple[ParquetFile, ...]:
     runs = Runs(Shelf(place.store, place.pool, place.paths.data), place.root.blocks, place.root.block_pages)
     found = []
     for block in runs.blocks():
@@ -199,6 +210,7 @@ def _files(place: Place) -> tuple[ParquetFile, ...]:
                 size_bytes=block.length,
                 id_type=None if ids is None or ids.others else ids.type,
                 partial=tuple(stats.path for stats in block.columns if stats.others),
+                is_older=upgrades.is_old(block),
             )
         )
     return tuple(found)

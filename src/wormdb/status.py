@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from wormdb.engine.definition import Definition
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.state import View
+    from wormdb.engine.upgrade import Upgrades
     from wormdb.files.foreign.collection import ForeignCollection
+    from wormdb.format.root import Root
 
 __all__ = [
     "CollectionStatus",
@@ -100,6 +102,10 @@ class CollectionStatus:
     """The primary one first, the others in order of their names."""
     history_from: int
     """History has every change after this log number."""
+    version: int = 1
+    """The newest version of the model."""
+    older_blocks: int = 0
+    """Blocks of older versions, which forwarding writes again; of a long list those of pages that have some."""
 
 
 _PRIMARY_SUMMARY = IndexSummary(PRIMARY, (PRIMARY,), unique=True, state="ready")
@@ -211,4 +217,11 @@ def status_of(ledger: Ledger) -> CollectionStatus:
         runs=0 if root is None else len(runs_of(root.blocks, root.block_pages)),
         indexes=indexes_of(definition),
         history_from=0 if root is None else root.history_from,
+        version=definition.version,
+        older_blocks=0 if root is None else _older(root, definition.upgrades),
     )
+
+
+def _older(root: Root, upgrades: Upgrades) -> int:
+    pages = sum(page.blocks for page in root.block_pages if upgrades.is_old(page))
+    return sum(map(upgrades.is_old, root.blocks)) + pages

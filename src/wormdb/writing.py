@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wormdb.admission import changes_existing, check_deletes, check_fit, mapped
@@ -363,8 +364,7 @@ class Writer(Generic[T]):
             raise SchemaMismatchError(f"model {self.name}", reason="the collection was made without a schema")
         if view.definition.begun_at(self._definition) is None:
             raise mismatch(view.definition.model, self.model)
-        if self._newer is None or self._newer.version < view.definition.version:
-            log.warning("%s: this program has an older version; the newest is %d", self.name, view.definition.version)
+        _warn(self.origin, self.name, view.definition.version)
         self._newer = view.definition
 
     def check_newest(self, view: View) -> None:
@@ -475,6 +475,12 @@ class Writer(Generic[T]):
         now = moment(self._clock.now_ms())
         created = values.get("createdAt") or now
         return {**values, "createdAt": created, "updatedAt": now if is_change else values.get("updatedAt", now)}
+
+
+@lru_cache(maxsize=1_000)
+def _warn(origin: str, name: str, version: int) -> None:
+    """Say once that a program has an older version of a model."""
+    log.warning("%s: this program has an older version of %s; the newest is %d", origin, name, version)
 
 
 def _is_undefined(view: View) -> bool:

@@ -28,6 +28,9 @@ def duckdb_view(name: str, files: ParquetFiles) -> str:
         lines.append(f"-- {newer} not in these files: worm table rebuild {name}")
     if partial:
         lines.append(f"-- null where a value is of another type than its column, see _doc: {', '.join(partial)}")
+    if files.older:
+        older = counted(files.older, "file is", "files are")
+        lines.append(f"-- {older} of an older version of the model: worm forward {name}")
     lines += [*_secret(files), f"CREATE OR REPLACE VIEW {_name(name)} AS"]
     runs = [list(group) for _, group in groupby(files.files, key=lambda file: file.run)]
     # Columns that begin with $ tell only us what a null stands for.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.state import id_key
 from wormdb.errors import UnavailableError
-from wormdb.format.event import FilesSwitched, JobAttached, SnapshotTaken
+from wormdb.format.event import FilesSwitched, JobAttached, SchemaChanged, SnapshotTaken
 from wormdb.format.past import Version, operation_of
 from wormdb.types import LogNumber
 
@@ -103,6 +103,9 @@ def _note_events(window: Window, record: Record) -> None:
             window.needs_all |= not event.enabled
         elif isinstance(event, JobAttached):
             window.needs_all |= bool(event.history)
+        elif isinstance(event, SchemaChanged):
+            # Then documents look different that no entry changed.
+            window.needs_all |= event.mapping is not None
 
 
 def _seen(record: Record, batch: Batch, change: Change) -> Seen:

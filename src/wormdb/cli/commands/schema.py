@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from wormdb.cli.commands.schema_apply import command as apply
 from wormdb.cli.commands.schema_infer import command as infer
-from wormdb.cli.confirm import YES, is_confirmed
-from wormdb.cli.output import counted, print_json
+from wormdb.cli.output import print_json
 from wormdb.cli.place import PLACE, place_of
 from wormdb.cli.schema_file import schema_file
 from wormdb.database import connect
@@ -69,29 +69,7 @@ def diff(place: str | None, url: str | None, file: Path | None, *, as_json: bool
     return 1 if changes else 0
 
 
-@command.command("apply")
-@PLACE_ARGUMENT
-@PLACE
-@FILE
-@YES
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of lines.")
-def apply(place: str | None, url: str | None, file: Path | None, *, yes: bool, as_json: bool) -> int:
-    """Make a schema the database's: one log entry for each model that changes.
-
-    Asks first, unless --yes is given; exits with 1 if the answer is no.
-    """
-    with connect(_where(place, url), schema=schema_file(file, fix=NAME_IT)) as database:
-        changes = database.schema_changes()
-        _print(changes, as_json=as_json)
-        question = f"Change {counted(len(changes), 'model', 'models')} in {database.url}?"
-        if changes and not is_confirmed(question, yes=yes):
-            return 1
-        database.apply_schema()
-    if changes and not as_json:
-        click.echo("applied")
-    return 0
-
-
+command.add_command(apply)
 command.add_command(infer)
 
 

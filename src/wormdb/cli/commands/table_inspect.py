@@ -62,6 +62,9 @@ def command(model: str, url: str, *, schema: Path | None, as_of: str | None, as_
             "Last Updated": time_text(status.last_updated if files is None else files.last_change),
         }
     )
+    if files is not None and files.version > 1:
+        click.echo("\nVersion:")
+        _print_pairs(_version(files))
     click.echo("\nManifest:")
     _print_pairs(_manifest(status, known, has_log=files is not None))
     click.echo("\nIndexes:" if indexes else "\nIndexes: none")
@@ -80,6 +83,12 @@ def _size(files: ParquetFiles | None) -> str:
     if files is None:
         return "not known: another program keeps the files"
     return f"~{size_text(files.size_bytes)} (estimated from manifest)" if files.files else "not in blocks yet"
+
+
+def _version(files: ParquetFiles) -> dict[str, str]:
+    done = len(files.files) - files.older
+    left = f", {counted(files.older, 'block', 'blocks')} still older: worm forward goes on" if files.older else ""
+    return {"Number": str(files.version), "Blocks": f"{done:,} of {len(files.files):,} are of it{left}"}
 
 
 def _manifest(status: ManifestStatus, model: Model | None, *, has_log: bool) -> dict[str, str]:
@@ -124,6 +133,7 @@ def _json(
             "sizeBytes": None if files is None else files.size_bytes,
             "lastUpdated": None if updated is None else time_text(updated),
         },
+        "version": None if files is None else {"number": files.version, "olderBlocks": files.older},
         "manifest": status.to_dict(),
         "indexes": [each.to_dict() for each in indexes],
     }
