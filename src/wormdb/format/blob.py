@@ -56,19 +56,25 @@ class BlobKey:
         return cls(found[1], suffix) if suffix <= INT_MAX else None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class BlobReference(Mapping[str, Any]):
     """A blob of one collection. Put it anywhere into a document of that collection: it is a mapping of plain values.
 
-    A document that is read has the mapping; `reference_of` makes a reference of it.
+    A document that is read has the mapping; `reference_of` makes a reference of it. An attribute of a dataclass or a
+    Struct that is declared as a reference gets one.
     """
 
-    key: BlobKey
-    size: int
-    """In bytes."""
-    content_type: str = "application/octet-stream"
-    name: str | None = None
-    """The file name it had, if its writer said one."""
+    __slots__ = ("content_type", "key", "name", "size")
+
+    def __init__(
+        self, key: BlobKey, size: int, content_type: str = "application/octet-stream", name: str | None = None
+    ) -> None:
+        """Made by whoever stores a blob, and by `reference_of`."""
+        self.key = key
+        self.size = size
+        """In bytes; -1 if the value does not say."""
+        self.content_type = content_type
+        self.name = name
+        """The file name it had, if its writer said one."""
 
     @property
     def sha256(self) -> str:
@@ -79,6 +85,9 @@ class BlobReference(Mapping[str, Any]):
         """As a document holds it."""
         value = {BLOB_FIELD: str(self.key), "size": self.size, "contentType": self.content_type}
         return value if self.name is None else {**value, "name": self.name}
+
+    def __repr__(self) -> str:
+        return f"BlobReference({self.to_dict()!r})"
 
     def __hash__(self) -> int:
         return hash(self.key)

@@ -26,6 +26,7 @@ from uuid import UUID
 import msgspec
 
 from wormdb.errors import SchemaError
+from wormdb.format.blob import BlobReference
 from wormdb.format.values import MISSING, Decimal128, ObjectId
 
 __all__ = ["Attribute", "Unsupported", "attributes_of", "field_definition", "is_class_model", "is_pydantic"]
@@ -43,6 +44,7 @@ _SCALARS: Final[Mapping[Any, str]] = {
     bytes: "binary",
     UUID: "string",
     ObjectId: "objectid",
+    BlobReference: "object",
 }
 _ARRAYS: Final = (list, tuple, Sequence, MutableSequence)
 _OBJECTS: Final = (dict, Mapping, MutableMapping)

@@ -21,6 +21,7 @@ from uuid import UUID
 import msgspec
 
 from wormdb.errors import Problem, SchemaError, ValidationError
+from wormdb.format.blob import BlobReference, reference_of
 from wormdb.format.values import MISSING, Decimal128, Document, normalize_document
 from wormdb.schema.annotations import (
     Attribute,
@@ -196,9 +197,11 @@ def _decimals(value: Any) -> Any:
 
 
 def _special(kind: type[Any], value: Any) -> Any:
-    """For types that msgspec does not know: ObjectId and Decimal128."""
+    """For types that msgspec does not know: ObjectId, Decimal128 and references to blobs."""
     if isinstance(value, kind):
         return value
+    if kind is BlobReference and (found := reference_of(value)) is not None:
+        return found
     if kind is Decimal128 and isinstance(value, Decimal):
         return Decimal128(value)
     raise TypeError(f"expected {kind.__name__}, got {type(value).__name__}")

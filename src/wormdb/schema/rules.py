@@ -20,6 +20,7 @@ __all__ = ["check_rules"]
 
 _RESERVED: Final = frozenset({"_rev", "_doc"})
 _INDEX_NAME_CHARS_MAX: Final = 200
+_OWNERS: Final = "_blobs"
 
 
 def check_rules(definition: Schema | Model, report: Report, *, declared: Collection[str] = ()) -> None:
@@ -76,6 +77,8 @@ def _check_indexes(model: Model, path: str, report: Report) -> None:
             or "/" in name
         ):
             report.error(place, "this is no name of an index", "use a short name such as byEmail")
+        if name == _OWNERS:
+            report.error(place, "this is the name of the index that is kept for blobs", "choose another name")
         key = "field" if len(index.fields) == 1 else "fields"
         for number, field in enumerate(index.fields):
             _check_field_path(model, field, joined(place, f"{key}.{number}" if key == "fields" else key), report)
