@@ -101,6 +101,8 @@ TAIL_BYTES_MAX: Final = 256 * MIB
 """Bytes of such entries."""
 KNOWLEDGE_MS_MAX: Final = 60_000
 """How long what a process knows of a collection is trusted, between two answers, by the store's time."""
+ROOT_MS_MAX: Final = 600_000
+"""How old the root is that a process reads from, by the store's time, before it reads it again."""
 LOG_RETENTION_MS_MIN: Final = 3_600_000
 """Entries stay at least this long after they are applied, whatever the setting says."""
 COMMIT_SECONDS: Final = 30.0

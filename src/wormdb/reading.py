@@ -229,9 +229,10 @@ class Reading(Generic[T]):
             state = self.state
             try:
                 return read(state)
-            except SnapshotTooOldError:
-                if self._is_shown:
+            except SnapshotTooOldError as error:
+                if self._is_shown or not isinstance(state, State):
                     raise
+                self.access.ledger.renew(state.view, error)
                 self._state = open_state(self.access, self.asked.moment, is_fresh=True)
         return read(self.state)
 

@@ -18,7 +18,14 @@ from wormdb.engine.head import is_recent
 from wormdb.engine.log import Record
 from wormdb.engine.pace import Pace
 from wormdb.engine.validate import Group
-from wormdb.errors import InvalidRequestError, LimitExceededError, OutcomeUnknownError, UnavailableError, WormError
+from wormdb.errors import (
+    InvalidRequestError,
+    LimitExceededError,
+    OutcomeUnknownError,
+    SnapshotTooOldError,
+    UnavailableError,
+    WormError,
+)
 from wormdb.format.entry import Batch, Entry, encode_entry, entry_hash
 from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_classified
 from wormdb.storage.store import IfAbsent
@@ -132,6 +139,8 @@ class Committer:
         self._pace = Pace(clock, chance)
         head.on_news = self._heard
         self._in_flight: _Try | None = None
+        self._stood_on = 0
+        """The revision of the root of which an object was gone."""
 
     def commit(self, batches: Sequence[Pending], deadline: float) -> list[Outcome]:
         """Commit each batch or say why not, in order; `deadline` is on the monotonic clock.
@@ -142,7 +151,7 @@ class Committer:
         """
         outcomes: dict[str, Outcome] = {}
         try:
-            self._settle(list(batches), outcomes, deadline)
+            self._settle_anew(batches, outcomes, deadline)
         except LimitExceededError as error:
             if not outcomes:
                 raise
@@ -158,6 +167,14 @@ class Committer:
         if attempt is None or all(batch.id != pending.id for batch in attempt.entry.batches):
             return None
         return str(CommitId(attempt.number, WriteId(attempt.entry.write_id), pending.id))
+
+    def _settle_anew(self, batches: Sequence[Pending], outcomes: dict[str, Outcome], deadline: float) -> None:
+        """As `_settle`; from the newest root if objects of the one that is known are gone."""
+        while True:
+            try:
+                return self._settle([one for one in batches if one.id not in outcomes], outcomes, deadline)
+            except SnapshotTooOldError as error:
+                self._head.renew(self._stood_on, error)
 
     def _settle(self, waiting: list[Pending], outcomes: dict[str, Outcome], deadline: float) -> None:
         """Fill in the outcome of every batch that waits; raises what kept those without one from being tried."""
@@ -270,6 +287,10 @@ class Committer:
         try:
             changes = group.add(pending)
         except WormError as error:
+            if isinstance(error, SnapshotTooOldError) and error.key is not None:
+                # Not about the batch: the root that it is checked against was replaced long ago.
+                self._stood_on = self._head.revision
+                raise
             return error
         if not changes and (pending.operations or not pending.events):
             # Nothing to write: it is done as soon as the state is known to be fresh.

@@ -23,7 +23,7 @@ from wormdb.engine.state import EmptyBase, Overlay, View, sequence_of
 from wormdb.engine.unique import UniqueOwners
 from wormdb.errors import CorruptionError
 from wormdb.format.event import JobAttached, SchemaChanged
-from wormdb.limits import KNOWLEDGE_MS_MAX
+from wormdb.limits import KNOWLEDGE_MS_MAX, ROOT_MS_MAX
 from wormdb.types import LogNumber, Misc
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from wormdb.engine.misc_clock import MiscClock
     from wormdb.engine.register import Register, RootState
     from wormdb.engine.state import Base
+    from wormdb.errors import SnapshotTooOldError
     from wormdb.format.entry import Entry
     from wormdb.index.definition import Index
     from wormdb.storage.store import Probe
@@ -114,6 +115,10 @@ class Head:
             self.time: StoreTime | None = None
             """When no root had yet applied an entry after `number`: all of them stay for an hour from then."""
             self.applied = LogNumber(0)
+            self.revision = 0
+            """Of the root that is known; 0 without one."""
+            self._rooted: StoreTime | None = None
+            """When it was read."""
             self.others = LogNumber(0)
             """The newest entry that was found and not written by this process, as far as it can tell."""
             self._openings += 1
@@ -291,8 +296,12 @@ class Head:
         """
         root = state.root
         with self.lock:
-            if root is None or not self.applied < root.applied <= self.number:
+            if root is None or not self.applied <= root.applied <= self.number:
                 return
+            self._rooted = state.time
+            if root.applied == self.applied and root.revision <= self.revision:
+                return
+            self.revision = root.revision
             self.applied = LogNumber(root.applied)
             self._base = self._load.root(state)
             self._overlay = self._overlay.since(self.applied)
@@ -301,6 +310,27 @@ class Head:
             self._unique = {}
             self._points, self._last = kept, kept[self.number]
             self._tail_bytes = sum(point.bytes for point in kept.values())
+
+    def renew(self, revision: int, error: SnapshotTooOldError) -> None:
+        """Know nothing, because an object is gone that the root of a revision names: a newer one does without. 1 GET.
+
+        Raises CorruptionError if that is the newest root: then the object is lost. Raises `error` if no object is.
+        """
+        if error.key is None:
+            raise error
+        state = self._register.read()
+        newest = 0 if state.root is None else state.root.revision
+        if newest == revision:
+            raise CorruptionError(
+                error.what,
+                reason="the newest root needs it, and it is missing",
+                fix="run worm verify, and worm verify --repair",
+                key=error.key,
+            ) from error
+        with self.lock:
+            if self.revision != newest:
+                log.info("%s: %s is gone, the newest root is read", self._log.collection, error.key)
+                self.forget()
 
     def _view(self, point: Point) -> View:
         return View(point.number, point.definition, self._base, self.applied, self._overlay, point.count, point.jobs)
@@ -336,7 +366,7 @@ class Head:
             # Found or not, an answer about a slot that was trimmed means nothing: even an entry
             # there may be a late write of somebody who slept.
             state = None
-            if not is_recent(known, tail.last):
+            if not is_recent(known, tail.last) or self._is_root_old(tail.last):
                 state = self._register.read()
                 if not self._is_current(state, LogNumber(number + 1)):
                     return None
@@ -349,10 +379,17 @@ class Head:
                 known = tail.first
             elif state is not None:
                 known = state.time if state.applied <= number else None
+            if state is not None:
+                self.rebase(state)  # it may have applied what was not known before
         with self.lock:
             if self.number == number and known is not None:
                 self.time = known if self.time is None else max(self.time, known)
         return number
+
+    def _is_root_old(self, now: StoreTime | None) -> bool:
+        """Whether objects that only older roots name may be removed soon: they stay for an hour."""
+        with self.lock:
+            return now is not None and self._rooted is not None and now - self._rooted > ROOT_MS_MAX
 
     def _is_current(self, state: RootState, slot: LogNumber) -> bool:
         """Whether `slot` had not been trimmed when it was looked at, before this root, and the root is of our log."""
@@ -372,6 +409,7 @@ class Head:
         root = state.root
         if root is None:
             return
+        self.revision, self._rooted = root.revision, state.time
         self.applied = LogNumber(root.applied)
         self._base = self._load.root(state)
         self._last = Point(

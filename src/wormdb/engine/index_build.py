@@ -24,7 +24,7 @@ from wormdb.engine.runs import RunBase
 from wormdb.engine.state import id_key
 from wormdb.engine.succession import following_root
 from wormdb.engine.unique import keys_of
-from wormdb.errors import ConflictError, InvalidRequestError
+from wormdb.errors import ConflictError, InvalidRequestError, SnapshotTooOldError
 from wormdb.format.event import IndexBuilding, IndexFailed, IndexReady
 from wormdb.index.membership import build_filter_of
 
@@ -112,6 +112,10 @@ class _Build:
             except ConflictError as error:
                 log.info("%s: index %s: %s", self.builder.register.collection, self.name, error)
                 conflicts += 1
+            except SnapshotTooOldError:
+                conflicts += 1  # each step reads the root anew
+                if conflicts == CONFLICTS_MAX:
+                    raise
         return False
 
     # --- entries of the log ---

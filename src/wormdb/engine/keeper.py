@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from wormdb.engine.rewrite import has_old
-from wormdb.errors import UnavailableError, WormError
+from wormdb.errors import SnapshotTooOldError, UnavailableError, WormError
 from wormdb.limits import FILES_INTERVAL_MS, FORWARD_INTERVAL_MS, NODE_WINDOW_MS, TAIL_BYTES_MAX, TAIL_ENTRIES_MAX
 from wormdb.types import LogNumber
 
@@ -141,7 +141,11 @@ class Keeper:
                     self._head.rebase(current)
                     return number
                 self._await_interval()
-                state = self._forwarder.run(current, stages)
+                try:
+                    state = self._forwarder.run(current, stages)
+                except SnapshotTooOldError as error:
+                    self._head.renew(0 if current.root is None else current.root.revision, error)
+                    continue
                 self._swapped = self._clock.monotonic()
                 self._head.rebase(state)
                 if state.applied >= number:

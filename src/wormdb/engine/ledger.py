@@ -197,19 +197,36 @@ class Ledger:
         is_known = not self._around.is_distant or known.overlay.get(key, known.number) is not None
         is_known = is_known or (isinstance(known.base, RunBase) and known.base.runs.keeps(key))
         if is_known or self._is_recent(staleness_ms) or not self._head.caught_up:
-            view = self.view(staleness_ms=staleness_ms, keys=(key,))
-            return view, view.get(key)
+            return self._get(self.view(staleness_ms=staleness_ms, keys=(key,)), key)
         now = self._around.clock.monotonic()
         asked = self._head.ask()
+        found, is_gone = None, False
         try:
             found = known.base.get(key)
         except SnapshotTooOldError:
-            found = None  # its root was replaced long ago; the refresh below finds the new one
+            is_gone = True  # its root was replaced long ago; what is read below finds the new one
         self._refresh(now, asked=asked)
         view = self._head.view()
-        if view.base is not known.base or view.is_ahead or view.overlay.attached(view.number):
-            return view, view.get(key)
+        if is_gone or view.base is not known.base or view.is_ahead or view.overlay.attached(view.number):
+            return self._get(view, key)
         return view, view.overlay.get(key, view.number) or found
+
+    def _get(self, view: View, key: bytes) -> tuple[View, Held | None]:
+        """What is under a key in a view, or in a newer one if objects of its root are gone."""
+        while True:
+            try:
+                return view, view.get(key)
+            except SnapshotTooOldError as error:
+                self.renew(view, error)
+                view = self.view(keys=(key,))
+
+    def renew(self, view: View, error: SnapshotTooOldError) -> None:
+        """Begin with the newest root, because an object of the root below a view is gone. 1 GET.
+
+        Raises CorruptionError if that is the newest root, and `error` if it is not about an object.
+        """
+        self._head.renew(0 if view.place is None else view.place.root.revision, error)
+        self._refreshed = None
 
     def _is_recent(self, staleness_ms: float) -> bool:
         now = self._around.clock.monotonic()
