@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from wormdb.cursor import Cursor
     from wormdb.database import Database, connect
     from wormdb.document import Document
+    from wormdb.evolving import ModelPlan, SchemaPlan
     from wormdb.files.adopt import Adoption
     from wormdb.files.faults import FileFault
     from wormdb.files.status import FilesStatus, TableStatus
@@ -93,6 +94,7 @@ __all__ = [
     "Loss",
     "ManifestStatus",
     "MissingExtraError",
+    "ModelPlan",
     "NotFoundError",
     "OutcomeUnknownError",
     "PermissionDeniedError",
@@ -103,6 +105,7 @@ __all__ = [
     "Repair",
     "SchemaError",
     "SchemaMismatchError",
+    "SchemaPlan",
     "Settings",
     "Snapshot",
     "SnapshotTooOldError",
@@ -151,10 +154,12 @@ _LATER = {
     "IndexSummary": "wormdb.status",
     "Loss": "wormdb.maintenance.report",
     "ManifestStatus": "wormdb.manifest",
+    "ModelPlan": "wormdb.evolving",
     "Query": "wormdb.queries",
     "ReadableFiles": "wormdb.readable",
     "Rejected": "wormdb.importing",
     "Repair": "wormdb.maintenance.report",
+    "SchemaPlan": "wormdb.evolving",
     "Settings": "wormdb.settings",
     "Snapshot": "wormdb.past",
     "StoredBlob": "wormdb.blobs",

@@ -27,13 +27,14 @@ if TYPE_CHECKING:
     from wormdb.document import Document
 
 VALUES = st.one_of(st.integers(0, 4), st.sampled_from(["p", "q"]))
+INNER = st.fixed_dictionaries({}, optional={"x": VALUES, "y": VALUES})
 DOCUMENTS = st.fixed_dictionaries(
     {},
     optional={
         "a": VALUES,
         "b": VALUES,
         "s": VALUES,
-        "n": st.fixed_dictionaries({}, optional={"x": VALUES, "y": VALUES}),
+        "n": INNER,
     },
 )
 STEPS = st.one_of(
