@@ -66,5 +66,5 @@ def _opened(folder: str, part: Part) -> pq.ParquetFile:
 
 
 def _broken(folder: str, part: Part, error: Exception) -> InvalidRequestError:
-    name = f"{folder.rstrip('/')}/{part.key}"
+    name = f"{folder.partition('?')[0].rstrip('/')}/{part.key}"
     return InvalidRequestError(f"{name} is no Parquet", reason=str(error).partition("\n")[0])

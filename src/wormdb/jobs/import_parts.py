@@ -58,4 +58,4 @@ class Piece:
 
     def file(self, part: Part) -> str:
         """The file of a part, with its folder."""
-        return f"{self.folder.rstrip('/')}/{part.key}"
+        return f"{self.folder.partition('?')[0].rstrip('/')}/{part.key}"

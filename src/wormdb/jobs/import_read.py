@@ -84,7 +84,9 @@ def _streamed(folder: str, part: Part) -> Iterator[Record]:
         for record in read_records(binary, form, separator=part.separator, columns=part.columns):
             yield replace(record, line=record.line + part.first) if part.first else record
     except (OSError, EOFError, zlib.error) as error:
-        raise InvalidRequestError(f"{folder}/{part.key} cannot be unpacked", reason=str(error)) from error
+        raise InvalidRequestError(
+            f"{folder.partition('?')[0].rstrip('/')}/{part.key} cannot be unpacked", reason=str(error)
+        ) from error
 
 
 # --- one document a file ---

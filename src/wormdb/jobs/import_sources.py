@@ -91,8 +91,9 @@ def _files(source: str) -> Iterator[tuple[str, str, int]]:
 def _split(source: str) -> tuple[str, str]:
     """A folder or bucket, and the file in it; no file if all are meant."""
     if "://" in source:
-        folder, _, key = source.rpartition("/")
-        return (source, "") if not key or not Path(key).suffix else (folder, key)
+        place, mark, options = source.partition("?")
+        folder, _, key = place.rpartition("/")
+        return (source, "") if not key or not Path(key).suffix else (f"{folder}{mark}{options}", key)
     path = Path(absolute(source))
     if path.is_dir():
         return str(path), ""

@@ -14,7 +14,7 @@ VERBS = {
     "compact": "Write many small blocks, and blocks that hide each other, again as few large ones.",
     "export": "Write documents to files: Parquet, NDJSON or CSV, in a folder or a bucket.",
     "history": "Write every change of every document to files, for audits.",
-    "import": "Read files into a collection by one change: NDJSON, JSON, CSV or Parquet.",
+    "import": "Read files into a collection by one change: NDJSON, JSON, CSV or Parquet; or a table of Spark.",
     "rebuild": "Make blocks, columns and indexes again from the documents.",
     "verify": "Check everything that is stored of a collection.",
 }
