@@ -72,9 +72,10 @@ class Watched:
         self.settles_at = math.inf
         if wrote:
             self.quiet, self.is_changed, self.written_at = 0, True, now
+            is_trickle = 0 < moved < pace.breath_entries
+            self.rests_until = now + (pace.breath_seconds if is_trickle else 0)
             # Builds and files may need more rounds than one: until one writes nothing.
-            self.settles_at = now + pace.interval
-            self.rests_until = now if moved >= pace.breath_entries else now + pace.breath_seconds
+            self.settles_at = max(now + pace.interval, self.rests_until)
         elif files_seconds is not None and now - self.written_at < files_seconds + pace.interval:
             # Tables of readable files in which little has changed wait for more, but not for ever.
             self.settles_at = self.written_at + files_seconds + pace.interval

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -68,30 +69,33 @@ class Workload:
         self._turns = turns
         self._pace = pace
         self._clock = clock
-        self._discovered: float | None = None
-        self._discover_seconds = pace.discover_seconds
+        self._schema_due = self._search_due = -math.inf
 
     def discover(self) -> None:
         """Find the collections that there are, if it is time: those of the schema, and all by a search of the bucket.
 
-        1 GET, and 1 LIST for each folder above collections and each of them.
+        1 GET; a search costs 1 LIST for each folder above collections and each of them.
         """
         now = self._clock.monotonic()
-        if self._discovered is not None and now - self._discovered < self._discover_seconds:
-            return
-        self._discovered = now
-        before = self._database.cost().lists
         try:
-            schema = PublishedSchema(self._database.store).read()
-            models = () if schema is None else schema.models.values()
-            self.watchlist.add(model.path.collection_prefix({}) for model in models if not model.path.outer)
-            self.watchlist.add(self._database.collections())
+            if now >= self._schema_due:
+                self._schema_due = now + self._pace.look_seconds
+                self._read_schema()
+            if now >= self._search_due:
+                self._search_due = now + self._pace.discover_seconds
+                before = self._database.cost().lists
+                self.watchlist.add(self._database.collections())
+                lists = self._database.cost().lists - before
+                self._search_due = max(self._search_due, now + lists * self._pace.discover_list_seconds)
         except ClosedError:
             raise
         except WormError as error:
             log.warning("node %s: the search for collections failed: %s", self._turns.id, error)
-        lists = self._database.cost().lists - before
-        self._discover_seconds = max(self._pace.discover_seconds, lists * self._pace.discover_list_seconds)
+
+    def _read_schema(self) -> None:
+        schema = PublishedSchema(self._database.store).read()
+        models = () if schema is None else schema.models.values()
+        self.watchlist.add(model.path.collection_prefix({}) for model in models if not model.path.outer)
 
     def look_after(self, watched: Watched) -> None:
         """Look at a collection's log if that is due, and do a round if there is work and it is this node's turn."""
@@ -133,8 +137,7 @@ class Workload:
     def rest(self) -> float:
         """Seconds until something of this is due again. No requests."""
         now, nodes = self._clock.monotonic(), len(self._turns.ring())
-        assert self._discovered is not None, "it was searched before"
-        due = [self._discovered + self._discover_seconds]
+        due = [self._schema_due, self._search_due]
         window = until_next_window(self._time.now_ms(), self._pace.interval_ms) / 1000
         for watched in self.watchlist.known.values():
             looks = now if watched.is_hot else self.watchlist.probe_due_at(watched, nodes)
@@ -154,7 +157,7 @@ class Workload:
 
     def _is_resting(self, watched: Watched, now: float) -> bool:
         """Whether the few entries that there are may wait for more."""
-        if now >= min(watched.rests_until, watched.settles_at):
+        if now >= watched.rests_until:
             return False
         try:
             return not self._caretaker.has_entry(watched.prefix, watched.number + self._pace.breath_entries)

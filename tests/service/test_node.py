@@ -1,0 +1,308 @@
+"""What a node does for collections, when, and what it costs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.service.service_rig import Rig, live
+from wormdb.engine.paths import EnginePaths
+from wormdb.engine.ring import turn_of, until_next_window, window_of
+from wormdb.errors import InvalidRequestError
+from wormdb.format.heartbeat import decode_heartbeat
+from wormdb.limits import LOG_RETENTION_MS_MIN
+from wormdb.published import PublishedSchema, given_schema
+from wormdb.service.node import Node
+from wormdb.service.pace import Pace
+from wormdb.settings import Settings
+from wormdb.storage.prices import S3_STANDARD
+from wormdb.types import LogNumber
+
+if TYPE_CHECKING:
+    from wormdb.storage.meter import Usage
+
+HOUR = 3600.0
+HOURS_OF_A_MONTH = 720
+SLOW = Pace(interval_ms=120_000, look_seconds=3600, probe_seconds_max=3600)
+"""For tests of many hours."""
+KEPT = {
+    "schemaVersion": "1.0",
+    "sourceOfTruth": "local",
+    "models": {
+        "Note": {
+            "path": "@notes/(id:string)/[note].json",
+            "id": "given",
+            "fields": {"text": {"type": "string"}},
+            "softDelete": {"enabled": True, "ttl": 1},
+        }
+    },
+}
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
+def fill(rig: Rig, *names: str) -> None:
+    database = rig.database()
+    for name in names:
+        database[name].insert({"id": "x"})
+
+
+def lags(rig: Rig, *names: str) -> list[int]:
+    return [each.lag_entries for each in rig.database().status(names)]
+
+
+def used(node: Node, rig: Rig, seconds: float) -> Usage:
+    before = node.database.cost()
+    live(rig, seconds, node)
+    return node.database.cost() - before
+
+
+# --- turns, without any store ---
+
+
+@given(st.text(min_size=1), st.lists(st.integers(0, 255), min_size=1, max_size=12, unique=True), st.integers(0, 2**60))
+def test_every_node_has_one_turn_in_as_many_windows_as_there_are_nodes(name: str, ids: list[int], now_ms: int) -> None:
+    ring = sorted(ids)
+    first = window_of(now_ms, 5000)
+    assert sorted(turn_of(name, ring, first + step) for step in range(len(ring))) == ring
+    assert window_of(now_ms + until_next_window(now_ms, 5000), 5000) == first + 1
+    assert 0 < until_next_window(now_ms, 5000) <= 5000
+
+
+def test_an_interval_that_no_store_could_bear_is_refused() -> None:
+    with pytest.raises(InvalidRequestError, match="interval of 1 ms: it must be between"):
+        Pace(interval_ms=1)
+
+
+@given(st.integers(0, 100), st.integers(1, 10_000), st.integers(1, 10))
+def test_quiet_collections_are_looked_at_more_and_more_rarely(quiet: int, collections: int, nodes: int) -> None:
+    pace = Pace()
+    seconds = pace.probe_seconds(quiet, collections, nodes)
+    assert pace.interval <= seconds <= pace.probe_seconds(quiet + 1, collections, nodes)
+    assert seconds <= nodes * max(60, collections)
+    assert collections / pace.probe_seconds(100, collections, 1) <= 1
+
+
+# --- rounds ---
+
+
+def test_a_node_brings_forward_what_it_finds_and_what_comes(rig: Rig) -> None:
+    fill(rig, "a", "org/b")
+    node = rig.started()
+    node.work()
+    assert lags(rig, "a", "org/b") == [0, 0]
+    client = rig.database()["a"]
+    client.insert({"id": "y"})
+    live(rig, 3 * node.pace.interval + node.pace.breath_seconds, node)
+    assert lags(rig, "a") == [0]
+    assert client.count() == 2
+    assert {each.prefix: each.number for each in node.watchlist.known.values()} == {"a/": 2, "org/b/": 1}
+
+
+def test_a_collection_of_the_schema_is_looked_after_from_its_first_entry_on(rig: Rig) -> None:
+    node = rig.started()
+    database = rig.database()
+    database["other"].insert({"id": "x"})
+    PublishedSchema(database.store).put(given_schema(KEPT))
+    live(rig, 10, node)
+    assert "notes/" in node.watchlist.known
+    rig.database()["notes"].insert({"id": "x"})
+    live(rig, 130, node)
+    assert lags(rig, "notes") == [0]
+
+
+def test_few_entries_wait_for_more_and_many_do_not(rig: Rig) -> None:
+    pace = Pace(breath_entries=5)
+    fill(rig, "a")
+    node = rig.started(pace=pace)
+    live(rig, 1, node)
+    client = rig.database()["a"]
+    client.insert({"id": 1})
+    live(rig, 2 * pace.interval, node)
+    assert lags(rig, "a") == [1]
+    for number in range(2, 7):
+        client.insert({"id": number})
+    live(rig, 2 * pace.interval, node)
+    assert lags(rig, "a") == [0]
+    client.insert({"id": 7})
+    live(rig, pace.breath_seconds + 2 * pace.interval, node)
+    assert lags(rig, "a") == [0]
+
+
+def test_an_error_of_one_collection_stops_no_other_and_is_shown(rig: Rig) -> None:
+    fill(rig, "a", "b", "c")
+    key = EnginePaths.of_collection("b/").root
+    rig.store.put(key, b"no root at all")
+    node = rig.started()
+    live(rig, 30, node)
+    assert lags(rig, "a", "c") == [0, 0]
+    broken = node.watchlist.known["b/"]
+    assert broken.error.startswith("CorruptionError: ")
+    assert 2 <= broken.failures <= 4
+    shown = decode_heartbeat(rig.store.get(".worm.nodes/0").body, name="", node=0)
+    assert [each.collection for each in shown.written if each.error] == ["b/"]
+    tries = broken.errors
+    live(rig, HOUR, node)
+    assert broken.errors - tries <= 12
+    rig.store.delete(key)
+    live(rig, node.pace.retry_seconds_max + 10, node)
+    assert broken.error == ""
+    assert lags(rig, "b") == [0]
+
+
+def test_a_bug_in_a_round_is_kept_with_its_collection(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(rig, "a", "b")
+    node = rig.node()
+    real = node.database._ledgers.of("b/").forward
+
+    def fail() -> int:
+        raise ZeroDivisionError("of our own")
+
+    monkeypatch.setattr(node.database._ledgers.of("a/"), "forward", fail)
+    monkeypatch.setattr(node.database._ledgers.of("b/"), "forward", real)
+    done = node.run_once()
+    assert [(each.collection, each.error) for each in done] == [("a/", "ZeroDivisionError: of our own"), ("b/", "")]
+
+
+def test_one_round_does_all_whoever_has_the_turn_and_marks_its_end(rig: Rig) -> None:
+    fill(rig, "a", "b")
+    other = rig.started()
+    rig.clock.advance(1)
+    done = rig.node().run_once()
+    assert [(each.collection, each.through, each.entries, each.error) for each in done] == [
+        ("a/", 1, 1, ""),
+        ("b/", 1, 1, ""),
+    ]
+    assert other.is_well
+    assert decode_heartbeat(rig.store.get(".worm.nodes/1").body, name="", node=1).state == "stopped"
+
+
+def test_nodes_share_what_they_see(rig: Rig) -> None:
+    """One that has just looked in vain hears of news by the heartbeat of another."""
+    fill(rig, "a")
+    one, two = rig.started(), rig.started()
+    live(rig, 700, one, two)
+    assert one.ring() == two.ring() == (0, 1)
+    assert one.watchlist.known["a/"].quiet > 3
+    rig.database()["a"].insert({"id": "y"})
+    two.watchlist.known["a/"].found_written(2, rig.clock.monotonic())
+    live(rig, 1, two)
+    two.beat()
+    one._look_at_peers()
+    live(rig, 30, one, two)
+    assert lags(rig, "a") == [0]
+
+
+def test_the_other_node_takes_over_within_two_windows_of_the_death_being_seen(rig: Rig) -> None:
+    fill(rig, "a", "b", "c", "d")
+    one, two = rig.started(), rig.started()
+    live(rig, 61, one, two)
+    client = rig.database()
+    for name in "abcd":
+        client[name].insert({"id": "y"})
+    two.ended.set()  # and no heartbeat says so
+    interval = one.pace.interval
+    live(rig, 6 * 3 * interval, one)
+    assert one.ring() == (0,)
+    for name in "abcd":
+        client[name].insert({"id": "z"})
+        one.watchlist.known[f"{name}/"].found_written(3, rig.clock.monotonic())
+        one.watchlist.known[f"{name}/"].rests_until = 0
+    live(rig, 2 * interval, one)
+    assert lags(rig, *"abcd") == [0, 0, 0, 0]
+
+
+# --- upkeep ---
+
+
+def test_the_log_is_trimmed_past_its_retention(rig: Rig) -> None:
+    fill(rig, "a")
+    settings = Settings(forward="manual", forward_interval_ms=0, log_retention_ms=LOG_RETENTION_MS_MIN)
+    node = Node(rig.database(settings), pace=SLOW, clock=rig.clock)
+    node.start()
+    live(rig, 3 * HOUR, node)
+    rig.database()["a"].insert({"id": "y"})
+    live(rig, 2 * HOUR, node)
+    assert not rig.store.probe(EnginePaths.of_collection("a/").entry(LogNumber(1))).found
+    assert rig.database()["a"].count() == 2
+
+
+def test_the_trash_is_emptied_of_what_expired_and_not_before(rig: Rig) -> None:
+    database = rig.database()
+    database._declared.schema = given_schema(KEPT)
+    notes = database.model("Note")
+    notes.insert({"id": "n", "text": "x"})
+    notes.delete("n")
+    node = rig.started(pace=SLOW)
+    live(rig, 20 * HOUR, node)
+    assert len(notes.list_trashed()) == 1
+    live(rig, 6 * HOUR, node)
+    assert notes.list_trashed() == []
+    assert notes.find_by_id("n") is None
+
+
+def test_a_machine_with_a_wrong_clock_purges_nothing(rig: Rig) -> None:
+    database = rig.database()
+    database._declared.schema = given_schema(KEPT)
+    notes = database.model("Note")
+    notes.insert({"id": "n", "text": "x"})
+    notes.delete("n")
+    node = rig.started(pace=SLOW, skew_ms=600_000)
+    live(rig, 26 * HOUR, node)
+    assert "the clock of this machine is 600 s off the store's" in node.watchlist.known["notes/"].error
+    assert len(notes.list_trashed()) == 1
+
+
+def test_readable_files_are_complete_without_another_write(rig: Rig) -> None:
+    database = rig.database()
+    database._declared.schema = given_schema(KEPT)
+    notes = database.model("Note")
+    node = rig.started()
+    live(rig, 1, node)
+    notes.insert_many([{"id": f"n{number}", "text": "x"} for number in range(20)])
+    live(rig, 200, node)
+    (status,) = rig.database().files.status(["notes"])
+    assert (status.enabled, status.lag_entries, status.pending, status.is_filling) == (True, 0, 0, False)
+
+
+# --- the bill ---
+
+
+@pytest.mark.parametrize(
+    ("collections", "gets", "lists", "puts"), [(1, 126, 78, 120), (100, 3_661, 162, 120)], ids=["one", "a hundred"]
+)
+def test_an_idle_hour(rig: Rig, collections: int, gets: int, lists: int, puts: int) -> None:
+    """Exactly: 120 heartbeats, a list of nodes and a look at the schema a minute, and a look at each log a minute, or
+    at one log a second; the rest are searches for collections, less often if there are many.
+    """
+    fill(rig, *(f"org/c{number}" for number in range(collections)))
+    node = rig.started()
+    live(rig, HOUR / 3, node)
+    rig.requests.clear()
+    usage = used(node, rig, HOUR)
+    counts = Counter(
+        "heartbeat" if each.key.startswith(".worm.nodes/") and each.kind == "put" else "other" for each in rig.requests
+    )
+    assert counts["heartbeat"] == puts
+    assert (usage.gets, usage.lists, usage.puts, usage.deletes) == (gets, lists, puts, 0)
+    assert usage.dollars_at(S3_STANDARD) * HOURS_OF_A_MONTH <= 3.0
+
+
+def test_an_idle_node_beats_rarely_and_says_so(rig: Rig) -> None:
+    fill(rig, "a")
+    node = rig.started()
+    live(rig, HOUR, node)
+    before = decode_heartbeat(rig.store.get(".worm.nodes/0").body, name="", node=0)
+    assert before.interval_ms == 30_000
+    live(rig, 31, node)
+    assert node.is_well
+    rig.database()["a"].insert({"id": "y"})
+    live(rig, 75, node)
+    assert decode_heartbeat(rig.store.get(".worm.nodes/0").body, name="", node=0).interval_ms == 5_000
