@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from tests.jobs.rig import customers, pipeline
-from wormdb.jobs import verify
+from wormdb.format.root import encode_root
+from wormdb.jobs import shares, verify
 from wormdb.maintenance import listed
 from wormdb.maintenance.block_check import block_faults
 
@@ -35,10 +38,42 @@ def test_a_sound_collection_is_found_sound_without_checking_twice(monkeypatch: p
             return block_faults(content, entry)
 
         monkeypatch.setattr(listed, "block_faults", counted)
+        monkeypatch.setattr(shares, "TASK_BYTES_MIN", 2_000)
+
+        def refused(*_: Any) -> None:
+            raise AssertionError("the driver reads no blocks")
+
+        monkeypatch.setattr(listed.CheckedList, "_rows", refused)
         found = pipeline(db, "Customer").verify()
         assert found == expected
         assert found.is_sound
         assert len(set(calls)) == len(calls) == found.checked.blocks > 2
+
+
+def test_what_disagrees_is_found_as_by_one_process() -> None:
+    """All objects are sound, and one of them is of another time."""
+    with customers(count=30) as db:
+        model = db.model("Customer")
+        model.forward()
+        site = db._site("customers/")
+        old = site.register.read().root
+        model.save({"id": "c0002", "age": 77, "name": "changed"})
+        model.forward()
+        state = site.register.read()
+        assert old is not None
+        assert state.root is not None
+        mixed = {
+            "indexes": tuple(msgspec.structs.replace(one, applied=state.root.applied) for one in old.indexes),
+            "history": old.history,
+            "blocks": old.blocks,
+            "rows": state.root.rows + 1,
+        }
+        for name, value in mixed.items():
+            wrong = msgspec.structs.replace(state.root, **{name: value})
+            db.store.put(site.paths.root, encode_root(wrong))
+            found = pipeline(db, "Customer").verify()
+            assert not found.is_sound
+            assert found == db.verify(["Customer"])[0], name
 
 
 def test_every_damaged_object_is_found_as_by_one_process() -> None:

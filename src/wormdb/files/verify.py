@@ -28,12 +28,19 @@ def file_site(site: Site) -> FileSite:
     return FileSite(Ledger(site.collection, site.around), site.store, site.pool, site.around.chance)
 
 
-def verify_all(site: Site, *, unreferenced: bool = False, told: Callable[[str], None] | None = None) -> Verification:
+def verify_all(
+    site: Site,
+    *,
+    unreferenced: bool = False,
+    told: Callable[[str], None] | None = None,
+    found: Verification | None = None,
+) -> Verification:
     """What is wrong with a collection and its readable files; nothing is written.
 
-    Costs as `verify` and, where that finds nothing wrong, as `examine_files`: files are compared with what is sound.
+    Costs as `verify`, which is not asked if others `found` the same, and, where that finds nothing wrong, as
+    `examine_files`: files are compared with what is sound.
     """
-    found = verify(site, unreferenced=unreferenced, told=told)
+    found = found or verify(site, unreferenced=unreferenced, told=told)
     if not found.is_sound:
         return found
     examined = examine_files(file_site(site), _counting(site, told))

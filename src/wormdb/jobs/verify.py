@@ -1,24 +1,32 @@
-"""Verify: the audit of `Database.verify`, with the costly part of it done in parts.
+"""Verify: the audit of `Database.verify`, with all that reads blocks done in parts.
 
-Each piece of work checks some blocks and sidecars, whole: they are written again from their rows, and what comes out
-is compared. Then one pass compares documents, history, indexes, the log and readable files with each other; it reads
-blocks again, by their digests the same, and does not repeat those checks. So the findings are those of one process.
+First pieces of work check blocks and sidecars, each whole: they are written again from their rows, and what comes out
+is compared. Then others compare documents, history and the keys of indexes, by ranges of ids, and what they say meets:
+sums of digests by entry of the log, and by bucket of each index. If that is not all as it should be, one pass over
+everything tells what is wrong. So the findings are those of one process.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, get_args
 
 import msgspec
 
-from wormdb.errors import CorruptionError, SchemaError, UnsupportedFormatError
+from wormdb.errors import CorruptionError, SchemaError, SnapshotTooOldError, UnsupportedFormatError
 from wormdb.files.verify import verify_all
 from wormdb.format.blocklist import BlockEntry
+from wormdb.format.root import decode_root, encode_root
+from wormdb.jobs.shares import all_ranges
+from wormdb.jobs.state import PinnedState
 from wormdb.jobs.work import Item, Output
 from wormdb.limits import MIB
+from wormdb.maintenance.chain import check_chain
 from wormdb.maintenance.listed import CheckedList, Where, claim_of, is_sound
+from wormdb.maintenance.parted import LogOutline, PartTally, look_at_range
 from wormdb.maintenance.report import Report
+from wormdb.maintenance.verify import Examination, verify_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +40,7 @@ __all__ = ["verify_collection"]
 
 PIECE_BYTES: Final = 32 * MIB
 
-_Block = tuple[str, BlockEntry]
+_Block = tuple[Where, BlockEntry]
 """Which list names a block, and what it says of it."""
 
 
@@ -41,16 +49,47 @@ def verify_collection(
 ) -> Verification:
     """What `Database.verify` finds in one collection; nothing is written.
 
-    Costs as that, and 2 GETs for each block more. Raises what the first piece that failed raised.
+    Costs as that, and 2 GETs for each block more; if something is wrong, 2 GETs for each block once more, by this
+    process. Raises what the first piece that failed raised.
     """
     site = _site(place)
+    found = list(_pieces(site))
     items = [
         Item(f"blocks from {blocks[0][1].name} on", msgspec.msgpack.encode(blocks), size, len(blocks))
-        for blocks, size in _pieces(site)
+        for blocks, size in found
     ]
-    bodies = runner.run("verify", _Check(place), items, told)
+    bodies = runner.run("verify blocks", _Check(place), items, told)
     passed = frozenset(claim for body in bodies for claim in msgspec.msgpack.decode(body, type=list[bytes]))
-    return verify_all(replace(site, passed=passed), unreferenced=unreferenced)
+    has_passed = all(claim_of(entry, where) in passed for blocks, _ in found for where, entry in blocks)
+    agreed = None
+    if has_passed:
+        with suppress(CorruptionError, SchemaError, SnapshotTooOldError, UnsupportedFormatError):
+            agreed = _agreed(place, site, (runner, told), unreferenced=unreferenced)
+    return verify_all(replace(site, passed=passed), unreferenced=unreferenced, found=agreed)
+
+
+def _agreed(place: Place, site: Site, by: tuple[Runner, Told | None], *, unreferenced: bool) -> Verification | None:
+    """What all parts together say; None if something is wrong, or was replaced meanwhile."""
+    runner, told = by
+    state = site.register.read()
+    if state.root is None:
+        return None
+    report = Report()
+    log = Examination(state, report, check_chain(site, state.root, report))
+    outline = LogOutline(log.chain.begins, state.root.applied, frozenset(log.chain.jobs))
+    shares = all_ranges(PinnedState.of(place), tasks=None)
+    items = [
+        Item(
+            f"range {number} of {len(shares)} of {place.name}",
+            msgspec.msgpack.encode((share.span.low, share.span.high)),
+            share.size,
+            share.rows,
+        )
+        for number, share in enumerate(shares, 1)
+    ]
+    bodies = runner.run("verify agreement", _Agree(place, encode_root(state.root), outline), items, told)
+    parts = [msgspec.msgpack.decode(body, type=PartTally) for body in bodies]
+    return verify_parts(site, log, parts, unreferenced=unreferenced)
 
 
 def _site(place: Place) -> Site:
@@ -92,3 +131,20 @@ class _Check:
         blocks = msgspec.msgpack.decode(body, type=list[tuple[Where, BlockEntry]])
         sound = [claim_of(entry, where) for where, entry in blocks if is_sound(site, entry, where)]
         return Output(msgspec.msgpack.encode(sound), len(blocks))
+
+
+@dataclass(frozen=True, slots=True)
+class _Agree:
+    """Looks at one range of ids; a value that can be sent."""
+
+    place: Place
+    root: bytes
+    outline: LogOutline
+
+    def __call__(self, body: bytes, /) -> Output:
+        """What the rows of the range came to. Costs as `look_at_range`."""
+        site = _site(self.place)
+        low, high = msgspec.msgpack.decode(body, type=tuple[bytes, bytes | None])
+        root = decode_root(self.root, name=site.paths.root, path=site.collection)
+        tally = look_at_range(site, root, self.outline, low, high)
+        return Output(msgspec.msgpack.encode(tally), tally.documents)

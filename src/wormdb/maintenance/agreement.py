@@ -28,7 +28,7 @@ from wormdb.types import LogNumber
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from wormdb.format.root import Root
+    from wormdb.format.root import JobOutcome, Root
     from wormdb.maintenance.blob_check import BlobCheck
     from wormdb.maintenance.chain import Chain
     from wormdb.maintenance.index_check import IndexCheck
@@ -36,7 +36,19 @@ if TYPE_CHECKING:
     from wormdb.maintenance.report import Report
     from wormdb.maintenance.site import Site
 
-__all__ = ["Agreement"]
+__all__ = ["Agreement", "RowTally"]
+
+
+@dataclass(frozen=True, slots=True)
+class RowTally:
+    """What some rows came to."""
+
+    sums: dict[int, bytes]
+    """By log number the sum of the digests of the versions that it made, which has 128 bits."""
+    of_jobs: dict[int, int]
+    alive: int
+    sequence: int
+    sampled: tuple[bytes, ...]
 
 
 @dataclass(slots=True)
@@ -62,23 +74,61 @@ class Agreement:
     _alive: int = 0
     _sequence: int = 0
     _sampled: set[bytes] = field(default_factory=set)
+    _sample: Sample = field(default_factory=Sample)
 
     def run(self) -> None:
         """Look at everything. 1 GET for each object of the three lists; see `CheckedList` for memory."""
-        root = self.root
-        jobs = {job.number: job for job in root.jobs if job.state == "attached"}
+        self.begin()
+        self.look()
+        self.settle()
+
+    def begin(self) -> None:
+        """What the root says, before rows are looked at. 1 GET for each page of a long list of what jobs brought."""
         for run in self.past.attached.runs:
-            if run.through not in jobs:
+            if run.through not in self._jobs:
                 self._history_fault(f"the root has forgotten the job that entry {run.through} attached")
         self._compare_brought()
-        sample = self._sample()
+        try:
+            self._sample = decode_sample(self.root.sample, name=self.site.paths.root)
+        except CorruptionError as error:
+            self._facts_fault(error.reason)
+
+    def look(self) -> None:
+        """Look at all rows that the lists give. 1 GET for each object of them."""
         rows: Iterator[tuple[bytes, Row | Past]] = merge_rows(self.documents.streams())
-        past = ((one.key, one) for one in past_rows(self.past, jobs))
+        past = ((one.key, one) for one in past_rows(self.past, self._jobs))
         merged: Iterator[tuple[bytes, Row | Past]] = heapq.merge(rows, past, key=lambda item: item[0])
         for key, group in groupby(merged, key=lambda item: item[0]):
-            self._document(key, [item for _, item in group], sample)
+            self._document(key, [item for _, item in group], self._sample)
+
+    def settle(self) -> None:
+        """Compare what all rows came to with the log and the root. No requests."""
         self._compare_log()
-        self._compare_facts(sample)
+        self._compare_facts(self._sample)
+
+    @property
+    def _jobs(self) -> dict[int, JobOutcome]:
+        return {job.number: job for job in self.root.jobs if job.state == "attached"}
+
+    # --- rows that others looked at ---
+
+    def tally(self) -> RowTally:
+        """What the rows came to that were looked at here. No requests."""
+        return RowTally(
+            sums={rev: (total % (1 << SUM_BITS)).to_bytes(SUM_BITS // 8, "big") for rev, total in self._sums.items()},
+            of_jobs=dict(self._of_jobs),
+            alive=self._alive,
+            sequence=self._sequence,
+            sampled=tuple(sorted(self._sampled)),
+        )
+
+    def take(self, tally: RowTally) -> None:
+        """Count in rows of other documents. No requests."""
+        self._sums.update({rev: int.from_bytes(total, "big") for rev, total in tally.sums.items()})
+        self._of_jobs.update(tally.of_jobs)
+        self._alive += tally.alive
+        self._sequence = max(self._sequence, tally.sequence)
+        self._sampled.update(tally.sampled)
 
     # --- one document ---
 
@@ -121,9 +171,9 @@ class Agreement:
 
     def _tally(self, past: Past) -> None:
         rev = past.row.rev
-        if rev in self.chain.jobs or past.is_loaded:
+        if self.chain.has_job(rev) or past.is_loaded:
             self._of_jobs[rev] += 1
-        elif rev in self.chain.sums:
+        elif self.chain.has_entry(rev):
             self._sums[rev] += digest_of(encode_past(past.row))
 
     def _check_versions(self, versions: list[Version], marks: Sequence[Taken]) -> None:
@@ -194,13 +244,6 @@ class Agreement:
                 self._history_fault(f"the root names other blocks of history than entry {run.through} brought")
 
     # --- the root ---
-
-    def _sample(self) -> Sample:
-        try:
-            return decode_sample(self.root.sample, name=self.site.paths.root)
-        except CorruptionError as error:
-            self._facts_fault(error.reason)
-            return Sample()
 
     def _compare_facts(self, sample: Sample) -> None:
         if self.documents.holes:

@@ -51,6 +51,14 @@ class Chain:
     hashes: dict[int, bytes] = field(default_factory=dict)
     """What a broken entry's hash must have been, where the next one tells."""
 
+    def has_job(self, number: int) -> bool:
+        """Whether an entry attached blocks."""
+        return number in self.jobs
+
+    def has_entry(self, number: int) -> bool:
+        """Whether there is a sum to compare with."""
+        return number in self.sums
+
     @property
     def is_whole(self) -> bool:
         """Whether everything can be made from it."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from wormdb.maintenance.report import Report
     from wormdb.maintenance.site import Site
 
-__all__ = ["IndexCheck", "index_checks", "tree_objects"]
+__all__ = ["IndexCheck", "IndexTally", "index_checks", "tree_objects"]
 
 _BUCKETS: Final = 1 << 12
 _SLICE: Final = 1_000
@@ -45,6 +45,16 @@ _DAMAGE: Final = (CorruptionError, SnapshotTooOldError, UnsupportedFormatError)
 
 def _bucket(digest: int) -> int:
     return digest >> (SUM_BITS - 12)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexTally:
+    """What some documents should have in the tree of an index."""
+
+    name: str
+    sums: dict[int, bytes]
+    """By bucket, as numbers."""
+    arrays: tuple[bool, ...]
 
 
 @dataclass(slots=True)
@@ -88,6 +98,18 @@ class IndexCheck:
             return False
         cursor = CURSOR_END if self.stored.state == "ready" else self.stored.cursor
         return cursor is not None and key <= cursor
+
+    def tally(self) -> IndexTally:
+        """What the documents that were added here should have in the tree. No requests."""
+        self._flush()
+        sums = {bucket: total.to_bytes(2 * SUM_BITS // 8, "big") for bucket, total in self._sums.items()}
+        return IndexTally(self.stored.name, sums, self._arrays)
+
+    def take(self, tally: IndexTally) -> None:
+        """Count in what other documents should have. No requests."""
+        self._sums.update({bucket: int.from_bytes(total, "big") for bucket, total in tally.sums.items()})
+        pairs = zip(self._arrays or tally.arrays, tally.arrays, strict=True)
+        self._arrays = tuple(one or other for one, other in pairs) if tally.arrays else self._arrays
 
     def _flush(self) -> None:
         for entry_key, value in self._entries_of(self._waiting):

@@ -17,18 +17,20 @@ from wormdb.maintenance.blob_check import BlobCheck
 from wormdb.maintenance.chain import Chain, check_chain
 from wormdb.maintenance.index_check import index_checks
 from wormdb.maintenance.listed import CheckedList, checked_body
+from wormdb.maintenance.parted import report_of
 from wormdb.maintenance.past_rows import PastLists
 from wormdb.maintenance.report import Report, Verification
 from wormdb.maintenance.unreferenced import find_unreferenced
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from wormdb.format.block import Row
     from wormdb.format.root import ObjectRef, Root
+    from wormdb.maintenance.parted import PartTally
     from wormdb.maintenance.site import Site
 
-__all__ = ["Examination", "examine", "verify"]
+__all__ = ["Examination", "examine", "verify", "verify_parts"]
 
 _TRIES_MAX: Final = 3
 
@@ -138,6 +140,25 @@ def _examine_root(site: Site, root: Root, examined: Examination) -> None:
             examined.bad_indexes.add(check.stored.name)
     blobs.compare()
     _examine_retired(site, root.retired_older, examined)
+
+
+def verify_parts(
+    site: Site, log: Examination, parts: Sequence[PartTally], *, unreferenced: bool = False
+) -> Verification | None:
+    """What `verify` says of a collection whose blocks are sound, from ranges that others looked at.
+
+    None if something is wrong: then `verify` must tell what. `log` has the root and what `check_chain` found. 1 GET for each page of a long list and for each node of the
+    indexes; with `unreferenced` what that costs. Raises UnavailableError.
+    """
+    root = log.state.root
+    if root is None or report_of(site, root, log.chain, log.report, parts) is None:
+        return None
+    _examine_retired(site, root.retired_older, log)
+    if log.report.findings:
+        return None
+    if unreferenced:
+        find_unreferenced(site, root, log.report)
+    return log.report.verification(site.collection)
 
 
 def _alive(documents: CheckedList) -> Iterator[tuple[bytes, Row]]:

@@ -29,9 +29,9 @@ __all__ = ["command"]
 def command(model: str, url: str, *, unreferenced: bool, as_json: bool, **options: Any) -> int:
     """Check everything that is stored of a collection.
 
-    Finds what worm verify finds. Blocks are checked in parts, which is most of the work; then one pass in this process
-    compares documents, history, indexes, the log and readable files. Writes nothing, and exits with 1 if something is
-    wrong: worm verify --repair makes again what can be made again.
+    Finds what worm verify finds. Blocks are checked in parts, and then ranges of documents with their history and what
+    indexes must have of them; this process reads the log, the indexes and readable files. If something is wrong, one
+    pass in this process names it. Writes nothing, and exits with 1 then: worm verify --repair makes again what can be.
     """
     with opened_pipeline(model, url, options) as pipeline:
         found = pipeline.verify(unreferenced=unreferenced)
