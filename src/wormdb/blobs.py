@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass
 from hashlib import sha256
-from mimetypes import guess_type
-from tempfile import SpooledTemporaryFile
 from typing import IO, TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from wormdb.engine.blobs import missing_blob
@@ -60,6 +58,8 @@ class BlobTarget:
         self, store: Callable[[str, _Spool, str], BlobKey], content_type: str, name: str | None, bytes_max: int
     ) -> None:
         """Made by `Collection.create_blob_target`."""
+        from tempfile import SpooledTemporaryFile
+
         self._store = store
         self._content_type = content_type
         self._name = name
@@ -273,6 +273,8 @@ class Blobs(Generic[T]):
         the collection has already is not stored again. A blob that no document refers to is removed by gc after a day.
         Raises InvalidRequestError, PermissionDeniedError.
         """
+        from mimetypes import guess_type
+
         self._access.check_mode()
         _check_name(name)
         kind = content_type or (None if name is None else guess_type(name)[0]) or OCTETS
