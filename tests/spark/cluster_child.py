@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
+from pyspark.errors import StreamingQueryException
 
 import wormdb
 from tests.cli.printed import worm
@@ -78,8 +79,15 @@ def frames(spark: SparkSession, url: str, folder: Path) -> dict[str, Any]:
     write(paid, url, collection="paid", job="copy", partitions=2)
     feed = spark.readStream.format("worm").options(url=url, model="Order", changes="true").load()
     sink = feed.writeStream.format("worm").options(url=url, collection="copies")
-    query = sink.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
-    query.awaitTermination()
+    sink = sink.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
+    for tries in range(5):
+        try:
+            sink.start().awaitTermination()
+            break
+        except StreamingQueryException as error:
+            # Spark gives a Python process ten seconds to start, which a machine with much to do may not have.
+            if "connect back" not in str(error) or tries == 4:
+                raise
     with wormdb.connect(url) as db:
         known = {found.id: found["total"] for found in db.model("Order").find_all()}
         copies = {found.id: found["total"] for found in db["copies"].find_all()}
