@@ -89,6 +89,8 @@ BLOB_CONDEMNED_MS: Final = 3_600_000
 """How long a blob stays after an entry said that it goes: readers of older states may be at it."""
 BLOB_KEYS_REMEMBERED: Final = 10_000
 """Blobs of one collection of which a process remembers that they are there."""
+BLOB_CONDEMNED_MAX: Final = 10_000
+"""Condemned blobs that a root remembers, and so that gc condemns before it deletes them."""
 BLOB_CONDEMNED_AT_ONCE: Final = 1_000
 """Blobs that one entry says this of."""
 

@@ -186,7 +186,7 @@ def test_condemned_keys_are_forgotten_with_their_entries_and_never_used_again() 
     fresh = people(world, seed=8)
     root = fresh._access.ledger.view().place
     assert root is not None
-    assert (root.root.condemned, root.root.blob_floor) == ((), number)
+    assert (root.root.condemned, root.root.blob_newest, root.root.blob_floor) == ((), number, 1)
     world.put(f"people/.worm.db/blobs/{gone.sha256}", CONTENT)  # by somebody who slept
     with pytest.raises(NotFoundError, match="was removed"):
         fresh.insert({"id": "2", "photo": gone})

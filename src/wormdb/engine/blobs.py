@@ -119,8 +119,8 @@ class Blobs:
     def _chosen(self, view: View, sha256: str) -> BlobKey:
         """The key that content has now, or gets."""
         blobs = view.definition.blobs
-        if blobs.floor:
-            # Keys from before the floor live on while somebody owns them.
+        if blobs.newest:
+            # Keys of before live on while somebody owns them.
             reader = read_index(view, OWNERS, self._trees)
             span = Range.prefix(encode_key(f"sha256:{sha256}")[:-1])
             found = () if reader is None else reader.scan(span)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from wormdb.engine.forward import net_of
 from wormdb.engine.state import id_key, merge_newest
 from wormdb.format import json
+from wormdb.format.blob import blob_keys_in
 from wormdb.index.btree import EVERYTHING
 from wormdb.index.entries import Range, changes_of, id_of
 
@@ -138,6 +139,8 @@ def _reader(tree: TreeReader, own: Mapping[bytes, tuple[Entry, ...]], gone: tupl
 
 
 def _entries_of(index: Index, held: Held) -> tuple[Entry, ...]:
+    if index.is_owners and not blob_keys_in(held.document):
+        return ()  # as good as all documents, which need not be decoded
     changes = changes_of(index, held.id, None, _decoded(held.document))
     return tuple((key, value) for key, value in changes if value is not None)
 
@@ -149,6 +152,8 @@ def _gone(view: View, index: Index) -> tuple[bytes, ...]:
 
 def _keys_before(index: Index, changed: Iterable[Net]) -> Iterator[bytes]:
     for net in changed:
+        if index.is_owners and not blob_keys_in(net.before):
+            continue
         yield from (key for key, _ in changes_of(index, net.held.id, _decoded(net.before), None))
 
 

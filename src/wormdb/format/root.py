@@ -158,8 +158,10 @@ class Root(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sequence: Count = msgspec.field(name="sq", default=0)
     """The greatest id made of digits."""
     condemned: tuple[Condemned, ...] = msgspec.field(name="k", default=())
+    blob_newest: Count = msgspec.field(name="kn", default=0)
+    """The newest entry that condemned a blob: the suffix of new keys."""
     blob_floor: Count = msgspec.field(name="kf", default=0)
-    """The newest entry that condemned a blob and was trimmed since: `condemned` no longer says which."""
+    """Above the suffixes of all keys that were condemned and are no longer in `condemned`."""
     sample: bytes | None = msgspec.field(name="s", default=None)
     statistics: bytes | None = msgspec.field(name="q", default=None)
     closed: Closed | None = msgspec.field(name="y", default=None)

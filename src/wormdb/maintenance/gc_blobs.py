@@ -25,7 +25,7 @@ from wormdb.format.blob import BlobKey, blob_keys_in
 from wormdb.format.event import BlobCondemned
 from wormdb.index.definition import OWNERS
 from wormdb.index.entries import value_key_of
-from wormdb.limits import BLOB_CONDEMNED_AT_ONCE, BLOB_CONDEMNED_MS, BLOB_UNOWNED_MS
+from wormdb.limits import BLOB_CONDEMNED_AT_ONCE, BLOB_CONDEMNED_MAX, BLOB_CONDEMNED_MS, BLOB_UNOWNED_MS
 from wormdb.maintenance.gc_report import Victim
 
 if TYPE_CHECKING:
@@ -85,9 +85,11 @@ def collect_blobs(site: Site, *, dry_run: bool = False) -> list[Victim]:
             some = plan.due[start : start + _DELETES_AT_ONCE]
             site.store.delete_many([victim.key for victim in some])
             deleted += some
+        # No more than a root remembers until they are deleted: the others are for the next run.
+        unowned = plan.unowned[: max(BLOB_CONDEMNED_MAX - plan.waiting, 0)]
         try:
-            for start in range(0, len(plan.unowned), BLOB_CONDEMNED_AT_ONCE):
-                condemn(site, ledger, plan.view, plan.unowned[start : start + BLOB_CONDEMNED_AT_ONCE])
+            for start in range(0, len(unowned), BLOB_CONDEMNED_AT_ONCE):
+                condemn(site, ledger, plan.view, unowned[start : start + BLOB_CONDEMNED_AT_ONCE])
         except _OvertakenError as error:
             log.info("%s: blobs are looked at again: %s", site.collection, error.reason)
             continue
