@@ -31,6 +31,8 @@ class Forwarded:
     """What became of one collection's log."""
 
     through: int
+    entries: int
+    """Those that were brought forward since the root that this process knew."""
     wrote: bool
     """Whether anything had to be written."""
     files_seconds: float | None
@@ -66,13 +68,17 @@ class Caretaker:
         return probe.found is not None
 
     def forward(self, prefix: str) -> Forwarded:
-        """Bring a collection forward: blocks, indexes, history, readable files. Costs as `Collection.forward`."""
+        """Bring a collection forward: blocks, indexes, history, readable files. Costs as `Collection.forward`.
+
+        The first time 2 GETs more.
+        """
         before = self.database.cost().puts - self.own_puts()
         ledger = self._ledger(prefix)
+        applied = ledger.known().base_number
         through = ledger.forward()
         wrote = self.database.cost().puts - self.own_puts() > before
         keeps_files = ledger.known().definition.keeps_files
-        return Forwarded(through, wrote, self._settings.files_seconds if keeps_files else None)
+        return Forwarded(through, through - applied, wrote, self._settings.files_seconds if keeps_files else None)
 
     def keep_up(self, prefix: str) -> KeptUp:
         """Trim the log past its retention, and purge what expired in the trash.

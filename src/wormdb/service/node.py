@@ -187,14 +187,14 @@ class Node:
             return
         try:
             self._write("stopped", self.pace.interval_ms)
-        except ConflictError as error:
+        except (ConflictError, ClosedError) as error:
             log.warning("%s", error)
 
     def _keep_beating(self) -> None:
         while not self.ended.is_set():
             try:
                 rest = self.beat()
-            except ConflictError as error:
+            except (ConflictError, ClosedError) as error:
                 log.warning("%s", error)
                 return
             self.ended.wait(rest)
@@ -206,6 +206,9 @@ class Node:
             self._claim.beat(interval_ms, self.watchlist.written(began), state)
         except ConflictError as error:
             self.lost = error
+            self.ended.set()
+            raise
+        except ClosedError:
             self.ended.set()
             raise
         except WormError as error:

@@ -44,8 +44,8 @@ class CollectionTurn:
     number: int
     lag_entries: int
     lag_bytes: int
-    errors: dict[int, str]
-    """What nodes say that fails, by their ids."""
+    errors: dict[str, str]
+    """What nodes say that fails, by their ids as text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +66,12 @@ def overview_of(database: Database, *, window_ms: int = NODE_WINDOW_MS, clock: C
     peers.look()
     known = peers.known()
     names = {*database.collections()}
-    errors: dict[str, dict[int, str]] = {}
+    errors: dict[str, dict[str, str]] = {}
     for node, peer in known.items():
         for written in () if peer.heartbeat is None else peer.heartbeat.written:
             names.add(written.collection)
             if written.error and node in peers.live():
-                errors.setdefault(written.collection, {})[node] = written.error
+                errors.setdefault(written.collection, {})[str(node)] = written.error
     found = database.status(sorted(name.rstrip("/") for name in names))
     time.observe(peers.time)
     ring, window = peers.live(), window_of(time.now_ms(), window_ms)

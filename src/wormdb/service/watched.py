@@ -12,6 +12,7 @@ from wormdb.limits import HEARTBEAT_COLLECTIONS_MAX
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from wormdb.service.caretaker import Forwarded
     from wormdb.service.pace import Pace
 
 __all__ = ["Watched", "Watchlist"]
@@ -62,23 +63,22 @@ class Watched:
         self.probed_at = now
         self.quiet += 1
 
-    def forwarded(self, through: int, now: float, *, wrote: bool, pace: Pace, files_seconds: float | None) -> None:
-        """A round brought it forward through a number; `wrote` says whether it had anything to do."""
-        moved = through - self.number
-        self.number, self.lag, self.is_hot, self.probed_at = through, 0, False, now
+    def forwarded(self, done: Forwarded, now: float, pace: Pace) -> None:
+        """A round brought it forward."""
+        self.number, self.lag, self.is_hot, self.probed_at = done.through, 0, False, now
         self.rounds += 1
-        self.entries += max(moved, 0)
+        self.entries += done.entries
         self.failures, self.error, self.retries_at = 0, "", -math.inf
         self.settles_at = math.inf
-        if wrote:
+        if done.wrote:
             self.quiet, self.is_changed, self.written_at = 0, True, now
-            is_trickle = 0 < moved < pace.breath_entries
+            is_trickle = 0 < done.entries < pace.breath_entries
             self.rests_until = now + (pace.breath_seconds if is_trickle else 0)
             # Builds and files may need more rounds than one: until one writes nothing.
             self.settles_at = max(now + pace.interval, self.rests_until)
-        elif files_seconds is not None and now - self.written_at < files_seconds + pace.interval:
+        elif done.files_seconds is not None and now - self.written_at < done.files_seconds + pace.interval:
             # Tables of readable files in which little has changed wait for more, but not for ever.
-            self.settles_at = self.written_at + files_seconds + pace.interval
+            self.settles_at = self.written_at + done.files_seconds + pace.interval
 
     def failed(self, error: BaseException, now: float, pace: Pace) -> None:
         """A round failed: it is left alone for a while, longer each time."""

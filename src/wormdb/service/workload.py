@@ -117,12 +117,13 @@ class Workload:
 
         Anything else that goes wrong is kept with the collection.
         """
-        began, before = self._clock.monotonic(), watched.number
-        purged = collected = 0
+        began = self._clock.monotonic()
+        entries = purged = collected = 0
         try:
             done = self._caretaker.forward(watched.prefix)
             now = self._clock.monotonic()
-            watched.forwarded(done.through, now, wrote=done.wrote, pace=self._pace, files_seconds=done.files_seconds)
+            entries = done.entries
+            watched.forwarded(done, now, self._pace)
             if with_upkeep:
                 kept = self._caretaker.keep_up(watched.prefix)
                 purged, collected = kept.purged, kept.collected
@@ -132,7 +133,7 @@ class Workload:
         except Exception as error:  # noqa: BLE001 - the edge of a service: whatever it is, other collections go on
             self._fail(watched, error)
         watched.seconds += self._clock.monotonic() - began
-        return Round(watched.prefix, watched.number, watched.number - before, purged, collected, watched.error)
+        return Round(watched.prefix, watched.number, entries, purged, collected, watched.error)
 
     def rest(self) -> float:
         """Seconds until something of this is due again. No requests."""

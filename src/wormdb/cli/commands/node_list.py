@@ -58,7 +58,8 @@ def command(url: str, interval: int, *, as_json: bool) -> None:
     with connect(url, settings=Settings(forward="manual")) as database:
         found = overview_of(database, window_ms=interval)
     if as_json:
-        print_json(camel(found))
+        nodes, collections = ([camel(each) for each in part] for part in (found.nodes, found.collections))
+        print_json({"nodes": nodes, "collections": collections})
         return
     if found.nodes:
         print_ruled(NODES, [_node_row(each) for each in found.nodes])
