@@ -7,7 +7,21 @@ import sys
 
 from benchmarks.measure import print_rows
 
-SUITES = ("stores", "formats", "commits", "reads", "scans", "loads", "queries", "files", "tables", "peers", "spark")
+SUITES = (
+    "stores",
+    "formats",
+    "commits",
+    "reads",
+    "scans",
+    "loads",
+    "queries",
+    "files",
+    "tables",
+    "peers",
+    "spark",
+    "cost",
+    "jobs",
+)
 
 
 def main(names: list[str]) -> int:

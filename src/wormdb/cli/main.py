@@ -26,6 +26,7 @@ VERBS = {
     "adopt": "Make a collection of files that others wrote a managed one.",
     "blob": "Write, read and list the blobs of a collection: files that its documents refer to.",
     "completion": "Print the script that completes worm's commands in a shell.",
+    "cost": "Foretell the bill of a workload, or show what a database uses.",
     "diff": "Show the fields in which two versions of a document differ.",
     "doctor": "Test whether a bucket or folder can hold a database.",
     "files": "Show, reconcile, switch on and switch off readable files.",

@@ -1,11 +1,14 @@
-"""What requests cost, in US dollars: a table to estimate with, not a bill."""
+"""What requests and storage cost, in US dollars: tables to estimate with, not a bill.
+
+List prices of one region each, without discounts and without what leaves the cloud.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["FREE", "S3_EXPRESS", "S3_STANDARD", "Prices", "RequestKind", "prices_of"]
+__all__ = ["AZURE_HOT", "FREE", "GCS_STANDARD", "S3_EXPRESS", "S3_STANDARD", "Prices", "RequestKind", "prices_of"]
 
 MILLION = 1_000_000
 GIGABYTE = 1_000_000_000
@@ -33,6 +36,8 @@ class Prices:
     delete: float = 0.0
     gigabyte_up: float = 0.0
     gigabyte_down: float = 0.0
+    gigabyte_month: float = 0.0
+    """For keeping a gigabyte for a month."""
 
     def of_requests(self, kind: RequestKind, count: int) -> float:
         """Dollars for `count` requests of one kind."""
@@ -49,8 +54,12 @@ class Prices:
         """Dollars for bytes written and read."""
         return (self.gigabyte_up * up + self.gigabyte_down * down) / GIGABYTE
 
+    def of_storage(self, size: float) -> float:
+        """Dollars a month for keeping `size` bytes."""
+        return self.gigabyte_month * size / GIGABYTE
 
-S3_STANDARD = Prices("Amazon S3 Standard, us-east-1", get=0.40, head=0.40, list=5.00, put=5.00)
+
+S3_STANDARD = Prices("Amazon S3 Standard, us-east-1", get=0.40, head=0.40, list=5.00, put=5.00, gigabyte_month=0.023)
 S3_EXPRESS = Prices(
     "Amazon S3 Express One Zone, us-east-1",
     get=0.03,
@@ -59,7 +68,12 @@ S3_EXPRESS = Prices(
     put=1.13,
     gigabyte_up=0.0032,
     gigabyte_down=0.0006,
+    gigabyte_month=0.11,
 )
+GCS_STANDARD = Prices(
+    "Google Cloud Storage Standard, us-east1", get=0.40, head=0.40, list=5.00, put=5.00, gigabyte_month=0.020
+)
+AZURE_HOT = Prices("Azure Blob hot, LRS, East US", get=0.50, head=0.50, list=6.50, put=6.50, gigabyte_month=0.018)
 FREE = Prices("this machine")
 
 

@@ -1,0 +1,169 @@
+"""What it costs: requests of a million inserts, of an idle node, and the room that a million updates take.
+
+Metered on simulated time at the prices of S3; no number depends on the machine. WORMDB_COST_DOCUMENTS is how many
+documents are inserted and updates made (200,000 unless told, and then set in relation to a million).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from benchmarks.measure import Count
+from benchmarks.metered import BATCH_SECONDS, DAY, HOUR, Rig, documents
+
+if TYPE_CHECKING:
+    from wormdb.storage.meter import Usage
+
+__all__ = ["TITLE", "Inserted", "Updated", "idle", "insert_all", "run", "update_all"]
+
+MILLION = 1_000_000
+BATCH = 1_000
+HOURS_A_MONTH = 730
+INSERT_DOLLARS_MAX = 0.05
+IDLE_DOLLARS_MAX = 3.0
+ROOM_MAX = 2.0
+
+TITLE = "cost: requests at the prices of S3 Standard, simulated time"
+
+
+def run() -> list[Count]:
+    """All three, and what each may cost."""
+    count = int(float(os.environ.get("WORMDB_COST_DOCUMENTS", "200000")))
+    return [*_insert_rows(count), *(_idle_row(collections) for collections in (1, 100)), _update_row(count)]
+
+
+class Inserted:
+    """What inserting cost: all requests, those to collect garbage among them."""
+
+    def __init__(self, count: int) -> None:
+        """Insert by batches of a thousand, with a unique index, a node that brings them forward, and gc."""
+        with Rig() as rig:
+            users = rig.database["users"]
+            users.create_index("email", unique=True)
+            rig.serve()
+            waiting = documents(count)
+            while batch := list(islice(waiting, BATCH)):
+                users.insert_many(batch)
+                rig.pass_time(BATCH_SECONDS)
+            rig.pass_time(120)
+            collect(rig)
+            assert users.count() == count
+            self.used = rig.used()
+            self.counted = rig.counted
+            self.stored = rig.stored()
+
+
+def insert_all(count: int) -> Inserted:
+    """See `Inserted`."""
+    return Inserted(count)
+
+
+def collect(rig: Rig) -> None:
+    """End the node, and collect garbage as it would have: by the hour, and when the log is kept no longer."""
+    if rig.node is not None:
+        rig.node.stop()
+        rig.node = None
+    for seconds in (HOUR, HOUR, 8 * DAY, 2 * HOUR):
+        rig.pass_time(seconds)
+        rig.database.gc(["users"])
+
+
+def idle(collections: int, *, hours: float = 1.0) -> Usage:
+    """What a node asks of the store with nothing to do; it has been running for ten minutes."""
+    with Rig() as rig:
+        for number in range(collections):
+            rig.database[f"c{number}"].insert({"id": "a"})
+        rig.serve()
+        rig.pass_time(600)
+        mark = rig.used()
+        rig.pass_time(hours * HOUR)
+        return rig.used() - mark
+
+
+class Updated:
+    """The room taken after random updates and gc, by kind, and what the same documents take in a new database."""
+
+    def __init__(self, count: int, updates: int) -> None:
+        """Insert `count` documents and update random ones, each batch a thousand of them."""
+        with Rig() as rig:
+            users = rig.database["users"]
+            users.create_index("email", unique=True)
+            rig.serve()
+            kept = list(documents(count))
+            for start in range(0, count, BATCH):
+                users.insert_many(kept[start : start + BATCH])
+                rig.pass_time(BATCH_SECONDS)
+            chance = random.Random(7)
+            for _ in range(0, updates, BATCH):
+                with users.batch() as batch:
+                    for at in chance.sample(range(count), min(BATCH, count)):
+                        kept[at] = {**kept[at], "amount": chance.randrange(1_000_000) / 100}
+                        batch.save(kept[at])
+                rig.pass_time(BATCH_SECONDS)
+            rig.pass_time(120)
+            collect(rig)
+            assert users.count() == count
+            self.stored = rig.stored()
+            self.used = rig.used()
+        with Rig() as fresh:
+            users = fresh.database["users"]
+            users.create_index("email", unique=True)
+            for start in range(0, count, BATCH):
+                users.insert_many(kept[start : start + BATCH])
+            fresh.database.forward(["users"])
+            self.fresh = fresh.stored()
+
+    @property
+    def live(self) -> int:
+        """Bytes of data and indexes in a new database: what has to be there."""
+        return self.fresh["data"] + self.fresh["indexes"]
+
+    @property
+    def room(self) -> float:
+        """All bytes but those of history, as a multiple of what has to be there."""
+        return (self.stored.total() - self.stored["history"]) / self.live
+
+
+def update_all(count: int, updates: int) -> Updated:
+    """See `Updated`."""
+    return Updated(count, updates)
+
+
+def _insert_rows(count: int) -> list[Count]:
+    found = insert_all(count)
+    million = found.used.dollars * MILLION / count
+    scaled = "" if count == MILLION else f", scaled from {count:,}"
+    return [
+        Count(
+            f"dollars for a million inserts in batches of {BATCH:,}{scaled}",
+            f"{found.used.puts:,} PUT, {found.used.gets:,} GET, {found.used.lists:,} LIST",
+            million,
+            f"≤ {INSERT_DOLLARS_MAX}",
+            million <= INSERT_DOLLARS_MAX,
+        )
+    ]
+
+
+def _idle_row(collections: int) -> Count:
+    dollars = idle(collections).dollars * HOURS_A_MONTH
+    return Count(
+        f"dollars a month of an idle node, {collections} collection{'s' if collections > 1 else ''}",
+        "one hour of simulated time",
+        dollars,
+        f"≤ {IDLE_DOLLARS_MAX}",
+        dollars <= IDLE_DOLLARS_MAX,
+    )
+
+
+def _update_row(updates: int) -> Count:
+    found = update_all(updates // 10, updates)
+    return Count(
+        f"bytes stored after {updates:,} updates and gc, without history",
+        f"a new database with the same {updates // 10:,} documents",
+        found.room,
+        f"≤ {ROOM_MAX}x",
+        found.room <= ROOM_MAX,
+    )

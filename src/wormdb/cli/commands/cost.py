@@ -1,0 +1,99 @@
+"""worm cost: the bill of a month, foretold from a few numbers or seen in the bucket."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from wormdb.cli.output import print_json, print_table
+from wormdb.clock import SystemClock
+from wormdb.costs import PRICE_LISTS, Bill, Used, Workload, predict, used
+from wormdb.storage.open import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["command"]
+
+GIGABYTE = 1e9
+
+
+@click.command("cost")
+@click.argument("url", required=False, envvar="WORM_URL")
+@click.option("--used", "is_used", is_flag=True, help="Show what the database at URL uses, by listing it.")
+@click.option("--days", default=7.0, show_default=True, help="With --used: the time in which writes are counted.")
+@click.option("--documents", type=float, default=0, help="Documents in all, such as 1e6.")
+@click.option("--bytes", type=float, default=1_000, show_default=True, help="Bytes of a document as JSON.")
+@click.option("--writes-per-day", type=float, default=0, help="Documents inserted, changed or deleted in a day.")
+@click.option("--batch", type=float, default=1, show_default=True, help="Documents in one commit.")
+@click.option("--reads-per-day", type=float, default=0, help="Reads of a few documents in a day.")
+@click.option("--collections", type=float, default=1, show_default=True, help="Collections.")
+@click.option("--indexes", type=float, default=0, show_default=True, help="Indexes of each collection.")
+@click.option("--nodes", type=float, default=1, show_default=True, help="Services that run all day (worm node run).")
+@click.option("--months", type=float, default=1, show_default=True, help="Months of changes kept as history.")
+@click.option("--store", type=click.Choice(list(PRICE_LISTS)), default="s3", show_default=True, help="Price list.")
+@click.option("--explain", is_flag=True, help="Show the formula of each line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a table.")
+def command(
+    url: str | None, *, is_used: bool, days: float, store: str, explain: bool, as_json: bool, **workload: float
+) -> int:
+    """Foretell the bill of a workload, or show what a database uses.
+
+    Without --used nothing is asked of any store: the bill of a month follows from the
+    numbers given. With --used the bucket is listed (1 request for each 1,000 objects)
+    and its objects are summed up by kind. Prices are list prices in US dollars.
+    """
+    prices = PRICE_LISTS[store]
+    if not is_used:
+        bill = predict(Workload(**workload), prices)
+        if as_json:
+            print_json({**msgspec.to_builtins(bill), "dollars": bill.dollars})
+        else:
+            _print_bill(bill, explain=explain)
+        return 0
+    if url is None:
+        raise click.UsageError("--used needs a URL")
+    clock = SystemClock()
+    with open_store(url, clock=clock) as opened:
+        found = used(opened, now_ms=clock.now_ms(), prices=prices, days=days)
+    if as_json:
+        print_json(_as_json(found))
+    else:
+        _print_used(found)
+    return 0
+
+
+def _as_json(found: Used) -> Mapping[str, Any]:
+    sums = {"bytes": found.bytes, "storageDollars": found.storage_dollars}
+    plain = msgspec.to_builtins(found)
+    return {
+        **{name: plain[name] for name in ("store", "prices", "days", "kinds")},
+        **sums,
+        "writeDollars": found.write_dollars,
+    }
+
+
+def _print_bill(bill: Bill, *, explain: bool) -> None:
+    click.echo(f"a month, at the prices of {bill.prices}")
+    rows = [
+        (item.name, _counted(item.unit, item.count), f"${item.dollars:,.4f}", *((item.formula,) if explain else ()))
+        for item in bill.items
+    ]
+    print_table(("what", "how many", "dollars", *(("formula",) if explain else ())), rows)
+    click.echo(f"in all ${bill.dollars:,.2f} a month")
+
+
+def _print_used(found: Used) -> None:
+    click.echo(f"{found.store}, at the prices of {found.prices}")
+    rows = [
+        (kind.name, f"{kind.objects:,}", _counted("bytes", kind.bytes), f"${kind.dollars:,.4f}", f"{kind.written:,}")
+        for kind in found.kinds
+    ]
+    print_table(("what", "objects", "stored", "dollars a month", f"written in {found.days:g} days"), rows)
+    click.echo(f"storage ${found.storage_dollars:,.2f} a month; writes at least ${found.write_dollars:,.2f} a month")
+
+
+def _counted(unit: str, count: float) -> str:
+    return f"{count / GIGABYTE:,.3f} GB" if unit == "bytes" else f"{count:,.0f} {unit.upper()}"

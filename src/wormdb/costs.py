@@ -1,0 +1,293 @@
+"""What a database costs: a bill foretold from a few numbers, and what one really uses.
+
+The formulas follow from how the engine works; `docs/how-to/cost.md` explains each. Where a node or a client does
+something "at most so often", the most is taken, so a bill is rather too high than too low.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+from wormdb.errors import InvalidRequestError
+from wormdb.service.pace import Pace
+from wormdb.settings import DAY_MS, Settings
+from wormdb.storage.prices import AZURE_HOT, GCS_STANDARD, S3_EXPRESS, S3_STANDARD, Prices, RequestKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wormdb.storage.store import Store
+
+__all__ = ["PRICE_LISTS", "Bill", "Item", "Kind", "Used", "Workload", "predict", "used"]
+
+PRICE_LISTS: dict[str, Prices] = {
+    "s3": S3_STANDARD,
+    "express": S3_EXPRESS,
+    "gcs": GCS_STANDARD,
+    "azure": AZURE_HOT,
+}
+
+DAYS = 30.4
+"""In a month."""
+DAY_SECONDS = 86_400
+LEAF_ENTRIES = 1_000
+"""Documents in a leaf of an index, about."""
+INDEX_BYTES = 45
+"""Of one entry of an index, about."""
+PACKED = 0.5
+"""Stored bytes of documents in relation to their JSON, about: most compress better."""
+SPARE = 1.5
+"""Versions that are replaced and not merged away yet, about; never above 2."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """What a database is used for. All numbers are of the whole database."""
+
+    documents: float = 0
+    """There in the end."""
+    bytes: float = 1_000
+    """Of one document as JSON."""
+    writes_per_day: float = 0
+    """Documents inserted, changed or deleted."""
+    batch: float = 1
+    """Documents in one commit."""
+    reads_per_day: float = 0
+    """Questions that find a few documents, by id or by an index."""
+    collections: float = 1
+    indexes: float = 0
+    """Of each collection."""
+    nodes: float = 1
+    """Services that run all day; without any, writers bring their log forward themselves."""
+    months: float = 1
+    """Of changes that are kept as history."""
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            least = 1 if each.name in ("batch", "collections") else 0
+            if not least <= value < 1e18:
+                raise InvalidRequestError(f"{each.name}={value:g}", reason=f"it must be a number, {least} or more")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One line of a bill: so many of something in a month."""
+
+    name: str
+    unit: str
+    """A kind of request, or bytes."""
+    count: float
+    dollars: float
+    formula: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """A month."""
+
+    prices: str
+    items: tuple[Item, ...]
+
+    @property
+    def dollars(self) -> float:
+        """Of all items."""
+        return sum(item.dollars for item in self.items)
+
+    def count(self, unit: str) -> float:
+        """Of all items of one unit."""
+        return sum(item.count for item in self.items if item.unit == unit)
+
+
+def predict(workload: Workload, prices: Prices = S3_STANDARD) -> Bill:
+    """The bill of a month. No requests. The counts of requests are right within a factor of two for even loads."""
+    lines = [*_commits(workload), *_forwarding(workload), *_reading(workload), *_nodes(workload), *_storage(workload)]
+    return Bill(prices.name, tuple(_item(line, prices) for line in lines if line.count))
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    name: str
+    unit: str
+    count: float
+    formula: str
+
+
+def _item(line: _Line, prices: Prices) -> Item:
+    if line.unit == "bytes":
+        dollars = prices.of_storage(line.count)
+    else:
+        dollars = prices.of_requests(RequestKind(line.unit), 1) * line.count
+    return Item(line.name, line.unit, line.count, dollars, line.formula)
+
+
+def _commits_per_day(workload: Workload) -> float:
+    return workload.writes_per_day / workload.batch
+
+
+def _forwards_per_day(workload: Workload) -> tuple[float, str]:
+    """Of all collections together."""
+    commits = _commits_per_day(workload) / workload.collections
+    if not workload.nodes:
+        each = commits / Settings().forward_entries
+        return each * workload.collections, f"commits / {Settings().forward_entries} (setting forward_entries)"
+    pace = Pace()
+    each = min(commits, max(DAY_SECONDS / pace.breath_seconds, commits / pace.breath_entries))
+    how = f"one in {pace.breath_seconds:g} s or in {pace.breath_entries} entries"
+    return each * workload.collections, f"collections x min(commits of one, {how})"
+
+
+def _commits(workload: Workload) -> Iterator[_Line]:
+    commits = _commits_per_day(workload) * DAYS
+    yield _Line("commits", "put", commits, "writes / batch: a log entry each")
+    yield _Line("commits", "get", commits, "1 a commit: what others wrote, or the root if nothing was known for 60 s")
+
+
+def _forwarding(workload: Workload) -> Iterator[_Line]:
+    daily, how = _forwards_per_day(workload)
+    forwards = daily * DAYS
+    if not forwards:
+        return
+    leaves = max(workload.documents / workload.collections / LEAF_ENTRIES, 1)
+    new = workload.writes_per_day / daily
+    nodes = workload.indexes * (min(leaves, new) + 1)
+    yield _Line("forwarding: root, data, history", "put", forwards * 5, f"5 x forwards; forwards = {how}")
+    yield _Line("forwarding: merging", "get", forwards * 4, "4 x forwards: root, newest run of data and of history")
+    if workload.nodes:
+        entries = _commits_per_day(workload) * DAYS * 2
+        yield _Line("forwarding: the log", "get", entries, "2 x commits: a node looks for each entry and reads it")
+    if nodes:
+        formula = f"forwards x indexes x (min(documents / {LEAF_ENTRIES}, writes in a forward) + 1)"
+        yield _Line("forwarding: indexes", "put", forwards * nodes, formula)
+        yield _Line("forwarding: indexes", "get", forwards * nodes, "as many as are written")
+
+
+def _reading(workload: Workload) -> Iterator[_Line]:
+    formula = "2 x reads: newer entries, and a page that is not in the cache"
+    yield _Line("reads", "get", workload.reads_per_day * DAYS * 2, formula)
+
+
+def _nodes(workload: Workload) -> Iterator[_Line]:
+    if not workload.nodes:
+        return
+    pace = Pace()
+    hours = 24 * DAYS
+    gap = DAY_SECONDS / _commits_per_day(workload) if workload.writes_per_day else float("inf")
+    is_busy = gap <= pace.busy_seconds
+    beat = pace.interval * (1 if is_busy else pace.idle_factor)
+    yield _Line("nodes: heartbeats", "put", workload.nodes * hours * 3600 / beat, f"nodes x one in {beat:g} s")
+    looks = workload.nodes * hours * 3600 / pace.look_seconds
+    yield _Line("nodes: who is there", "list", looks, f"nodes x one in {pace.look_seconds:g} s")
+    each = 3600 / pace.discover_seconds
+    searches = min(each * (workload.collections + 1), 3600 / pace.discover_list_seconds) * hours * workload.nodes
+    formula = (
+        f"nodes x (collections + 1) in {pace.discover_seconds:g} s, at most one in {pace.discover_list_seconds:g} s"
+    )
+    yield _Line("nodes: which collections", "list", searches, formula)
+    most = 3600 / pace.probes_apart_seconds
+    probes = min(workload.collections * 3600 / pace.probe_seconds_max, most) + (
+        3600 / pace.interval / 2 if is_busy else 0
+    )
+    formula = f"collections x one in {pace.probe_seconds_max:g} s, at most {most:g} an hour; more beside writes"
+    yield _Line("nodes: new entries", "get", probes * hours, formula)
+    schema = workload.nodes * hours * 3600 / pace.probe_seconds_max
+    yield _Line("nodes: new models", "get", schema, f"nodes x one in {pace.probe_seconds_max:g} s")
+    rounds = min(_commits_per_day(workload), 24 * workload.collections) * DAYS
+    yield _Line("gc", "put", rounds * 2, "2 x rounds; a round an hour for each collection that changes")
+    yield _Line("gc", "list", rounds, "1 x rounds, for each 1,000 objects")
+
+
+def _storage(workload: Workload) -> Iterator[_Line]:
+    size = workload.bytes * PACKED
+    live = workload.documents * size * SPARE
+    yield _Line("documents", "bytes", live, f"documents x bytes x {PACKED} (compressed) x {SPARE} (not merged yet)")
+    indexes = workload.documents * workload.indexes * INDEX_BYTES * SPARE
+    yield _Line("indexes", "bytes", indexes, f"documents x indexes x {INDEX_BYTES} x {SPARE}")
+    kept = (workload.documents + workload.writes_per_day * DAYS * workload.months) * size
+    yield _Line(
+        "history", "bytes", kept, "(documents + writes of all months) x bytes x compressed: every version stays"
+    )
+    days = Settings().log_retention_ms / DAY_MS
+    log = workload.writes_per_day * days * size
+    yield _Line("log", "bytes", log, f"writes of {days:g} days x bytes x compressed")
+
+
+# --- what is really used ---
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """All objects of one kind."""
+
+    name: str
+    objects: int
+    bytes: int
+    dollars: float
+    """For keeping them a month."""
+    written: int
+    """Of the objects that are there, those written in the time looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What lies in a bucket."""
+
+    store: str
+    prices: str
+    days: float
+    """The time looked at for `written`."""
+    kinds: tuple[Kind, ...]
+    write_dollars: float
+    """At least, for a month like the time looked at: what was written and deleted again is not seen."""
+
+    @property
+    def bytes(self) -> int:
+        """Of all objects."""
+        return sum(kind.bytes for kind in self.kinds)
+
+    @property
+    def storage_dollars(self) -> float:
+        """A month."""
+        return sum(kind.dollars for kind in self.kinds)
+
+
+NAMES = {
+    "committed": "log",
+    "data": "documents",
+    "indexes": "indexes",
+    "history": "history",
+    "blobs": "blobs",
+    "block0": "roots",
+}
+
+
+def _kind_of(key: str) -> str:
+    below = key.partition(".worm.db/")[2]
+    if below.startswith("shard-"):
+        below = below.partition("/")[2]
+    if below:
+        return NAMES.get(below.partition("/")[0], "other")
+    return "nodes" if key.startswith(".worm.nodes/") else "files"
+
+
+def used(store: Store, *, now_ms: int, prices: Prices = S3_STANDARD, days: float = 7) -> Used:
+    """Objects and bytes by kind, and what was written in the last `days`. 1 LIST for each 1,000 objects."""
+    if not 0 < days <= 3_650:
+        raise InvalidRequestError(f"days={days:g}", reason="it must be above 0, and at most 3650")
+    objects: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    written: Counter[str] = Counter()
+    since = now_ms - days * DAY_MS
+    for page in store.list():
+        for entry in page.objects:
+            kind = _kind_of(entry.key)
+            objects[kind] += 1
+            sizes[kind] += entry.size
+            written[kind] += entry.modified >= since
+    kinds = tuple(
+        Kind(name, objects[name], size, prices.of_storage(size), written[name]) for name, size in sizes.most_common()
+    )
+    puts = prices.of_requests(RequestKind.PUT, written.total()) * DAYS / days
+    return Used(store.name, prices.name, days, kinds, puts)

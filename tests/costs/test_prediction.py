@@ -1,0 +1,163 @@
+"""The bill that is foretold is held to what the same work costs when it is metered; and what is used is counted."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import pytest
+
+import wormdb
+from benchmarks.metered import Rig, documents
+from wormdb.cli.main import run
+from wormdb.clock import SystemClock
+from wormdb.costs import DAYS, PRICE_LISTS, Workload, predict, used
+from wormdb.errors import InvalidRequestError
+from wormdb.storage.open import open_store
+from wormdb.storage.prices import S3_STANDARD
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FACTOR = 2.0
+"""What docs promise: counts of requests are right within it."""
+
+# Documents before, documents in a commit, seconds between two, minutes, indexes, collections.
+LOADS = [
+    (0, 1, 60, 20, 0, 1),
+    (0, 1, 1, 5, 0, 1),
+    (500, 1, 60, 10, 1, 1),
+    (500, 10, 10, 5, 1, 1),
+    pytest.param(3_000, 10, 10, 15, 1, 1, marks=pytest.mark.long),
+    pytest.param(5_000, 100, 20, 60, 2, 1, marks=pytest.mark.long),
+    (0, 1, 0, 60, 0, 1),
+    (0, 1, 0, 60, 0, 20),
+]
+
+
+@pytest.mark.parametrize(("before", "batch", "seconds", "minutes", "indexes", "collections"), LOADS)
+def test_requests_are_foretold_within_the_factor(
+    before: int, batch: int, seconds: int, minutes: int, indexes: int, collections: int
+) -> None:
+    waiting = documents(1_000_000)
+    with Rig() as rig:
+        users = rig.database["users"]
+        for number in range(1, collections):
+            rig.database[f"c{number}"].insert({"id": "a"})
+        users.insert_many(list(islice(waiting, max(before, 1))))
+        for field in ("email", "number")[:indexes]:
+            users.create_index(field, unique=True)
+        rig.database.forward(["users"])
+        rig.serve()
+        rig.pass_time(700)
+        mark = rig.used()
+        commits = minutes * 60 // seconds if seconds else 0
+        for _ in range(commits):
+            users.insert_many(list(islice(waiting, batch)))
+            rig.pass_time(seconds)
+        if not seconds:
+            rig.pass_time(minutes * 60)
+        found = rig.used() - mark
+    a_day = 24 * 60 / minutes
+    bill = predict(
+        Workload(
+            documents=before + commits * batch,
+            writes_per_day=commits * batch * a_day,
+            batch=batch,
+            indexes=indexes,
+            collections=collections,
+        )
+    )
+    month = a_day * DAYS
+    requests = sum(bill.count(unit) for unit in ("put", "get", "list"))
+    dollars = sum(item.dollars for item in bill.items if item.unit != "bytes")
+    assert 1 / FACTOR <= requests / (found.requests * month) <= FACTOR
+    assert 1 / FACTOR <= dollars / (found.dollars_at(S3_STANDARD) * month) <= FACTOR
+    assert 1 / FACTOR <= bill.count("put") / (found.puts * month) <= FACTOR
+
+
+def test_reads_are_foretold_within_the_factor() -> None:
+    with Rig() as rig:
+        users = rig.database["users"]
+        ids = [str(number) for number in range(500)]
+        users.insert_many([{"id": name, "text": "x" * 500} for name in ids])
+        rig.database.forward(["users"])
+        users.find_by_id("0")
+        mark = rig.used()
+        for name in ids[::5]:
+            users.find_by_id(name)
+        found = rig.used() - mark
+    bill = predict(Workload(reads_per_day=100, nodes=0))
+    assert 1 / FACTOR <= bill.count("get") / DAYS / found.gets <= FACTOR
+    assert found.requests == found.gets
+
+
+def test_storage_is_foretold_within_a_factor_of_three() -> None:
+    waiting = list(documents(2_000))
+    with Rig() as rig:
+        users = rig.database["users"]
+        users.create_index("email", unique=True)
+        users.insert_many(waiting)
+        rig.database.forward(["users"])
+        found = rig.stored()
+    size = sum(len(json.dumps(document)) for document in waiting) / len(waiting)
+    bill = predict(Workload(documents=len(waiting), bytes=size, indexes=1))
+    foretold = {item.name: item.count for item in bill.items if item.unit == "bytes"}
+    assert 1 / 3 <= foretold["documents"] / found["data"] <= 3
+    assert 1 / 3 <= foretold["indexes"] / found["indexes"] <= 3
+    assert 1 / 3 <= foretold["history"] / found["history"] <= 3
+
+
+def test_more_of_anything_costs_more_and_larger_batches_less() -> None:
+    base = Workload(documents=1e6, writes_per_day=1e5, batch=10, reads_per_day=1e5, collections=2, indexes=1)
+    dollars = predict(base).dollars
+    numbers = {name: getattr(base, name) for name in Workload.__dataclass_fields__}
+    for name in ("documents", "bytes", "writes_per_day", "reads_per_day", "nodes", "indexes", "months"):
+        assert predict(Workload(**{**numbers, name: numbers[name] * 2})).dollars > dollars, name
+    assert predict(Workload(**{**numbers, "batch": 100})).dollars < dollars
+    assert len({predict(base, prices).dollars for prices in PRICE_LISTS.values()}) == len(PRICE_LISTS)
+
+
+@pytest.mark.parametrize(("name", "value"), [("batch", 0), ("documents", -1), ("bytes", float("nan")), ("nodes", 1e30)])
+def test_numbers_that_cannot_be_are_refused(name: str, value: float) -> None:
+    with pytest.raises(InvalidRequestError, match=name):
+        Workload(**{name: value})
+
+
+def test_the_command_prints_the_bill_and_its_formulas(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["cost", "--documents", "1e6", "--writes-per-day", "1e4", "--batch", "10", "--reads-per-day", "1e5"]
+    assert run(words) == 0
+    plain = capsys.readouterr().out
+    assert "in all $" in plain
+    assert "writes / batch" not in plain
+    assert run([*words, "--explain"]) == 0
+    assert "writes / batch" in " ".join(capsys.readouterr().out.split())
+    assert run([*words, "--json", "--store", "azure"]) == 0
+    bill = json.loads(capsys.readouterr().out)
+    assert bill["dollars"] == pytest.approx(sum(item["dollars"] for item in bill["items"]))
+    assert "Azure" in bill["prices"]
+    assert run(["cost", "--batch", "0"]) == 2
+
+
+def test_what_is_used_is_counted_by_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with wormdb.connect(tmp_path) as database:
+        database["things"].insert_many([{"id": str(number)} for number in range(10)])
+        database.forward(["things"])
+    clock = SystemClock()
+    with open_store(str(tmp_path)) as store:
+        found = used(store, now_ms=clock.now_ms())
+        later = used(store, now_ms=clock.now_ms() + 30 * 86_400_000)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    kinds = {kind.name: kind for kind in found.kinds}
+    assert kinds["log"].objects == 1
+    assert kinds["roots"].objects == 1
+    assert sum(kind.objects for kind in found.kinds) <= len(files)
+    assert sum(kind.written for kind in found.kinds) == sum(kind.objects for kind in found.kinds)
+    assert sum(kind.written for kind in later.kinds) == 0
+    assert found.storage_dollars == pytest.approx(S3_STANDARD.of_storage(found.bytes))
+    assert run(["cost", str(tmp_path), "--used"]) == 0
+    assert "documents" in capsys.readouterr().out
+    assert run(["cost", str(tmp_path), "--used", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["bytes"] == found.bytes
+    assert run(["cost", "--used"]) == 2
