@@ -14,9 +14,10 @@ import wormdb
 from tests.jobs.rig import empty_place, pipeline
 from wormdb.errors import AlreadyExistsError, ConflictError
 from wormdb.format import json
-from wormdb.jobs import import_, import_sources
+from wormdb.jobs import import_sources
 from wormdb.jobs.export_files import store_at
 from wormdb.jobs.import_ import FileRecords
+from wormdb.jobs.import_files import FilePieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +53,7 @@ KEYS = st.sampled_from("abcdef")
 RECORDS = st.lists(st.tuples(KEYS, KEYS | st.none()), max_size=12)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(before=RECORDS, after=RECORDS, step=st.sampled_from([20, 45, 1_000]), rule=st.sampled_from(["error", "ignore"]))
 def test_what_is_set_aside_is_what_one_by_one_would_be(
     before: list[tuple[str, str | None]], after: list[tuple[str, str | None]], step: int, rule: Any
@@ -121,14 +122,14 @@ def test_a_unique_value_is_not_taken_by_replacing(db: Database, tmp_path: Path) 
 
 def rival(patch: pytest.MonkeyPatch, write: Any) -> None:
     """Call `write` behind each reading of the files."""
-    real = import_._Files.load
+    real = FilePieces.load
 
     def load(own: Any, loading: Loading, losers: Any) -> list[Loaded]:
         found = real(own, loading, losers)
         write()
         return found
 
-    patch.setattr(import_._Files, "load", load)
+    patch.setattr(FilePieces, "load", load)
 
 
 def test_who_writes_the_same_id_meanwhile_comes_first(

@@ -72,7 +72,7 @@ def files(target: str, done: Any) -> list[bytes]:
     return [store_at(target).get(made.name).body for made in done.files]
 
 
-@settings(max_examples=8, phases=[Phase.generate])
+@settings(max_examples=6, phases=[Phase.generate])
 @given(
     bodies=st.lists(st.dictionaries(st.sampled_from("abc"), values(), max_size=3), min_size=1, max_size=8),
     form=st.sampled_from(["ndjson", "json"]),
@@ -85,7 +85,7 @@ def test_json_of_any_values(bodies: list[dict[str, Any]], form: str, step: int) 
     assert found == documents
 
 
-@settings(max_examples=8, phases=[Phase.generate])
+@settings(max_examples=6, phases=[Phase.generate])
 @given(rows=ROWS, step=st.sampled_from([80, 10_000]))
 def test_csv_of_a_model(rows: list[dict[str, Any]], step: int) -> None:
     names = ["id", *FIELDS]
@@ -108,7 +108,7 @@ def _cell(value: Any) -> str | None:
     return str(value) if isinstance(value, Decimal) else json.encode(value).decode()
 
 
-@settings(max_examples=8, phases=[Phase.generate])
+@settings(max_examples=6, phases=[Phase.generate])
 @given(rows=ROWS, step=st.sampled_from([500, 100_000]), group=st.integers(1, 4))
 def test_parquet_of_a_model(rows: list[dict[str, Any]], step: int, group: int) -> None:
     types = {name: kind for name, (_, kind, _) in FIELDS.items()}

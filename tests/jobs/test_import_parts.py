@@ -60,7 +60,7 @@ def tables(draw: st.DrawFn) -> bytes:
     return (begin + end.join(lines) + draw(st.sampled_from(["", end]))).encode()
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(body=tables(), step=st.integers(4, 40))
 def test_csv_in_parts_is_csv_as_a_whole(body: bytes, step: int) -> None:
     place = empty_place()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Rows", "rows_of"]
 
 ROWS_AT_ONCE: Final = 1_000
+_FETCHED_AT_ONCE: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,7 @@ def rows_of(piece: Piece, model: Model | None) -> Iterator[Rows]:
 
     Raises InvalidRequestError for a file that cannot be read at all; a record that cannot says so itself.
     """
+    entities = _entities(piece, model)
     for part in piece.parts:
         name = piece.file(part)
         if part.form == "parquet":
@@ -59,7 +62,7 @@ def rows_of(piece: Piece, model: Model | None) -> Iterator[Rows]:
                 yield Rows(name, batch=batch, first=first)
                 first += batch.num_rows
         elif part.form == "entities":
-            yield Rows(name, [_entity(piece.folder, part, model)])
+            yield Rows(name, [next(entities)])
         elif part.form == "ndjson" and not part.is_whole:
             _, data = read_lines(piece.folder, part.key, part.start, part.stop, part.size)
             yield from _some(name, read_records(io.BytesIO(data), "ndjson"))
@@ -90,6 +93,14 @@ def _streamed(folder: str, part: Part) -> Iterator[Record]:
 
 
 # --- one document a file ---
+
+
+def _entities(piece: Piece, model: Model | None) -> Iterator[Record]:
+    """The documents of files that have one each, fetched side by side: they are small, or there is only one."""
+    parts = [part for part in piece.parts if part.form == "entities"]
+    if parts:
+        with ThreadPoolExecutor(_FETCHED_AT_ONCE, thread_name_prefix="wormdb-import") as pool:
+            yield from pool.map(lambda part: _entity(piece.folder, part, model), parts)
 
 
 def _entity(folder: str, part: Part, model: Model | None) -> Record:
