@@ -101,7 +101,7 @@ class Attaching:
         """
         base = self.tools.unpin(self.target.pinned)
         self.tools.blobs.require(self._blobs)
-        merged = self._merger(base.definition).merge([report.blocks for report in self.reports])
+        merged = self._merger(base.definition).merge([run for report in self.reports for run in report.runs])
         self._claims = claims_of_reports(self.tools, self.reports)
         self._passed = hashes_of(self.tools, [r.passed_ids for r in self.reports if r.passed_ids is not None])
         check_between_tasks(self.tools, merged.blocks, base.definition.unique, self._claims)

@@ -298,8 +298,7 @@ def _dates(cells: pa.Array) -> pa.Array:
 
 def block_columns(table: pa.Table, specs: Sequence[ColumnSpec], now: Any) -> list[EncodedColumn]:
     """The columns of a block of documents that `ColumnMaker` made at the moment `now`, `_id` first. No requests."""
-    ids = table.column(ID).combine_chunks()
-    return [column_of("_id", "string", ids, None), *(_column(spec, table, now) for spec in specs)]
+    return [column_of("_id", "string", table.column(ID), None), *(_column(spec, table, now) for spec in specs)]
 
 
 def _column(spec: ColumnSpec, table: pa.Table, now: Any) -> EncodedColumn:
@@ -310,7 +309,7 @@ def _column(spec: ColumnSpec, table: pa.Table, now: Any) -> EncodedColumn:
         if spec.path in _TIMES and spec.type == "date" and now is not None:
             return column_of(spec.path, "date", pa.repeat(pa.scalar(now, arrow_type("date")), rows), None)
         return encode_column(spec, [MISSING] * rows)
-    cells = table.column(spec.path).combine_chunks()
+    cells = table.column(spec.path)
     kind = next(kind for kind in _FIT if arrow_type(kind) == cells.type)
     wanted = kind if spec.type == "auto" and cells.null_count < rows else spec.type
     if kind == wanted:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.blockwrite import BLOCKS_AT_ONCE, ROW_BYTES, BlockWriter
 from wormdb.engine.bulk_columns import text_bytes
-from wormdb.engine.bulk_portion import cuts, joined, keys_of_texts, own_buffers
+from wormdb.engine.bulk_portion import cuts, joined, keys_of_texts
 from wormdb.format.block import RESERVED, Row, write_new_block
 from wormdb.format.blockread import read_arrow
 from wormdb.format.columns import KIND_PREFIX, arrow_type, column_of
@@ -186,8 +186,8 @@ def _portions(tables: Iterator[pa.Table], target: int) -> Iterator[pa.Table]:
         size += _weight(table)
         if size < target:
             continue
-        whole = _together(held).combine_chunks()
-        *full, (start, stop) = cuts(joined(whole.column(_DOC)), target)
+        whole = _together(held)
+        *full, (start, stop) = cuts(whole.column(_DOC), target)
         for first, last in full:
             yield whole.slice(first, last - first)
         rest = whole.slice(start, stop - start)
@@ -196,7 +196,7 @@ def _portions(tables: Iterator[pa.Table], target: int) -> Iterator[pa.Table]:
             yield rest
             held, size = [], 0
     if held:
-        yield _together(held).combine_chunks()
+        yield _together(held)
 
 
 def _weight(table: pa.Table) -> int:
@@ -213,24 +213,25 @@ def _block(table: pa.Table, types: Sequence[tuple[str, str]]) -> EncodedBlock:
     # Keys write these two characters in another way.
     keys = encode_keys(ids.to_pylist()) if b"\0" in texts or b"\1" in texts else keys_of_texts(ids)
     columns = [_column(table, path, kind) for path, kind in types]
-    documents = own_buffers(joined(table.column(_DOC)))
-    return write_new_block(keys, key_hashes(keys), documents, columns, table.column(_SEQ).to_pylist())
+    seqs: list[int] = table.column(_SEQ).to_pylist()
+    return write_new_block(keys, key_hashes(keys), table.column(_DOC), columns, seqs)
 
 
 def _column(table: pa.Table, path: str, kind: str) -> EncodedColumn:
-    cells, codes = joined(table.column(path)), None
+    cells, codes = table.column(path), None
     if KIND_PREFIX + path in table.column_names:
-        codes = bytes(joined(table.column(KIND_PREFIX + path)).to_pylist())
+        codes = bytes(table.column(KIND_PREFIX + path).to_pylist())
         codes = codes if codes.translate(None, _PLAIN_CODES) else None
     return column_of(path, kind, _as_written(cells, kind), codes)
 
 
-def _as_written(cells: pa.Array, kind: str) -> pa.Array:
+def _as_written(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray | pa.Array:
     """Parquet calls the elements of a list by another name than Arrow, and tells both."""
     import pyarrow as pa
 
     if not kind.startswith("list<"):
-        return cells
+        return column
+    cells = joined(column)
     bits, ends, *_ = cells.buffers()
     return pa.Array.from_buffers(
         arrow_type(kind), len(cells), [bits, ends], offset=cells.offset, children=[cells.values]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from dataclasses import dataclass
-from heapq import nsmallest
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.engine.blockwrite import ROW_BYTES
-from wormdb.engine.bulk_columns import DOCUMENT, ID, block_columns
+from wormdb.engine.bulk_columns import DOCUMENT, ID, block_columns, text_bytes
 from wormdb.engine.operations import Insert
 from wormdb.engine.state import SEQUENCE_DIGITS_MAX
 from wormdb.format.block import write_new_block
@@ -16,11 +16,10 @@ from wormdb.format.filter_run import key_hashes
 from wormdb.format.key import encode_key
 from wormdb.format.sample import Sample
 from wormdb.index.extract import extract, extract_columns
-from wormdb.limits import SAMPLE_ROWS
+from wormdb.limits import INDEX_KEY_BYTES_MAX, SAMPLE_ROWS
 
 if TYPE_CHECKING:
-    from array import array
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -28,8 +27,9 @@ if TYPE_CHECKING:
     from wormdb.format.columns import ColumnSpec
     from wormdb.index.definition import Index
 
-__all__ = ["ColumnPortion", "cuts", "inserts_of", "joined", "keys_of_texts", "own_buffers"]
+__all__ = ["ColumnPortion", "cuts", "inserts_of", "joined", "keys_of_texts"]
 
+_SHORT: Final = 16
 _DIGITS: Final = f"^[0-9]{{1,{SEQUENCE_DIGITS_MAX}}}$"
 
 
@@ -61,6 +61,42 @@ class ColumnPortion:
         """The ids as JSON. No requests."""
         return [b'"%b"' % text.encode() for text in self.table.column(ID).to_pylist()]
 
+    def fits(self, index: Index) -> bool:
+        """Whether all documents are such that an index can take them, seen by whole columns. No requests."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if index.bson_types or not all(name in self.table.column_names for name in index.fields):
+            return False
+        columns = [self.table.column(name) for name in index.fields]
+        lengths = [pc.max(pc.binary_length(cells)).as_py() or 0 for cells in columns if cells.type == pa.string()]
+        # Keys write a character in two bytes at most, and everything but a text in less than these.
+        return sum(_SHORT + 2 * length for length in lengths) + _SHORT * len(columns) <= INDEX_KEY_BYTES_MAX
+
+    def text_keys(self, index: Index) -> list[bytes] | None:
+        """The key that each document has in an index that `fits`; None unless that is one text. No requests."""
+        import pyarrow as pa
+
+        cells = joined(self.table.column(index.fields[0]))
+        if len(index.fields) > 1 or cells.type != pa.string() or cells.null_count:
+            return None
+        texts = text_bytes(cells)
+        return None if b"\0" in texts or b"\1" in texts else keys_of_texts(cells)
+
+    def places(self, keys: Iterable[bytes]) -> list[int]:
+        """Where documents with these keys are, which are among them. No requests."""
+        return [bisect_left(self.keys, key) for key in keys]
+
+    def without(self, places: Sequence[int]) -> ColumnPortion:
+        """All documents but those at some places. No requests."""
+        import pyarrow as pa
+
+        gone = set(places)
+        stay = [place for place in range(len(self.keys)) if place not in gone]
+        hashes = array("Q", [self.hashes[place] for place in stay])
+        table = self.table.take(pa.array(stay, pa.int64())).combine_chunks()
+        return ColumnPortion(table, [self.keys[place] for place in stay], hashes, self.fresh)
+
     def index_keys(self, index: Index, identities: Sequence[bytes]) -> Sequence[Sequence[bytes]]:
         """What each document has in an index; raises InvalidRequestError for one that it cannot take. No requests."""
         if all(name in self.table.column_names for name in index.fields):
@@ -83,9 +119,9 @@ class ColumnPortion:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        bound = max(nsmallest(SAMPLE_ROWS + 1, self.hashes), default=0)
         hashes = pa.Array.from_buffers(pa.uint64(), len(self.hashes), [None, pa.py_buffer(self.hashes)])
-        places = pc.indices_nonzero(pc.less_equal(hashes, pa.scalar(bound, pa.uint64())))
+        least = min(SAMPLE_ROWS + 1, len(hashes))
+        places = pc.partition_nth_indices(hashes, pivot=least).slice(0, least)
         documents = self.table.column(DOCUMENT).take(places).to_pylist()
         chosen = zip(places.to_pylist(), documents, strict=True)
         return Sample().after(((self.keys[place], text.encode()) for place, text in chosen), note_gone=True)
@@ -95,18 +131,17 @@ class ColumnPortion:
 
         `now` is when they were made, None if they do not tell.
         """
-        for start, stop in cuts(joined(self.table.column(DOCUMENT)), target):
+        for start, stop in cuts(self.table.column(DOCUMENT), target):
             part = self.table.slice(start, stop - start)
-            documents = own_buffers(joined(part.column(DOCUMENT)))
             typed = block_columns(part, columns, now)
-            yield write_new_block(self.keys[start:stop], self.hashes[start:stop], documents, typed)
+            yield write_new_block(self.keys[start:stop], self.hashes[start:stop], part.column(DOCUMENT), typed)
 
 
-def cuts(documents: pa.Array, target: int) -> Iterator[tuple[int, int]]:
+def cuts(documents: pa.ChunkedArray, target: int) -> Iterator[tuple[int, int]]:
     """The first and last row of each block of about `target` bytes, cut as rows are. No requests."""
     import pyarrow.compute as pc
 
-    sums = pc.cumulative_sum(pc.add(pc.binary_length(documents), ROW_BYTES))
+    sums = joined(pc.cumulative_sum(pc.add(pc.binary_length(documents), ROW_BYTES)))
     ends = memoryview(sums.buffers()[1]).cast("q")[: len(sums)]
     start, before = 0, 0
     while start < len(ends):
@@ -136,13 +171,6 @@ def joined(cells: pa.ChunkedArray) -> pa.Array:
     import pyarrow as pa
 
     return cells.chunk(0) if cells.num_chunks == 1 else pa.concat_arrays(cells.chunks)
-
-
-def own_buffers(cells: pa.Array) -> pa.Array:
-    """The same cells in buffers that begin with the first of them. No requests."""
-    import pyarrow as pa
-
-    return pa.concat_arrays([cells.slice(0, 0), cells]) if cells.offset else cells
 
 
 def _ascends(ids: pa.Array) -> bool:

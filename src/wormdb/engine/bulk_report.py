@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from array import array
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import msgspec
@@ -139,7 +140,9 @@ class TaskReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     job: str = msgspec.field(name="j")
     task: Count = msgspec.field(name="t")
     blocks: tuple[BlockEntry, ...] = msgspec.field(name="b", default=())
-    """One run: in order of key, and without overlap."""
+    """Runs, one after another: each in order of key, and without overlap."""
+    cuts: tuple[Count, ...] = msgspec.field(name="e", default=())
+    """Where in `blocks` each run but the first begins; of an id that several have, the last row is the latest."""
     read: Count = msgspec.field(name="r", default=0)
     """Rows that were given to it."""
     rejected: Count = msgspec.field(name="x", default=0)
@@ -160,6 +163,11 @@ class TaskReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of the documents that it looked at and left as they are."""
     blobs: tuple[str, ...] = msgspec.field(name="l", default=())
     """The keys of the blobs that its documents refer to."""
+
+    @property
+    def runs(self) -> list[tuple[BlockEntry, ...]]:
+        """The blocks, run by run."""
+        return [self.blocks[start:stop] for start, stop in pairwise((0, *self.cuts, len(self.blocks)))]
 
 
 _DECODER: Final = msgspec.msgpack.Decoder(TaskReport)

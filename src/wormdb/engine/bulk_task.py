@@ -7,15 +7,16 @@ counts only if the report of just this attempt is attached.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from hashlib import sha256
-from itertools import chain
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wormdb.engine.blockwrite import BlockWriter
-from wormdb.engine.bulk_columns import DOCUMENT
+from wormdb.engine.bulk_columns import DOCUMENT, Columns
 from wormdb.engine.bulk_merge import Merger, twice
-from wormdb.engine.bulk_portion import ColumnPortion, inserts_of
+from wormdb.engine.bulk_portion import ColumnPortion, cuts, inserts_of
 from wormdb.engine.bulk_report import Contested, Digests, TaskReport, encode_report, pack_hashes
 from wormdb.engine.inserts import sampled
 from wormdb.engine.objects import NewObject
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from wormdb.engine.bulk_columns import Columns
     from wormdb.engine.bulk_report import BulkTarget, Documents, Tools
     from wormdb.engine.operations import Operation
     from wormdb.engine.state import Held, View
@@ -51,6 +51,8 @@ __all__ = ["BulkTask", "digests_key", "join_samples", "replacing", "violation"]
 
 SCAN_SHARE = 8
 """If a portion looks up more than this part of all documents, their range is scanned instead."""
+PORTIONS_MAX = 16
+"""As many runs a task leaves to the driver, which reads a block of each at a time."""
 
 
 class _New(NamedTuple):
@@ -77,6 +79,8 @@ class BulkTask:
     _waiting: list[Insert] = field(default_factory=list)
     _tables: list[Columns] = field(default_factory=list)
     _table_size: int = 0
+    _has_rows: bool = False
+    """Whether something waits that did not come as columns."""
     _size: int = 0
     _portions: list[list[BlockEntry]] = field(default_factory=list)
     _claims: dict[str, array[int]] = field(default_factory=dict)
@@ -104,6 +108,8 @@ class BulkTask:
         Raises AlreadyExistsError, UniqueViolationError, PermissionDeniedError, and InvalidRequestError for a document
         that an index cannot take, or whose id only the commit can make.
         """
+        # Of rows with one id, that in the later portion is the later one.
+        self._flush_columns()
         for operation in operations:
             if not isinstance(operation, Insert):
                 raise InvalidRequestError(
@@ -113,41 +119,44 @@ class BulkTask:
                 )
             self._waiting.append(operation)
             self._size += len(operation.document)
+        self._has_rows = True
         if self._size >= BULK_PORTION_BYTES:
             self._flush()
 
     def add_columns(self, columns: Columns) -> None:
         """As `add`, for documents that are columns. Costs and raises as that."""
+        if self._has_rows:
+            self._flush()
         if self._tables and self._tables[0].fresh != columns.fresh:
             self._flush_columns()
         self._tables.append(columns)
         self._table_size += columns.table.column(DOCUMENT).nbytes
-        if self._table_size >= BULK_PORTION_BYTES:
-            self._flush_columns()
+        if self._table_size >= (self.tools.block_target if columns.fresh else BULK_PORTION_BYTES):
+            self._flush_columns(is_end=False)
 
     def report(self) -> bytes:
         """Write what is left, and tell of all of it, as bytes for the driver. 2 PUTs for each block.
 
         Ids that were not made are looked up: as `View.get_many` costs, or a scan of their range; values of unique
-        indexes as `UniqueOwners.owners`. Portions that overlap are merged: costs as `Merger.merge`.
+        indexes as `UniqueOwners.owners`. Portions are runs, which the driver merges where they overlap; from very many
+        one run is made here: costs as `Merger.merge`.
         """
         self._flush_columns()
         self._flush()
-        portions = self._portions
-        if len(portions) > 1:
+        portions, more, corrections = self._portions, 0, []
+        if len(portions) > PORTIONS_MAX:
             merged = self._merger().merge(portions)
-            blocks = merged.blocks
-            existing = self._existing(list(merged.times))
+            portions = [merged.blocks]
+            existing = self._existing(sorted(merged.times))
             # Each was counted once for each row.
             more = sum(merged.times[key] for key, held in existing.items() if held.document is not None)
             corrections = [(key, row.document) for key, row in merged.dropped.items()]
-        else:
-            blocks, more, corrections = portions[0] if portions else [], 0, []
         return encode_report(
             TaskReport(
                 job=self.target.job,
                 task=self.task,
-                blocks=tuple(blocks),
+                blocks=tuple(chain.from_iterable(portions)),
+                cuts=tuple(accumulate(map(len, portions[:-1]))),
                 read=self.read,
                 rejected=self.rejected,
                 replaced=self._count - more,
@@ -168,7 +177,7 @@ class BulkTask:
     # --- one portion ---
 
     def _flush(self) -> None:
-        waiting, self._waiting, self._size = self._waiting, [], 0
+        waiting, self._waiting, self._size, self._has_rows = self._waiting, [], 0, False
         if not waiting:
             return
         new = self._distinct(waiting)
@@ -178,29 +187,62 @@ class BulkTask:
         self._blobs.update(*(blob_keys_in(row.document) for row in rows.values()))
         self._write(rows)
 
-    def _flush_columns(self) -> None:
+    def _flush_columns(self, *, is_end: bool = True) -> None:
+        """Write what has gathered as columns; before the end only whole blocks of documents in order."""
         import pyarrow as pa
 
         parts, self._tables, self._table_size = self._tables, [], 0
         if not parts:
             return
+        # Its columns stay in pieces: a copy of all documents would cost about as much as making them.
         table = pa.concat_tables([part.table for part in parts], promote_options="default")
-        portion = ColumnPortion.of(table.combine_chunks(), fresh=parts[0].fresh)
-        if portion is None or (not portion.fresh and self._existing(portion.keys)):
-            # Rows that meet others are settled one by one.
-            self._waiting += inserts_of(table, fresh=parts[0].fresh)
-            self._flush()
+        if parts[0].fresh and not is_end:
+            *_, (last, _) = cuts(table.column(DOCUMENT), self.tools.block_target)
+            if last:
+                rest, table = table.slice(last), table.slice(0, last)
+                self._tables, self._table_size = [Columns(rest, fresh=True)], rest.column(DOCUMENT).nbytes
+        portion = ColumnPortion.of(table, fresh=parts[0].fresh)
+        if portion is None:
+            self._settle(table, fresh=parts[0].fresh)
             return
-        ready = self.view.definition.indexes.ready
-        identities = portion.identities() if ready else []
-        for index in ready:
-            self._note_keys(index, identities, portion.index_keys(index, identities))
-        self._blobs |= _blobs_of(portion.table.column(DOCUMENT))
+        met = {} if portion.fresh else self._existing(portion.keys)
+        if met:
+            places = portion.places(met)
+            self._settle(portion.table.take(pa.array(places, pa.int64())), fresh=False)
+            portion = portion.without(places)
+        if portion.keys:
+            self._write_columns(portion)
+
+    def _settle(self, table: pa.Table, *, fresh: bool) -> None:
+        """Rows that meet others are settled one by one."""
+        self._waiting += inserts_of(table, fresh=fresh)
+        self._size += table.column(DOCUMENT).nbytes
+        if self._size >= BULK_PORTION_BYTES:
+            self._flush()
+
+    def _write_columns(self, portion: ColumnPortion) -> None:
+        for index in self.view.definition.indexes.ready:
+            self._note_columns(index, portion)
+        if self.view.definition.indexes.owners is not None:  # only then is there anything to refer to, at any depth
+            self._blobs |= _blobs_of(portion.table.column(DOCUMENT))
         self._sequence = max(self._sequence, portion.sequence())
         columns, writer = self.view.definition.columns, self._writer()
         now = None if self.view.definition.model is None else moment(self.target.started_ms)
         self._portions.append([writer.put(b) for b in portion.blocks(columns, self.tools.block_target, now)])
         self._samples.append(portion.sample())
+
+    def _note_columns(self, index: Index, portion: ColumnPortion) -> None:
+        """As `_check_indexes`, without a look at each document where that is possible."""
+        fits = portion.fits(index)
+        if fits and not index.unique:
+            return
+        is_asked = not self.target.overwrite and self.view.count > 0
+        keys = portion.text_keys(index) if fits and not is_asked else None
+        if keys is not None:
+            self._claims.setdefault(index.name, array("Q")).extend(key_hashes(keys))
+            return
+        identities = portion.identities()
+        self._note_keys(index, identities, portion.index_keys(index, identities))
 
     def _distinct(self, waiting: Sequence[Insert]) -> dict[bytes, _New]:
         """Documents in order of key; of those with one id the one that the rule says."""
@@ -227,8 +269,8 @@ class BulkTask:
             return {}
         if len(keys) * SCAN_SHARE < view.count:
             return view.get_many(keys)
-        wanted = set(keys)
-        return {key: held for key, held in view.scan(keys[0], keys[-1] + b"\0") if key in wanted}
+        found = view.scan(keys[0], keys[-1] + b"\0")
+        return {key: held for key, held in found if keys[bisect_left(keys, key)] == key}
 
     def _settled(self, new: Mapping[bytes, _New], existing: Mapping[bytes, Held]) -> dict[bytes, Row]:
         """The rows that the new documents are, with regard to what there was."""

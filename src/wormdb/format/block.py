@@ -152,23 +152,25 @@ def write_block(
 def write_new_block(
     keys: Sequence[bytes],
     hashes: array[int],
-    documents: pa.Array,
+    documents: pa.ChunkedArray,
     columns: Sequence[EncodedColumn],
     seqs: Sequence[int] | None = None,
 ) -> EncodedBlock:
     """The block of documents that are Arrow columns already: of revision 0, as a job writes them. No requests.
 
-    `documents` are their JSON, as large strings without offset; `columns` are those of the block, `_id` first;
-    `hashes` are `key_hashes` of the ids' keys, which must ascend: the caller knows that of the ids. `seqs` are the
-    numbers of their versions; None says that each is the first.
+    `documents` are their JSON, as large strings; `columns` are those of the block, `_id` first, and may be in pieces
+    too; `hashes` are `key_hashes` of the ids' keys, which must ascend: the caller knows that of the ids. `seqs` are
+    the numbers of their versions; None says that each is the first.
     """
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     assert keys[0] <= keys[-1], "rows come in ascending order of their ids"
-    assert documents.offset == 0, "its own buffers"
     rows = len(keys)
-    ends = memoryview(documents.buffers()[1]).cast("q")[: rows + 1]
-    texts = _Texts(documents, ends, pc.max(pc.binary_length(documents)).as_py(), documents[0].as_py().encode())
+    lengths = pc.binary_length(documents)
+    sums = pc.cumulative_sum(pa.chunked_array([pa.array([0], pa.int64()), *lengths.chunks]))
+    ends = memoryview(sums.combine_chunks().buffers()[1]).cast("q")[: rows + 1]
+    texts = _Texts(documents, ends, pc.max(lengths).as_py(), documents[0].as_py().encode())
     versions = bytes(rows), b"\1" * rows if seqs is None else seqs, bytes(rows)
     return _encoded(columns, versions, texts, keys, MembershipFilter.of_hashes(hashes))
 
@@ -177,7 +179,7 @@ def write_new_block(
 class _Texts:
     """The column `_doc`."""
 
-    cells: pa.Array
+    cells: pa.Array | pa.ChunkedArray
     ends: Sequence[int]
     """Where each of them ends, after a zero."""
     longest: int
@@ -241,7 +243,9 @@ def _ids_agree(documents: Sequence[bytes | None], ids: Sequence[Any], found: Seq
 
 
 def _table(
-    typed: Sequence[EncodedColumn], versions: tuple[Sequence[int], Sequence[int], bytes], texts: pa.Array
+    typed: Sequence[EncodedColumn],
+    versions: tuple[Sequence[int], Sequence[int], bytes],
+    texts: pa.Array | pa.ChunkedArray,
 ) -> pa.Table:
     import pyarrow as pa
 
