@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 from wormdb.engine.blob_state import BlobStates
 from wormdb.errors import NotFoundError
-from wormdb.format.blob import blob_keys_in
+from wormdb.format.blob import BlobKey, blob_keys_in
 from wormdb.index.definition import OWNERS
 from wormdb.limits import BLOB_READ_BYTES
 from wormdb.storage.store import ByteRange
 
 if TYPE_CHECKING:
-    from wormdb.format.blob import BlobKey
     from wormdb.format.block import Row
     from wormdb.format.root import Root
     from wormdb.maintenance.report import Report
@@ -36,12 +35,15 @@ class BlobCheck:
         """A document of the root, alive or in the trash. No requests."""
         self._keys |= blob_keys_in(row.document) | blob_keys_in(row.trash)
 
+    def checked(self) -> list[str]:
+        """The keys that `compare` looks at: none in a collection that never had a blob. No requests."""
+        return [] if self.root.index(OWNERS.name) is None else sorted(map(str, self._keys))
+
     def compare(self) -> None:
-        """Look at each of them. 1 GET for each 4 MiB; none in a collection that never had a blob."""
-        if self.root.index(OWNERS.name) is None:
-            return
+        """Look at each of them. 1 GET for each 4 MiB."""
         condemned = BlobStates.of_root(self.root).condemned
-        for key in sorted(self._keys):
+        for key in map(BlobKey.parse, self.checked()):
+            assert key is not None, "it was one"
             path = self.site.paths.blob(key.name)
             self.report.count("blobs")
             self.report.look(path)

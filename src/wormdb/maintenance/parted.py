@@ -18,6 +18,7 @@ from wormdb.engine.shelf import Shelf
 from wormdb.errors import CorruptionError, SnapshotTooOldError, UnsupportedFormatError
 from wormdb.format.past import past_from
 from wormdb.maintenance.agreement import Agreement, RowTally
+from wormdb.maintenance.blob_check import BlobCheck
 from wormdb.maintenance.chain import Chain
 from wormdb.maintenance.index_check import IndexTally, index_checks
 from wormdb.maintenance.listed import CheckedList
@@ -56,6 +57,8 @@ class PartTally:
     versions: int = 0
     rows: RowTally | None = None
     indexes: tuple[IndexTally, ...] = ()
+    blobs: tuple[str, ...] = ()
+    """The keys of the blobs that they refer to."""
 
 
 @dataclass(slots=True)
@@ -89,7 +92,7 @@ def look_at_range(site: Site, root: Root, outline: LogOutline, low: bytes, high:
     """Compare the rows of documents whose ids' keys lie in a range; what they came to.
 
     1 GET for each block of all lists that lies in it, and for each page of a long list; of blocks that reach out of it
-    their page map and the row groups that lie in it. Raises UnavailableError.
+    their page map and the row groups that lie in it; 1 for each 4 MiB of blobs that they refer to. Raises UnavailableError.
     """
     report = Report()
     checks = index_checks(site, root, report)
@@ -101,15 +104,19 @@ def look_at_range(site: Site, root: Root, outline: LogOutline, low: bytes, high:
 
     past = PastLists(ranged("history"), ranged("attached"), ranged("brought"))
     chain = _Outlined(outline=outline)
-    agreement = Agreement(site, root, report, documents=ranged("blocks"), past=past, chain=chain, indexes=checks)
+    blobs = BlobCheck(site, root, report)
+    documents = ranged("blocks")
+    agreement = Agreement(site, root, report, documents=documents, past=past, chain=chain, indexes=checks, blobs=blobs)
     try:
         agreement.begin()
         agreement.look()
+        blobs.compare()
         indexes = tuple(check.tally() for check in checks)
     except (CorruptionError, SnapshotTooOldError, UnsupportedFormatError):
         return PartTally(is_sound=False)
     counts = report.counts
-    return PartTally(not report.findings, counts["documents"], counts["versions"], agreement.tally(), indexes)
+    seen = tuple(blobs.checked())
+    return PartTally(not report.findings, counts["documents"], counts["versions"], agreement.tally(), indexes, seen)
 
 
 def report_of(site: Site, root: Root, chain: Chain, report: Report, parts: Sequence[PartTally]) -> Report | None:
@@ -135,6 +142,8 @@ def report_of(site: Site, root: Root, chain: Chain, report: Report, parts: Seque
             agreement.take(part.rows)
         for check, tally in zip(checks, part.indexes, strict=True):
             check.take(tally)
+    # One that documents of several ranges refer to was looked at in each of them, and is one.
+    report.count("blobs", len({key for part in parts for key in part.blobs}))
     agreement.settle()
     is_bad = any(check.compare(with_documents=True) or check.is_bad for check in checks)
     return None if is_bad or report.findings else report
