@@ -185,7 +185,9 @@ class Machine:
         self.newest._ledger._keeper.advance()
 
     def rewrite(self) -> None:
-        self.newest._ledger._keeper.rewrite()
+        keeper = self.newest._ledger._keeper
+        assert keeper.rewrite is not None
+        keeper.rewrite()
 
     def compact(self) -> None:
         ledger = self.newest._ledger
@@ -237,9 +239,21 @@ ACTIONS = (
 )
 
 
-@settings(max_examples=settings().max_examples // 4)
+@settings(max_examples=settings().max_examples // 10)
 @given(data=st.data())
 def test_every_way_to_ask_shows_the_newest_version(data: st.DataObject) -> None:
+    run_machine(data)
+
+
+@pytest.mark.long
+@settings(max_examples=settings().max_examples * 3)
+@given(data=st.data())
+def test_every_way_to_ask_shows_the_newest_version_again_and_again(data: st.DataObject) -> None:
+    run_machine(data)
+
+
+def run_machine(data: st.DataObject) -> None:
+    """Anything in any order."""
     machine = Machine(data)
     for action in (*STARTED, *data.draw(st.lists(st.sampled_from(ACTIONS), min_size=4, max_size=12)), "check"):
         getattr(machine, action)()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from wormdb.engine.background import Background
     from wormdb.engine.forward import Forwarder
     from wormdb.engine.head import Head
-    from wormdb.engine.register import Register
+    from wormdb.engine.register import Register, RootState
     from wormdb.engine.services import Services
 
 __all__ = ["DEFAULT_LIMITS", "ForwardMode", "Keeper", "TailLimits"]
@@ -81,7 +81,7 @@ class Keeper:
         self._building = threading.Lock()
         self.build: Callable[[], object] = lambda: None
         """Goes on with the indexes that are not ready yet; may commit."""
-        self.rewrite: Callable[[], object] = lambda: None
+        self.rewrite: Callable[[], RootState] | None = None
         """Writes some blocks of older versions of the model again."""
         self.publish: Callable[[LogNumber], object] | None = None
         """Brings readable files to the state of a root, which has applied the log through a number."""
@@ -114,8 +114,8 @@ class Keeper:
             try:
                 if self._wants_build:
                     self.build()
-                if self._wants_rewrite:
-                    self.rewrite()
+                if self.rewrite is not None and self._wants_rewrite:
+                    self._head.rebase(self.rewrite())
             finally:
                 self._building.release()
         if self.publish is not None and self._keeps_files:

@@ -74,26 +74,27 @@ class Rewriter:
     """Of the folder of data."""
     bytes_target: int
 
-    def run(self) -> bool:
-        """One turn: write some of the old blocks again; whether none is left.
+    def run(self) -> RootState:
+        """One turn: write some of the old blocks again; the root as it then is.
 
-        For each 8 blocks 1 GET and 1 PUT for the root, 1 GET and 2 PUTs a block, and 1 PUT for each page of a long list
-        in which they stand. Raises UnavailableError, OutcomeUnknownError, CorruptionError; another turn goes on.
+        1 GET for the root; for each 8 blocks 1 PUT of it, 1 GET and 2 PUTs a block, and 1 PUT for the page of a long
+        list in which they stand. Raises UnavailableError, OutcomeUnknownError, CorruptionError; another turn goes on.
         """
+        current = self.register.read()
         conflicts = swaps = 0
         while conflicts < CONFLICTS_MAX and swaps < TURN_SWAPS:
-            current = self.register.read()
             if current.root is None or not has_old(current.root):
-                return True
+                break
             try:
-                self._step(current, current.root)
+                current = self._step(current, current.root)
                 swaps += 1
             except ConflictError:
                 log.info("%s: another root came before a rewrite", self.register.collection)
+                current = self.register.read()
                 conflicts += 1
-        return False
+        return current
 
-    def _step(self, current: RootState, root: Root) -> None:
+    def _step(self, current: RootState, root: Root) -> RootState:
         """Replace some blocks of one run; raises ConflictError if another root came first."""
         definition = Definition.of_root(root)
         shelf, newest = self.shelf.showing(definition.upgrades), definition.upgrades.newest
@@ -116,8 +117,9 @@ class Rewriter:
             block_pages=tuple(page for run in runs for page in run.pages),
         )
         following = following_root(current, changed, retired, self.writer, self.register.paths)
-        self.register.swap(current, following)
+        state = self.register.swap(current, following)
         log.info("%s: %d blocks are of the newest version now", self.register.collection, len(made))
+        return state
 
     def _of_one_run(self, root: Root) -> Iterator[BlockEntry]:
         """Old blocks that one part of the list of one run names, or that the root names itself."""

@@ -18,9 +18,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from wormdb.bql.update import apply_update, parse_update
-from wormdb.bql.update_path import MATCHED
-from wormdb.bql.update_tree import leaves_of
 from wormdb.errors import InvalidRequestError, WormError
 from wormdb.format import json
 from wormdb.format.block import Row
@@ -63,13 +60,12 @@ def encode_mapping(written: Mapping[str, Any]) -> bytes:
             raise InvalidRequestError(
                 f"mapping with {name}", reason=f"it depends on {reason}", fix="set a value, or migrate with a function"
             )
-    update = parse_update(written) if written else None
-    if update is not None and any(MATCHED in leaf.path for leaf in leaves_of(update.tree)):
+    encoded = json.encode(_normal(written))
+    needs_match = _parsed(encoded)[2]
+    if needs_match:
         raise InvalidRequestError(
             "mapping with `$`", reason="there is no filter that could match an element", fix="use `$[]`"
         )
-    encoded = json.encode(_normal(written))
-    _parsed(encoded)
     return encoded
 
 
@@ -81,13 +77,17 @@ def _normal(value: Any) -> Any:
 
 
 @lru_cache(maxsize=256)
-def _parsed(mapping: bytes) -> tuple[Update | None, tuple[tuple[str, ...], ...]]:
-    """The update of a mapping, and the paths that it reads or changes, without positions."""
+def _parsed(mapping: bytes) -> tuple[Update | None, tuple[tuple[str, ...], ...], bool]:
+    """The update of a mapping, the paths that it reads or changes, without positions, and whether it has a `$`."""
+    from wormdb.bql.update import parse_update  # few databases have mappings: nobody else waits for its import
+    from wormdb.bql.update_tree import leaves_of
+
     written = json.parse(mapping.decode(), operators=True)
     if not written:
-        return None, ()
+        return None, (), False
     update = parse_update(written)
-    return update, tuple({_plain(leaf.path) for leaf in leaves_of(update.tree)})
+    paths = [leaf.path for leaf in leaves_of(update.tree)]
+    return update, tuple({_plain(path) for path in paths}), bool(update.arrays)
 
 
 def _plain(path: Sequence[str]) -> tuple[str, ...]:
@@ -105,10 +105,19 @@ class _Step:
         return any(own[: len(other)] == other or other[: len(own)] == own for other in self.touched)
 
     def apply(self, document: dict[str, Any]) -> dict[str, Any]:
+        """The document after the mapping; raises InvalidRequestError, LimitExceededError if that cannot be."""
+        from wormdb.bql.update import apply_update
+
+        return apply_update(self.update, document, now=_ALWAYS)
+
+    def apply_if(self, document: dict[str, Any]) -> dict[str, Any]:
+        """The same; but what cannot be mapped stays as it is.
+
+        Whoever brings a mapping looks at every document first: only what was in the trash then may be so.
+        """
         try:
-            return apply_update(self.update, document, now=_ALWAYS)
+            return self.apply(document)
         except WormError:
-            # Whoever applies a mapping looks at every document first. What was in the trash then stays as it is.
             return document
 
 
@@ -123,7 +132,7 @@ class Upgrades:
         """Those that versions brought, without those that leave all documents alone."""
         steps = []
         for version in versions:
-            update, touched = (None, ()) if version.mapping is None else _parsed(version.mapping)
+            update, touched, _ = (None, (), False) if version.mapping is None else _parsed(version.mapping)
             if update is not None:
                 steps.append(_Step(version.number, update, touched))
         return cls(tuple(steps)) if steps else NO_UPGRADES
@@ -172,7 +181,7 @@ class Upgrades:
         document = json.decode_document(body, name="document")
         for step in self.steps:
             if step.number > since:
-                document = step.apply(document)
+                document = step.apply_if(document)
         return json.encode_document(document)
 
     def check(self, body: bytes, since: int) -> bytes:
@@ -180,7 +189,7 @@ class Upgrades:
         document = json.decode_document(body, name="document")
         for step in self.steps:
             if step.number > since:
-                document = apply_update(step.update, document, now=_ALWAYS)
+                document = step.apply(document)
         return json.encode_document(document)
 
     def _document(self, body: bytes | None, since: int) -> bytes | None:
