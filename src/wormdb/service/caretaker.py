@@ -49,6 +49,8 @@ class KeptUp:
     """Objects that nothing needs."""
     expires_ms: float
     """When something in the trash expires next, by the store's time."""
+    waiting: int
+    """Objects that go when their time is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +83,14 @@ class Caretaker:
         return Forwarded(through, through - applied, wrote, self._settings.files_seconds if keeps_files else None)
 
     def keep_up(self, prefix: str) -> KeptUp:
-        """Trim the log past its retention, and purge what expired in the trash.
+        """Collect garbage, the log past its retention included, and purge what expired in the trash.
 
-        As `Ledger.trim`, 1 GET, and what the trash costs to be read. Raises UnavailableError if the trash cannot be
+        As `Database.gc`, 1 GET, and what the trash costs to be read. Raises UnavailableError if the trash cannot be
         judged, because this machine's clock is wrong.
         """
-        collected = self._ledger(prefix).trim(self._settings.log_retention_ms)
+        (collected,) = self.database.gc([prefix.rstrip("/")])
         purged, expires_ms = self._purge(prefix)
-        return KeptUp(purged, collected, expires_ms)
+        return KeptUp(purged, collected.objects, expires_ms, collected.waiting)
 
     def _purge(self, prefix: str) -> tuple[int, float]:
         """How many documents were taken out of the trash, and when the next ones are to be."""

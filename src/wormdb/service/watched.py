@@ -12,7 +12,7 @@ from wormdb.limits import HEARTBEAT_COLLECTIONS_MAX
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from wormdb.service.caretaker import Forwarded
+    from wormdb.service.caretaker import Forwarded, KeptUp
     from wormdb.service.pace import Pace
 
 __all__ = ["Watched", "Watchlist"]
@@ -41,7 +41,7 @@ class Watched:
     kept_up_at: float = -math.inf
     """When trash and garbage were looked at."""
     is_changed: bool = True
-    """Whether something was written since then."""
+    """Whether something was written since then, or there is more to do."""
     expires_ms: float = -math.inf
     """When something in the trash expires next, by the store's time."""
     retries_at: float = -math.inf
@@ -87,9 +87,10 @@ class Watched:
         self.error = f"{type(error).__name__}: {error}"[:_ERROR_CHARS]
         self.retries_at = now + pace.retry_seconds(self.failures)
 
-    def kept_up(self, expires_ms: float, now: float) -> None:
-        """Trash and garbage were looked at; the next of the trash expires at this time of the store."""
-        self.kept_up_at, self.expires_ms, self.is_changed = now, expires_ms, False
+    def kept_up(self, done: KeptUp, now: float) -> None:
+        """Trash and garbage were looked at."""
+        self.kept_up_at, self.expires_ms = now, done.expires_ms
+        self.is_changed = bool(done.purged or done.collected or done.waiting)
 
     def upkeep_due_at(self, pace: Pace, store_ms: float) -> float:
         """When its trash and garbage are to be looked at, as far as is known at a time of the store."""

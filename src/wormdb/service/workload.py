@@ -127,7 +127,7 @@ class Workload:
             if with_upkeep:
                 kept = self._caretaker.keep_up(watched.prefix)
                 purged, collected = kept.purged, kept.collected
-                watched.kept_up(kept.expires_ms, now)
+                watched.kept_up(kept, now)
         except ClosedError:
             raise
         except Exception as error:  # noqa: BLE001 - the edge of a service: whatever it is, other collections go on
