@@ -118,7 +118,7 @@ def check_answers(before: list[Act], between: list[list[Act]], *, everything: bo
 
 @pytest.mark.long
 @given(ACTS, st.lists(ACTS, max_size=3), st.booleans())
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_no_answer_changes_in_many_cases(before: list[Act], between: list[list[Act]], everything: bool) -> None:
     check_answers(before, between, everything=everything)
 
