@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import wormdb
 from tests.blobs.blob_rig import DAY, HOUR, World, forwarded, gc, people, soft_of
 from tests.engine.swept import database_on
 from wormdb.engine.operations import Pending
 from wormdb.format.event import BlobCondemned
+from wormdb.jobs.pipeline import local_pipeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from wormdb.maintenance.report import Verification
 
@@ -93,3 +96,17 @@ def test_a_blob_that_is_condemned_and_owned_is_a_fault() -> None:
     assert [what for _, what in whats(verified(world))] == [
         f"documents refer to it, and entry {collection._access.ledger.view().number} condemned it"
     ]
+
+
+def test_parts_find_what_one_pass_finds(tmp_path: Path) -> None:
+    with wormdb.connect(str(tmp_path)) as db:
+        files = db["files"]
+        references = [files.put_blob(bytes([n])) for n in range(5)]
+        files.insert_many([{"id": str(n), "photo": references[n % 5]} for n in range(50)])
+        files.forward()
+        expected = db.verify(["files"])[0]
+        assert (expected.is_sound, expected.checked.blobs) == (True, 5)
+        assert local_pipeline(db.url, collection="files").verify() == expected
+        (tmp_path / "files" / ".worm.db" / "blobs" / references[3].sha256).write_bytes(b"!")
+        assert local_pipeline(db.url, collection="files").verify() == db.verify(["files"])[0]
+        assert not local_pipeline(db.url, collection="files").verify().is_sound

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from wormdb.engine.blockfetch import rows_between
 from wormdb.engine.listing import overlaps
 from wormdb.engine.shelf import Shelf
+from wormdb.engine.upgrade import Upgrades
 from wormdb.errors import CorruptionError, SnapshotTooOldError, UnsupportedFormatError
 from wormdb.format.past import past_from
 from wormdb.maintenance.agreement import Agreement, RowTally
@@ -83,6 +84,8 @@ class _RangedList(CheckedList):
 
     def stream(self, run: Run) -> Iterator[tuple[bytes, Row]]:
         shelf = Shelf(self.site.store, self.site.pool, self.folder)
+        if self.where == "blocks":
+            shelf = shelf.showing(Upgrades.of(self.root.versions))
         for entry in self.entries(run):
             if overlaps(entry, self.low, self.high):
                 yield from rows_between(shelf, entry, self.low, self.high)
@@ -92,7 +95,8 @@ def look_at_range(site: Site, root: Root, outline: LogOutline, low: bytes, high:
     """Compare the rows of documents whose ids' keys lie in a range; what they came to.
 
     1 GET for each block of all lists that lies in it, and for each page of a long list; of blocks that reach out of it
-    their page map and the row groups that lie in it; 1 for each 4 MiB of blobs that they refer to. Raises UnavailableError.
+    their page map and the row groups that lie in it; 1 for each 4 MiB of blobs that they refer to.
+    Raises UnavailableError.
     """
     report = Report()
     checks = index_checks(site, root, report)

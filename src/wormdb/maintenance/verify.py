@@ -147,8 +147,9 @@ def verify_parts(
 ) -> Verification | None:
     """What `verify` says of a collection whose blocks are sound, from ranges that others looked at.
 
-    None if something is wrong: then `verify` must tell what. `log` has the root and what `check_chain` found. 1 GET for each page of a long list and for each node of the
-    indexes; with `unreferenced` what that costs. Raises UnavailableError.
+    None if something is wrong: then `verify` must tell what. `log` has the root and what `check_chain` found. 1 GET for
+    each page of a long list and for each node of the indexes; with `unreferenced` what that costs. Raises
+    UnavailableError.
     """
     root = log.state.root
     if root is None or report_of(site, root, log.chain, log.report, parts) is None:
