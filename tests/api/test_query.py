@@ -19,6 +19,7 @@ from wormdb.bql.projection_parse import parse_projection
 from wormdb.bql.sorting import parse_sort, sort_key
 from wormdb.clock import ManualClock
 from wormdb.document import Document
+from wormdb.engine.ledger import Ledger
 from wormdb.errors import SnapshotTooOldError
 from wormdb.reading import State
 
@@ -194,10 +195,11 @@ class _Gone:
                 self.left -= 1
                 for _ in range(self.after):
                     yield next(rows)
-                raise SnapshotTooOldError("its root was replaced long ago")
+                raise SnapshotTooOldError("its root was replaced long ago", key="a block")
             yield from rows
 
         patch.setattr(State, "hits", hits)
+        patch.setattr(Ledger, "renew", lambda *_: None)
 
 
 def test_a_query_of_a_state_that_is_gone_begins_again(

@@ -197,7 +197,7 @@ class Ledger:
         is_known = not self._around.is_distant or known.overlay.get(key, known.number) is not None
         is_known = is_known or (isinstance(known.base, RunBase) and known.base.runs.keeps(key))
         if is_known or self._is_recent(staleness_ms) or not self._head.caught_up:
-            return self._get(self.view(staleness_ms=staleness_ms, keys=(key,)), key)
+            return self._get(key, staleness_ms)
         now = self._around.clock.monotonic()
         asked = self._head.ask()
         found, is_gone = None, False
@@ -208,17 +208,18 @@ class Ledger:
         self._refresh(now, asked=asked)
         view = self._head.view()
         if is_gone or view.base is not known.base or view.is_ahead or view.overlay.attached(view.number):
-            return self._get(view, key)
+            return self._get(key, staleness_ms, view)
         return view, view.overlay.get(key, view.number) or found
 
-    def _get(self, view: View, key: bytes) -> tuple[View, Held | None]:
+    def _get(self, key: bytes, staleness_ms: float, view: View | None = None) -> tuple[View, Held | None]:
         """What is under a key in a view, or in a newer one if objects of its root are gone."""
         while True:
             try:
+                view = view or self.view(staleness_ms=staleness_ms, keys=(key,))
                 return view, view.get(key)
             except SnapshotTooOldError as error:
-                self.renew(view, error)
-                view = self.view(keys=(key,))
+                self.renew(view or self._head.view(), error)
+                view = None
 
     def renew(self, view: View, error: SnapshotTooOldError) -> None:
         """Begin with the newest root, because an object of the root below a view is gone. 1 GET.

@@ -19,10 +19,12 @@ from wormdb.errors import (
     NotFoundError,
     OutcomeUnknownError,
     PermissionDeniedError,
+    SnapshotTooOldError,
     UnavailableError,
     UniqueViolationError,
     WormError,
 )
+from wormdb.limits import RETIRED_MS, ROOT_MS_MAX
 from wormdb.testing.linearizability import RegisterOp, is_linearizable
 from wormdb.testing.scheduler import Crashed
 from wormdb.testing.sim_replay import Violation
@@ -96,7 +98,7 @@ class History:
     @contextmanager
     def call(self, verb: str, *, own_floor: int = 0, **facts: Any) -> Iterator[Call]:
         """Run a call inside; what it raises becomes its outcome. Errors that no client expects go on."""
-        who = self._bucket.scheduler.current.name
+        who, began = self._bucket.scheduler.current.name, self._bucket.scheduler.now
         call = Call(len(self.calls), who, verb, facts, self.tick(), self._bucket.highest, own_floor)
         self.calls.append(call)
         self._open[who] = call
@@ -109,6 +111,10 @@ class History:
                 raise Violation(f"{call.label}: unknown without a commit id: {error}") from error
             call.outcome, call.error, call.commit_id = "unknown", error, error.commit_id
         except UnavailableError as error:
+            call.outcome, call.error = "nothing", error
+        except SnapshotTooOldError as error:
+            if self._bucket.scheduler.now - began < RETIRED_MS - ROOT_MS_MAX:
+                raise Violation(f"{call.label}: a state that is not an hour old was gone: {error}") from error
             call.outcome, call.error = "nothing", error
         except (AlreadyExistsError, ConflictError, NotFoundError, PermissionDeniedError) as error:
             call.outcome, call.error = "refused", error

@@ -164,6 +164,10 @@ class Node:
         """The engine of this life."""
         return self._database.ledger
 
+    def collect(self) -> None:
+        """Collect garbage."""
+        self._database.gc([COLLECTION])
+
     @property
     def is_building(self) -> bool:
         """Whether this life knows of an index that is not ready yet. No requests."""

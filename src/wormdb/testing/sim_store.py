@@ -16,10 +16,11 @@ from zlib import crc32
 from wormdb.engine.paths import EnginePaths
 from wormdb.errors import OutcomeUnknownError, UnavailableError, WormError
 from wormdb.format.root import Root, decode_root
-from wormdb.limits import LOG_RETENTION_MS_MIN
+from wormdb.limits import LOG_RETENTION_MS_MIN, RETIRED_MS
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.store import OCTETS, ListPage, Probe, PutResult, Store, StoredObject
 from wormdb.testing.scheduler import START_MS
+from wormdb.testing.sim_projections import named_by, retired_by
 from wormdb.testing.sim_replay import Replay
 
 if TYPE_CHECKING:
@@ -202,22 +203,28 @@ class Bucket:
             self.broken.append(f"root {root.revision} applies {root.applied}, the log ends at {self.highest}")
         for number in range(before.applied + 1 if before else 1, root.applied + 1):
             self._applied_at[number] = self.scheduler.now
-        for retired in root.retired:
-            self._retired_at.setdefault(PATHS.folder + retired.name, self.scheduler.now)
+        for key in retired_by(self.objects, PATHS, root):
+            self._retired_at.setdefault(key, self.scheduler.now)
         self.roots.append(root)
 
     def deleted(self, key: str) -> None:
         """Witness an object that is about to be deleted."""
         if not key.startswith(PATHS.entries):
-            is_young = self.scheduler.now - self._retired_at.get(key, math.inf) < LOG_RETENTION_MS_MIN
-            if key.startswith(PATHS.folder) and is_young:
-                self.broken.append(f"{key} was deleted while readers of an older root may need it")
+            if key.startswith(PATHS.folder):
+                self._object_deleted(key)
             return
         number = int(key.removeprefix(PATHS.entries))
         if number > self.trimmed:
             self.broken.append(f"slot {number} was deleted while trimmed is {self.trimmed}")
         elif self.scheduler.now - self._applied_at.get(number, -math.inf) < LOG_RETENTION_MS_MIN - 2 * SECOND_MS:
             self.broken.append(f"slot {number} was deleted less than an hour after it was applied")
+
+    def _object_deleted(self, key: str) -> None:
+        retired = self._retired_at.get(key)
+        if retired is not None and self.scheduler.now - retired < RETIRED_MS:
+            self.broken.append(f"{key} was deleted while readers of an older root may need it")
+        if retired is None and self.roots and key in named_by(self.objects, PATHS, self.roots[-1]):
+            self.broken.append(f"{key} was deleted, and root {self.roots[-1].revision} needs it")
 
 
 class SimStore(Store):

@@ -13,7 +13,7 @@ import gc
 import logging
 import sys
 from collections import Counter
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
@@ -26,6 +26,7 @@ from wormdb.limits import LOG_RETENTION_MS_MIN
 from wormdb.storage.conditions import forget_conditions
 from wormdb.testing.scheduler import Crashed, Scheduler, cooperative_locks
 from wormdb.testing.sim_client import Client
+from wormdb.testing.sim_gc import clean_up, short_lives
 from wormdb.testing.sim_history import audit
 from wormdb.testing.sim_nodes import World, tiny_objects
 from wormdb.testing.sim_plan import FOCUSES, HOUR_MS, Plan
@@ -90,11 +91,14 @@ class SimulationFailed(AssertionError):  # noqa: N818 - read as a sentence in a 
         )
 
 
-def run_seed(seed: int, workload: str | None = None, focus: str | None = None) -> Report:
-    """Run one seed; by default it chooses the workload and what the run is aimed at. Raises SimulationFailed."""
+def run_seed(seed: int, workload: str | None = None, focus: str | None = None, *, collects: bool = False) -> Report:
+    """Run one seed; by default it chooses the workload and what the run is aimed at. Raises SimulationFailed.
+
+    With `collects` some nodes also collect garbage, of which no trace may be left at the end.
+    """
     names = sorted(WORKLOADS)
     name = workload or names[seed % len(names)]
-    run = _Run(seed, WORKLOADS[name], focus)
+    run = _Run(seed, WORKLOADS[name], focus, collects=collects)
     try:
         with _no_collection():
             run.play()
@@ -119,7 +123,7 @@ def _no_collection() -> Iterator[None]:
 class _Run:
     """One seed, from its first request to its last check."""
 
-    def __init__(self, seed: int, workload: Workload, focus: str | None) -> None:
+    def __init__(self, seed: int, workload: Workload, focus: str | None, *, collects: bool = False) -> None:
         chance = SeededChance(seed)
         self._workload = workload
         self._plan = Plan.draw(chance, focus).sized(SeededChance(seed + 3))
@@ -127,11 +131,12 @@ class _Run:
         bucket = Bucket(scheduler, SeededChance(seed + 2), CALM)
         self.world = World(seed, scheduler, bucket, chance, self._plan.settings)
         self._watchers: list[Watcher] = []
+        self._collects = collects
         self._replay: Replay | None = None
 
     def play(self) -> None:
         forget_conditions()
-        with tiny_objects():
+        with tiny_objects(), short_lives() if self._collects else nullcontext():
             with cooperative_locks(self.world.scheduler):
                 self.world.scheduler.spawn("director", self._direct)
                 self.world.scheduler.run()
@@ -209,6 +214,9 @@ class _Run:
         for number in range(2):
             act = partial(self._keep, some(keepers), trim)
             self._every(f"trimmer{number}", least, most, act, dawn=plan.dawn_of_trimmers)
+        for number in range(2 if self._collects else 0):
+            act = partial(self._keep, some(keepers), lambda node: node.collect())
+            self._every(f"collector{number}", least / 2, most / 2, act)
         if plan.resolves:
             self._every("resolver", least / 2, most, lambda: self._resolve_one(some()))
         for number in range(plan.clerks):
@@ -353,6 +361,8 @@ class _Run:
         with world.scheduler.inside(fresh.process):
             fresh.ledger.forward()
         self._see_the_same([world.node("reopened"), *nodes])
+        if self._collects:
+            clean_up(world)
         replay = self._replay = world.bucket.replay()
         if world.bucket.broken:
             raise Violation("; ".join(world.bucket.broken))
@@ -368,7 +378,9 @@ class _Run:
         world, replay = self.world, self._replay
         assert replay is not None
         roots = world.bucket.roots
-        chosen = {len(roots) - 1, *(int(world.chance.fraction() * len(roots)) for _ in range(ROOTS_LOOKED_AT))}
+        chosen = {len(roots) - 1}
+        if not self._collects:  # of older roots objects are gone
+            chosen |= {int(world.chance.fraction() * len(roots)) for _ in range(ROOTS_LOOKED_AT)}
         for place in sorted(chosen):
             check_root(world.bucket.objects, PATHS, roots[place], replay)
         if not world.bucket.trimmed and world.seed % REBUILT_EACH == 0:
@@ -405,6 +417,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", default="0:100", help="first:count")
     parser.add_argument("--workload", choices=sorted(WORKLOADS), help="instead of the one that the seed chooses")
     parser.add_argument("--focus", choices=FOCUSES, help="instead of the one that the seed chooses")
+    parser.add_argument("--gc", action="store_true", help="let nodes collect garbage too")
     parser.add_argument("--trace", action="store_true", help="print the whole trace of every run")
     options = parser.parse_args(arguments)
     logging.getLogger("wormdb").addHandler(logging.NullHandler())
@@ -412,7 +425,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     failed = 0
     for seed in range(first, first + count):
         try:
-            report = run_seed(seed, options.workload, options.focus)
+            report = run_seed(seed, options.workload, options.focus, collects=options.gc)
         except SimulationFailed as failure:
             failed += 1
             lines = failure.trace if options.trace else ()
