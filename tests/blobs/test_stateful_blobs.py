@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -94,7 +94,7 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def every_document_has_its_blob(self) -> None:
         reader = soft_of(self.world, seed=3)
-        found = {document.id: document.get("photo") for document in reader.scan()}
+        found: dict[str, Any] = {document.id: document.get("photo") for document in reader.scan()}
         assert found.keys() == self.alive.keys()
         for name, content in self.alive.items():
             if content is not None:
