@@ -88,7 +88,7 @@ def collect(site: Site, rules: Rules, *, dry_run: bool = False, told: Callable[[
             break
         after = reached
     if state.root.index(OWNERS.name) is not None:
-        gathered.add(collect_blobs(site, dry_run=dry_run))
+        collect_blobs(site, gathered)
     return gathered.collected()
 
 

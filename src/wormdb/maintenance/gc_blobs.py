@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.index_read import IndexReader
     from wormdb.format.entry import Batch
+    from wormdb.maintenance.gc_report import Gathered
     from wormdb.maintenance.site import Site
     from wormdb.storage.store import ObjectInfo
     from wormdb.types import LogNumber, StoreTime
@@ -64,27 +65,30 @@ class BlobPlan:
     """Those that are condemned and stay for a while."""
 
 
-def collect_blobs(site: Site, *, dry_run: bool = False) -> list[Victim]:
-    """Condemn the blobs that nobody owns, and delete those that were condemned an hour ago; what was deleted.
+def collect_blobs(site: Site, gathered: Gathered) -> None:
+    """Condemn the blobs that nobody owns, and delete those that were condemned an hour ago; tell of both.
 
-    With `dry_run` only what would be deleted now. 3 GETs, and 1 PUT if answers have no time; where there were ever
+    A dry run only tells what would be deleted now. 3 GETs, and 1 PUT if answers have no time; where there were ever
     blobs, 1 LIST for each 1,000 of them and 1 GET for each node of the index of owners; if some have no owner, what
     reading the trash costs; 1 HEAD for each entry that condemned some; 1 PUT for each 1,000 that are condemned, and
     1 DELETE for each 1,000 that go. Raises CorruptionError, UnavailableError, OutcomeUnknownError; another run goes on.
     """
-    now = _store_time(site, may_write=not dry_run)
+    now = _store_time(site, may_write=not gathered.is_dry)
     if now is None:
-        return []
+        return
     ledger = Ledger(site.collection, site.around)
-    deleted: list[Victim] = []
     for _ in range(TRIES_MAX):
         plan = plan_blobs(site, ledger.view(), now)
-        if plan is None or dry_run:
-            return [] if plan is None else plan.due
+        if plan is None:
+            return
+        if gathered.is_dry:
+            gathered.add(plan.due)
+            gathered.waiting += plan.waiting + len(plan.unowned)
+            return
         for start in range(0, len(plan.due), _DELETES_AT_ONCE):
             some = plan.due[start : start + _DELETES_AT_ONCE]
             site.store.delete_many([victim.key for victim in some])
-            deleted += some
+            gathered.add(some)
         # No more than a root remembers until they are deleted: the others are for the next run.
         unowned = plan.unowned[: max(BLOB_CONDEMNED_MAX - plan.waiting, 0)]
         try:
@@ -93,8 +97,8 @@ def collect_blobs(site: Site, *, dry_run: bool = False) -> list[Victim]:
         except _OvertakenError as error:
             log.info("%s: blobs are looked at again: %s", site.collection, error.reason)
             continue
-        break
-    return deleted
+        gathered.waiting += plan.waiting + len(plan.unowned)
+        return
 
 
 def _store_time(site: Site, *, may_write: bool) -> StoreTime | None:
