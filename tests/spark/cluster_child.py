@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
-from pyspark.errors import StreamingQueryException
 
 import wormdb
 from tests.cli.printed import worm
+from tests.spark.stream_start import PATIENCE, run_through
 from wormdb.cli.commands.pipeline import VERBS
 from wormdb.clock import SystemClock
 from wormdb.spark import session, write
@@ -80,14 +80,7 @@ def frames(spark: SparkSession, url: str, folder: Path) -> dict[str, Any]:
     feed = spark.readStream.format("worm").options(url=url, model="Order", changes="true").load()
     sink = feed.writeStream.format("worm").options(url=url, collection="copies")
     sink = sink.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
-    for tries in range(5):
-        try:
-            sink.start().awaitTermination()
-            break
-        except StreamingQueryException as error:
-            # Spark gives a Python process ten seconds to start, which a machine with much to do may not have.
-            if "connect back" not in str(error) or tries == 4:
-                raise
+    run_through(sink)
     with wormdb.connect(url) as db:
         known = {found.id: found["total"] for found in db.model("Order").find_all()}
         copies = {found.id: found["total"] for found in db["copies"].find_all()}
@@ -133,6 +126,7 @@ def faults(spark: SparkSession, master: str, url: str, folder: Path) -> dict[str
 
 def main(what: str, master: str, url: str, folder: str) -> None:
     settings = {
+        **PATIENCE,
         "spark.executor.memory": "512m",
         "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",

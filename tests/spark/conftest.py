@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.spark.stream_start import PATIENCE
 from wormdb.spark import session
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "local[2]",
         name="tests",
         settings={
+            **PATIENCE,
             "spark.driver.extraJavaOptions": _QUICK_JAVA,
             "spark.driver.memory": "1g",
             "spark.local.dir": str(folder / "local"),

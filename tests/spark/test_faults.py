@@ -109,13 +109,13 @@ def test_a_stream_that_dies_anywhere_goes_on(session: SparkSession, tmp_path: Pa
     sink = feed.writeStream.format("worm").options(url=url, collection="copies")
     sink = sink.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
     failures = 0
-    for _ in range(8):
+    for _ in range(20):  # a machine with much to do makes Spark give up in other ways too
         query = sink.start()
         try:
             query.awaitTermination()
             break
-        except StreamingQueryException:
-            failures += 1
+        except StreamingQueryException as error:
+            failures += f"died {moment}" in str(error)
     assert failures == 3
     assert state(url, "copies") == {f"k{n}": n for n in range(6)}
     with wormdb.connect(url) as db:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import wormdb
+from tests.spark.stream_start import run_through
 from wormdb.jobs.export import ExportOptions
 from wormdb.jobs.export_files import store_at
 from wormdb.jobs.import_ import FileRecords
@@ -51,8 +52,7 @@ def test_frames_streams_and_exports(session: SparkSession, s3_url: str, tmp_path
     feed = session.readStream.format("worm").options(url=s3_url, collection="things", maxRowsPerTrigger="20").load()
     sink = feed.writeStream.format("worm").options(url=s3_url, collection="copies")
     for _ in range(2):
-        query = sink.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
-        query.awaitTermination()
+        run_through(sink.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True))
         with wormdb.connect(s3_url) as db:
             assert {found.id: found["n"] for found in db["copies"].find_all()} == {
                 found.id: found["n"] for found in db["things"].find_all()
