@@ -74,12 +74,13 @@ def write_everything(database: wormdb.Database) -> None:
 
 
 def serve_everything(database: wormdb.Database) -> None:
-    """What only a service does: it takes away files of documents that are gone."""
+    """What only a service does: it takes away files of documents that are gone, and garbage."""
     notes = database.model("Note")
     notes.insert({"id": "a", "text": "x"})
     database.forward(["Note"])
     notes.delete("a")
     database.forward(["Note"])
+    database.gc(["things"])
 
 
 SESSIONS: dict[Role, tuple[Callable[[wormdb.Database], None], ...]] = {
