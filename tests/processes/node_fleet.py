@@ -26,14 +26,18 @@ class NodeFleet:
         self.ids = ids
         self._interval_ms = interval_ms
         self._clock = SystemClock()
-        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
         self.kills = 0
         self.pauses = 0
+
+    @property
+    def interval(self) -> float:
+        return self._interval_ms / 1000
 
     def __enter__(self) -> Self:
         try:
             for node in self.ids:
-                self._processes[node] = self.start(node)
+                self.processes[node] = self.start(node)
         except BaseException:
             self._end_all()
             raise
@@ -57,14 +61,14 @@ class NodeFleet:
             )
 
     def kill_and_restart(self, node: int) -> None:
-        process = self._processes[node]
+        process = self.processes[node]
         process.kill()
         assert process.wait() == -signal.SIGKILL, self.errors()
         self.kills += 1
-        self._processes[node] = self.start(node)
+        self.processes[node] = self.start(node)
 
     def pause(self, node: int, seconds: float) -> None:
-        process = self._processes[node]
+        process = self.processes[node]
         process.send_signal(signal.SIGSTOP)
         self._clock.sleep(seconds)
         process.send_signal(signal.SIGCONT)
@@ -72,15 +76,15 @@ class NodeFleet:
 
     def stop(self) -> None:
         """End all by SIGTERM; raises AssertionError if one does not end well."""
-        for process in self._processes.values():
+        for process in self.processes.values():
             process.send_signal(signal.SIGTERM)
-        codes = [process.wait(WAIT_SECONDS_MAX) for process in self._processes.values()]
+        codes = [process.wait(WAIT_SECONDS_MAX) for process in self.processes.values()]
         assert codes == [0] * len(codes), self.errors()
 
     def errors(self) -> str:
         return "\n".join(path.read_text()[-3000:] for path in sorted(self._folder.glob("node*.err")))
 
     def _end_all(self) -> None:
-        for process in self._processes.values():
+        for process in self.processes.values():
             process.kill()
             process.wait()
