@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -16,14 +16,14 @@ from wormdb.engine.index_edit import TreeEdit, chunks, sliced
 from wormdb.engine.index_facts import following_membership, following_statistics
 from wormdb.engine.index_shelf import IndexShelf
 from wormdb.engine.projection import Net
-from wormdb.engine.runs import RunBase, Runs, held_of, merge_rows
-from wormdb.engine.shelf import Shelf
+from wormdb.engine.runs import RunBase, data_runs, held_of, merge_rows
 from wormdb.engine.succession import following_root
 from wormdb.errors import ConflictError, CorruptionError, SnapshotTooOldError, UnavailableError, UnsupportedFormatError
 from wormdb.index.definition import decode_index
 from wormdb.types import Misc
 
 if TYPE_CHECKING:
+    from wormdb.engine.shelf import Shelf
     from collections.abc import Iterable, Iterator, Sequence
 
     from wormdb.engine.index_rebuild import BuiltIndex
@@ -86,7 +86,8 @@ class _Following:
         made = next((one for one in built if one.name == standing.name), None)
         before = self.old.root.index(standing.name)
         is_same = before is not None and before.definition == standing.definition and standing.state == "ready"
-        if made is None or not is_same:
+        # A mapping may have changed what documents have in it, without changing their revisions.
+        if made is None or not is_same or self.old.root.versions != self.root.versions:
             return standing
         shelf = IndexShelf(self.old.store, self.old.paths, self.old.pool)
         nodes = shelf.nodes(self.root, standing.name)
@@ -122,8 +123,8 @@ class _Following:
         number = self.old.root.applied
         if self.root.applied == number:
             return
-        shelf = Shelf(self.old.store, self.old.pool, self.old.paths.data)
-        runs = Runs(shelf, self.root.blocks, self.root.block_pages).runs
+        newer = data_runs(replace(self.old, root=self.root))
+        shelf, runs = newer.shelf, newer.runs
         rows = merge_rows([_newer(shelf, run.blocks(shelf), number) for run in runs])
         base = RunBase(self.old, shelf)
         for some in sliced(Net(key, None, held_of(row)) for key, row in rows):

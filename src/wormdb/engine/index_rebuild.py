@@ -18,8 +18,7 @@ from wormdb.engine.index_edit import TreeEdit, chunks, sliced
 from wormdb.engine.index_facts import following_membership, following_statistics
 from wormdb.engine.index_shelf import IndexShelf
 from wormdb.engine.projection import Net
-from wormdb.engine.runs import held_of, merge_rows
-from wormdb.engine.shelf import Shelf
+from wormdb.engine.runs import data_runs, held_of, merge_rows
 from wormdb.format.filter_run import key_hash
 from wormdb.format.root import ObjectRef  # noqa: TC001 - msgspec reads the annotations
 from wormdb.index.build import BulkLoad, merged
@@ -28,6 +27,7 @@ from wormdb.index.nodes import Tree
 from wormdb.limits import MIB
 
 if TYPE_CHECKING:
+    from wormdb.engine.shelf import Shelf
     from collections.abc import Iterable, Iterator, Sequence
 
     from wormdb.engine.compact_plan import Piece
@@ -81,7 +81,7 @@ def extract_part(
     one tree an index. Raises InvalidRequestError naming a document that an index cannot take, CorruptionError,
     SnapshotTooOldError, UnavailableError.
     """
-    shelf = Shelf(place.store, place.pool, place.paths.data)
+    shelf = data_runs(place).shelf
     rows = merge_rows([_rows_of(shelf, run, piece) for run in piece.runs])
     gathered = [_Part(index, place, writer) for index in indexes]
     count = 0
