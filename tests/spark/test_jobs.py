@@ -14,9 +14,11 @@ from wormdb.errors import CorruptionError
 from wormdb.jobs import import_sources
 from wormdb.jobs.aggregate import AggregateOptions
 from wormdb.jobs.analyze import AnalyzeOptions
+from wormdb.jobs.compact import CompactOptions
 from wormdb.jobs.export import ExportOptions
 from wormdb.jobs.import_ import FileRecords
 from wormdb.jobs.pipeline import local_pipeline
+from wormdb.jobs.rebuild import RebuildOptions
 from wormdb.spark.jobs import history, pipeline
 
 if TYPE_CHECKING:
@@ -124,3 +126,35 @@ def test_a_table_is_imported_and_its_bad_rows_are_set_aside(
             "k3": None,
             "k4": 4,
         }
+
+
+def test_workers_compact_and_rebuild_what_one_process_would(spark: SparkSession, tmp_path: Path) -> None:
+    url = str(tmp_path / "db")
+    with customers(url) as db:
+        db.model("Customer").forward()
+        expected = list(db.model("Customer").find_all())
+    jobs = pipeline(spark, url, "Customer")
+    done = jobs.compact(CompactOptions(block_bytes=6_000, everything=True))
+    assert (done.is_done, done.runs_after) == (True, 1)
+    assert done.blocks_after > 3
+    made = jobs.rebuild(RebuildOptions(block_bytes=6_000))
+    assert (made.documents, [index.name for index in made.indexes]) == (len(expected), ["byAge"])
+    with wormdb.connect(url) as db:
+        assert list(db.model("Customer").find_all()) == expected
+        found = db.model("Customer").find({"age": {"$gte": 100}}, strategy="index_lookup")
+        assert {document["id"] for document in found} == {each["id"] for each in expected if each["age"] >= 100}
+        assert jobs.verify() == db.verify(["Customer"])[0]
+
+
+def test_tables_take_an_engine(spark: SparkSession, tmp_path: Path) -> None:
+    url = str(tmp_path / "db")
+    customers(url, count=30).close()
+    for asked in (
+        ["aggregate", "Customer", "--group-by", "status", "--max", "age"],
+        ["export", "Customer", "--format", "csv", "--filter", "age>5"],
+        ["export", "Customer", "--select", "name,age"],
+        ["export", "Customer", "--format", "json"],
+    ):
+        done = worm("table", *asked, "--url", url, "--engine", "spark")
+        assert done.code == 0, done.errors
+        assert done.data == worm("table", *asked, "--url", url, "--engine", "local").data
