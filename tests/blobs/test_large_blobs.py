@@ -62,10 +62,12 @@ def test_several_parts_on_s3(s3_url: str) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 def test_a_gibibyte_on_s3(s3_url: str) -> None:
     assert traced(s3_url, LARGE) < MEMORY_MAX
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 def test_a_gibibyte_in_a_folder(tmp_path: Path) -> None:
     assert traced(str(tmp_path), LARGE) < MEMORY_MAX

@@ -125,5 +125,5 @@ class Longer(Machine):
     """The same, for minutes."""
 
 
-TestForMinutes = pytest.mark.long(Longer.TestCase)
-TestForMinutes.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)
+TestForMinutes = pytest.mark.timeout(1800)(pytest.mark.long(Longer.TestCase))
+TestForMinutes.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
