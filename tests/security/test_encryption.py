@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import wormdb
 from tests.http_script import Reply, ScriptedServer, scripted_server
 from wormdb.clock import ManualClock
 from wormdb.errors import InvalidRequestError, WormError
+from wormdb.settings import Settings
 from wormdb.storage.encryption import encryption_of
 from wormdb.storage.header_signature import Keys, keys_of, sign_headers
 from wormdb.storage.open import open_store
@@ -209,3 +211,23 @@ def test_a_real_server_takes_the_signature_and_keeps_to_the_key(s3_url: str, mon
     monkeypatch.setenv("AWS_SSE_CUSTOMER_KEY_BASE64", OTHER_KEY)
     with open_store(s3_url) as store, pytest.raises(WormError):
         store.get("a/ü b")
+
+
+def test_a_whole_database_can_be_kept_under_a_key_of_ours(s3_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SERVER_SIDE_ENCRYPTION", "sse-c")
+    monkeypatch.setenv("AWS_SSE_CUSTOMER_KEY_BASE64", OWN_KEY)
+    settings = Settings(forward="manual", forward_interval_ms=0, cache_bytes=0)
+    with wormdb.connect(s3_url, settings=settings) as database:
+        things = database["things"]
+        things.insert_many([{"id": f"{number:04}", "n": number, "text": "x" * 300} for number in range(50)])
+        things.create_index("n")
+        database.forward(["things"])
+        things.save({"id": "0001", "n": -1})
+    with wormdb.connect(s3_url, settings=settings) as database:
+        things = database["things"]
+        assert things.count() == 50
+        assert [found.id for found in things.find_all({"n": {"$lt": 3}}, sort={"n": 1})] == ["0001", "0000", "0002"]
+    monkeypatch.delenv("AWS_SERVER_SIDE_ENCRYPTION")
+    monkeypatch.delenv("AWS_SSE_CUSTOMER_KEY_BASE64")
+    with wormdb.connect(s3_url, settings=settings) as database, pytest.raises(WormError):
+        database["things"].count()
