@@ -26,8 +26,10 @@ _QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 def driver_environment(variables: Mapping[str, str]) -> dict[str, str]:
     """What a driver, a master and workers need: where they are, and which Python workers run."""
+    # Each Python process of Spark would compile the whole package again where nobody may keep bytecode.
+    own = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {
-        **os.environ,
+        **own,
         **variables,
         "SPARK_HOME": str(_HOME),
         "PYSPARK_PYTHON": sys.executable,
