@@ -1,6 +1,7 @@
 """The source of Spark against `spark.read.parquet` on the same rows in local files, in the same session.
 
-`WORMDB_BENCH_ROWS` says how many rows; the bars are meant for 5,000,000. All is read to a sink that drops it.
+`WORMDB_BENCH_ROWS` says how many rows; the bars are meant for 5,000,000. All is read to a sink that drops it. Then the
+sink, see `spark_sink`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import wormdb
 from benchmarks.measure import Count, Row, compare
+from benchmarks.spark_sink import sinks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +60,7 @@ def run() -> list[Row | Count]:
         _fill(url, files)
         spark = session("local[2]", settings={"spark.driver.memory": "2g"})
         try:
-            return [*_scans(spark, url, files), *_pruned(url)]
+            return [*_scans(spark, url, files), *_pruned(url), *sinks(spark, Path(folder))]
         finally:
             spark.stop()
 
