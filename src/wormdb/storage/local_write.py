@@ -75,7 +75,8 @@ class Publisher:
         """`chance` names temporary files."""
         self._tree = tree
         self._chance = chance
-        self._swept = False
+        self._swept: int | None = None
+        """When temporary files of dead writers were looked for, by the file system's clock."""
         self._sweep_lock = threading.Lock()
 
     def publish(self, key: str, parts: Iterable[bytes], precondition: Precondition) -> PutResult:
@@ -174,11 +175,11 @@ class Publisher:
         raise UnavailableError("temporary file", reason="every name was taken", fix="give processes different chances")
 
     def _sweep(self, folder: int, now_ns: int) -> None:
-        """Once a handle, remove what dead writers left."""
+        """With a handle's first write, and once a day from then on, remove what dead writers left."""
         with self._sweep_lock:
-            if self._swept:
+            if self._swept is not None and now_ns - self._swept < STALE_NS:
                 return
-            self._swept = True
+            self._swept = now_ns
         with os.scandir(folder) as entries:
             names = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
         for name in names:
