@@ -238,9 +238,16 @@ class Database:
             changes[name] = plan.changes
         for name, model in self._left_out().items():
             changes[name] = (Difference(f"models.{name}", "removed", model.to_json(), None),)
-        if self._declared.schema is not None:
+        if self._declared.schema is not None and not self._has_older():
             PublishedSchema(self._store).put(self._declared.schema)
         return changes
+
+    def _has_older(self) -> bool:
+        """Whether a model of the schema is an older version than the database's: then the newest stays published."""
+        return any(
+            model.version is not None and model.version < ledger.known().definition.version
+            for _, model, ledger in self._fixed_ledgers()
+        )
 
     def _evolutions(self, ways: Ways) -> Iterator[tuple[str, Evolution, ModelPlan]]:
         """The models that change, and what does."""

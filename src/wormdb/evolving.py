@@ -124,7 +124,9 @@ class Ways:
         for name in (*self.mappings, *self.migrate):
             if name not in known:
                 raise InvalidRequestError(
-                    f"a mapping for {name}", reason="the schema has no such model", fix=did_you_mean(name, known)
+                    f"a new version of {name}",
+                    reason="the schema has no such model, or its path has outer parts: those cannot be mapped yet",
+                    fix=did_you_mean(name, known),
                 )
         both = sorted(set(self.mappings) & set(self.migrate))
         if both:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +10,11 @@ import pytest
 
 from tests.versions.rig import World, database_on, schema_of, shown
 from wormdb.actor import By
-from wormdb.clock import SeededChance
+from wormdb.clock import ManualClock, SeededChance
+from wormdb.engine.group import GroupCommit, _Ticket
+from wormdb.engine.operations import Pending
 from wormdb.errors import ConflictError, InvalidRequestError, SchemaMismatchError, UniqueViolationError
+from wormdb.format.event import SchemaChanged
 from wormdb.schema.load import load_schema
 from wormdb.storage.conditions import ensure_conditions
 
@@ -106,6 +110,9 @@ def test_an_older_version_is_left_alone_when_it_is_applied_again() -> None:
     assert old.apply_schema() == {}
     (status,) = newest.status(["Thing"])
     assert status.version == 2
+    published = database_on(world, None).schema
+    assert published is not None
+    assert published.models["Thing"].version == 2
     with pytest.raises(InvalidRequestError, match="the database has version 2 already"):
         database_on(world, schema_of(1, fields={"z": {"type": "string"}}, indexes={})).apply_schema()
 
@@ -168,6 +175,21 @@ def test_everything_is_shown_at_once_and_blocks_are_written_again() -> None:
     assert (files.version, files.older) == (2, 0)
     assert {one["id"]: shown(one) for one in database.model("Thing").scan()} == expected
     assert [one["id"] for one in things.find({"n.x": 1}, strategy="index_lookup")] == sorted(expected)
+
+
+def test_a_warm_process_does_not_believe_what_it_decoded_before() -> None:
+    world = World()
+    things = filled(world).model("Thing")
+    for _ in range(2):
+        assert things.aggregate(sum="a", filter={"a": {"$gte": 0}}) == {"sum": 15}
+        assert [one["a"] for one in things.find({"a": {"$lt": 2}})] == [0, 1]
+        assert (things.find_by_id("t0") or {})["a"] == 0
+    database = applied(world, mapping={"$inc": {"a": 10}})
+    for _ in range(2):
+        assert things.aggregate(sum="a", filter={"a": {"$gte": 0}}) == {"sum": 75}
+        assert [one["a"] for one in things.find({"a": {"$lt": 12}})] == [10, 11]
+        assert (things.find_by_id("t0") or {})["a"] == 10
+        database.forward(["Thing"])
 
 
 def test_history_and_the_past_are_as_they_were_written() -> None:
@@ -240,6 +262,31 @@ def test_without_a_mapping_an_older_program_is_refused() -> None:
     database_on(world, schema_of(2)).apply_schema()
     with pytest.raises(SchemaMismatchError):
         old.model("Thing").insert({"id": "more", "a": 1})
+
+
+def test_a_mapping_shares_its_entry_with_nobody() -> None:
+    """Else a batch of another thread would be refused that has nothing to do with it."""
+    mapping = SchemaChanged(definition=b"{}", mapping=b"{}")
+    group = GroupCommit(lambda batches, _: [], ManualClock(), lambda _: "")
+    waiting = [Pending("a"), Pending("b"), Pending("map", events=(mapping,)), Pending("c"), Pending("d")]
+    group._queue = [_Ticket(pending, 0.0) for pending in waiting]
+    taken = [[ticket.pending.id for ticket in group._take()] for _ in range(3)]
+    assert taken == [["a", "b"], ["map"], ["c", "d"]]
+
+
+def test_readable_files_show_the_newest_version() -> None:
+    world = World()
+    old = filled(world, path="@things/(id:string)/[data].json")
+    old.files.sync("Thing")
+    schema = schema_of(2, path="@things/(id:string)/[data].json")
+    database = database_on(world, schema, seed=2)
+    database.apply_schema(mappings={"Thing": SPLIT})
+    database.forward(["Thing"])
+    for number in range(6):
+        body = json.loads(world.get(f"things/t{number}/data.json").body)
+        assert (body["full"], body["n"], "a" in body) == (number, {"x": 1}, False)
+    (verified,) = database.verify(["Thing"])
+    assert not verified.findings
 
 
 # --- functions ---

@@ -146,7 +146,7 @@ class GroupCommit:
         taken, size = 0, 0
         for ticket in self._queue[:GROUP_BATCHES_MAX]:
             size += ticket.pending.bytes_about
-            if taken and size > ENTRY_BYTES_MAX // 2:
+            if taken and (size > ENTRY_BYTES_MAX // 2 or ticket.pending.is_alone or self._queue[0].pending.is_alone):
                 break
             taken += 1
         group, self._queue = self._queue[:taken], self._queue[taken:]

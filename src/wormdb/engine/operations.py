@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from wormdb.format.event import JobAttached, SchemaChanged
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -109,6 +111,14 @@ class Pending:
     def is_plain(self) -> bool:
         """Whether documents before and after tell all that it does: a block cannot say that one was restored."""
         return bool(self.operations) and not any(isinstance(each, Restore | Purge) for each in self.operations)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it needs an entry for itself: what a job attaches, and a mapping, lies between before and after."""
+        return any(
+            isinstance(event, JobAttached) or (isinstance(event, SchemaChanged) and event.mapping is not None)
+            for event in self.events
+        )
 
     @property
     def bytes_about(self) -> int:

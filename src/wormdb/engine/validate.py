@@ -17,7 +17,6 @@ from wormdb.engine.upgrade import document_of
 from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError, UniqueViolationError
 from wormdb.format import json
 from wormdb.format.entry import Change
-from wormdb.format.event import JobAttached, SchemaChanged
 from wormdb.index.definition import claims_of
 from wormdb.schema.identity import format_sequence
 from wormdb.types import LogNumber
@@ -88,8 +87,7 @@ class Group:
 
     def add(self, pending: Pending) -> tuple[Change, ...]:
         """The changes of a batch, which later batches of the group then see; or raise why it is refused."""
-        if self._is_alone or (self._accepted and _needs_entry(pending)):
-            # What a job attaches, and a mapping, is a stage of its own between what came before and after it.
+        if self._is_alone or (self._accepted and pending.is_alone):
             raise ConflictError(f"entry {self.number} of {self._collection}", reason="another batch has it for itself")
         if pending.guard is not None:
             pending.guard(self._seen())
@@ -110,7 +108,7 @@ class Group:
         self._definition = definition
         self._jobs = self._jobs.told(events, self.number)
         self.events[pending.id] = events
-        self._accepted, self._is_alone = True, _needs_entry(pending)
+        self._accepted, self._is_alone = True, pending.is_alone
         self._count += sum((change.after is not None) - (change.before is not None) for change in changes)
         self._changed.update(batch.changed)
         self._overlay.hold(batch.changed)
@@ -375,14 +373,6 @@ def mapped_operation(operation: _Identified, upgrades: Upgrades, begun: int) -> 
     if isinstance(operation, Insert):
         return Insert(operation.id, document, operation.fresh)
     return replace(operation, document=document)
-
-
-def _needs_entry(pending: Pending) -> bool:
-    """Whether a batch has its entry for itself."""
-    return any(
-        isinstance(event, JobAttached) or (isinstance(event, SchemaChanged) and event.mapping is not None)
-        for event in pending.events
-    )
 
 
 def _looks_up(operation: Operation) -> bool:
