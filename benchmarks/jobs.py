@@ -18,12 +18,15 @@ from typing import TYPE_CHECKING, Any
 
 import wormdb
 from benchmarks.measure import Count, Row, compare
+from wormdb.cli.engines import RATES
 from wormdb.jobs.compact import CompactOptions
+from wormdb.jobs.export import ExportOptions
 from wormdb.jobs.local import LocalRunner
 from wormdb.jobs.pipeline import Pipeline, local_pipeline
+from wormdb.limits import MIB
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 __all__ = ["TITLE", "run"]
 
@@ -63,10 +66,10 @@ def run() -> list[Row | Count]:
         _fill(whole, DOCUMENTS)
         spark = session("local[2]", settings={"spark.driver.memory": "1g"})
         try:
-            rows = [*_compactions(spark, whole), *_doubled(half, whole)]
+            rows: list[Row | Count] = [*_compactions(spark, whole), *_doubled(half, whole)]
         finally:
             spark.stop()
-        return [*rows, *_engines(whole), *_memory(folder, whole)]
+        return [*_rates(folder, whole), *rows, *_engines(whole), *_memory(folder, whole)]
 
 
 def documents(count: int) -> Iterator[list[dict[str, Any]]]:
@@ -132,6 +135,31 @@ def _doubled(half: str, whole: str) -> list[Row]:
             rounds=ROUNDS,
         )
     ]
+
+
+def _rates(folder: str, url: str) -> list[Count]:
+    """MiB of stored blocks that one core does in a second: what `--engine auto` goes by."""
+    with wormdb.connect(url) as db:
+        stored = db.model("Event").parquet_files().size_bytes / MIB
+    jobs = local_pipeline(url, "Event", threads=1)
+    done: dict[str, Callable[[], object]] = {
+        "aggregate": lambda: jobs.aggregate({"group_by": "kind", "avg": "amount"}),
+        "analyze": jobs.analyze,
+        "compact": lambda: jobs.compact(ALL),
+        "export": lambda: jobs.export(f"{folder}/lines", ExportOptions("ndjson")),
+        "history": lambda: jobs.export_history(f"{folder}/history"),
+        "rebuild": jobs.rebuild,
+        "verify": jobs.verify,
+    }
+    rows = []
+    for job, function in done.items():
+        begun = time.process_time()
+        function()
+        rate = stored / (time.process_time() - begun)
+        wanted = RATES[job]
+        is_near = wanted / 2 <= rate <= 2 * wanted
+        rows.append(Count(f"{job}: MiB a second of one core", "of --engine auto", rate, f"{wanted} ± half", is_near))
+    return rows
 
 
 # --- whole commands ---

@@ -119,6 +119,9 @@ RETIRED_INLINE_MAX: Final = 256
 UNPUBLISHED_MS_MAX: Final = 12 * 3_600_000
 """How old the root may be that a job planned with, by the store's time, when another names what it wrote: half of the
 time after which objects that nobody names may be removed."""
+SPARK_AUTO_SECONDS: Final = 30
+"""What one core takes for a job from which on `--engine auto` takes Spark. That starts in about 15 seconds (12 to 20
+were measured), and on two cores does in half of the time what Python code in threads does one after the other."""
 JOBS_REMEMBERED: Final = 1_000
 """Ended bulk jobs whose outcome a root remembers."""
 BULK_REPORT_BYTES_MAX: Final = 256 * MIB

@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.printed import fill, worm
 from wormdb.cli import engines, steps
+from wormdb.cli.commands.pipeline import VERBS
 from wormdb.jobs.work import Step
 
 if TYPE_CHECKING:
@@ -77,12 +78,18 @@ def test_without_java_one_line_says_what_to_do(shop: str, monkeypatch: pytest.Mo
 def test_auto_takes_spark_for_a_master_or_for_much(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = engines._is_spark
     monkeypatch.setattr(engines, "_has_spark", lambda: True)
-    assert not chosen("auto", None, engines.AUTO_BYTES - 1)
-    assert chosen("auto", None, engines.AUTO_BYTES)
-    assert chosen("auto", "spark://head:7077", 0)
-    assert not chosen("local", "spark://head:7077", engines.AUTO_BYTES)
+    much = engines.auto_bytes("rebuild")
+    assert not chosen("auto", None, much - 1, "rebuild")
+    assert chosen("auto", None, much, "rebuild")
+    assert not chosen("auto", None, much, "aggregate"), "which is quicker"
+    assert chosen("auto", "spark://head:7077", 0, "rebuild")
+    assert not chosen("local", "spark://head:7077", much, "rebuild")
     monkeypatch.setattr(engines, "_has_spark", lambda: False)
-    assert not chosen("auto", None, engines.AUTO_BYTES)
+    assert not chosen("auto", None, much, "rebuild")
+
+
+def test_every_job_has_a_rate_by_which_its_engine_is_chosen() -> None:
+    assert set(engines.RATES) == set(VERBS)
 
 
 def test_a_terminal_has_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:

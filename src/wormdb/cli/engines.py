@@ -11,7 +11,7 @@ import click
 from wormdb.cli.place import blocks_of, find_collection, find_model, open_database
 from wormdb.cli.steps import told_steps
 from wormdb.errors import MissingExtraError
-from wormdb.limits import MIB
+from wormdb.limits import MIB, SPARK_AUTO_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -20,11 +20,20 @@ if TYPE_CHECKING:
     from wormdb.document import Document
     from wormdb.jobs.pipeline import Pipeline
 
-__all__ = ["ENGINE", "FILES", "MASTER", "TASKS", "opened_pipeline", "wants_spark"]
+__all__ = ["ENGINE", "FILES", "MASTER", "RATES", "TASKS", "auto_bytes", "opened_pipeline", "wants_spark"]
 
-AUTO_BYTES: Final = 1024 * MIB
-"""On one machine Spark is as fast as this process, after some ten seconds in which it starts: about what it takes to
-read so many stored bytes."""
+RATES: Final = {
+    "aggregate": 200,
+    "analyze": 6,
+    "compact": 17,
+    "export": 25,
+    "history": 13,
+    "import": 8,
+    "rebuild": 7,
+    "verify": 2,
+}
+"""MiB of stored blocks, or of files that are imported, that one core does in a second of each job: processor time, of
+documents of 1 KB that are packed to half (`make bench ARGS=jobs`)."""
 _LOCAL: Final = "local[*]"
 
 ENGINE = click.option(
@@ -32,7 +41,7 @@ ENGINE = click.option(
     type=click.Choice(["auto", "local", "spark"]),
     default="auto",
     show_default=True,
-    help="This process, or Spark; auto takes Spark for a --master, and above 1 GiB if it is installed.",
+    help="This process, or Spark; auto takes Spark for much, if it is installed: what is sooner, its start included.",
 )
 MASTER = click.option("--master", metavar="URL", help="A master of Spark, or sc://… of Spark Connect.  [local[*]]")
 FILES = click.option("--files/--no-files", default=True, help="Mend readable files too, if they are kept.  [files]")
@@ -62,7 +71,7 @@ def opened_pipeline(
     folder = None if model is not None else collection.prefix.rstrip("/")
     where = Where.named(url, None if model is None else model.name, folder)
     with told_steps() as told:
-        if not _is_spark(options["engine"], options.get("master"), size):
+        if not _is_spark(options["engine"], options.get("master"), size, _job()):
             yield Pipeline(where, LocalRunner(), told)
             return
         from wormdb.spark.jobs import pipeline, spark_at
@@ -77,17 +86,28 @@ def wants_spark(collection: Collection[Document], options: Mapping[str, Any]) ->
     Files of other programs are read in this process.
     """
     if options["engine"] != "auto" or find_spec("pyspark") is None:
-        return _is_spark(options["engine"], None, 0)
+        return _is_spark(options["engine"], None, 0, _job())
     blocks = blocks_of(collection)
-    return blocks is not None and _is_spark("auto", None, blocks.size_bytes)
+    return blocks is not None and _is_spark("auto", None, blocks.size_bytes, _job())
 
 
-def _is_spark(engine: str, master: str | None, size: int) -> bool:
+def _is_spark(engine: str, master: str | None, size: int, job: str) -> bool:
     if engine != "auto":
         return engine == "spark"
     if master is not None:
         return True
-    return size >= AUTO_BYTES and _has_spark()
+    return size >= auto_bytes(job) and _has_spark()
+
+
+def auto_bytes(job: str) -> int:
+    """From how many bytes on Spark does a job sooner, its start included; on two cores. No requests."""
+    return SPARK_AUTO_SECONDS * RATES[job] * MIB
+
+
+def _job() -> str:
+    """Commands are called as their jobs."""
+    name = click.get_current_context().info_name
+    return name if name in RATES else "export"
 
 
 def _has_spark() -> bool:
