@@ -36,7 +36,8 @@ from wormdb.errors import (
 from wormdb.version import __version__
 
 if TYPE_CHECKING:
-    from wormdb.blobs import BlobReader, BlobTarget, StoredBlob
+    from wormdb.blob_streams import BlobReader, BlobTarget
+    from wormdb.blobs import StoredBlob
     from wormdb.collection import Change, Collection
     from wormdb.cursor import Cursor
     from wormdb.database import Database, connect
@@ -131,9 +132,9 @@ __all__ = [
 # What needs heavy libraries is imported when it is first asked for: `import wormdb` stays cheap.
 _LATER = {
     "Adoption": "wormdb.files.adopt",
-    "BlobReader": "wormdb.blobs",
+    "BlobReader": "wormdb.blob_streams",
     "BlobReference": "wormdb.format.blob",
-    "BlobTarget": "wormdb.blobs",
+    "BlobTarget": "wormdb.blob_streams",
     "Change": "wormdb.collection",
     "Collected": "wormdb.maintenance.gc_report",
     "Collection": "wormdb.collection",

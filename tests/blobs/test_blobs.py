@@ -12,8 +12,8 @@ import pytest
 import wormdb
 from tests.blobs.blob_rig import World, check_intact, forwarded, objects, people, soft_of
 from tests.engine.swept import database_on
-from wormdb import blobs as blobs_module
-from wormdb.blobs import BlobReader, BlobTarget
+from wormdb import blob_streams
+from wormdb.blob_streams import BlobReader, BlobTarget
 from wormdb.errors import (
     CorruptionError,
     InvalidRequestError,
@@ -379,7 +379,7 @@ def test_an_empty_blob() -> None:
 
 def test_long_blobs_are_spooled_and_sent_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """With lower limits: no piece that is held is longer than a part."""
-    monkeypatch.setattr(blobs_module, "UPLOAD_PART_BYTES", 1000)
+    monkeypatch.setattr(blob_streams, "UPLOAD_PART_BYTES", 1000)
     monkeypatch.setattr("wormdb.engine.blobs.UPLOAD_PART_BYTES", 1000)
     world = World()
     parts: list[int] = []
