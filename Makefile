@@ -22,8 +22,8 @@ demo: $(VENV)/.demo java ## set up, then show in two minutes what works
 test: $(VENV)/.dev java ## set up, then run all tests but the long ones
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadscope -m "not long" $(ARGS)
 
-test-all: $(VENV)/.dev java ## the same with the long ones, and every fault at every request where one in several is tried otherwise
-	@WORMDB_STRIDE=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadscope $(ARGS)
+test-all: $(VENV)/.dev java ## the same with the long ones, more examples, and every fault at every request where one in several is tried otherwise
+	@WORMDB_STRIDE=1 WORMDB_HYPOTHESIS=more $(BIN)/python -m pytest -n $(WORKERS) --dist loadscope $(ARGS)
 
 check: $(VENV)/.dev ## format, lint, types, layers
 	$(BIN)/ruff format --check .

@@ -19,10 +19,11 @@ __all__ = ["s3_server", "s3_url"]
 # Tests start many processes: where nobody may keep bytecode, each of them would compile the whole package again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# Fast by default; WORMDB_HYPOTHESIS=long searches for minutes, as the nightly run does.
-settings.register_profile(
-    "fast", max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
+# Fast by default, and the same examples each time; `make test-all` tries more, and WORMDB_HYPOTHESIS=long searches for minutes.
+for name, examples in (("fast", 30), ("more", 150)):
+    settings.register_profile(
+        name, max_examples=examples, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    )
 settings.register_profile("long", max_examples=5_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("WORMDB_HYPOTHESIS", "fast"))
 

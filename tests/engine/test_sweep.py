@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 FAULTS = (Fault.CRASH_BEFORE, Fault.CRASH_AFTER, Fault.ANSWER_LOST, Fault.LANDS_LATE)
 MORE_FAULTS = (*FAULTS, Fault.UNAVAILABLE_503, Fault.CONFLICT_409)
 
-STRIDE = int(os.environ.get("WORMDB_STRIDE", "3"))
+STRIDE = int(os.environ.get("WORMDB_STRIDE", "7"))
 """Of so many pairs of a request and a fault one comes before a second fault; all of them with 1."""
 
 by_name = pytest.mark.parametrize("scenario", [*SCENARIOS, *UPDATES], ids=str)
