@@ -157,6 +157,21 @@ def test_an_error_of_one_collection_stops_no_other_and_is_shown(rig: Rig) -> Non
     assert lags(rig, "b") == [0]
 
 
+def test_a_heartbeat_has_room_for_the_newest_of_many_that_fail(rig: Rig) -> None:
+    node = rig.started()
+    node.watchlist.add(f"{chr(1) * 900}{number}/" for number in range(300))
+    for number, watched in enumerate(node.watchlist.known.values()):
+        watched.failed(ValueError(chr(2) * 900), 0.0, node.pace)
+        watched.written_at = number
+    rig.clock.advance(10)
+    node.beat()
+    shown = decode_heartbeat(rig.store.get(".worm.nodes/0").body, name="", node=0)
+    assert (node.missed, shown.sequence) == (0, 2)
+    assert 50 < len(shown.written) < 300
+    newest = list(node.watchlist.known)[-len(shown.written) :]
+    assert sorted(each.collection for each in shown.written) == sorted(newest)
+
+
 def test_a_bug_in_a_round_is_kept_with_its_collection(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(rig, "a", "b")
     node = rig.node()

@@ -35,7 +35,8 @@ __all__ = ["Claim", "Claimant", "remove_node"]
 
 log = logging.getLogger(__name__)
 
-_ATTEMPTS_MAX = 5
+_ATTEMPTS_MAX = 32
+"""How often a claim is tried, while others are faster or the store does not answer."""
 _WATCH_SECONDS = 1.0
 
 

@@ -191,13 +191,13 @@ class Node:
             log.warning("%s", error)
 
     def _keep_beating(self) -> None:
-        while not self.ended.is_set():
-            try:
-                rest = self.beat()
-            except (ConflictError, ClosedError) as error:
-                log.warning("%s", error)
-                return
-            self.ended.wait(rest)
+        try:
+            while not self.ended.is_set():
+                self.ended.wait(self.beat())
+        except (ConflictError, ClosedError) as error:
+            log.warning("%s", error)
+        finally:
+            self.ended.set()  # who is not heard any more, whatever the reason, must not go on
 
     def _write(self, state: NodeState, interval_ms: int) -> None:
         assert self._claim is not None, "it was started"

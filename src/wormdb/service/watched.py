@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from wormdb.format.heartbeat import Written
-from wormdb.limits import HEARTBEAT_COLLECTIONS_MAX
+from wormdb.limits import HEARTBEAT_BYTES_MAX, HEARTBEAT_COLLECTIONS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,6 +19,8 @@ __all__ = ["Watched", "Watchlist"]
 
 _NAMED_SECONDS = 600.0
 _ERROR_CHARS = 500
+_ESCAPED_BYTES, _OTHER_BYTES = 6, 1_000
+"""What a character of a name or an error may take in JSON at most, and all that is beside them."""
 
 
 @dataclass(slots=True)
@@ -133,10 +135,13 @@ class Watchlist:
         )
 
     def written(self, now: float) -> tuple[Written, ...]:
-        """What the next heartbeat names: what was written lately, and what fails; the newest first of too many."""
+        """What the next heartbeat names: what was written lately, and what fails; of too many the newest."""
         named = [each for each in self.known.values() if each.error or now - each.written_at < _NAMED_SECONDS]
         named.sort(key=lambda each: -each.written_at)
-        return tuple(
-            Written(collection=each.prefix, number=each.number + each.lag, lag=each.lag, error=each.error)
-            for each in sorted(named[:HEARTBEAT_COLLECTIONS_MAX], key=lambda each: each.prefix)
-        )
+        told, room = [], HEARTBEAT_BYTES_MAX - _OTHER_BYTES
+        for each in named[:HEARTBEAT_COLLECTIONS_MAX]:
+            room -= _OTHER_BYTES + _ESCAPED_BYTES * (len(each.prefix) + len(each.error))
+            if room < 0:
+                break
+            told.append(Written(collection=each.prefix, number=each.number + each.lag, lag=each.lag, error=each.error))
+        return tuple(sorted(told, key=lambda each: each.collection))

@@ -21,7 +21,7 @@ from wormdb.service.pace import Pace
 from wormdb.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from wormdb.service.workload import Round
 
@@ -64,9 +64,13 @@ def command(url: str, node: int | None, interval: int, port: int | None, *, once
             rounds = service.run_once()
             _print_rounds(rounds, as_json=as_json)
             return 1 if any(each.error for each in rounds) else 0
-        service.start()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: service.ended.set())
+        try:
+            _on_signals(_give_up)
+            service.start()
+        except _GivenUp:
+            click.echo("stopped before it had an id")
+            return 0
+        _on_signals(lambda *_: service.ended.set())
         with ExitStack() as stack:
             click.echo(f"node {service.id} looks after {database.url}")
             if port is not None:
@@ -78,6 +82,19 @@ def command(url: str, node: int | None, interval: int, port: int | None, *, once
             service.run()
         click.echo(f"node {service.id} has stopped")
     return 0
+
+
+class _GivenUp(BaseException):
+    """A signal came while the node waited for its id."""
+
+
+def _give_up(*_: object) -> None:
+    raise _GivenUp
+
+
+def _on_signals(act: Callable[..., None]) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, act)
 
 
 def _print_rounds(rounds: Sequence[Round], *, as_json: bool) -> None:
