@@ -71,7 +71,7 @@ def test_a_function_and_what_is_wrong_with_it(place: str, capsys: pytest.Capture
         assert wrong.partition("=")[0] in capsys.readouterr().err
     assert run(["schema", "apply", place, "--migrate", "Customer=renaming:rename", "--yes"]) == 0
     with wormdb.connect(place) as database:
-        assert (database.model("Customer").find_by_id("c07") or {})["b"] == 7
+        assert [one["b"] for one in database.model("Customer").find({"id": "c07"})] == [7]
 
 
 def test_work_in_parts_sees_the_newest_version(place: str) -> None:
