@@ -79,7 +79,7 @@ def forwarding_leaves_the_build_alone() -> AbstractContextManager[object]:
 
 
 def attach_in_company() -> AbstractContextManager[object]:
-    return rewritten(Group, ("if self._is_alone or (self._accepted and _attaches(pending)):", "if False:"))
+    return rewritten(Group, ("if self._is_alone or (self._accepted and pending.is_alone):", "if False:"))
 
 
 def attach_unchecked() -> AbstractContextManager[object]:
