@@ -10,11 +10,16 @@ import pytest
 
 from tests.versions.rig import World, database_on, schema_of, shown
 from wormdb.actor import By
+from wormdb.bql.parse import parse_filter
 from wormdb.clock import ManualClock, SeededChance
 from wormdb.engine.group import GroupCommit, _Ticket
 from wormdb.engine.operations import Pending
 from wormdb.errors import ConflictError, InvalidRequestError, SchemaMismatchError, UniqueViolationError
 from wormdb.format.event import SchemaChanged
+from wormdb.query.engine_source import EngineSource
+from wormdb.query.planner import candidates
+from wormdb.query.request import Request
+from wormdb.query.run import run_plan
 from wormdb.schema.load import load_schema
 from wormdb.storage.conditions import ensure_conditions
 
@@ -190,6 +195,38 @@ def test_a_warm_process_does_not_believe_what_it_decoded_before() -> None:
         assert [one["a"] for one in things.find({"a": {"$lt": 12}})] == [10, 11]
         assert shown(things.find_by_id("t0") or {})["a"] == 10
         database.forward(["Thing"])
+
+
+def test_rows_that_are_merged_are_mapped_once() -> None:
+    world = World()
+    filled(world)
+    database = applied(world, mapping={"$inc": {"a": 10}})
+    things, keeper = database.model("Thing"), database._ledger("things/")._keeper
+    for number in range(8):
+        things.insert({"id": f"u{number}", "a": 1})
+        keeper.advance()
+    assert things._ledger.view().place is not None
+    assert database.status(["Thing"])[0].runs < 8
+    assert database_on(world, schema_of(2)).model("Thing").aggregate(sum="a") == {"sum": 15 + 60 + 8}
+    finish(database)
+    assert database_on(world, schema_of(2)).model("Thing").aggregate(sum="a") == {"sum": 15 + 60 + 8}
+
+
+def test_an_index_of_an_older_root_is_not_believed() -> None:
+    world = World()
+    old = filled(world)
+    old.forward(["Thing"])
+    things = old.model("Thing")
+    assert [one["id"] for one in things.find({"a": 2}, strategy="index_lookup")] == ["t2"]
+    finish(applied(world, mapping={"$inc": {"a": 10}}))
+    view = things._ledger.view()
+    assert view.is_ahead, "it stands on the root of before, and knows that the index is ready again"
+    assert view.definition.indexes.ready
+    source = EngineSource.of(view, things._ledger)
+    for value, expected in ((2, []), (12, ["t2"])):
+        request = Request(parse_filter({"a": value}))
+        for plan in candidates(request, source.facts):
+            assert [hit.document["_id"] for hit in run_plan(plan.root, request, source)] == expected
 
 
 def test_history_and_the_past_are_as_they_were_written() -> None:
