@@ -1,8 +1,9 @@
 """What it costs: requests of a million inserts and of an idle node, and the room that random updates take.
 
 Metered on simulated time at the prices of S3; no number depends on the machine. WORMDB_COST_DOCUMENTS is how many
-documents are inserted (a million unless told, which takes some minutes); a fifth as many updates are made. Fewer inserts
-are held to their share of the bar, and cost less than that: a small index has few leaves to write again.
+documents are inserted (a million unless told, which takes some minutes); a fifth as many updates are made. Fewer are
+held to their share of the bar, which says little: below 100,000 what is done once counts most, and an index has few
+leaves to write again.
 """
 
 from __future__ import annotations
