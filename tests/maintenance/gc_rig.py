@@ -162,6 +162,29 @@ def slow_job() -> None:
     check_sound(rig)
 
 
+def slow_tasks() -> None:
+    """Tasks of a job read the state that it began with, hours after others replaced all of it."""
+    rig = Rig()
+    merged(rig)
+    loading = Loading(rig, spec=JobSpec("hours", "test", on_conflict="replace"))
+    target = loading.open()
+    assert not isinstance(target, BulkOutcome)
+    merged(rig, 6, start=6)
+    for _ in range(3):
+        gc(rig)
+        rig.clock.advance(HOUR)
+    gc(rig)
+    assert len(contents(rig.ledger().unpin(target.pinned))) == 18
+    loading.attach(target, [loading.task(target, 0, [("d0a", {"n": 99}), *ROWS])])
+    logger(rig, limits=MANUAL).forward()
+    assert len(contents(rig.ledger().view())) == 36 + len(ROWS)
+    check_sound(rig)
+    for _ in range(3):
+        rig.clock.advance(DAY)
+        gc(rig)
+    check_sound(rig, is_clean=True)
+
+
 def forgotten_job() -> None:
     """A job is given up, and its driver comes back: it attaches all that it wrote, or nothing."""
     rig = Rig()
@@ -243,6 +266,7 @@ SCHEDULES = {
         slow_publisher,
         attached_in_the_tail,
         slow_job,
+        slow_tasks,
         forgotten_job,
         slow_reader,
         fast_clock,

@@ -32,17 +32,21 @@ MISTAKES: dict[str, tuple[str, Mistake]] = {
         "slow_job",
         lambda: rewritten(OpenJobs, ("if not opened:\n        return None", "return None")),
     ),
+    "what an open job reads is not kept": (
+        "slow_tasks",
+        lambda: rewritten(RetiredObjects, ("return self.read_since is None or", "return True or")),
+    ),
     "a job is given up without a word": (
         "forgotten_job",
         lambda: rewritten(_Round, ("if stale and not is_dry:", "if not all(map(jobs.jobs.known.pop, stale)):")),
     ),
     "retired objects have no grace": (
         "slow_reader",
-        lambda: rewritten(RetiredObjects, ("self.now - one.at >= RETIRED_MS", "self.now >= one.at")),
+        lambda: rewritten(RetiredObjects, ("self.now - one.at < RETIRED_MS", "self.now < one.at")),
     ),
     "retired objects go before they are dated": (
         "slow_reader",
-        lambda: rewritten(RetiredObjects, ("return one.at is not None and", "return one.at is None or")),
+        lambda: rewritten(RetiredObjects, ("if one.at is None or", "if one.at is None:\n        return True\n    if")),
     ),
     "retired objects are taken for orphans": (
         "slow_reader",

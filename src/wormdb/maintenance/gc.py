@@ -63,7 +63,7 @@ def collect(site: Site, rules: Rules, *, dry_run: bool = False, told: Callable[[
 
     2 GETs, and 1 LIST for each 1,000 objects. If objects are older than a day 1 GET for each page of a block list, each
     node above the leaves, each part of a filter and each list of retired objects. If something goes or is to be
-    noted: 1 PUT for the time, 1 for the root, 1 DELETE for each 1,000. For an open job 1 or 2 HEADs. In memory 8 bytes
+    noted: 1 PUT for the time, 1 for the root, 1 DELETE for each 1,000. For each open job 1 HEAD. In memory 8 bytes
     for each object that has a name (40 for a moment), about 250 for each that is retired, and up to 50,000 victims.
 
     Raises CorruptionError, before anything is deleted, if the root or what it names cannot be read to the end;
@@ -165,7 +165,7 @@ class _Round:
                 f"garbage of {site.collection}", reason=f"{len(expired)} jobs were given up: the log is read again"
             )
         self.gathered.expired = stale or self.gathered.expired
-        retired = read_retired(site, self.root, now)
+        retired = read_retired(site, self.root, now, jobs.read_since())
         known = _Known(now, tail, jobs, retired.due(), retired.keys(), self._through(now))
         found = self._survey(after, known)
         due = {key for key in known.due if key not in self._named(tail)} if known.due else set()

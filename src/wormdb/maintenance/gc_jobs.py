@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from wormdb.engine.jobs import Jobs
@@ -12,7 +12,7 @@ from wormdb.engine.operations import Pending
 from wormdb.errors import ConflictError, CorruptionError, NotFoundError, UnsupportedFormatError
 from wormdb.format.adopt_record import decode_adopt_record
 from wormdb.format.event import JobExpired
-from wormdb.limits import ORPHAN_MS
+from wormdb.limits import ORPHAN_MS, ROOT_MS_MAX
 from wormdb.types import LogNumber, StoreTime, WriteId
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ class OpenJobs:
     site: Site
     root: Root
     jobs: Jobs
+    _times: dict[str, StoreTime | None] = field(default_factory=dict)
+    """When each of them was opened, as far as that was asked."""
 
     @classmethod
     def after(cls, site: Site, root: Root, tail: Sequence[Entry]) -> OpenJobs:
@@ -81,13 +83,28 @@ class OpenJobs:
         """
         if self._is_adopted_now():
             return _NEVER
+        return self._first_opened(ORPHAN_MS)
+
+    def read_since(self) -> StoreTime | None:
+        """Since when open jobs have been reading the state that they began with; None if there is none.
+
+        1 HEAD for each open job. It is of a root that was read a little earlier.
+        """
+        return self._first_opened(ROOT_MS_MAX)
+
+    def _first_opened(self, margin_ms: int) -> StoreTime | None:
         opened = [self._opened(outcome) for outcome in self.open]
         if not opened:
             return None
-        return StoreTime(max(0, min(_NEVER if time is None else time for time in opened) - ORPHAN_MS))
+        return StoreTime(max(0, min(_NEVER if time is None else time for time in opened) - margin_ms))
 
     def _opened(self, outcome: JobOutcome) -> StoreTime | None:
-        """When a job was opened; None if its entry is gone. 1 HEAD."""
+        """When a job was opened; None if its entry is gone. 1 HEAD, once."""
+        if outcome.job not in self._times:
+            self._times[outcome.job] = self._written(outcome)
+        return self._times[outcome.job]
+
+    def _written(self, outcome: JobOutcome) -> StoreTime | None:
         key = self.site.paths.entry(LogNumber(outcome.number))
         try:
             return self.site.store.head(key).modified

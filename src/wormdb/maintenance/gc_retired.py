@@ -36,6 +36,8 @@ class RetiredObjects:
     site: Site
     root: Root
     now: StoreTime
+    read_since: StoreTime | None = None
+    """Since when an open job has been reading a state: what was retired later is needed by it. None without jobs."""
     older: tuple[Retired, ...] = ()
     """Those in lists beside the root."""
     lists: tuple[str, ...] = field(default=())
@@ -73,7 +75,9 @@ class RetiredObjects:
         return msgspec.structs.replace(root, retired=inline, retired_older=self._written(older))
 
     def _is_due(self, one: Retired) -> bool:
-        return one.at is not None and self.now - one.at >= RETIRED_MS
+        if one.at is None or self.now - one.at < RETIRED_MS:
+            return False
+        return self.read_since is None or one.at < self.read_since
 
     def _dated(self, listed: Sequence[Retired], at: StoreTime, gone: set[str]) -> tuple[Retired, ...]:
         folder = self.site.paths.folder
@@ -94,7 +98,7 @@ class RetiredObjects:
         return ref
 
 
-def read_retired(site: Site, root: Root, now: StoreTime) -> RetiredObjects:
+def read_retired(site: Site, root: Root, now: StoreTime, read_since: StoreTime | None = None) -> RetiredObjects:
     """What a root has retired. 1 GET for each list; raises CorruptionError, SnapshotTooOldError if one is gone."""
     found: list[Retired] = []
     lists: list[str] = []
@@ -111,4 +115,4 @@ def read_retired(site: Site, root: Root, now: StoreTime) -> RetiredObjects:
         found += listed.retired
         lists.append(key)
         ref = listed.older
-    return RetiredObjects(site, root, now, tuple(found), tuple(lists))
+    return RetiredObjects(site, root, now, read_since, tuple(found), tuple(lists))
