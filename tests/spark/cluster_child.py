@@ -1,7 +1,7 @@
 """A driver of its own on a cluster: `python -m tests.spark.cluster_child <what> <master> <url> <folder>`.
 
-It prints a line of JSON with what it found. `jobs` runs a job of each kind, source, sink and stream; `faults` loses an
-executor in the middle of a write, and has a task that only a second copy of it ends.
+It prints a line of JSON with what it found. `jobs` runs a job of each kind, source, sink and stream; `killed` loses an
+executor in the middle of a write, and `slow` has a task that only a second copy of it ends.
 """
 
 from __future__ import annotations
@@ -87,18 +87,18 @@ def frames(spark: SparkSession, url: str, folder: Path) -> dict[str, Any]:
         return {"read": orders.count(), "paid": db["paid"].count(), "copied": copies == known, "known": len(known)}
 
 
-def faults(spark: SparkSession, master: str, url: str, folder: Path) -> dict[str, Any]:
-    """Two writes of four rows in two tasks, each in trouble; and who ran what."""
+def troubled(name: str, spark: SparkSession, url: str, folder: Path) -> dict[str, Any]:
+    """A write of four rows in two tasks, one of them in trouble; and who ran what."""
 
     class Troubled(WormWriter):
         def write(self, iterator: Any) -> Any:
             context = TaskContext.get()
             assert context is not None
             mark = f"{context.partitionId()}-{context.attemptNumber()}"
-            (folder / f"{self.where.collection}-{mark}").touch()
+            (folder / f"{name}-{mark}").touch()
             if context.partitionId() == 1 and context.attemptNumber() == 0:
                 next(iterator)
-                if self.where.collection == "killed":
+                if name == "killed":
                     daemon = os.getppid()
                     executor = int(Path(f"/proc/{daemon}/stat").read_text().rpartition(")")[2].split()[1])
                     os.kill(executor, signal.SIGKILL)
@@ -112,16 +112,13 @@ def faults(spark: SparkSession, master: str, url: str, folder: Path) -> dict[str
 
     spark.dataSource.register(Source)
     frame = spark.range(0, 4, 1, 2).selectExpr("concat('k', id) as id", "id as n")
-    found: dict[str, Any] = {}
-    for name in ("slow", "killed"):
-        frame.write.format("worm").mode("append").options(url=url, collection=name, job=name).save()
-        with wormdb.connect(url) as db:
-            found[name] = {
-                "rows": {document.id: document["n"] for document in db[name].find_all()},
-                "number": db.status([name])[0].number,
-                "attempts": sorted(file.name.removeprefix(f"{name}-") for file in folder.glob(f"{name}-*")),
-            }
-    return found
+    frame.write.format("worm").mode("append").options(url=url, collection=name, job=name).save()
+    with wormdb.connect(url) as db:
+        return {
+            "rows": {document.id: document["n"] for document in db[name].find_all()},
+            "number": db.status([name])[0].number,
+            "attempts": sorted(file.name.removeprefix(f"{name}-") for file in folder.glob(f"{name}-*")),
+        }
 
 
 def main(what: str, master: str, url: str, folder: str) -> None:
@@ -134,7 +131,7 @@ def main(what: str, master: str, url: str, folder: str) -> None:
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
     }
-    if what == "faults":
+    if what == "slow":
         settings |= {
             "spark.speculation": "true",
             "spark.speculation.interval": "200ms",
@@ -144,7 +141,8 @@ def main(what: str, master: str, url: str, folder: str) -> None:
         }
     spark = session(master, settings=settings)
     try:
-        found = {"jobs": jobs, "faults": faults}[what](spark, master, url, Path(folder))
+        own = Path(folder)
+        found = jobs(spark, master, url, own) if what == "jobs" else troubled(what, spark, url, own)
     finally:
         spark.stop()
     sys.stdout.write(json.dumps(found) + "\n")
