@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -50,6 +51,10 @@ def incarnation(database: wormdb.Database, node: int) -> str:
     return peer.heartbeat.incarnation if peer is not None and peer.heartbeat is not None else ""
 
 
+def is_held(database: wormdb.Database, node: int, others: set[str]) -> bool:
+    return incarnation(database, node) not in others
+
+
 def torment(nodes: NodeFleet, writers: Fleet, database: wormdb.Database, actions: int) -> None:
     """Kill and stop nodes in an order that a seed fixes, each when it has its id, while writers get on."""
     chance, clock = SeededChance(1), SystemClock()
@@ -57,7 +62,8 @@ def torment(nodes: NodeFleet, writers: Fleet, database: wormdb.Database, actions
     while waiting:
         action = waiting.pop(int(chance.fraction() * len(waiting)))
         node = nodes.ids[int(chance.fraction() * len(nodes.ids))]
-        wait_until(lambda node=node: incarnation(database, node) not in {"", killed[node]}, nodes.errors)  # type: ignore[misc]
+        others = {"", killed[node]}
+        wait_until(partial(is_held, database, node, others), nodes.errors)
         writers.wait_for_steps(0, 300)
         clock.sleep(chance.fraction() * nodes.interval)
         if action == "kill":

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.service.service_rig import Rig
+from wormdb.engine.background import Background
 from wormdb.engine.keeper import LEFT_SECONDS
 from wormdb.engine.ledger import Ledger
 from wormdb.engine.services import Services
@@ -19,17 +20,17 @@ from wormdb.storage.wrapped import WrappedStore
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from wormdb.engine.background import Background
     from wormdb.storage.store import ListPage
 
 FORWARD_ENTRIES = 3
 SETTINGS = Settings(forward="manual", forward_interval_ms=0, forward_entries=FORWARD_ENTRIES)
 
 
-class AtOnce:
+class AtOnce(Background):
     """Work in the background that is done before the caller goes on, so that a test sees it."""
 
-    def submit(self, _: str, work: Callable[[], object]) -> None:
+    def submit(self, name: str, work: Callable[[], object]) -> None:
+        assert name == "a/"
         work()
 
 
@@ -39,7 +40,7 @@ class Client:
     def __init__(self, rig: Rig) -> None:
         database = rig.database(SETTINGS)
         around = database._ledgers.surroundings()
-        background: Background = AtOnce()  # type: ignore[assignment]
+        background = AtOnce()
         self.around = replace(
             around,
             limits=replace(around.limits, mode="background"),
