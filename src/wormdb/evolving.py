@@ -34,8 +34,8 @@ log = logging.getLogger(__name__)
 
 ATTEMPTS_MAX: Final = 16
 """How often a model is checked again because others wrote meanwhile."""
-DOCUMENTS_A_SECOND: Final = 20_000
-"""About how many documents are mapped, or written again, in a second."""
+DOCUMENTS_A_SECOND: Final = 6_000
+"""About how many documents are looked at, mapped and written again in a second, by one core."""
 REQUESTS_A_SECOND: Final = 20
 """About how many requests are answered in a second, one after the other."""
 
