@@ -105,6 +105,8 @@ class _Run:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.chance = SeededChance(seed)
+        self._fortune = SeededChance(seed + 3)
+        """Decides who is hurt: not by what others draw, so that a seed stays what it is when code moves on."""
         self.scheduler = Scheduler(SeededChance(seed + 1))
         self.bucket = ServiceBucket(self.scheduler, SeededChance(seed + 2), CALM)
         self.suspends = seed % 3 == 0
@@ -157,8 +159,8 @@ class _Run:
         self.bucket.weather = self._weather()
         ends = self.scheduler.now + STORM_MS
         while self.scheduler.now < ends:
-            self.scheduler.sleep(self.between(1_000, 20_000))
-            self._hurt(self.machines[int(self.chance.fraction() * count)])
+            self.scheduler.sleep(1_000 + 19_000 * self._fortune.fraction())
+            self._hurt(self.machines[int(self._fortune.fraction() * count)])
         self._leave_one()
         self.is_over = True
 
@@ -171,7 +173,8 @@ class _Run:
         )
 
     def _hurt(self, machine: _Machine) -> None:
-        now, kind = self.scheduler.now, int(self.chance.fraction() * 4)
+        now, kind = self.scheduler.now, int(self._fortune.fraction() * 4)
+        pause_ms, is_at_request = 6_000 + 54_000 * self._fortune.fraction(), self._fortune.fraction() < 0.5
         if machine.process.dead or machine.process.paused_until > now:
             return
         if kind == 0:
@@ -181,10 +184,9 @@ class _Run:
         elif kind == 1:
             machine.jump(self.between(-600_000, 600_000))
         else:
-            pause_ms = self.between(6_000, 60_000)
             self.bucket.note(f"{machine.name} stops for {pause_ms / 1000:.0f} s")
             self.pauses += 1
-            if self.likely(0.5):
+            if is_at_request:
                 machine.process.pause_at_request = (1, pause_ms)
             else:
                 self.scheduler.pause(machine.process, pause_ms, suspended=self.suspends and self.likely(0.5))
