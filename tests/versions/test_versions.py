@@ -249,6 +249,24 @@ def test_history_and_the_past_are_as_they_were_written() -> None:
     assert shown(back) == {"full": 0, "n": {"x": 1}}
 
 
+@pytest.mark.parametrize("is_rewritten", [False, True])
+def test_a_block_that_is_gone_is_made_again_from_history(is_rewritten: bool) -> None:
+    world = World()
+    filled(world)
+    database = applied(world, mapping={"$inc": {"a": 10}})
+    if is_rewritten:
+        finish(database)
+    else:
+        database._ledger("things/")._keeper.advance()
+    world.delete(database.model("Thing").parquet_files().files[0].key)
+    (repaired,) = database_on(world, schema_of(2), seed=5).repair(["Thing"])
+    assert (repaired.lost, repaired.left) == ((), ())
+    again = database_on(world, schema_of(2), seed=6)
+    assert [one["a"] for one in again.model("Thing").scan()] == [10, 11, 12, 13, 14, 15]
+    (verified,) = again.verify(["Thing"])
+    assert not verified.findings
+
+
 def test_a_unique_index_over_what_is_mapped_finds_duplicates_first() -> None:
     world = World()
     indexes = {"byA": {"field": "a", "unique": True}}
