@@ -23,13 +23,13 @@ from wormdb.index.definition import decode_index
 from wormdb.types import Misc
 
 if TYPE_CHECKING:
-    from wormdb.engine.shelf import Shelf
     from collections.abc import Iterable, Iterator, Sequence
 
     from wormdb.engine.index_rebuild import BuiltIndex
     from wormdb.engine.objects import ObjectWriter
     from wormdb.engine.place import Place
     from wormdb.engine.register import Register, RootState
+    from wormdb.engine.shelf import Shelf
     from wormdb.format.block import Row
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.root import IndexRoot, Root

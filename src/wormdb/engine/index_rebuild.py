@@ -27,12 +27,12 @@ from wormdb.index.nodes import Tree
 from wormdb.limits import MIB
 
 if TYPE_CHECKING:
-    from wormdb.engine.shelf import Shelf
     from collections.abc import Iterable, Iterator, Sequence
 
     from wormdb.engine.compact_plan import Piece
     from wormdb.engine.objects import ObjectWriter
     from wormdb.engine.place import Place
+    from wormdb.engine.shelf import Shelf
     from wormdb.format.block import Row
     from wormdb.format.blocklist import BlockEntry
     from wormdb.index.definition import Index
