@@ -19,7 +19,7 @@ __all__ = ["s3_server", "s3_url"]
 # Tests start many processes: where nobody may keep bytecode, each of them would compile the whole package again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# Fast by default, and the same examples each time. `make test-all` tries more; WORMDB_HYPOTHESIS=long searches for minutes.
+# Fast by default, and the same examples each time. `make test-all` tries more, WORMDB_HYPOTHESIS=long for minutes.
 for name, examples in (("fast", 30), ("more", 150)):
     settings.register_profile(
         name, max_examples=examples, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
