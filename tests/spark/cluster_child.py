@@ -58,7 +58,7 @@ def jobs(spark: SparkSession, master: str, url: str, folder: Path) -> dict[str, 
         "verify": ["Order"],
         "history": ["Order", "--to", str(folder / "history")],
         "compact": ["Order", "--yes"],
-        "rebuild": ["Order", "--yes"],
+        "rebuild": ["Order"],
     }
     found: dict[str, Any] = {"verbs": sorted(VERBS), "codes": {}}
     for name in ["import", *sorted(set(VERBS) - {"import"})]:
