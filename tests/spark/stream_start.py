@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import StreamingQueryException
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming import DataStreamWriter
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 __all__ = ["PATIENCE", "run_through"]
 
