@@ -212,7 +212,9 @@ class Evolution:
                 )
                 self.ledger.commit(pending)
             except ConflictError:
-                is_changed = self.ledger.view().definition.body != seen.definition.body
+                before, now = seen.definition, self.ledger.view().definition
+                # The same model with another mapping is a change too: to go on would map all documents twice.
+                is_changed = (now.body, now.versions) != (before.body, before.versions)
                 if self.mapping is None or is_changed or attempt == ATTEMPTS_MAX - 1:
                     raise
             else:

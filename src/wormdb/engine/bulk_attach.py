@@ -327,7 +327,8 @@ class Attaching:
 
 def _rules(definition: Definition) -> tuple[object, ...]:
     """What of a definition decides which documents there may be."""
-    return definition.body, definition.closed, definition.indexes.ready
+    # A model may be what it was, and a mapping may have come nevertheless.
+    return definition.body, definition.versions, definition.closed, definition.indexes.ready
 
 
 def _replaces(row: Row | None, held: Held | None) -> int:

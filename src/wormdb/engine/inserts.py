@@ -62,6 +62,8 @@ def check_inserts(
     inserts = [operation for operation in pending.operations if type(operation) is Insert]
     if pending.events or not inserts or len(inserts) < len(pending.operations):
         return None
+    if pending.body and pending.body != view.definition.body and view.definition.upgrades.steps:
+        return None  # of an older version: each document has to be mapped
     if pending.guard is not None:
         pending.guard(view)
     identities = [insert.id for insert in inserts]
