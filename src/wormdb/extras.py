@@ -27,6 +27,7 @@ class Extra:
 
 
 EXTRAS: tuple[Extra, ...] = (
+    Extra("connect", "Spark Connect: sc://… as a master", ("grpc", "grpc_status")),
     Extra("regex", "$regex that no pattern can slow down", ("re2",)),
     Extra("server", "the RESP server for Redis clients", ("hiredis", "uvloop"), is_planned=True),
     Extra("spark", "the data pipeline on Apache Spark", ("pyspark",)),

@@ -27,7 +27,7 @@ def without(patch: pytest.MonkeyPatch, package: str) -> None:
 def test_without_its_packages_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     without(monkeypatch, "grpc")
     with pytest.raises(
-        MissingExtraError, match=r"Spark Connect needs packages.*grpcio.*pip install 'pyspark\[connect\]=="
+        MissingExtraError, match=r"Spark Connect needs packages.*grpcio.*pip install 'wormdb\[connect\]'"
     ):
         session("sc://127.0.0.1:1")
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)

@@ -48,7 +48,7 @@ def check_connect() -> None:
         raise MissingExtraError(
             "Spark Connect needs packages that are not installed",
             reason=str(error).partition("\n")[0],
-            fix=f"pip install 'pyspark[connect]=={load('pyspark').__version__}'",
+            fix="pip install 'wormdb[connect]'",
         ) from error
 
 
