@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wormdb.database import connect
 from wormdb.errors import InvalidRequestError
 from wormdb.limits import MIB
+from wormdb.published import PublishedSchema
 from wormdb.schema.report import did_you_mean
 from wormdb.settings import Settings
 
@@ -109,21 +110,34 @@ class Where:
                 _open[key] = connect(self.url, settings=WORKER_SETTINGS)
             return _open[key]
 
-    def handle(self) -> Collection[Document]:
-        """The collection as users have it. 1 GET if the published schema has to be read."""
-        if self.model is not None:
-            return self.open().model(self.model, **dict(self.outer))
-        assert self.collection is not None
-        return self.open()[self.collection]
+    def handle(self, *, renews: bool = True) -> Collection[Document]:
+        """The collection as users have it. 1 GET for the published schema, if it has a model.
 
-    def access(self) -> Access[Document]:
+        Without `renews` the schema is read only once in a process: for who asks often, and only for the log.
+        """
+        database = self.open()
+        if self.model is not None:
+            if renews:
+                _renew_schema(database)
+            return database.model(self.model, **dict(self.outer))
+        assert self.collection is not None
+        return database[self.collection]
+
+    def access(self, *, renews: bool = True) -> Access[Document]:
         """The collection as the parts of the API have it. Costs as `handle`."""
-        return self.handle()._access  # noqa: SLF001 - this package is a part of the database
+        return self.handle(renews=renews)._access  # noqa: SLF001 - this package is a part of the database
 
 
 def absolute(url: str) -> str:
     """A place under a name that means the same in every process of a machine: folders from the root. No requests."""
     return url if "://" in url else str(Path(url).expanduser().absolute())
+
+
+def _renew_schema(database: Database) -> None:
+    """Forget what was published when the database was opened: workers live on, and models change between jobs."""
+    found = PublishedSchema(database.store).read()
+    if found is not None:
+        database._declared.schema = found  # noqa: SLF001 - this package is a part of the database
 
 
 def _check_names(options: Mapping[str, str], known: Names[str]) -> None:

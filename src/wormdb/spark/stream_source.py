@@ -162,7 +162,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # --- the log ---
 
     def _ledger(self) -> Ledger:
-        return self.where.access().log
+        return self.where.access(renews=False).log
 
     def _starting(self, ledger: Ledger, view: View) -> Mark:
         trimmed = _trimmed(view)
