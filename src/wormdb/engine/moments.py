@@ -69,7 +69,7 @@ def view_at(view: View, as_of: AsOf) -> View | None:
         begins = 0 if root is None else root.history_from
         if as_of.bound < begins:
             _too_old(as_of, f"history begins after entry {begins}", f"ask for entry {begins} or a later one")
-        return _earlier(view, as_of.bound) if as_of.bound >= base else None
+        return _earlier(view, as_of.bound) if as_of.bound >= base and not _is_mapped(view) else None
     made = {entry.number: misc_ms(entry.misc) for entry in view.overlay.entries(view.number)}
     applied = 0 if root is None else misc_ms(root.misc)
     latest = max([as_of.now_ms, applied, *made.values()])
@@ -80,12 +80,17 @@ def view_at(view: View, as_of: AsOf) -> View | None:
             fix="ask for a time that has been",
         )
     reached = [number for number, ms in made.items() if ms <= as_of.bound]
-    if not reached and (root is None or as_of.bound < applied):
+    if _is_mapped(view) or (not reached and (root is None or as_of.bound < applied)):
         return None
     number = max([base, *reached])
     later = (entry for entry in view.overlay.entries(view.number) if entry.number > number)
     # What a job brought was made before its entry: only history tells what there was then.
     return None if any(map(_brings, later)) else _earlier(view, number)
+
+
+def _is_mapped(view: View) -> bool:
+    """Whether the view shows documents in another shape than they were written in: the past has the latter."""
+    return bool(view.definition.upgrades.steps)
 
 
 def _earlier(view: View, number: int) -> View:

@@ -103,7 +103,9 @@ class History:
         return Recorded(key, versions, _kept(versions, marks))
 
     def at(self, key: bytes, as_of: AsOf) -> Held | None:
-        """What was under an id's key; None if nothing ever had been. Costs as `versions`, or as a read of the view.
+        """What was under an id's key, as it was written; None if nothing ever had been.
+
+        Costs as `versions`, or as a read of the view.
 
         Raises InvalidRequestError for a moment to come, SnapshotTooOldError for one before history.
         """
@@ -120,7 +122,8 @@ class History:
         """Every id used until then whose key is from `low` up to but not including `high`, in order of key.
 
         Costs a scan of that range in the blocks of history that had begun and in what jobs had attached; or a scan
-        of the view, if nothing that its root has applied came later. Raises as `at`, when it is called.
+        of the view, if nothing that its root has applied came later and nothing was mapped. Raises as `at`, when it
+        is called.
         """
         view = view_at(self._view, as_of)
         if view is not None:
@@ -146,7 +149,7 @@ class History:
         return ((member_of(row), decode_past(row.cell, name=self._name, rev=row.rev)) for _, row in rows)
 
     def _scan_past(self, as_of: AsOf, low: bytes, high: bytes | None) -> Iterator[tuple[bytes, Held]]:
-        layers = [self._stored_between(as_of, low, high)]
+        layers = [self._stored_between(as_of, low, high), self._tail_between(as_of, low, high)]
         layers += [_loaded(load, low, high) for load in self._loads if as_of.has(load.number, load.misc)]
         rows = heapq.merge(*layers, key=lambda row: (row.key, row.seq))
         for key, versions in groupby(rows, key=lambda row: row.key):
@@ -164,6 +167,13 @@ class History:
             misc = misc_of(row.cell, name=self._name) if as_of.is_time else 0
             if as_of.has(row.rev, misc) and place == past_key(key, row.seq):
                 yield _Found(key, row.seq, row)
+
+    def _tail_between(self, as_of: AsOf, low: bytes, high: bytes | None) -> Iterator[_Found]:
+        """The versions that entries after the root hold themselves."""
+        for key in sorted(key for key in self._tail if low <= key and (high is None or key < high)):
+            for row in self._tail[key]:
+                if isinstance(row, Version) and as_of.has(row.rev, row.misc):
+                    yield _Found(key, row.seq, _held(row))
 
     # --- where versions come from ---
 
@@ -262,7 +272,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A version in a scan: the row of history that holds it, or the document itself if a job attached it."""
+    """A version in a scan: the row of history that holds it, or the document itself if a job or the tail has it."""
 
     key: bytes
     seq: int
