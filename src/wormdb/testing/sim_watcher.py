@@ -32,7 +32,8 @@ class Watcher:
         self._feed = node.ledger.feed(LogNumber(0))
         self._resume = "0"
         self._begin = 0
-        self._segments: list[tuple[int, int, list[Seen]]] = []
+        self._segments: list[tuple[int, int, int, list[Seen]]] = []
+        """Behind which entry each began, the last entry that it has whole, how much of the next, and what it saw."""
         self._seen: list[Seen] = []
 
     def look(self) -> None:
@@ -66,8 +67,8 @@ class Watcher:
             self._resume = str(record.number)
 
     def _restart(self) -> None:
-        place = int(self._resume.partition(".")[0])
-        self._segments.append((self._begin, place, self._seen))
+        whole, _, more = self._resume.partition(".")
+        self._segments.append((self._begin, int(whole), int(more or 0), self._seen))
         self._seen = []
         self._begin = self._world.bucket.highest
         self._resume = str(self._begin)
@@ -79,9 +80,10 @@ class Watcher:
             (change.number, change.id, change.seq, _parsed(change.before), _parsed(change.after))
             for change in replay.happened
         ]
-        self._segments.append((self._begin, replay.last, self._seen))
-        for begin, end, seen in self._segments:
+        self._segments.append((self._begin, replay.last, 0, self._seen))
+        for begin, end, more, seen in self._segments:
             expected = [change for change in changes if begin < change[0] <= end]
+            expected += [change for change in changes if change[0] == end + 1][:more]
             if seen != expected and not (end != replay.last and seen == expected[: len(seen)]):
                 raise Violation(f"a watcher saw {seen} from {begin} to {end}, the log has {expected}")
 
