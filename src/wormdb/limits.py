@@ -164,6 +164,8 @@ SAMPLE_DOCUMENT_BYTES_MAX: Final = 4 * KIB
 """A document that is longer, when its texts are shortened, is not in the sample."""
 SAMPLE_TEXT_CHARS: Final = 64
 """To which a sample shortens each text in a document."""
+FIELD_STATISTICS_BYTES_MAX: Final = 64 * KIB
+"""What the root keeps of an analysis of fields, before compression; fields that do not fit are left out."""
 
 # --- garbage collection ---
 RETIRED_MS: Final = 3_600_000

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from wormdb.engine.runs import Runs
 from wormdb.engine.shelf import Shelf
 from wormdb.errors import InvalidRequestError
+from wormdb.format.field_statistics import decode_field_statistics
 from wormdb.format.past import misc_ms
 from wormdb.format.wrappers import moment
 from wormdb.storage.url import parse_url
@@ -97,6 +98,10 @@ class ParquetFiles:
     """The URL of the store, without secrets; empty if there are no files."""
     version: int = 1
     """The newest version of the model."""
+    analyzed: datetime | None = None
+    """When the values of fields were last analyzed for plans of queries, in UTC; None if the root keeps nothing."""
+    analyzed_fields: tuple[str, ...] = ()
+    """The fields of which it keeps something."""
 
     @property
     def older(self) -> int:
@@ -153,6 +158,7 @@ class Manifest(Generic[T]):
         view = self.access.present()
         entries = view.overlay.entries(view.number)
         times = [entry.misc for entry in entries[-1:]] + ([] if view.place is None else [view.place.root.misc])
+        fields = () if view.place is None else decode_field_statistics(view.place.root.statistics)
         return ParquetFiles(
             files=() if view.place is None else _files(view.place, view.definition.upgrades),
             number=view.base_number,
@@ -160,6 +166,8 @@ class Manifest(Generic[T]):
             last_change=moment(misc_ms(max(times))) if times else None,
             place="" if view.place is None else view.place.store.name,
             version=view.definition.version,
+            analyzed=moment(misc_ms(max(field.misc for field in fields))) if fields else None,
+            analyzed_fields=tuple(field.path for field in fields),
         )
 
     def _status(self, view: View) -> ManifestStatus:

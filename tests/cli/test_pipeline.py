@@ -115,6 +115,23 @@ def test_a_report_shows_each_field(shop: str) -> None:
     assert told["fields"][0]["top"] == [{"value": '"active"', "count": 67}]
 
 
+def test_a_report_is_kept_and_inspect_shows_it(memory: str) -> None:
+    fill(memory, 12)
+    asked = ["analyze", "Customer", "--fields", "status"]
+    assert "not kept: the collection was never brought forward" in pipeline(memory, *asked).text
+    worm("forward", "--url", memory)
+    assert "kept" not in pipeline(memory, *asked, "--no-save").text
+    assert "kept" not in pipeline(memory, *asked, "--filter", "status=active").text
+    inspected = json.loads(worm("table", "inspect", "Customer", "--json", "--url", memory).text)
+    assert inspected["analyzed"] is None
+    assert "\nkept for plans of queries, as of entry " in pipeline(memory, *asked).text
+    inspected = json.loads(worm("table", "inspect", "Customer", "--json", "--url", memory).text)
+    assert inspected["analyzed"]["fields"] == ["status"]
+    text = worm("table", "inspect", "Customer", "--url", memory).text
+    assert f"Analyzed:\n  Time:    {inspected['analyzed']['time']}\n  Fields:  status\n" in text
+    assert json.loads(pipeline(memory, *asked, "--json").text)["isSaved"] is True
+
+
 def test_an_import_writes_what_it_set_aside(memory: str, tmp_path: Path) -> None:
     fill(memory, 1)
     (tmp_path / "x.ndjson").write_text('{"id": "n1", "name": "a"}\n{"id": "n2", "name": 7}\n')

@@ -329,7 +329,7 @@ def test_every_field_of_a_root_that_names_objects_is_known() -> None:
     named |= {"brought_pages", "indexes", "retired", "retired_older"}
     plain = {"path", "collection", "revision", "write_id", "misc", "applied", "hash_applied", "trimmed", "hash_trimmed"}
     plain |= {"marks", "definition", "rows", "history_from", "jobs", "sequence", "condemned", "sample", "statistics"}
-    plain |= {"closed", "files", "versions", "blob_newest", "blob_floor"}
+    plain |= {"closed", "files", "versions", "blob_newest", "blob_floor", "changes"}
     assert fields == named | plain
 
 
@@ -376,6 +376,22 @@ def test_the_settings_decide() -> None:
         assert found.kinds["entry"].objects == 1
         assert things.gc().kinds == found.kinds
         assert things.find_by_id("a") is not None
+
+
+def test_what_checks_of_the_store_left_goes_after_a_day() -> None:
+    clock = ManualClock()
+    with connect("memory://", clock=clock) as database:
+        database["things"].insert({"id": "a"})
+        database.store.put(".worm.probe/left", b"by a writer that may not delete")
+        clock.advance(DAY - 1)
+        database.store.put(".worm.probe/doctor/young", b"somebody may be looking")
+        clock.advance(2)
+        for options in ({"dry_run": True}, {"names": ["things"]}):
+            database.gc(**options)  # type: ignore[arg-type] # a mixture of options
+            assert database.store.probe(".worm.probe/left").found is not None
+        database.gc()
+        keys = [info.key for page in database.store.list(".worm.probe/") for info in page.objects]
+        assert keys == [".worm.probe/doctor/young"]
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -132,6 +132,7 @@ class Forwarder:
             files=view.definition.files,
             versions=view.definition.versions,
             jobs=stage.jobs.outcomes(),
+            changes=root.changes + len(step.net) + (0 if step.attached is None else _rows(step.attached)),
             **view.definition.blobs.kept(root.trimmed),
             **fields,
         )
@@ -166,6 +167,10 @@ def net_of(entries: Sequence[Entry], view: View) -> tuple[Net, ...]:
         assert held is not None, "the overlay has what its entries changed"
         net.append(Net(key, document, held))
     return tuple(net)
+
+
+def _rows(job: JobAttached) -> int:
+    return sum(block.rows for block in job.blocks)
 
 
 def _attaches(event: object) -> bool:

@@ -164,6 +164,9 @@ class Root(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Above the suffixes of all keys that were condemned and are no longer in `condemned`."""
     sample: bytes | None = msgspec.field(name="s", default=None)
     statistics: bytes | None = msgspec.field(name="q", default=None)
+    """What was once found out about the values of fields: see `wormdb.format.field_statistics`."""
+    changes: Count = msgspec.field(name="g", default=0)
+    """How many changed documents were ever forwarded, about: it tells how old statistics are."""
     closed: Closed | None = msgspec.field(name="y", default=None)
     files: FilesSwitched | None = msgspec.field(name="f", default=None)
     """Whether readable files are kept, and where; None if nobody ever said."""

@@ -1,4 +1,4 @@
-"""Analyze: what the values of each field are, in one scan of columns.
+"""Analyze: what the values of each field are, in one scan of columns; for people, and for plans of queries.
 
 Ends, counts and kinds are exact, and so are frequent and different values up to a bound; quantiles are those of a
 sample of rows, chosen by digests of their ids. So a report is the same however the work was cut.
@@ -11,12 +11,18 @@ from heapq import nsmallest
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from wormdb.asking import read_filter
+from wormdb.bql.tree import Everything
+from wormdb.engine.analyzed import changes_through, publish_statistics
 from wormdb.format import json
+from wormdb.format.field_statistics import digest_of
 from wormdb.format.key import encode_key, encode_keys
 from wormdb.format.kinds import MISSING
+from wormdb.jobs.compact import site_of
 from wormdb.jobs.export_rows import cells_along
+from wormdb.jobs.field_facts import Seen, statistics_of
 from wormdb.jobs.field_names import field_names
-from wormdb.jobs.field_tally import FieldTally, digest_of, text_of
+from wormdb.jobs.field_tally import FieldTally, text_of
 from wormdb.jobs.scan import Scan
 from wormdb.jobs.work import Output
 from wormdb.tables import Tables, default_columns
@@ -46,6 +52,8 @@ class AnalyzeOptions:
     """How many frequent values are told."""
     tasks: int | None = None
     """How many pieces of work are wanted."""
+    save: bool = True
+    """Whether the root keeps it for plans of queries; never with a filter, and of no past state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +101,21 @@ class Analysis:
     """The log number of the state."""
     documents: int
     fields: tuple[FieldReport, ...]
+    is_saved: bool = False
+    """Whether the root keeps it now, or what is of a newer state."""
 
 
 def analyze(where: Where, options: AnalyzeOptions, runner: Runner, told: Told | None = None) -> Analysis:
     """Look at the values of all fields, or of some. Costs a scan of their columns; without a model of all documents.
 
-    Raises InvalidRequestError for a field that the model does not have, and what the first piece that failed raised.
+    What the root is to keep costs as `publish_statistics`; not of a collection that was never brought forward, which
+    has no root. Raises InvalidRequestError for a field that the model does not have, and what the first piece that
+    failed raised; to save also ConflictError if the collection was made anew, UnavailableError, OutcomeUnknownError.
     """
+    saves = options.save and options.as_of is None and isinstance(read_filter(options.filter), Everything)
+    if saves:
+        site_of(where).around.before_first_write()
+        where.access().ledger.forget()  # what is pinned begins with the newest root
     tables = Tables(where.access())
     named = tables.checked(list(options.fields)) if options.fields else None
     scan = Scan.of(where, options.filter, options.as_of)
@@ -112,7 +128,21 @@ def analyze(where: Where, options: AnalyzeOptions, runner: Runner, told: Told | 
     for state in runner.run("analyze", work, scan.items(options.tasks), told):
         gathered.take(state)
     reports = [gathered.report(name, path, options.top) for name, path in named.items()]
-    return Analysis(where.name, scan.number, gathered.rows, tuple(reports))
+    is_saved = saves and _save(scan, gathered, is_whole=not options.fields)
+    return Analysis(where.name, scan.number, gathered.rows, tuple(reports), is_saved)
+
+
+def _save(scan: Scan, gathered: _Gathered, *, is_whole: bool) -> bool:
+    """Keep it in the root; False if there was none. Costs and raises as `publish_statistics`."""
+    view = scan.state.newest()
+    if view.place is None:
+        return False
+    site = site_of(scan.state.where)
+    seen = Seen(scan.number, site.around.misc.next(), gathered.rows, changes_through(view), gathered.scale)
+    fields = [statistics_of(path, tally, gathered.sampled(path), seen) for path, tally in gathered.fields.items()]
+    publish_statistics(site.register, site.writer, view.place.root.collection, fields, is_whole=is_whole)
+    scan.state.where.access().ledger.forget()
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +210,17 @@ class _Gathered:
             low=None if low is None else text_of(low),
             high=None if high is None else text_of(high),
             top=tuple(Frequent(*each) for each in tally.top(most)),
-            histogram=tuple(self._histogram(list(self.fields).index(path))),
+            histogram=tuple(self._histogram(self.sampled(path))),
         )
 
-    def _histogram(self, place: int) -> Iterator[Bucket]:
+    @property
+    def scale(self) -> float:
+        """For how many documents one of the sample stands."""
+        return self.rows / max(len(self._sample), 1)
+
+    def sampled(self, path: str) -> list[Any]:
+        """The values of a field in the sample, in their order, with elements of arrays and without null."""
+        place = list(self.fields).index(path)
         values = [
             item
             for _, row in sorted(self._sample.items())
@@ -191,9 +228,10 @@ class _Gathered:
             for item in (value if type(value) is list else (value,))
             if item is not None
         ]
-        values.sort(key=encode_key)
-        scale = self.rows / max(len(self._sample), 1)
+        return sorted(values, key=encode_key)
+
+    def _histogram(self, values: Sequence[Any]) -> Iterator[Bucket]:
         ends = [round(len(values) * part / BUCKETS) for part in range(BUCKETS + 1)]
         for start, stop in pairwise(ends):
             if stop > start:
-                yield Bucket(text_of(values[stop - 1]), round((stop - start) * scale))
+                yield Bucket(text_of(values[stop - 1]), round((stop - start) * self.scale))

@@ -9,23 +9,22 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
-from hashlib import blake2b
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.bql.accumulators import Extreme
 from wormdb.format import json
+from wormdb.format.field_statistics import DIGEST_BYTES, digest_of
 from wormdb.format.key import encode_keys
 from wormdb.format.kinds import MISSING, Decimal128, ObjectId
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["DIGESTS", "FieldTally", "digest_of", "text_of"]
+__all__ = ["DIGESTS", "FieldTally", "text_of"]
 
 VALUES_MAX: Final = 4_096
 DIGESTS: Final = 1_024
-_DIGEST_BYTES: Final = 8
 _TEXT_MAX: Final = 200
 _KINDS: Final[dict[type, str]] = {
     type(None): "null",
@@ -40,11 +39,6 @@ _KINDS: Final[dict[type, str]] = {
     list: "array",
     dict: "object",
 }
-
-
-def digest_of(key: bytes) -> int:
-    """A number of 64 bits that looks like chance, and is always the same for a key."""
-    return int.from_bytes(blake2b(key, digest_size=_DIGEST_BYTES).digest(), "big")
 
 
 def text_of(value: Any) -> str:
@@ -99,12 +93,21 @@ class FieldTally:
         """How many different values there are, about if `values` is None."""
         if self.values is not None:
             return len(self.values)
-        return round((len(self.digests) - 1) * (1 << 8 * _DIGEST_BYTES) / max(self.digests))
+        return round((len(self.digests) - 1) * (1 << 8 * DIGEST_BYTES) / max(self.digests))
 
     def top(self, most: int) -> list[tuple[str, int]]:
         """The most frequent values, as JSON, and how often they are there; none if there are too many values."""
-        found = sorted((self.values or {}).values(), key=lambda each: (-each[0], each[1]))
-        return [(text, count) for count, text in found[:most]]
+        return [(text, count) for _, text, count in self.frequent(most)]
+
+    def frequent(self, most: int) -> list[tuple[int, str, int]]:
+        """The same, each with its digest before."""
+        found = sorted((self.values or {}).items(), key=lambda each: (-each[1][0], each[1][1]))
+        return [(digest, text, count) for digest, (count, text) in found[:most]]
+
+    @property
+    def total(self) -> int | None:
+        """How many values there are, equal ones too; None if there are too many different ones."""
+        return None if self.values is None else sum(count for count, _ in self.values.values())
 
     def state(self) -> list[Any]:
         """All of it as plain values, for `take`."""

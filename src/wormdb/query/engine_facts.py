@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
+from wormdb.engine.analyzed import fitting_statistics
 from wormdb.engine.index_read import advance_reader
 from wormdb.engine.index_shelf import is_whole
 from wormdb.engine.runs import AttachedBase
 from wormdb.engine.upgrade import Upgrades
 from wormdb.format import json
 from wormdb.format.blocklist import BlockEntry
+from wormdb.format.field_statistics import FieldStatistics, decode_field_statistics
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED, get_direct, parse_path
 from wormdb.format.sample import decode_sample
@@ -119,6 +121,7 @@ class _RootFacts:
     """Those of all blocks that the root names itself; None if it names none."""
     is_paged: bool
     sample: tuple[Document, ...]
+    fields: tuple[FieldStatistics, ...] = ()
 
     @classmethod
     def of(cls, root: Root | None) -> _RootFacts:
@@ -133,6 +136,7 @@ class _RootFacts:
             _common(root.blocks, Upgrades.of(root.versions)),
             is_paged=bool(root.block_pages),
             sample=tuple(json.decode_document(row, name=name) for row in rows if row),
+            fields=decode_field_statistics(root.statistics),
         )
 
 
@@ -213,6 +217,7 @@ def _facts(view: View, root: _RootFacts, tail: _Tail) -> Facts:
         if sum(entry.rows for entry in entries) > ATTACHED_ROWS_MAX
         else _indexes(view, root, tail, bool(attached)),
         sample=sample,
+        fields=fitting_statistics(view, root.fields),
         version=(0 if root.root is None else root.root.revision << 32) | view.definition.number,
     )
 

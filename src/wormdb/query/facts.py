@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from wormdb.format.field_statistics import FieldStatistics
     from wormdb.format.kinds import Document
     from wormdb.index.definition import Index
     from wormdb.index.statistics import IndexStatistics
@@ -48,6 +49,8 @@ class Facts:
     """By name; ids have none of their own, because blocks are sorted by them."""
     sample: tuple[Document, ...] = ()
     """Some documents, chosen fairly; long texts in them are shortened."""
+    fields: Mapping[str, FieldStatistics] = field(default_factory=dict)
+    """By path what was found out about the values of fields, if not too much has changed since."""
     version: int = 0
     """Another one whenever a plan should be made anew: the number of the root."""
 

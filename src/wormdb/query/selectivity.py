@@ -1,18 +1,25 @@
-"""Which share of the documents a filter matches, by the sample; and how many entries ranges of an index have."""
+"""Which share of the documents a filter matches, and how many entries ranges of an index have.
+
+Shares are those of the sample, which is always of the newest root. What it has too few documents for is asked of the
+statistics of fields, if somebody took any; and as they may be old, the sample still limits what is believed.
+"""
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Final
 
 from wormdb.bql.match import compile_filter
 from wormdb.bql.tree import And, Compare, Everything, In, Not, Nothing, Or
 from wormdb.format.key import encode_key, prefix_end
 from wormdb.index.entries import Range
+from wormdb.query.field_estimates import share_by_statistics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wormdb.bql.tree import Filter
+    from wormdb.format.path import Path
     from wormdb.query.facts import Facts
 
 __all__ = ["Selectivity"]
@@ -23,6 +30,12 @@ NARROW_SHARE: Final = 0.2
 """Of a range, or of anything else."""
 LEAST_SHARE: Final = 0.1
 """Of one document of the sample: the share of a filter that matches none of them."""
+HITS_ENOUGH: Final = 10
+"""Documents of the sample that tell the share of a filter well enough."""
+HITS_TIMES: Final = 4
+"""So many times off the number of a few hits may be …"""
+HITS_MORE: Final = 3
+"""… and so many hits more might have been."""
 BUCKET_SHARE: Final = 0.25
 """Of a bucket of a histogram: a range that lies in it."""
 _WHOLE: Final = Range()
@@ -35,6 +48,7 @@ class Selectivity:
         """Over these facts. No requests."""
         self._facts = facts
         self._shares: dict[Filter, float] = {}
+        self._told: dict[Filter, float | None] = {}
 
     def share(self, tree: Filter) -> float:
         """Of all documents the share that matches, above 0 but for a filter that matches nothing."""
@@ -44,7 +58,7 @@ class Selectivity:
             return 0.0
         known = self._shares.get(tree)
         if known is None:
-            known = self._shares[tree] = self._sampled(tree) if self._facts.sample else _guess(tree)
+            known = self._shares[tree] = self._estimated(tree)
         return known
 
     def share_of_ids(self, span: Range) -> float:
@@ -72,10 +86,50 @@ class Selectivity:
         total = sum(max(float(statistics.estimate(span)), one if _is_point(span) else part) for span in spans)
         return min(total, float(max(statistics.entries, self._facts.tail_rows, 1)))
 
-    def _sampled(self, tree: Filter) -> float:
+    def _estimated(self, tree: Filter) -> float:
         sample = self._facts.sample
         hits = sum(map(compile_filter(tree), sample))
-        return max(hits, LEAST_SHARE) / len(sample)
+        known = self._known(tree) if self._facts.fields and hits < HITS_ENOUGH else None
+        if not sample:
+            return _guess(tree) if known is None else self._above_nothing(known)
+        if known is None:
+            return max(hits, LEAST_SHARE) / len(sample)
+        least, most = hits / HITS_TIMES, hits * HITS_TIMES + HITS_MORE
+        return self._above_nothing(min(max(known, least / len(sample)), most / len(sample)))
+
+    def _known(self, tree: Filter) -> float | None:
+        """By the statistics of fields; None if those that it is about have none."""
+        if tree not in self._told:
+            self._told[tree] = self._told_by_fields(tree)
+        return self._told[tree]
+
+    def _told_by_fields(self, tree: Filter) -> float | None:
+        match tree:
+            case And(filters) | Or(filters) if all(self._known(each) is None for each in filters):
+                return None
+            case And(filters):
+                return self._of_all(filters)
+            case Or(filters):
+                return min(sum(map(self.share, filters)), 1.0)
+            case Not(child):
+                known = self._known(child)
+                return None if known is None else 1.0 - known
+            case _:
+                return share_by_statistics([tree], self._facts)
+
+    def _of_all(self, filters: Sequence[Filter]) -> float:
+        """What several filters match, as if fields had nothing to do with each other; both ends of a range are one."""
+        ranges: dict[Path, list[Filter]] = {}
+        for each in filters:
+            if isinstance(each, Compare):
+                ranges.setdefault(each.path, []).append(each)
+        joint = {path: share_by_statistics(some, self._facts) for path, some in ranges.items() if len(some) > 1}
+        known = {path: share for path, share in joint.items() if share is not None}
+        others = (each for each in filters if not (isinstance(each, Compare) and each.path in known))
+        return prod(map(self.share, others)) * prod(known.values())
+
+    def _above_nothing(self, share: float) -> float:
+        return max(share, LEAST_SHARE / max(self._facts.rows, 1))
 
 
 def _guess(tree: Filter) -> float:

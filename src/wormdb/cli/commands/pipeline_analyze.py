@@ -28,11 +28,15 @@ _PLACES = 24
     examples=(
         "worm pipeline analyze Customer",
         "worm pipeline analyze Customer --fields status,address.city --json",
+        "worm pipeline analyze Customer --no-save",
     ),
 )
 @MODEL
 @click.option("--fields", metavar="FIELD,…", help="Only these fields.")
 @click.option("--top", type=click.IntRange(min=0), default=10, show_default=True, help="How many frequent values.")
+@click.option(
+    "--save/--no-save", default=True, show_default=True, help="Whether the root keeps it for plans of queries."
+)
 @FILTER
 @AS_OF
 @TASKS
@@ -45,7 +49,8 @@ def command(model: str, url: str, **options: Any) -> None:
 
     One scan of columns; without a model one of all documents before it, for the names of fields. Different values are
     counted exactly up to 4,096, and estimated above; --json has the frequent ones with their counts, and a histogram.
-    Nothing is written.
+    The root keeps what was found, up to 64 KiB, and queries are planned with it until half of the documents have
+    changed; no answer depends on it. With a filter or a past state, or with --no-save, nothing is written.
     """
     from wormdb.jobs.analyze import AnalyzeOptions
 
@@ -56,6 +61,7 @@ def command(model: str, url: str, **options: Any) -> None:
         as_of=None if moment is None else str(moment),
         top=options["top"],
         tasks=options["tasks"],
+        save=options["save"],
     )
     with opened_pipeline(model, url, options) as pipeline:
         found = pipeline.analyze(chosen)
@@ -67,6 +73,10 @@ def command(model: str, url: str, **options: Any) -> None:
     columns = [Column("field", 0), Column("kinds", 0), Column("missing", 0, is_right=True)]
     columns += [Column("different", 0, is_right=True), Column("least", 0), Column("greatest", 0), Column("frequent", 0)]
     print_ruled(columns, [_row(each) for each in found.fields])
+    if found.is_saved:
+        click.echo(f"\nkept for plans of queries, as of entry {found.number:,}")
+    elif options["save"] and not options["filters"] and moment is None:
+        click.echo("\nnot kept: the collection was never brought forward, see worm forward")
 
 
 def _row(report: FieldReport) -> list[str]:

@@ -65,6 +65,9 @@ def command(model: str, url: str, *, schema: Path | None, as_of: str | None, as_
     if files is not None and files.version > 1:
         click.echo("\nVersion:")
         _print_pairs(_version(files))
+    if files is not None and files.analyzed is not None:
+        click.echo("\nAnalyzed:")
+        _print_pairs({"Time": time_text(files.analyzed), "Fields": ", ".join(files.analyzed_fields)})
     click.echo("\nManifest:")
     _print_pairs(_manifest(status, known, has_log=files is not None))
     click.echo("\nIndexes:" if indexes else "\nIndexes: none")
@@ -89,6 +92,12 @@ def _version(files: ParquetFiles) -> dict[str, str]:
     done = len(files.files) - files.older
     left = f", {counted(files.older, 'block', 'blocks')} still older: worm forward goes on" if files.older else ""
     return {"Number": str(files.version), "Blocks": f"{done:,} of {len(files.files):,} are of it{left}"}
+
+
+def _analyzed(files: ParquetFiles | None) -> dict[str, Any] | None:
+    if files is None or files.analyzed is None:
+        return None
+    return {"time": time_text(files.analyzed), "fields": list(files.analyzed_fields)}
 
 
 def _manifest(status: ManifestStatus, model: Model | None, *, has_log: bool) -> dict[str, str]:
@@ -134,6 +143,7 @@ def _json(
             "lastUpdated": None if updated is None else time_text(updated),
         },
         "version": None if files is None else {"number": files.version, "olderBlocks": files.older},
+        "analyzed": _analyzed(files),
         "manifest": status.to_dict(),
         "indexes": [each.to_dict() for each in indexes],
     }

@@ -1,0 +1,83 @@
+"""Name in the root what was found out about the values of fields: one swap, beside others who swap it too."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from wormdb.engine.succession import following_root
+from wormdb.errors import ConflictError, UnavailableError
+from wormdb.format.event import JobAttached
+from wormdb.format.field_statistics import decode_field_statistics, encode_field_statistics, merged
+from wormdb.types import Misc
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wormdb.engine.objects import ObjectWriter
+    from wormdb.engine.register import Register
+    from wormdb.engine.state import View
+    from wormdb.format.field_statistics import FieldStatistics
+
+__all__ = ["changes_through", "fitting_statistics", "publish_statistics"]
+
+log = logging.getLogger(__name__)
+
+ATTEMPTS_MAX: Final = 16
+"""How often a swap is tried again because another's root came first."""
+
+
+CHANGED_SHARE_MAX: Final = 0.5
+"""Of the documents that statistics were taken of: when so many have changed since, they are not used."""
+
+
+def changes_through(view: View) -> int:
+    """What `Root.changes` will be, about, when a view is forwarded. No requests."""
+    events = [event for entry in view.overlay.entries(view.number) for event in entry.events]
+    attached = sum(block.rows for event in events if isinstance(event, JobAttached) for block in event.blocks)
+    return (0 if view.place is None else view.place.root.changes) + view.overlay.size + attached
+
+
+def fitting_statistics(view: View, fields: Sequence[FieldStatistics]) -> dict[str, FieldStatistics]:
+    """By path those of some fields that still say something about a view. No requests.
+
+    Not those of before a mapping, which changes documents without changing their revisions.
+    """
+    if not fields:
+        return {}
+    changes, shaped = changes_through(view), view.definition.upgrades.newest
+    return {
+        field.path: field
+        for field in fields
+        if field.number >= shaped and changes - field.changes < field.rows * CHANGED_SHARE_MAX
+    }
+
+
+def publish_statistics(
+    register: Register, writer: ObjectWriter, incarnation: str, fields: Sequence[FieldStatistics], *, is_whole: bool
+) -> None:
+    """Keep statistics in the root of an incarnation; of each field those of the newest state stay, whoever took them.
+
+    1 GET and 1 PUT; again if another's root came first. Raises ConflictError if the collection was made anew,
+    UnavailableError, OutcomeUnknownError.
+    """
+    for _ in range(ATTEMPTS_MAX):
+        current = register.read()
+        root = current.root
+        if root is None or root.collection != incarnation:
+            raise ConflictError(f"statistics of {register.collection}", reason="the collection was made anew meanwhile")
+        known = decode_field_statistics(root.statistics)
+        data = encode_field_statistics(merged(known, fields, is_whole=is_whole))
+        if data == root.statistics:
+            return
+        writer.misc.observe(Misc(root.misc))
+        changed = msgspec.structs.replace(root, statistics=data)
+        try:
+            register.swap(current, following_root(current, changed, (), writer, register.paths))
+        except ConflictError:
+            log.info("%s: another root came before statistics", register.collection)
+            continue
+        return
+    raise UnavailableError(f"statistics of {register.collection}", reason="others were faster every time", fix="retry")
