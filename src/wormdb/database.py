@@ -27,6 +27,7 @@ from wormdb.schema.identity import check_outer
 from wormdb.schema.report import did_you_mean
 from wormdb.settings import Settings
 from wormdb.status import status_of
+from wormdb.storage.conditions import remove_probes
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.open import open_store
 from wormdb.storage.pool import ThreadPool
@@ -340,9 +341,13 @@ class Database:
         Retired objects, what writers left behind, jobs that nobody ends, the log that is kept no longer; with `dry_run`
         nothing is written. 2 GETs for each collection, 1 LIST for each 1,000 objects, 1 GET for each page of a list and
         each inner node of an index; if something goes 2 PUTs and 1 DELETE for each 1,000. `told` hears how far it is.
+        Without names also what checks of the store left behind, for 1 GET and 1 LIST.
         Raises CorruptionError if it is not certain what is needed, UnavailableError, OutcomeUnknownError.
         """
-        return [self._ledgers.gc(prefix, dry_run=dry_run, told=told) for prefix in self._prefixes(names)]
+        found = [self._ledgers.gc(prefix, dry_run=dry_run, told=told) for prefix in self._prefixes(names)]
+        if names is None and not dry_run:
+            remove_probes(self._store)
+        return found
 
     def repair(
         self,

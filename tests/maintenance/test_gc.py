@@ -387,7 +387,7 @@ def test_what_checks_of_the_store_left_goes_after_a_day() -> None:
         database.store.put(".worm.probe/doctor/young", b"somebody may be looking")
         clock.advance(2)
         for options in ({"dry_run": True}, {"names": ["things"]}):
-            database.gc(**options)  # type: ignore[arg-type] # a mixture of options
+            database.gc(**options)
             assert database.store.probe(".worm.probe/left").found is not None
         database.gc()
         keys = [info.key for page in database.store.list(".worm.probe/") for info in page.objects]

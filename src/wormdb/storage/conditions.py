@@ -18,6 +18,7 @@ from wormdb.errors import (
     UnsupportedStoreError,
     WormError,
 )
+from wormdb.limits import ORPHAN_MS
 from wormdb.storage.store import IfAbsent, IfMatch
 from wormdb.storage.url import parse_url
 
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
     from wormdb.storage.store import Precondition, Store
     from wormdb.types import Version
 
-__all__ = ["ensure_conditions", "forget_conditions"]
+__all__ = ["ensure_conditions", "forget_conditions", "remove_probes"]
 
 PLAIN_TEXT = "text/plain"
+_FOLDER = ".worm.probe/"
 
 ATTEMPTS_MAX = 8
 """Tries, when a request seems to have been sent twice or an answer got lost."""
@@ -59,7 +61,7 @@ def _check(store: Store, chance: Chance) -> None:
     failure: _SentTwice | OutcomeUnknownError | None = None
     is_unanimous = True
     for _ in range(ATTEMPTS_MAX):
-        key = f".worm.probe/{chance.token(16).hex()}"
+        key = f"{_FOLDER}{chance.token(16).hex()}"
         try:
             _try_conditions(store, key)
         except (_SentTwice, OutcomeUnknownError) as error:
@@ -77,6 +79,23 @@ def _check(store: Store, chance: Chance) -> None:
         reason="answers got lost again and again",
         fix="retry; nothing of yours was written",
     ) from failure
+
+
+def remove_probes(store: Store) -> int:
+    """Remove what checks left a day ago or longer, by the store's time, because they may not delete; how many.
+
+    1 GET, 1 LIST for each 1,000 and 1 DELETE if there are some; nothing where answers show no time.
+    """
+    now = store.probe(f"{_FOLDER}time").time
+    if now is None:
+        return 0
+    removed = 0
+    for page in store.list(_FOLDER):
+        keys = [info.key for info in page.objects if now - info.modified >= ORPHAN_MS]
+        if keys:
+            store.delete_many(keys)
+            removed += len(keys)
+    return removed
 
 
 def forget_conditions() -> None:

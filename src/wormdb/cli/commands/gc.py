@@ -12,6 +12,7 @@ from wormdb.cli.output import camel, counted, print_json, print_table
 from wormdb.cli.place import NAMES, PLACE, place_of
 from wormdb.database import connect
 from wormdb.settings import Settings
+from wormdb.storage.conditions import remove_probes
 
 if TYPE_CHECKING:
     from wormdb.maintenance.gc_report import Collected
@@ -39,6 +40,8 @@ def command(url: str | None, names: tuple[str, ...], *, dry_run: bool, as_json: 
         wanted = [each.prefix for each in existing_status(database, names)] if names else database.collections()
         is_shown = sys.stderr.isatty() and not as_json
         found = database.gc(wanted, dry_run=dry_run, told=_tell if is_shown else None)
+        if not names and not dry_run:
+            remove_probes(database.store)
         if is_shown:
             click.echo("\r\x1b[K", err=True, nl=False)
     if as_json:
