@@ -24,6 +24,7 @@ _COUNT_LETTERS: Final = 6
 _PAIRS: Final = [bytes((high, low)) for high in range(32) for low in range(32)]
 """Two letters of five bits each."""
 _LETTERS: Final = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ" * 8
+_LETTER_PAIRS: Final = [pair.translate(_LETTERS) for pair in _PAIRS]
 _OBJECTID_BYTES: Final = 8
 _OBJECTID_COUNT_BYTES: Final = 3
 
@@ -103,7 +104,7 @@ class TaskChance:
 
 def _counted(stem: bytes, start: int, stop: int) -> Iterator[bytes]:
     """A stem before each of the numbers in a range, in letters; those that end in other letters only are one join."""
-    letters = [pair.translate(_LETTERS) for pair in _PAIRS]
+    letters = _LETTER_PAIRS
     for high in range(start >> 10, (stop + 1023) >> 10):
         near = stem + letters[high >> 10] + letters[high & 1023]
         yield near.join([b"", *letters[max(start - (high << 10), 0) : min(stop - (high << 10), 1024)]])

@@ -7,6 +7,7 @@ any source can come. So memory holds a block and a row group of each source, and
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -68,25 +69,18 @@ class Joiner:
     def write(self, sources: Sequence[Sequence[BlockEntry]]) -> list[BlockEntry]:
         """The rows of sources, each one run of blocks that `can_join`, as one run.
 
-        1 GET for each block, and 2 PUTs for each that is written; two are made side by side. Raises what `meet` does,
-        CorruptionError, UnavailableError.
+        1 GET for each block, and 2 PUTs for each that is written. Two are made while others are read. Raises what
+        `meet` does, CorruptionError, UnavailableError.
         """
         writer = BlockWriter(self.tools.shelf, self.tools.writer, self.tools.block_target, self.columns)
         types = [(stats.path, stats.type) for stats in sources[0][0].columns]
         written: list[BlockEntry] = []
-        waiting: list[pa.Table] = []
-
-        def flush() -> None:
-            made = self.tools.shelf.side_by_side(lambda table: _block(table, types), waiting)
-            written.extend(writer.put_all(made))
-            waiting.clear()
-
+        making: deque[Iterator[EncodedBlock]] = deque()
         for table in _portions(self._rounds(sources), self.tools.block_target):
-            waiting.append(table)
-            if len(waiting) == BLOCKS_AT_ONCE:
-                flush()
-        flush()
-        return written
+            if len(making) == BLOCKS_AT_ONCE:
+                written.append(writer.put(next(making.popleft())))
+            making.append(self.tools.shelf.begin(lambda table: _block(table, types), table))
+        return written + [writer.put(next(made)) for made in making]
 
     def _rounds(self, sources: Sequence[Sequence[BlockEntry]]) -> Iterator[pa.Table]:
         """All rows in order of id, each id once."""

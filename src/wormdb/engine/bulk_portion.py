@@ -121,10 +121,10 @@ class ColumnPortion:
 
         hashes = pa.Array.from_buffers(pa.uint64(), len(self.hashes), [None, pa.py_buffer(self.hashes)])
         least = min(SAMPLE_ROWS + 1, len(hashes))
-        places = pc.partition_nth_indices(hashes, pivot=least).slice(0, least)
-        documents = self.table.column(DOCUMENT).take(places).to_pylist()
-        chosen = zip(places.to_pylist(), documents, strict=True)
-        return Sample().after(((self.keys[place], text.encode()) for place, text in chosen), note_gone=True)
+        places = pc.partition_nth_indices(hashes, pivot=least).slice(0, least).to_pylist()
+        documents = self.table.column(DOCUMENT)  # in pieces, all of which `take` would join for a few
+        chosen = ((self.keys[place], documents[place].as_py().encode()) for place in places)
+        return Sample().after(chosen, note_gone=True)
 
     def blocks(self, columns: Sequence[ColumnSpec], target: int, now: Any) -> Iterator[EncodedBlock]:
         """The documents as blocks of about `target` bytes, cut as rows are. No requests.
