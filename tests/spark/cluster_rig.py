@@ -1,4 +1,4 @@
-"""A standalone cluster of Spark from the wheel: a master and two workers of one core, on loopback."""
+"""Servers of Spark from the wheel, on loopback: a cluster of a master and two workers of one core; Spark Connect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wormdb.clock import SystemClock
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Cluster", "driver_environment"]
+__all__ = ["Cluster", "ConnectServer", "driver_environment"]
 
 _HOME = Path(pyspark.__file__).parent
 _START_SECONDS = 180
@@ -70,15 +70,52 @@ class Cluster:
         log = self._folder / f"{kind}-{host}.log"
         name = f"org.apache.spark.deploy.{kind}.{kind.title()}"
         environment = {**driver_environment(self._variables), "SPARK_LOCAL_IP": host}
-        with log.open("wb") as out:
-            process = subprocess.Popen(
-                [str(_HOME / "bin" / "spark-class"), name, *arguments],
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                env=environment,
-            )
-        self._resources.callback(_end, process)
+        self._resources.callback(_end, _started("spark-class", [name, *arguments], environment, log))
         return log
+
+
+class ConnectServer:
+    """A server of Spark Connect with two cores. Started on entry, ended by process id on exit."""
+
+    def __init__(self, folder: Path, variables: Mapping[str, str]) -> None:
+        """`variables` are added to its environment: the credentials of the store."""
+        self._log = folder / "connect.log"
+        own = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "1g"}  # it counts as a daemon, and is a driver
+        self._environment = {**driver_environment(variables), **own}
+        self._resources = ExitStack()
+        self.url = ""
+
+    def __enter__(self) -> Self:
+        settings = {
+            "spark.connect.grpc.binding.address": "127.0.0.1",
+            "spark.connect.grpc.binding.port": "0",
+            "spark.driver.extraJavaOptions": _QUICK_JAVA,
+            "spark.python.authenticate.socketTimeout": "120s",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.ui.enabled": "false",
+        }
+        pairs = [text for item in settings.items() for text in ("--conf", "=".join(item))]
+        name = "org.apache.spark.sql.connect.service.SparkConnectServer"
+        process = _started(
+            "spark-submit", ["--class", name, "--master", "local[2]", *pairs], self._environment, self._log
+        )
+        self._resources.callback(_end, process)
+        try:
+            self.url = "sc://127.0.0.1:" + _found(self._log, r"Spark Connect server started at: \S*:(\d+)")
+        except BaseException:
+            self._resources.close()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._resources.close()
+
+
+def _started(program: str, arguments: list[str], environment: dict[str, str], log: Path) -> subprocess.Popen[bytes]:
+    with log.open("wb") as out:
+        return subprocess.Popen(
+            [str(_HOME / "bin" / program), *arguments], stdout=out, stderr=subprocess.STDOUT, env=environment
+        )
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

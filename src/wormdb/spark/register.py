@@ -65,7 +65,9 @@ def keeps_filters_apart(spark: SparkSession) -> bool:
 def store_variables(spark: SparkSession) -> dict[str, str]:
     """The variables that workers of `spark` get to reach the store. No requests."""
     settings = spark.conf.getAll
-    variables = dict(os.environ) if is_local(settings.get("spark.master", "")) else {}
+    # A server of Spark Connect may be local to another machine, which has no business with the keys of this one.
+    is_here = is_local(settings.get("spark.master", "")) and getattr(spark, "_jvm", None) is not None
+    variables = dict(os.environ) if is_here else {}
     variables = {name: value for name, value in variables.items() if name.startswith(_STORE_VARIABLES)}
     named = {
         key.removeprefix(ENVIRONMENT_SETTING): v for key, v in settings.items() if key.startswith(ENVIRONMENT_SETTING)

@@ -51,7 +51,7 @@ def session(
     or `settings` names another. `settings` are Spark's own and win over ours, except those without which answers
     would be wrong. A session that runs already is taken, and keeps what only a start can set. No requests.
     Raises MissingExtraError when Java is missing or too old, or the packages of Spark Connect are, InvalidRequestError
-    for such a setting, UnavailableError if no server of Spark Connect answers.
+    for such a setting, and for Spark Connect beside a session with a JVM, UnavailableError if no server of it answers.
     """
     given = dict(settings or {})
     _check(given)
@@ -60,6 +60,7 @@ def session(
     is_remote = master.startswith("sc://")
     if is_remote:
         check_connect()
+        _check_client(master)
         builder = builder.remote(master)
     else:
         python = os.environ.setdefault("PYSPARK_PYTHON", given.get("spark.pyspark.python", sys.executable))
@@ -78,6 +79,16 @@ def session(
         spark.sparkContext.setLogLevel("ERROR")  # PySpark raises what the file says to warnings
     register(spark)
     return spark
+
+
+def _check_client(master: str) -> None:
+    running = SparkSession.getActiveSession()
+    if running is not None and getattr(running, "_jvm", None) is not None:
+        raise InvalidRequestError(
+            f"Spark Connect at {master}",
+            reason="this process has a session with a JVM of its own",
+            fix="stop that one first, or connect in another process",
+        )
 
 
 def _reached(builder: SparkSession.Builder, master: str) -> SparkSession:
