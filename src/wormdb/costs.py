@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from wormdb.errors import InvalidRequestError
-from wormdb.service.pace import Pace
+from wormdb.service.pace import LEAF_ENTRIES, Load, Pace
 from wormdb.settings import DAY_MS, Settings
 from wormdb.storage.prices import AZURE_HOT, GCS_STANDARD, S3_EXPRESS, S3_STANDARD, Prices, RequestKind
 
@@ -32,8 +32,6 @@ PRICE_LISTS: dict[str, Prices] = {
 DAYS = 30.4
 """In a month."""
 DAY_SECONDS = 86_400
-LEAF_ENTRIES = 1_000
-"""Documents in a leaf of an index, about."""
 INDEX_BYTES = 45
 """Of one entry of an index, about."""
 PACKED = 0.5
@@ -133,9 +131,17 @@ def _forwards_per_day(workload: Workload) -> tuple[float, str]:
     if not workload.nodes:
         each = commits / Settings().forward_entries
         return each * workload.collections, f"commits / {Settings().forward_entries} (setting forward_entries)"
-    pace = Pace()
-    each = min(commits, max(DAY_SECONDS / pace.breath_seconds, commits / pace.breath_entries))
-    how = f"one in {pace.breath_seconds:g} s or in {pace.breath_entries} entries"
+    entries, seconds = Pace().breath(
+        Load(
+            entries=commits,
+            seconds=DAY_SECONDS,
+            changes=commits * workload.batch,
+            leaves=workload.indexes * workload.documents / workload.collections / LEAF_ENTRIES,
+            entry_bytes=max(workload.batch * workload.bytes * PACKED * 2, 1),
+        )
+    )
+    each = min(commits, max(DAY_SECONDS / seconds, commits / entries))
+    how = f"one in {seconds:g} s or in {entries} entries"
     return each * workload.collections, f"collections x min(commits of one, {how})"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +18,7 @@ from wormdb.format.heartbeat import decode_heartbeat
 from wormdb.limits import LOG_RETENTION_MS_MIN
 from wormdb.published import PublishedSchema, given_schema
 from wormdb.service.node import Node
-from wormdb.service.pace import Pace
+from wormdb.service.pace import Load, Pace
 from wormdb.settings import Settings
 from wormdb.storage.prices import S3_STANDARD
 from wormdb.types import LogNumber
@@ -321,3 +322,57 @@ def test_an_idle_node_beats_rarely_and_says_so(rig: Rig) -> None:
     rig.database()["a"].insert({"id": "y"})
     live(rig, 75, node)
     assert decode_heartbeat(rig.store.get(".worm.nodes/0").body, name="", node=0).interval_ms == 5_000
+
+
+# --- how long entries wait for others ---
+
+
+@given(
+    entries=st.integers(0, 10_000),
+    seconds=st.floats(0.1, 1e6),
+    each=st.integers(0, 5_000),
+    leaves=st.floats(0, 1e5),
+    size=st.floats(1, 1e9),
+)
+def test_waiting_is_bounded_and_gains_something(
+    entries: int, seconds: float, each: int, leaves: float, size: float
+) -> None:
+    pace = Pace()
+    load = Load(entries=entries, seconds=seconds, changes=entries * each, leaves=leaves, entry_bytes=size)
+    most, longest = pace.breath(load)
+    assert pace.breath_entries <= most <= pace.shared_entries
+    assert pace.breath_seconds <= longest <= pace.shared_seconds + 1e-6
+    if (most, longest) != (pace.breath_entries, pace.breath_seconds):
+        # While it waits each leaf gets a change at least, and no more bytes come than may.
+        rate = entries / max(seconds, pace.interval)
+        assert rate * pace.shared_seconds * each >= leaves > 0
+        assert most == pace.breath_entries or most * size <= pace.shared_bytes
+        assert min(most, rate * longest) * each <= pace.leaf_changes * leaves + pace.breath_entries * each + 1
+
+
+def test_indexes_let_changes_wait_that_share_their_leaves() -> None:
+    pace = Pace()
+    default = pace.breath_entries, pace.breath_seconds
+    busy = Load(entries=30, seconds=30, changes=30_000, leaves=1_000, entry_bytes=50_000)
+    assert pace.breath(busy) == (300, 300.0)
+    assert list(pace.breath(replace(busy, entry_bytes=200_000))) == pytest.approx([167, 167.8], abs=0.1)
+    assert list(pace.breath(replace(busy, leaves=200))) == pytest.approx([102, 102.4])
+    assert pace.breath(replace(busy, leaves=2)) == default, "it is written rarely enough"
+    assert pace.breath(replace(busy, changes=30)) == default, "few changes share no leaf, however long they wait"
+    assert pace.breath(replace(busy, leaves=0)) == default
+
+
+def test_a_node_waits_longer_where_indexes_are_large(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wormdb.service.caretaker.LEAF_ENTRIES", 1)
+    pace = Pace(leaf_changes=10)
+    client = rig.database()["indexed"]
+    client.create_index("n")
+    client.insert_many([{"id": number, "n": number} for number in range(8)])
+    client.forward()
+    node = rig.started(pace=pace)
+    for turn in range(8):
+        client.update_many({}, {"$set": {"n": turn}})
+        live(rig, pace.interval, node)
+    (watched,) = node.watchlist.known.values()
+    # The same documents change again and again: the longer they wait, the fewer times their leaves are written.
+    assert watched.rests_until - watched.forwarded_at == pytest.approx(pace.shared_seconds)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from wormdb.engine.paths import EnginePaths
 from wormdb.errors import UnavailableError
 from wormdb.format.wrappers import milliseconds
+from wormdb.service.pace import LEAF_ENTRIES
 from wormdb.trash import read_tombstone, trashed_in
 from wormdb.types import LogNumber
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from wormdb.database import Database
     from wormdb.engine.ledger import Ledger
+    from wormdb.engine.state import View
     from wormdb.service.store_clock import StoreClock
     from wormdb.settings import Settings
 
@@ -37,6 +39,12 @@ class Forwarded:
     """Whether anything had to be written."""
     files_seconds: float | None
     """How long tables of readable files may wait for more changes; None if no files are kept."""
+    changes: int = 0
+    """Documents that these entries changed."""
+    leaves: float = 0.0
+    """Of all indexes, about; 0 where nothing may wait for them: files are kept, or there is more work to do."""
+    entry_bytes: float = 1.0
+    """Of an entry, about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +84,12 @@ class Caretaker:
         """
         before = self.database.cost().puts - self.own_puts()
         ledger = self._ledger(prefix)
-        applied = ledger.known().base_number
+        known = ledger.known()
         through = ledger.forward()
         wrote = self.database.cost().puts - self.own_puts() > before
         keeps_files = ledger.known().definition.keeps_files
-        return Forwarded(through, through - applied, wrote, self._settings.files_seconds if keeps_files else None)
+        files_seconds = self._settings.files_seconds if keeps_files else None
+        return _forwarded(known, ledger.known(), Forwarded(through, through - known.base_number, wrote, files_seconds))
 
     def keep_up(self, prefix: str) -> KeptUp:
         """Collect garbage, the log past its retention included, and purge what expired in the trash.
@@ -121,3 +130,19 @@ class Caretaker:
 
     def _ledger(self, prefix: str) -> Ledger:
         return self.database._ledgers.of(prefix)  # noqa: SLF001 - this package is a part of the database
+
+
+def _forwarded(before: View, after: View, done: Forwarded) -> Forwarded:
+    """What a round did, with what indexes have to do with it. No requests."""
+    if after.place is None or done.files_seconds is not None or after.definition.unbuilt:
+        return done
+    root = after.place.root
+    changes = root.changes - (0 if before.place is None else before.place.root.changes)
+    stored = sum(block.length for block in root.blocks) + sum(page.size for page in root.block_pages)
+    return replace(
+        done,
+        changes=changes,
+        leaves=sum(index.entries / LEAF_ENTRIES for index in root.indexes),
+        # A change has a document before and after it.
+        entry_bytes=max(2 * stored / max(root.rows, 1) * changes / max(done.entries, 1), 1.0),
+    )

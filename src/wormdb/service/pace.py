@@ -5,11 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wormdb.errors import InvalidRequestError
-from wormdb.limits import NODE_WINDOW_MS, NODES_LOOK_SECONDS
+from wormdb.limits import MIB, NODE_WINDOW_MS, NODES_LOOK_SECONDS
 
-__all__ = ["Pace"]
+__all__ = ["LEAF_ENTRIES", "Load", "Pace"]
 
+LEAF_ENTRIES = 1_000
+"""Entries in a leaf of an index, about."""
 INTERVAL_MS_MIN, INTERVAL_MS_MAX = 50, 600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What comes to one collection, and what bringing it forward writes again."""
+
+    entries: float
+    """Of the log, in some time …"""
+    seconds: float
+    """… and how long that was."""
+    changes: float
+    """Documents that they changed."""
+    leaves: float = 0.0
+    """Of all its indexes: changes at random reach all of them, however few there are on each."""
+    entry_bytes: float = 1.0
+    """About, of an entry as it is stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +54,13 @@ class Pace:
     """A collection with few new entries is brought forward so often."""
     breath_entries: int = 64
     """From so many new entries on it is not waited for."""
+    shared_seconds: float = 300.0
+    """The same where changes that come later would share leaves of indexes with those that are there."""
+    shared_entries: int = 1_000
+    shared_bytes: int = 32 * MIB
+    """Readers read what waits, so there are never more entries or bytes than these."""
+    leaf_changes: int = 512
+    """Changes on each leaf for which more are waited for."""
     upkeep_seconds: float = 3_600.0
     """How often the trash and the garbage of a collection that changes are looked at."""
     upkeep_seconds_idle: float = 86_400.0
@@ -63,6 +88,23 @@ class Pace:
         """
         most = max(self.probe_seconds_max, collections * self.probes_apart_seconds)
         return min(most, self.interval * 2.0 ** min(quiet, 30)) * nodes
+
+    def breath(self, load: Load) -> tuple[int, float]:
+        """From how many new entries on a collection is brought forward, and after how many seconds at the latest.
+
+        A forwarding writes each leaf again that has a change. If so many come that most leaves have some, twice as many
+        at once cost half as much each; if few come, waiting for more would gain nothing.
+        """
+        entries, seconds = self.breath_entries, self.breath_seconds
+        if not load.entries or not load.changes or not load.leaves:
+            return entries, seconds
+        each = load.changes / load.entries
+        rate = load.entries / max(load.seconds, self.interval)
+        most = min(self.shared_entries, self.shared_bytes / load.entry_bytes, rate * self.shared_seconds)
+        if most * each < load.leaves:
+            return entries, seconds
+        wanted = min(self.leaf_changes * load.leaves / each, most)
+        return max(entries, int(wanted)), max(seconds, wanted / rate)
 
     def retry_seconds(self, failures: int) -> float:
         """How long a collection is left alone after so many rounds that failed."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from wormdb.format.heartbeat import Written
 from wormdb.limits import HEARTBEAT_BYTES_MAX, HEARTBEAT_COLLECTIONS_MAX
+from wormdb.service.pace import Load
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,7 +35,11 @@ class Watched:
     is_hot: bool = True
     """Whether there may be something to bring forward."""
     rests_until: float = -math.inf
-    """Until then a few entries may wait."""
+    """Until then a few entries may wait …"""
+    rest_entries: int = 0
+    """… if they are fewer than these."""
+    forwarded_at: float = -math.inf
+    """When a round last wrote something."""
     settles_at: float = math.inf
     """When what was begun is gone on with, whether or not there is news."""
     probed_at: float = -math.inf
@@ -74,13 +79,25 @@ class Watched:
         self.settles_at = math.inf
         if done.wrote:
             self.quiet, self.is_changed, self.written_at = 0, True, now
-            is_trickle = 0 < done.entries < pace.breath_entries
-            self.rests_until = now + (pace.breath_seconds if is_trickle else 0)
+            self._rest(done, now, pace)
             # Builds and files may need more rounds than one: until one writes nothing.
             self.settles_at = max(now + pace.interval, self.rests_until)
         elif done.files_seconds is not None and now - self.written_at < done.files_seconds + pace.interval:
             # Tables of readable files in which little has changed wait for more, but not for ever.
             self.settles_at = self.written_at + done.files_seconds + pace.interval
+
+    def _rest(self, done: Forwarded, now: float, pace: Pace) -> None:
+        """Wait for more after a round that had little to do, or less than makes it worth to write indexes again."""
+        load = Load(
+            entries=done.entries,
+            seconds=now - self.forwarded_at,
+            changes=done.changes,
+            leaves=done.leaves,
+            entry_bytes=done.entry_bytes,
+        )
+        self.rest_entries, seconds = pace.breath(load)
+        self.rests_until = now + (seconds if 0 < done.entries < self.rest_entries else 0)
+        self.forwarded_at = now
 
     def failed(self, error: BaseException, now: float, pace: Pace) -> None:
         """A round failed: it is left alone for a while, longer each time."""

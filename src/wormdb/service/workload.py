@@ -161,7 +161,7 @@ class Workload:
         if now >= watched.rests_until:
             return False
         try:
-            return not self._caretaker.has_entry(watched.prefix, watched.number + self._pace.breath_entries)
+            return not self._caretaker.has_entry(watched.prefix, watched.number + watched.rest_entries)
         except WormError as error:
             self._fail(watched, error)
             return True

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PACE", "ServiceReport", "run_service_seed"]
 
-PACE = Pace(breath_seconds=0.0, retry_seconds_max=10.0, look_seconds=20.0, busy_seconds=20.0)
+PACE = Pace(breath_seconds=0.0, shared_seconds=0.0, retry_seconds_max=10.0, look_seconds=20.0, busy_seconds=20.0)
 STORM_MS = 90_000.0
 CALM_MS = 30_000.0
 SETTINGS = Settings(forward="manual", forward_interval_ms=0, cache_bytes=MIB, commit_seconds=10.0)
