@@ -329,7 +329,7 @@ MUTANTS = [
     Mutant("refusal from a stale view", refused_from_stale_view, "unique", 11),
     Mutant("regroup under one id", regroup_under_one_id, "set", 58),
     Mutant("absent slot resolved as no", absent_slot_as_no, "set", 19, "late"),
-    Mutant("root read before the slot", root_before_slot, "set", 11, "late"),
+    Mutant("root read before the slot", root_before_slot, "set", 72, "late"),
     Mutant("unique checked outside the batch", unique_outside_batch, "unique", 1),
     Mutant("definition changed by root swap", definition_by_root_swap, "definitions", 0),
     Mutant("delete before trimmed is raised", delete_before_trimmed, "set", 0),
@@ -341,5 +341,5 @@ MUTANTS = [
     Mutant("feed unchecked", feed_unchecked, "register", 31),
     Mutant("unique value taken in passing", value_taken_in_passing, "unique", 6),
     Mutant("refused for a batch that may not land", refused_for_company, "unique", 6, "crowd"),
-    Mutant("hole seen behind another trimmer", trimmers_see_holes, "set", 25, "dawn"),
+    Mutant("hole seen behind another trimmer", trimmers_see_holes, "set", 161, "dawn"),
 ]
