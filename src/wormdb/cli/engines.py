@@ -50,11 +50,18 @@ TASKS = click.option("--tasks", type=click.IntRange(min=1), metavar="N", help="C
 
 @contextmanager
 def opened_pipeline(
-    name: str, url: str, options: Mapping[str, Any], *, size: int | None = None, creates: bool = False
+    name: str,
+    url: str,
+    options: Mapping[str, Any],
+    *,
+    size: int | None = None,
+    creates: bool = False,
+    in_pipes: bool = True,
 ) -> Iterator[Pipeline]:
     """The jobs of a collection that is named as in other commands. 1 GET for the schema, for a folder 2 more.
 
-    `size` is what is read, if it is not the collection; with `creates` this need not be there yet.
+    `size` is what is read, if it is not the collection; with `creates` this need not be there yet. Steps are told on a
+    terminal, and as lines of JSON in pipes too unless `in_pipes` is off.
 
     Raises InvalidRequestError for a collection that is not there, MissingExtraError if Spark is wanted and missing.
     """
@@ -70,7 +77,7 @@ def opened_pipeline(
     size = size or (0 if blocks is None else blocks.size_bytes)
     folder = None if model is not None else collection.prefix.rstrip("/")
     where = Where.named(url, None if model is None else model.name, folder)
-    with told_steps() as told:
+    with told_steps(in_pipes=in_pipes) as told:
         if not _is_spark(options["engine"], options.get("master"), size, _job()):
             yield Pipeline(where, LocalRunner(), told)
             return

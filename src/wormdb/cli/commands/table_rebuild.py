@@ -55,7 +55,7 @@ def command(model: str, url: str, *, files: bool, as_json: bool, **options: Any)
         count = collection.count()
         _say(f"Scanning collection: {collection.prefix}\nFound {counted(count, 'entity', 'entities')}\n", as_json)
         _say("Building manifest... ", as_json)
-        with opened_pipeline(model, url, options) as pipeline:
+        with opened_pipeline(model, url, options, in_pipes=False) as pipeline:
             pipeline.rebuild(RebuildOptions(files=files))
         collection.invalidate_manifest()
         manifest = collection.build_manifest()
