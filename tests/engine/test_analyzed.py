@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -105,7 +105,7 @@ def test_somebody_else_before_every_request(rival: str) -> None:
     before = state_of(prepared().copy(), "things")
     for number in range(1, 20):
         world = prepared().copy()
-        store = Interrupted(world, number, lambda world=world: RIVALS[rival](world))  # type: ignore[misc]
+        store = Interrupted(world, number, partial(RIVALS[rival], world))
         publish(store, NEW)
         by_path = {field.path: field for field in known(world)}
         came = store.requests >= number
