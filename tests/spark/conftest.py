@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +17,20 @@ if TYPE_CHECKING:
 
 # The first tier of the compiler and the simplest collector start fastest; tests are short.
 _QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """PySpark leaves sockets to its JVM to the garbage collector, which may come at any time."""
+    for item in items:
+        if item.nodeid.startswith("tests/spark/"):
+            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def sockets() -> Iterator[None]:
+    """Let them be collected before tests come that do not expect it."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="session")

@@ -27,6 +27,8 @@ _GET_JAVA = (
 )
 _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
 _ANSWER_SECONDS = 60
+_CONNECT = {"grpc": "grpcio", "grpc_status": "grpcio-status", "google.rpc": "googleapis-common-protos"}
+"""What its client imports, beside what Spark needs anyway; by module, the package."""
 
 
 def check_pyspark() -> None:
@@ -42,14 +44,16 @@ def check_pyspark() -> None:
 
 def check_connect() -> None:
     """Raise MissingExtraError unless a session of Spark Connect can be opened from here. No requests."""
-    try:
-        importlib.import_module("pyspark.sql.connect.session")
-    except ImportError as error:
-        raise MissingExtraError(
-            "Spark Connect needs packages that are not installed",
-            reason=str(error).partition("\n")[0],
-            fix="pip install 'wormdb[connect]'",
-        ) from error
+    # Not by importing Spark's own client: where that finds something missing it may end the process.
+    for module, package in _CONNECT.items():
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise MissingExtraError(
+                "Spark Connect needs packages that are not installed",
+                reason=f"{package} cannot be imported",
+                fix="pip install 'wormdb[connect]'",
+            ) from error
 
 
 def check_java(environment: Mapping[str, str] = os.environ) -> None:
