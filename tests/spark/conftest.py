@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,23 +18,11 @@ if TYPE_CHECKING:
 _QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """PySpark leaves sockets to its JVM to the garbage collector, which may come at any time."""
-    for item in items:
-        if item.nodeid.startswith("tests/spark/"):
-            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def sockets() -> Iterator[None]:
-    """Let them be collected before tests come that do not expect it."""
-    yield
-    gc.collect()
-
-
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     """A session on two cores; stopped at the end."""
+    # PySpark leaves the sockets of threads that ended to the garbage collector, which comes in any later test.
+    request.config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
     folder = tmp_path_factory.mktemp("spark")
     started = session(
         "local[2]",
