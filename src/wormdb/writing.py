@@ -411,7 +411,8 @@ class Writer(Generic[T]):
                 )
             if model.mode == "append" and changes_existing(view, operations):
                 raise PermissionDeniedError(f"{self.name} is append-only", fix="insert new documents instead")
-            if self.model is None or view.definition.body != self._definition:
+            known = view.definition.body  # none before the first write, which brings this writer's
+            if self.model is None or (known and known != self._definition):
                 check_fit(model, mapped(operations, view.definition, self._definition))
 
         return check
