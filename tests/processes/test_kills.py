@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LONG = bool(os.environ.get("WORMDB_LONG"))
-ACTIONS = 100 if LONG else 5
+ACTIONS = 100 if LONG else 4
 """Kills, and as many pauses."""
 FAULTS_MIN = 30
 ACKNOWLEDGED_MIN = 100

@@ -40,7 +40,8 @@ def test_frames_are_written_and_read(spark: SparkSession, tmp_path: Path) -> Non
     assert state(url) == {"k0": 0, "k1": 10}
 
 
-@pytest.mark.parametrize("moment", ["before", pytest.param("after", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("moment", ["before", "after"])
 def test_whoever_dies_leaves_one_copy_or_none(spark: SparkSession, tmp_path: Path, moment: str) -> None:
     """The child loses an executor, which is tried again; then it dies before the commit, or after it."""
     child = Path(__file__).with_name("sink_child.py")
