@@ -40,7 +40,15 @@ if TYPE_CHECKING:
 
 __all__ = ["PACE", "ServiceReport", "run_service_seed"]
 
-PACE = Pace(breath_seconds=0.0, shared_seconds=0.0, retry_seconds_max=10.0, look_seconds=20.0, busy_seconds=20.0)
+# Clients write to a collection without a model, which nodes find by searching only.
+PACE = Pace(
+    breath_seconds=0.0,
+    shared_seconds=0.0,
+    retry_seconds_max=10.0,
+    look_seconds=20.0,
+    busy_seconds=20.0,
+    discover_seconds=60.0,
+)
 STORM_MS = 90_000.0
 CALM_MS = 30_000.0
 SETTINGS = Settings(forward="manual", forward_interval_ms=0, cache_bytes=MIB, commit_seconds=10.0)
