@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from wormdb.format.blocklist import BlockPageRef
     from wormdb.format.root import Root
 
-__all__ = ["Rewriter", "has_old", "old_blocks"]
+__all__ = ["Rewriter", "has_old"]
 
 log = logging.getLogger(__name__)
 
@@ -49,19 +49,6 @@ def has_old(root: Root) -> bool:
     """Whether a root may name blocks that are to be written again. No requests."""
     upgrades = Upgrades.of(root.versions)
     return any(map(upgrades.is_old, root.blocks)) or any(map(upgrades.is_old, root.block_pages))
-
-
-def old_blocks(root: Root, shelf: Shelf) -> Iterator[BlockEntry]:
-    """The blocks of a root that are of an older version. 1 GET for each page of the list that may name some."""
-    upgrades = Upgrades.of(root.versions)
-    parts: list[Part] = [*root.blocks, *root.block_pages]
-    for part in parts:
-        if upgrades.is_old(part):
-            yield from (entry for entry in _blocks_of(part, shelf) if upgrades.is_old(entry))
-
-
-def _blocks_of(part: Part, shelf: Shelf) -> Sequence[BlockEntry]:
-    return (part,) if isinstance(part, BlockEntry) else shelf.listed([part])[part.name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +119,7 @@ class Rewriter:
             for page in run.pages:
                 if not upgrades.is_old(page):
                     continue
-                found = [entry for entry in _blocks_of(page, self.shelf) if upgrades.is_old(entry)]
+                found = [entry for entry in self.shelf.listed([page])[page.name] if upgrades.is_old(entry)]
                 if found:
                     yield from found
                     return
@@ -147,7 +134,9 @@ class Rewriter:
             if inline:
                 parts += list_run(inline, self.shelf, self.writer).parts if _changes(run.entries, made) else inline
             for page in run.pages:
-                listed = _blocks_of(page, self.shelf) if page.run in {one[0].run for one in made.values()} else ()
+                listed = (
+                    self.shelf.listed([page])[page.name] if page.run in {one[0].run for one in made.values()} else ()
+                )
                 if _changes(listed, made):
                     gone.append(page)
                     kept = [new for entry in listed for new in made.get(entry.name, [entry])]
