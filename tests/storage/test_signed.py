@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import gc
 import hashlib
+import warnings
 from typing import TYPE_CHECKING
 
 import pytest
@@ -274,6 +276,24 @@ def test_connections_are_used_again_and_checked_before(script: ScriptedServer) -
         store.put("key", b"body", ABSENT)
         store.put("key", b"body", ABSENT)  # would be an unknown outcome on the closed connection
         assert script.connections == 3
+
+
+@pytest.mark.parametrize("in_a_circle", [False, True])
+def test_a_store_that_nobody_closed_leaves_no_open_connection(script: ScriptedServer, in_a_circle: bool) -> None:
+    script.answer(Reply(200, headers={"ETag": '"v"'}))
+    store = s3_at(script.endpoint)
+    store.put("key", b"body", ABSENT)
+    assert store._signed is not None
+    assert store._signed._wire is not None
+    ((connection, _),) = store._signed._wire._idle
+    if in_a_circle:
+        store.itself = store  # type: ignore[attr-defined] # as the collector meets what a cursor holds
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        del store
+        gc.collect()
+    assert connection.fileno() == -1
+    assert said == []
 
 
 def test_a_connection_the_server_closed_is_not_used(script: ScriptedServer) -> None:

@@ -12,6 +12,7 @@ import base64
 import select
 import ssl
 import threading
+import weakref
 from collections import deque
 from dataclasses import dataclass, replace
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
@@ -69,6 +70,8 @@ class Wire:
             self._absolute, self._always = origin, self._proxy[2]
         self._clock = clock
         self._idle: deque[tuple[socket.socket, float]] = deque()
+        # Idle connections are a cache: who drops a store without closing it deserves no ResourceWarning later.
+        weakref.finalize(self, _close_all, self._idle).atexit = False
         self._slots = threading.BoundedSemaphore(POOL_THREADS)
         self._context: ssl.SSLContext | None = None
 
@@ -95,8 +98,7 @@ class Wire:
 
     def close(self) -> None:
         """Close idle connections; those in use are closed by their users."""
-        while self._idle:
-            self._idle.pop()[0].close()
+        _close_all(self._idle)
 
     def _head(self, method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
         fields = {"Host": self._authority, "Accept-Encoding": "identity", **headers, **self._always}
@@ -134,6 +136,11 @@ class Wire:
         if self._proxy is not None:
             connection.set_tunnel(self._host, self._port, authorization)
         return connection
+
+
+def _close_all(connections: deque[tuple[socket.socket, float]]) -> None:
+    while connections:
+        connections.pop()[0].close()
 
 
 def _converse(connection: socket.socket, method: str, head: bytes, body: bytes) -> Exchange:
