@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
+from wormdb.engine import peers
 from wormdb.engine.peers import Peer, Peers
+from wormdb.limits import NODE_WINDOW_MS
 from wormdb.service import claim
 from wormdb.service.claim import Claimant
 from wormdb.service.store_clock import StoreClock
@@ -17,7 +19,8 @@ from wormdb.storage.readback import Landed, Outcome
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from wormdb.storage.store import Store
+    from wormdb.storage.store import Probe, Store
+    from wormdb.types import StoreTime
 
 __all__ = ["MUTANTS", "Mutant"]
 
@@ -42,12 +45,12 @@ class Mutant:
 def by_wall_clock(real: Callable[..., None]) -> Callable[..., None]:
     """A heartbeat is as old as the clocks of two machines say."""
 
-    def read(peers: Peers, node: int, *others: object) -> None:
-        real(peers, node, *others)
-        peer = peers._known.get(node)
+    def read(seen: Peers, node: int, *others: object) -> None:
+        real(seen, node, *others)
+        peer = seen._known.get(node)
         if peer is not None and peer.heartbeat is not None:
-            age = (peers._clock.now_ms() - (peer.heartbeat.misc >> 8) / 1000) / 1000
-            peers._known[node] = replace(peer, changed=peers._clock.monotonic() - age)
+            age = (seen._clock.now_ms() - (peer.heartbeat.misc >> 8) / 1000) / 1000
+            seen._known[node] = replace(peer, changed=seen._clock.monotonic() - age)
 
     return read
 
@@ -67,6 +70,20 @@ def never_dies(peer: Peer) -> float:
     return peer.changed if peer.heartbeat is None or peer.heartbeat.state != "running" else math.inf
 
 
+def dies_late(real: property) -> property:
+    """The dead stay in the ring for one window too long."""
+
+    def dies_at(peer: Peer) -> float:
+        return float(real.__get__(peer)) + NODE_WINDOW_MS / 1000
+
+    return property(dies_at)
+
+
+def always_news(probe: Probe, modified: StoreTime) -> float:
+    """What was not seen before was written just now."""
+    return 0.0
+
+
 def no_watch(claimant: Claimant, peers: Peers, node: int) -> None:
     """A wanted id is taken, whoever has it."""
 
@@ -75,6 +92,8 @@ MUTANTS = [
     Mutant("wall clocks are compared", Peers, "_read", by_wall_clock(Peers._read), "taken over|waited", 2),
     Mutant("heartbeats are not conditional", claim, "put_classified", put_always, "came back|came after|taken", 0),
     Mutant("windows by the local clock", StoreClock, "observe", by_no_answer, "both had the turn", 4),
-    Mutant("the dead stay in the ring", Peer, "dies_at", property(never_dies), "waited", 0),
+    Mutant("the dead stay in the ring", Peer, "dies_at", property(never_dies), "counts on|waited", 0),
+    Mutant("the dead stay too long", Peer, "dies_at", dies_late(Peer.__dict__["dies_at"]), "counts on|waited", 1),
+    Mutant("last words are news", peers, "_age", always_news, "counts on|waited", 17),
     Mutant("an id is taken without a look", Claimant, "_watch", no_watch, "taken over", 0),
 ]

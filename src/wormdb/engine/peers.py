@@ -1,7 +1,7 @@
 """The services of a database as one process sees them: who there is, and who lives.
 
-A node is judged by its heartbeat: it lives while that changes, timed on the monotonic clock of whoever looks. What is
-seen for the first time is as old as the store's own times say; the clocks of two machines are never compared.
+A node is judged by its heartbeat: it lives while that changes, timed on the monotonic clock of whoever looks. What a
+listing shows is as old as the store's own times say; the clocks of two machines are never compared.
 """
 
 from __future__ import annotations
@@ -103,15 +103,17 @@ class Peers:
         known, now = self._known.get(node), self._clock.monotonic()
         if known is not None and known.version == probe.found.version:
             return
-        age = 0.0
-        if known is None and modified is not None and listed in {None, probe.found.version}:
-            age = _age(probe, modified)
+        changed = now
+        if modified is not None and listed in {None, probe.found.version}:
+            # Whoever did not look for a while finds the last words of the dead: news for it, but not of now.
+            changed -= _age(probe, modified)
         try:
             heartbeat = decode_heartbeat(probe.found.body, name=key, node=node)
         except CorruptionError as error:
             log.warning("node %d is left out: %s", node, error)
             heartbeat = None
-        self._known[node] = Peer(heartbeat, probe.found.version, now - age)
+        since = changed if known is None else max(changed, known.changed)
+        self._known[node] = Peer(heartbeat, probe.found.version, since)
 
 
 def _age(probe: Probe, modified: StoreTime) -> float:

@@ -70,7 +70,7 @@ class Node:
         self._beaten = 0.0
         self._interval_ms = self.pace.interval_ms
         self._peers = Peers(database.store, self._clock)
-        self._looked = self._followed = 0.0
+        self._looked = self._followed = self._follows = 0.0
         caretaker = Caretaker(database, self.time, lambda: self.beats)
         self._workload = Workload(caretaker, self, self.pace, self._clock)
 
@@ -118,10 +118,13 @@ class Node:
         ensure_conditions(store, self._chance)
         name = f"process {os.getpid()} on {socket.gethostname()}"
         claimant = Claimant(store, self._clock, self._chance, misc, name)
+        # Before the claim, which may watch an id for a while and does not look at the others meanwhile.
+        self._looked = self._followed = self._clock.monotonic()
+        self._follows = self._followed + self.pace.interval
         claim = claimant.claim(self._peers, self._wanted, self.pace.interval_ms)
         misc.become(claim.node)
         self.time.observe(claim.time)
-        self._beaten = self._followed = self._looked = self._clock.monotonic()
+        self._beaten = self._clock.monotonic()
         self._claim = claim
 
     def beat(self) -> float:
@@ -147,10 +150,10 @@ class Node:
         for watched in list(self.watchlist.known.values()):
             if not self.ended.is_set():
                 self._workload.look_after(watched)
-        now = self._clock.monotonic()
         looks = self._looked + self.pace.look_seconds
-        follows = self._followed + self._interval_ms / 1000 if len(self.ring()) > 1 else looks
-        return max(min(looks - now, follows - now, self._workload.rest()), _MOMENT)
+        self._follows = self._followed + self._interval_ms / 1000 if len(self.ring()) > 1 else looks
+        now = self._clock.monotonic()
+        return max(min(looks - now, self._follows - now, self._workload.rest()), _MOMENT)
 
     def run_once(self) -> list[Round]:
         """Claim an id, do one round for every collection, whoever's turn it is, and stop. For cron."""
@@ -222,11 +225,13 @@ class Node:
 
     def _look_at_peers(self) -> None:
         now = self._clock.monotonic()
+        # Only a listing tells the age of what changed while this node was too busy to look, or asleep.
+        is_late = now >= self._follows + self.pace.interval
         try:
-            if now - self._looked >= self.pace.look_seconds:
+            if is_late or now - self._looked >= self.pace.look_seconds:
                 self._looked = self._followed = now
                 self._peers.look(but=self.id)
-            elif now - self._followed >= self._interval_ms / 1000:
+            elif now >= self._follows:
                 self._followed = now
                 self._peers.follow(but=self.id)
         except ClosedError:

@@ -17,7 +17,7 @@ from unittest import mock
 from wormdb.clock import SeededChance
 from wormdb.database import Database
 from wormdb.errors import ConflictError, OutcomeUnknownError, UnavailableError, WormError
-from wormdb.limits import MIB
+from wormdb.limits import MIB, NODE_INTERVALS_LIVE
 from wormdb.service.node import Node
 from wormdb.service.pace import Pace
 from wormdb.service.workload import Workload
@@ -29,7 +29,16 @@ from wormdb.testing.scheduler import Crashed, Process, ProcessClock, Scheduler, 
 from wormdb.testing.sim_nodes import tiny_objects
 from wormdb.testing.sim_projections import check_root
 from wormdb.testing.sim_replay import Violation
-from wormdb.testing.sim_service_judge import Began, ServiceBucket, judge_beats, judge_rounds, judge_takeover
+from wormdb.testing.sim_service_judge import (
+    DRIFT,
+    Began,
+    Ring,
+    ServiceBucket,
+    judge_beats,
+    judge_rings,
+    judge_rounds,
+    judge_takeover,
+)
 from wormdb.testing.sim_store import CALM, COLLECTION, PATHS, SimStore, Weather
 
 if TYPE_CHECKING:
@@ -124,6 +133,7 @@ class _Run:
         self.refusals: set[str] = set()
         self.bumps = self.bumps_unknown = 0
         self.began: list[Began] = []
+        self.rings: list[Ring] = []
         self.machines: list[_Machine] = []
 
     def between(self, low: float, high: float) -> float:
@@ -214,12 +224,13 @@ class _Run:
                 self.scheduler.kill(machine.process)
         killed = self.scheduler.now
         heard = [self.bucket.newest_beats[node] for node in self.bucket.newest_beats]
-        longest = max((3 * each.heartbeat.interval_ms for each in heard), default=0)
-        seen = killed + 1.02 * longest + 7_000
+        longest = max((NODE_INTERVALS_LIVE * each.heartbeat.interval_ms for each in heard), default=0)
+        seen = killed + DRIFT * longest + 7_000
         self.scheduler.sleep(seen - killed)
-        began = self.scheduler.now
         self.scheduler.sleep(CALM_MS)
-        judge_takeover(self.bucket, began, self.scheduler.now)
+        if not self.suspends:
+            judge_rings(self.rings, self.bucket.newest_beats, killed, PACE.interval_ms)
+        judge_takeover(self.bucket, seen, self.scheduler.now)
 
     def _serve(self, machine: _Machine) -> None:
         """Processes of one machine, one after the other."""
@@ -230,6 +241,7 @@ class _Run:
                     machine.node.start()
                     self.scheduler.spawn(f"{machine.name}.beats", partial(self._beat, machine, machine.node))
                     while self._goes_on(machine.node):
+                        self.rings.append(Ring(self.scheduler.now, machine.node.id, machine.node.ring()))
                         machine.clock.sleep(machine.node.work())
             except Crashed:
                 pass

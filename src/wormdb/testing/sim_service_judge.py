@@ -14,16 +14,18 @@ from wormdb.testing.sim_replay import Violation
 from wormdb.testing.sim_store import PATHS, Bucket
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from wormdb.format.heartbeat import Heartbeat
 
-__all__ = ["Beaten", "Began", "ServiceBucket", "judge_beats", "judge_rounds", "judge_takeover"]
+__all__ = ["Beaten", "Began", "Ring", "ServiceBucket", "judge_beats", "judge_rings", "judge_rounds", "judge_takeover"]
 
 SLACK_MS = 3_000.0
 """What requests and their retries may take."""
 EARLY_MS = 1_500.0
 """By how much a node may count as dead too early: the store shows whole seconds, and clocks drift."""
+DRIFT, LATE_MS = 1.02, 1_500.0
+"""By how much clocks differ, and by how much a node may look at the others too late, because it is busy."""
 EDGES_MS = (1_800.0, 4_500.0)
 """Where in a window all nodes know which one it is: they know the store's time by whole seconds."""
 
@@ -44,6 +46,15 @@ class Began:
     node: int | None
     ring: tuple[int, ...]
     silence: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """Which nodes one believed to live, when."""
+
+    time: float
+    node: int | None
+    ring: tuple[int, ...]
 
 
 @dataclass
@@ -106,6 +117,20 @@ def judge_rounds(began: Sequence[Began], window_ms: int) -> None:
         other = found.setdefault((int(window), each.ring), each.node)
         if other != each.node:
             raise Violation(f"nodes {other} and {each.node} both had the turn at {each.time / 1000:.1f} s")
+
+
+def judge_rings(rings: Sequence[Ring], newest: Mapping[int, Beaten], since: float, interval_ms: int) -> None:
+    """Raise Violation if a node counted on one that was dead for long enough, at a time when all were left in peace.
+
+    A last heartbeat is seen up to an interval after it was written, and counts from then on.
+    """
+    for each in rings:
+        for other in set(each.ring) - {each.node}:
+            last = newest[other]
+            lives_ms = NODE_INTERVALS_LIVE * last.heartbeat.interval_ms + interval_ms
+            silence = each.time - last.time
+            if each.time >= since and silence > DRIFT * lives_ms + LATE_MS:
+                raise Violation(f"node {each.node} counts on node {other}, who is silent for {silence / 1000:.1f} s")
 
 
 def judge_takeover(bucket: ServiceBucket, began: float, ended: float) -> None:
