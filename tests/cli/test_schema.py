@@ -127,3 +127,20 @@ def test_the_database_is_an_argument_or_an_option(tmp_path: Path, monkeypatch: p
     assert '"Thing"' in worm("schema", "show").text
     monkeypatch.delenv("WORM_URL")
     assert "Missing argument 'URL'" in worm("schema", "show").errors
+
+
+@pytest.mark.parametrize("verb", [["show"], ["diff"], ["apply", "--yes"]])
+def test_a_database_that_is_named_twice_is_refused(
+    verb: list[str], place: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, file = place
+    given = [] if verb == ["show"] else ["--file", str(file)]
+    other = tmp_path / "other"
+    refused = worm("schema", *verb, str(other), "--url", url, *given)
+    assert refused.code == 2
+    assert "named twice" in refused.errors
+    assert not other.exists()
+    # A URL of the environment is only for who names none.
+    monkeypatch.setenv("WORM_URL", str(other))
+    assert worm("schema", "apply", url, "--file", str(file), "--yes").code == 0
+    assert not other.exists()

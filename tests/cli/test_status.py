@@ -98,7 +98,7 @@ def test_how_files_are_told(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     assert "being filled, 1 entry behind, 2 changes waiting" in " ".join(printed.lines[-1].split())
 
 
-@pytest.mark.parametrize("command", ["status", "forward", "verify"])
+@pytest.mark.parametrize("command", ["status", "forward", "verify", "gc"])
 def test_the_database_is_the_first_argument_or_an_option_or_from_the_environment(
     url: str, command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -114,3 +114,6 @@ def test_the_database_is_the_first_argument_or_an_option_or_from_the_environment
     other = str(tmp_path / "other")
     assert "org/people" not in worm(command, other).text
     assert "org/people" not in worm(command, "--url", other).text
+    twice = worm(command, other, "--url", url)
+    assert twice.code == 2
+    assert "named twice" in twice.errors

@@ -34,6 +34,7 @@ __all__ = [
     "find_collection",
     "find_model",
     "model_of",
+    "only_place",
     "open_database",
     "place_of",
 ]
@@ -93,15 +94,25 @@ def place_of(url: str | None, names: tuple[str, ...]) -> tuple[str, tuple[str, .
     """Which database is meant, and which collections of it; for commands with PLACE and NAMES.
 
     The database is --url; or the first name, if there is no --url, or if it is from the environment and the name can be
-    no collection's. Raises click.UsageError if there is none.
+    no collection's. Raises click.UsageError if there is none, or if two are named.
     """
-    source = click.get_current_context().get_parameter_source("url")
-    is_chosen = source is click.core.ParameterSource.COMMANDLINE
-    if url is not None and (is_chosen or not names or not _is_place(names[0])):
-        return url, names
-    if not names:
-        raise click.UsageError("Missing argument 'URL': name a folder or a bucket, or set WORM_URL.")
-    return names[0], names[1:]
+    if names and (url is None or _is_place(names[0])):
+        return only_place(names[0], url), names[1:]
+    return only_place(None, url), names
+
+
+def only_place(place: str | None, url: str | None) -> str:
+    """Which database is meant, by the first argument or by --url. Raises click.UsageError if by none or by both.
+
+    A URL from the environment is only for who names none.
+    """
+    if place is None:
+        if url is None:
+            raise click.UsageError("Missing argument 'URL': name a folder or a bucket, or set WORM_URL.")
+        return url
+    if click.get_current_context().get_parameter_source("url") is click.core.ParameterSource.COMMANDLINE:
+        raise click.UsageError("The database is named twice, by the first argument and by --url: leave out one.")
+    return place
 
 
 def _is_place(name: str) -> bool:

@@ -10,7 +10,7 @@ import click
 from wormdb.cli.commands.schema_apply import command as apply
 from wormdb.cli.commands.schema_infer import command as infer
 from wormdb.cli.output import print_json
-from wormdb.cli.place import PLACE, place_of
+from wormdb.cli.place import PLACE, only_place
 from wormdb.cli.schema_file import schema_file
 from wormdb.database import connect
 from wormdb.errors import NotFoundError
@@ -33,11 +33,6 @@ PLACE_ARGUMENT = click.argument("place", required=False, metavar="[URL]")
 NAME_IT = "name the file: --file FILE"
 
 
-def _where(place: str | None, url: str | None) -> str:
-    """The database that was named first, or by --url, or by the environment."""
-    return place or place_of(url, ())[0]
-
-
 @click.group("schema")
 def command() -> None:
     """Show, compare and change the definitions of a database, or infer them from data."""
@@ -48,7 +43,7 @@ def command() -> None:
 @PLACE
 def show(place: str | None, url: str | None) -> None:
     """Print the schema that the database has published."""
-    with connect(_where(place, url)) as database:
+    with connect(only_place(place, url)) as database:
         if database.schema is None:
             raise NotFoundError(
                 f"schema of {database.url}", reason="none is published", fix="publish one with worm schema apply"
@@ -63,7 +58,7 @@ def show(place: str | None, url: str | None) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of lines.")
 def diff(place: str | None, url: str | None, file: Path | None, *, as_json: bool) -> int:
     """Say how a schema differs from the database's; exits with 1 if it does."""
-    with connect(_where(place, url), schema=schema_file(file, fix=NAME_IT)) as database:
+    with connect(only_place(place, url), schema=schema_file(file, fix=NAME_IT)) as database:
         changes = database.schema_changes()
     _print(changes, as_json=as_json)
     return 1 if changes else 0

@@ -11,7 +11,7 @@ import click
 
 from wormdb.cli.confirm import YES, is_confirmed
 from wormdb.cli.output import counted, print_json
-from wormdb.cli.place import PLACE, place_of
+from wormdb.cli.place import PLACE, only_place
 from wormdb.cli.progress import tell_line, working
 from wormdb.cli.schema_file import schema_file
 from wormdb.cli.shown import size_text
@@ -74,8 +74,8 @@ def command(place: str | None, url: str | None, **options: Any) -> int:
     forward, by services, and by whoever writes; worm table inspect tells how many are left.
     """
     mappings, migrate = _mappings(options["mapping"]), _functions(options["migrate"])
-    where = place or place_of(url, ())[0]
-    with connect(where, schema=schema_file(options["file"], fix="name the file: --file FILE")) as database:
+    where, file = only_place(place, url), options["file"]
+    with connect(where, schema=schema_file(file, fix="name the file: --file FILE")) as database:
         plan = database.plan_schema(mappings=mappings, migrate=migrate)
         _print(plan, as_json=options["as_json"])
         if plan.is_empty or options["dry_run"]:
