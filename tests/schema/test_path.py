@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from wormdb.errors import InvalidRequestError, SchemaError
 from wormdb.format.values import ObjectId
-from wormdb.schema.path import SINGLETON_ID, PathTemplate, Segment, Symbols, is_system_key, parse_template
+from wormdb.schema.path import SINGLETON_ID, PathTemplate, Segment, Symbols, parse_template
 
 USERS = parse_template("#org/(tenant:slug)/@users/(id:uuid)/[user].json")
 
@@ -148,7 +148,7 @@ def test_keys_are_read_back(identity: Any, tenant: str) -> None:
     key = USERS.entity_key(identity, {"tenant": tenant})
     assert USERS.parse_key(key) == ({"tenant": tenant}, identity)
     assert len(key.split("/")) == 5
-    assert not is_system_key(key)
+    assert not any(part.startswith(".") for part in key.split("/"))
 
 
 @pytest.mark.parametrize(
@@ -167,21 +167,6 @@ def test_keys_are_read_back(identity: Any, tenant: str) -> None:
 )
 def test_other_keys_are_no_documents(key: str) -> None:
     assert USERS.parse_key(key) is None
-
-
-@pytest.mark.parametrize(
-    ("key", "expected"),
-    [
-        ("org/.worm", True),
-        ("org/customers/.worm.db/block0", True),
-        (".oplog/customers/a/0001.json", True),
-        ("a/.snapshots/b", True),
-        ("a/b.worm", False),
-        ("oplog/a", False),
-    ],
-)
-def test_system_keys(key: str, expected: bool) -> None:
-    assert is_system_key(key) is expected
 
 
 def test_templates_are_values() -> None:

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.errors import ConflictError, CorruptionError, InvalidRequestError
 from wormdb.format.event import IndexBuilding, IndexCreated, IndexDropped, IndexFailed, IndexReady
-from wormdb.format.root import IndexRoot
 from wormdb.index.definition import OWNERS, Index, decode_index, encode_index
 from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from wormdb.format.root import IndexState
+    from wormdb.format.root import IndexRoot, IndexState
     from wormdb.schema.model import Model
 
 __all__ = ["INDEX_NAME_CHARS_MAX", "PRIMARY", "IndexEvent", "IndexStates", "IndexStatus", "check_index_name"]
@@ -156,20 +155,6 @@ class IndexStates:
             if is_built and is_touched and not is_empty:
                 known[name] = replace(status, state="waiting", number=number, reason=None)
         return IndexStates(known)
-
-    def to_roots(self) -> tuple[IndexRoot, ...]:
-        """As a root has them before anything is built, in order of their names: without those that are dropped."""
-        return tuple(
-            IndexRoot(
-                name=status.index.name,
-                definition=status.definition,
-                state=status.state,
-                applied=status.number,
-                reason=status.reason,
-            )
-            for status in self
-            if status.state != "dropped"
-        )
 
     @classmethod
     def from_roots(cls, roots: Iterable[IndexRoot], model: Model | None, *, source: str) -> IndexStates:

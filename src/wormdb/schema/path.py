@@ -27,7 +27,7 @@ from wormdb.schema.report import did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["FILE_DEFAULT", "SINGLETON_ID", "PathTemplate", "Segment", "Symbols", "is_system_key", "parse_template"]
+__all__ = ["FILE_DEFAULT", "SINGLETON_ID", "PathTemplate", "Segment", "Symbols", "parse_template"]
 
 FILE_DEFAULT: Final = "data.json"
 """File of a document whose path names none."""
@@ -39,7 +39,6 @@ _LITERAL: Final = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_-])?", r
 _LABEL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _TYPE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
 _EXTENSION: Final = re.compile(r"(\.[A-Za-z0-9]+)+", re.ASCII)
-_SYSTEM: Final = (".worm", ".oplog", ".snapshots")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,11 +166,6 @@ def _values(segments: Sequence[Segment], parts: Sequence[str]) -> dict[str, Any]
         except InvalidRequestError:
             return None
     return values
-
-
-def is_system_key(key: str) -> bool:
-    """Whether a key lies in a folder of the database's own, so that no scan takes it for a document."""
-    return any(part.startswith(_SYSTEM) for part in key.split("/"))
 
 
 def parse_template(text: str, symbols: Symbols | None = None) -> PathTemplate:
