@@ -89,7 +89,7 @@ def no_watch(claimant: Claimant, peers: Peers, node: int) -> None:
 
 
 MUTANTS = [
-    Mutant("wall clocks are compared", Peers, "_read", by_wall_clock(Peers._read), "taken over|waited", 2),
+    Mutant("wall clocks are compared", Peers, "_read", by_wall_clock(Peers._read), "taken over|counts on|waited", 2),
     Mutant("heartbeats are not conditional", claim, "put_classified", put_always, "came back|came after|taken", 0),
     Mutant("windows by the local clock", StoreClock, "observe", by_no_answer, "both had the turn", 4),
     Mutant("the dead stay in the ring", Peer, "dies_at", property(never_dies), "counts on|waited", 0),
