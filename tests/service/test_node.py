@@ -119,6 +119,19 @@ def test_a_collection_of_the_schema_is_looked_after_from_its_first_entry_on(rig:
     assert lags(rig, "notes") == [0]
 
 
+def test_what_the_process_of_a_node_writes_is_known_to_all_of_them_without_a_search(rig: Rig) -> None:
+    one, two = rig.started(), rig.started()
+    live(rig, 61, one, two)
+    lists = one.database.cost().lists
+    one.database["new"].insert({"id": "x"})
+    one.database["looked-at"].count()
+    one.work()
+    assert one.database.cost().lists == lists
+    live(rig, 2 * one.pace.idle_factor * one.pace.interval, one, two)
+    assert list(one.watchlist.known) == list(two.watchlist.known) == ["new/"]
+    assert lags(rig, "new") == [0]
+
+
 def test_few_entries_wait_for_more_and_many_do_not(rig: Rig) -> None:
     pace = Pace(breath_entries=5)
     fill(rig, "a")

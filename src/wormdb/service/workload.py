@@ -74,9 +74,12 @@ class Workload:
     def discover(self) -> None:
         """Find the collections that there are, if it is time: those of the schema, and all by a search of the bucket.
 
-        1 GET; a search costs 1 LIST for each folder above collections and each of them.
+        1 GET; a search costs 1 LIST for each folder above collections and each of them. What this very process writes
+        is known at once, and to other nodes from its next heartbeats.
         """
         now = self._clock.monotonic()
+        opened = self._database._ledgers.opened()  # noqa: SLF001 - this package is a part of the database
+        self.watchlist.add(prefix for prefix, ledger in opened.items() if ledger.lag_bytes)
         try:
             if now >= self._schema_due:
                 self._schema_due = now + self._pace.look_seconds
