@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from tests.engine.rig import contents
@@ -34,6 +35,7 @@ __all__ = [
     "block_and_tail",
     "collection_of",
     "database_on",
+    "digest_of",
     "insert_model",
     "note_model",
     "one_person",
@@ -42,6 +44,7 @@ __all__ = [
     "state_of",
     "two_in_a_block",
     "unchanged",
+    "world_of",
 ]
 
 State = dict[str, tuple[int, dict[str, Any] | None]]
@@ -105,6 +108,13 @@ def world_of(store: Store) -> World:
         store = store.inner
     assert isinstance(store, World)
     return store
+
+
+def digest_of(world: World, *prefixes: str) -> bytes:
+    """Of what is in a bucket, or only of what lies under some prefixes."""
+    entries = world._shelf.entries
+    kept = [(key, entries[key].body) for key in world._shelf.keys if key.startswith(prefixes or "")]
+    return sha256(repr(kept).encode()).digest()
 
 
 def database_on(store: Store, *, seed: int = 1, commit_seconds: float = 30.0, **settings: Any) -> Database:

@@ -22,11 +22,13 @@ from tests.engine.swept import (
     World,
     collection_of,
     database_on,
+    digest_of,
     insert_model,
     note_model,
     put_model,
     state_of,
     unchanged,
+    world_of,
 )
 from tests.engine.swept_updates import UPDATES
 from wormdb.clock import SeededChance
@@ -89,13 +91,28 @@ def states(scenario: Scenario) -> tuple[State, State]:
     return _states[scenario.name]
 
 
+_seen: dict[tuple[str, bytes], State] = {}
+_sound: set[tuple[str, bytes]] = set()
+
+
+def seen(store: Store, name: str) -> State:
+    """What a new process finds. Each bucket is opened only once: most faults leave what another one left."""
+    key = name, digest_of(world_of(store))
+    if key not in _seen:
+        _seen[key] = state_of(store, name)
+    return _seen[key]
+
+
 def check_result(scenario: Scenario, result: object) -> None:
     if scenario.result is not None:
         assert result == scenario.result
 
 
 def check_chain(scenario: Scenario, store: Store) -> None:
-    """The feed tells how the state came about, gapless; the log goes on."""
+    """The feed tells how the state came about, gapless; the log goes on. Each bucket is looked at only once."""
+    key = scenario.name, digest_of(world_of(store))
+    if key in _sound:
+        return
     collection = collection_of(database_on(store, seed=98), scenario.collection)
     if not scenario.is_trimmed:
         replayed: dict[object, tuple[int, object]] = {}
@@ -109,6 +126,7 @@ def check_chain(scenario: Scenario, store: Store) -> None:
     before = collection.count()
     collection.insert({"id": "9999999999" if scenario.collection == "Note" else "next", "n": 9})
     assert collection.count() == before + 1
+    _sound.add(key)
 
 
 @dataclass
@@ -155,7 +173,7 @@ class Checker:
     def __call__(self, case: SweepCase[object]) -> None:
         before, after = states(self.scenario)
         verdict = verdict_of(self.scenario, case)
-        verdict.see(state_of(case.inner, self.scenario.collection))
+        verdict.see(seen(case.inner, self.scenario.collection))
         if isinstance(case.error, OutcomeUnknownError) and case.error.commit_id is not None:
             self.unknown += 1
             fate = resolve(self.scenario, case, settle=self.settles or case.is_landed)
@@ -163,7 +181,7 @@ class Checker:
             assert told in (fate, Fate.UNKNOWN), "what was told once stays true"
             self.fates[case.fault, case.number] = fate
             expected = {Fate.COMMITTED: [after], Fate.NOT_COMMITTED: [before], Fate.UNKNOWN: [before, after]}[fate]
-            Verdict(expected).see(state_of(case.inner, self.scenario.collection))
+            Verdict(expected).see(seen(case.inner, self.scenario.collection))
             if self.settles or case.is_landed:
                 assert fate is not Fate.UNKNOWN
         if case.is_landed or case.fault is not Fault.LANDS_LATE:
@@ -274,10 +292,10 @@ class SecondCheck:
                 verdict = Verdict([*self.without, *self.having])
             case _:
                 verdict = Verdict(self.without)
-        verdict.see(state_of(case.inner, self.scenario.collection))
+        verdict.see(seen(case.inner, self.scenario.collection))
         # What the first process sent may land at last, after all that.
         if (case.is_landed or case.fault is not Fault.LANDS_LATE) and self.first.land():
-            verdict.see(state_of(case.inner, self.scenario.collection))
+            verdict.see(seen(case.inner, self.scenario.collection))
 
 
 # Changes by filters leave behind what batches do.
@@ -400,7 +418,7 @@ def test_a_rival_at_every_request(scenario: Scenario) -> None:
             world, happened, error = interrupted(scenario, rival, number)
             if not happened:
                 break
-            state = state_of(world, scenario.collection)
+            state = seen(world, scenario.collection)
             label = f"{rival} before request {number}: {error}"
             if error is None:
                 assert state in (behind, ahead), label

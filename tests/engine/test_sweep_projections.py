@@ -8,12 +8,21 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.engine.swept import Scenario, State, World, collection_of, database_on, put_model, state_of, unchanged
+from tests.engine.swept import (
+    Scenario,
+    State,
+    World,
+    collection_of,
+    database_on,
+    digest_of,
+    put_model,
+    state_of,
+    unchanged,
+)
 from tests.engine.swept_projections import PROJECTED
 from tests.engine.test_sweep import Interrupted, Rival
 from wormdb.clock import SeededChance
@@ -116,12 +125,6 @@ class Inspector:
                 check_rebuilt(copied, COLLECTION, replay, settings)
             self._finished[digest] = state_of(copied, self.scenario.collection)
         return self._finished[digest]
-
-
-def digest_of(world: World, *prefixes: str) -> bytes:
-    """Of what is in a bucket, or only of what lies under some prefixes."""
-    kept = [(key, world.get(key).body) for key in sorted(world._shelf.entries) if key.startswith(prefixes or "")]
-    return sha256(repr(kept).encode()).digest()
 
 
 def check_log(world: World) -> Replay:
