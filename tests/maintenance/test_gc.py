@@ -119,6 +119,7 @@ def test_requests() -> None:
         ("probe", "committed/00000000000000000007"),
         ("list", ""),
         ("get", "adopt"),
+        ("probe", "committed/00000000000000000007"),
         ("delete_many", min(v.key for v in gone.victims if "hour" in v.reason).removeprefix(PATHS.folder)),
         ("put", "block0"),
         ("delete_many", LEFT.removeprefix(PATHS.folder)),

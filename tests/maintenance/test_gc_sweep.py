@@ -16,19 +16,16 @@ import pytest
 from tests.engine.rig import PATHS, Rig, contents, save
 from tests.engine.stage_rig import MANUAL, logger, stager
 from tests.maintenance.gc_rig import DAY, HOUR, check_sound, gc, keys_of, merged, opened_job, site_of
+from tests.maintenance.rival_store import Before
 from wormdb.engine.bulk import abort
 from wormdb.errors import OutcomeUnknownError, UnavailableError
 from wormdb.maintenance.verify import verify
-from wormdb.storage.store import OCTETS
-from wormdb.storage.wrapped import WrappedStore
 from wormdb.testing.fault_store import Fault, SimulatedCrash
 from wormdb.testing.sweep import SweepCase, sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from wormdb.maintenance.gc_report import Collected
-    from wormdb.storage.store import ListPage, Precondition, PutResult, Store
+    from wormdb.storage.store import Store
 
 OFTEN = (Fault.CRASH_AFTER, Fault.LANDS_LATE)
 SELDOM = (Fault.CRASH_BEFORE, Fault.ANSWER_LOST, Fault.UNAVAILABLE_503, Fault.CONFLICT_409)
@@ -112,43 +109,6 @@ def test_any_fault_at_any_request(fault: Fault) -> None:
             check(rigs[-1])  # what lands late lands after this, days later
 
     assert sweep(make, lambda store: gc(rigs[-1], store), look, faults=(fault,), page_keys=1000) > 10
-
-
-class Before(WrappedStore):
-    """Calls something before the request of a number."""
-
-    def __init__(self, inner: Store, number: int, act: Callable[[], object]) -> None:
-        super().__init__(inner)
-        self.requests = 0
-        self._number = number
-        self._act = act
-
-    def _count(self) -> None:
-        self.requests += 1
-        if self.requests == self._number:
-            self._act()
-
-    def get(self, key: str) -> Any:
-        self._count()
-        return super().get(key)
-
-    def probe(self, key: str) -> Any:
-        self._count()
-        return super().probe(key)
-
-    def list(self, prefix: str = "", *, after: str | None = None, delimiter: Any = None) -> Iterator[ListPage]:
-        self._count()
-        return super().list(prefix, after=after, delimiter=delimiter)
-
-    def put(
-        self, key: str, body: bytes, precondition: Precondition | None = None, *, content_type: str = OCTETS
-    ) -> PutResult:
-        self._count()
-        return super().put(key, body, precondition, content_type=content_type)
-
-    def delete_many(self, keys: Sequence[str]) -> None:
-        self._count()
-        super().delete_many(keys)
 
 
 def another_gc(rig: Rig) -> None:

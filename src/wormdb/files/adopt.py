@@ -246,8 +246,7 @@ class _Run:
         try:
             rehearsal.compare(inventory, adopter.told)
         except (CorruptionError, SnapshotTooOldError) as error:
-            # Nobody goes on with what is damaged: the next run begins anew.
-            self._keeper.remove()
+            self._keeper.begin_anew()
             raise CorruptionError(
                 error.what, reason=error.reason, fix="nothing was adopted: run it again", key=error.key
             ) from error

@@ -36,6 +36,8 @@ __all__ = ["PART_BYTES", "RecordKeeper", "Stage", "digest_of"]
 
 PART_BYTES: Final = 16 * MIB
 """Of documents and versions after which a part is written, and that it is remembered."""
+_NO_PLAN: Final = bytes(32)
+"""In the place of a digest: of nothing that could be gone on with."""
 
 
 def digest_of(held: Held, versions: Sequence[Version], marks: Sequence[Taken]) -> bytes:
@@ -103,6 +105,14 @@ class RecordKeeper:
                 raise UnavailableError(
                     f"the record {self.key}", reason=str(cause), fix="retry: nothing was adopted", key=self.key
                 ) from cause
+
+    def begin_anew(self) -> None:
+        """Let nobody go on with what was written, because it is damaged. Costs and raises as `swap`.
+
+        The record stays: while there is one, garbage collection leaves the blocks of whoever else does the job.
+        """
+        assert self.record is not None, "something was written"
+        self.swap(msgspec.structs.replace(self.record, plan=_NO_PLAN, parts=()))
 
     def remove(self) -> None:
         """Forget the job: it is done. 1 DELETE; what fails is left for the next run."""

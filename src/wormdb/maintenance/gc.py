@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.trim import Trimmer
 from wormdb.errors import ConflictError, CorruptionError, SnapshotTooOldError, UnavailableError
+from wormdb.format.event import JobAttached
 from wormdb.index.definition import OWNERS
 from wormdb.limits import GC_VICTIMS_MAX, ORPHAN_MS
 from wormdb.maintenance.gc_blobs import collect_blobs
-from wormdb.maintenance.gc_jobs import OpenJobs, read_tail
+from wormdb.maintenance.gc_jobs import OpenJobs, read_after, read_tail
 from wormdb.maintenance.gc_names import NameSet, attached_names, root_names
 from wormdb.maintenance.gc_report import Collected, Gathered, Victim, VictimKind
 from wormdb.maintenance.gc_retired import RetiredObjects, read_retired
@@ -62,9 +63,10 @@ def collect(site: Site, rules: Rules, *, dry_run: bool = False, told: Callable[[
     """Remove from a collection what nobody needs, or with `dry_run` only say what that is.
 
     2 GETs, and 1 LIST for each 1,000 objects. If objects are older than a day 1 GET for each page of a block list, each
-    node above the leaves, each part of a filter and each list of retired objects. If something goes or is to be
-    noted: 1 PUT for the time, 1 for the root, 1 DELETE for each 1,000. For each open job 1 HEAD. In memory 8 bytes
-    for each object that has a name (40 for a moment), about 250 for each that is retired, and up to 50,000 victims.
+    node above the leaves, each part of a filter and each list of retired objects, and a few for the end of the log. If
+    something goes or is to be noted: 1 PUT for the time, 1 for the root, 1 DELETE for each 1,000. For each open job 1
+    HEAD. In memory 8 bytes for each object that has a name (40 for a moment), about 250 for each that is retired, and
+    up to 50,000 victims.
 
     Raises CorruptionError, before anything is deleted, if the root or what it names cannot be read to the end;
     UnavailableError if others swapped the root every time; OutcomeUnknownError, after which another run goes on.
@@ -219,9 +221,19 @@ class _Round:
             return False
         if self._spared is None:
             self._spared = (known.jobs.spared_from(),)
+            self._check_unattached(known.tail)
         (since,) = self._spared
         # Jobs write no nodes of indexes.
         return since is None or info.modified < since or info.key.startswith(self.site.paths.indexes)
+
+    def _check_unattached(self, tail: Sequence[Entry]) -> None:
+        """Raise ConflictError if an entry attached something after the tail was read. A GET or a few.
+
+        It may be an adoption, whose record went with that: then neither the tail nor the record spares its blocks.
+        """
+        later = read_after(self.site, LogNumber(self.root.applied + len(tail)))
+        if any(isinstance(event, JobAttached) for entry in later for event in entry.events):
+            raise ConflictError(f"garbage of {self.site.collection}", reason="blocks were attached meanwhile")
 
     def _listed(self, after: str, last: str) -> Iterator[ObjectInfo]:
         """The objects that may go, and entries of the log up to `last`. 1 LIST a page, none for later entries."""

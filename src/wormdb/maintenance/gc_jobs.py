@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from wormdb.format.root import JobOutcome, Root
     from wormdb.maintenance.site import Site
 
-__all__ = ["OpenJobs", "read_tail"]
+__all__ = ["OpenJobs", "read_after", "read_tail"]
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +31,12 @@ _NEVER = StoreTime(0)
 
 def read_tail(site: Site, root: Root) -> list[Entry]:
     """The log after a root, as far as it goes now. 1 GET for each entry and a few more; raises CorruptionError."""
-    rounds = site.log.rounds(LogNumber(root.applied))
-    return [record.entry for found in rounds for record in found.records]
+    return read_after(site, LogNumber(root.applied))
+
+
+def read_after(site: Site, number: LogNumber) -> list[Entry]:
+    """The log after an entry. Costs and raises as `read_tail`."""
+    return [record.entry for found in site.log.rounds(number) for record in found.records]
 
 
 @dataclass(frozen=True, slots=True)
