@@ -130,6 +130,9 @@ BULK_DIGESTS_INLINE_MAX: Final = 1 * MIB
 """Bytes of hashes in such a report; more of them are an object of their own."""
 BULK_PORTION_BYTES: Final = 96 * MIB
 """Bytes of documents that a task of a bulk job sorts at once."""
+BULK_LAYERS_MAX: Final = 16
+"""Runs of one bulk job that may overlap when it is attached: a look-up asks the filter of each until the log is
+forwarded, which makes one of them."""
 PURGE_MAX: Final = 10_000
 """Documents that one batch takes from the trash."""
 STAGE_BYTES: Final = 4 * MIB

@@ -76,7 +76,7 @@ def merge(merger: Merger, sources: list[list[BlockEntry]]) -> Merged | str:
 def test_joined_blocks_are_merged_blocks(sources: list[Source], rule: ConflictRule, target: int) -> None:
     tools = Rig().ledger(None, MANUAL, Sizes(block_target=target)).bulk_tools()
     written = [blocks_of(tools, source, 300) for source in sources]
-    merger = Merger(tools, COLUMNS, rule)
+    merger = Merger(tools.workplace, COLUMNS, rule)
     joined = merge(merger, written)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(bulk_merge, "can_join", lambda *_: False)
@@ -86,7 +86,7 @@ def test_joined_blocks_are_merged_blocks(sources: list[Source], rule: ConflictRu
 def test_overlapping_blocks_of_texts_are_joined_and_others_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise the property above compares rows with rows."""
     tools = Rig().ledger(None, MANUAL, Sizes(block_target=10_000)).bulk_tools()
-    merger = Merger(tools, COLUMNS, "error")
+    merger = Merger(tools.workplace, COLUMNS, "error")
     plain = [blocks_of(tools, {"a": ({}, 1), "c": ({}, 1)}, 300), blocks_of(tools, {"b": ({}, 1)}, 300)]
     writer = BlockWriter(tools.shelf, tools.writer, 300, COLUMNS)
     gone = writer.write([(encode_key(identity), Row(identity, 0, 2, None)) for identity in ("a", "c")])
@@ -106,7 +106,8 @@ def test_long_sources_are_joined_a_row_group_at_a_time() -> None:
     tools = Rig().ledger(None, MANUAL, Sizes(block_target=10**9)).bulk_tools()
     one: Source = {f"k{n:06}": ({"d": n}, 1) for n in range(0, 60_000, 3)}
     other: Source = {f"k{n:06}": ({"s": "x"}, 2) for n in range(0, 60_000, 7)}
-    merged = Merger(tools, COLUMNS, "ignore").merge([blocks_of(tools, one, 10**9), blocks_of(tools, other, 10**9)])
+    sources = [blocks_of(tools, one, 10**9), blocks_of(tools, other, 10**9)]
+    merged = Merger(tools.workplace, COLUMNS, "ignore").merge(sources)
     assert [block.rows for block in merged.blocks] == [len({**one, **other})]
     assert len(merged.times) == len(one.keys() & other.keys())
     assert {row.seq for row in merged.dropped.values()} == {1}, "the first one's stays"

@@ -1,4 +1,4 @@
-"""Make one run of what the tasks of a bulk job wrote, fit for the newest state.
+"""Make one of what the tasks of a bulk job wrote, fit for the newest state.
 
 What others wrote since the job began is looked at entry by entry. Where it concerns a document of the job, that row is
 settled again, and its block written again; all other blocks stay as tasks wrote them.
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, NoReturn
 
 from wormdb.engine.blockwrite import BlockWriter
 from wormdb.engine.bulk_check import HashSet, Members, check_between_tasks, claimants, claims_of_reports, hashes_of
-from wormdb.engine.bulk_merge import Merger
+from wormdb.engine.bulk_merge import Merged, Merger
 from wormdb.engine.bulk_task import join_samples, replacing, violation
+from wormdb.engine.listing import runs_of
 from wormdb.engine.state import id_key
 from wormdb.engine.unique import UniqueOwners, keys_of
 from wormdb.engine.validate import trashed
@@ -24,6 +25,7 @@ from wormdb.format.block import Row
 from wormdb.format.event import JobAttached
 from wormdb.format.filter_run import key_hash
 from wormdb.format.sample import Sample, Sampler, decode_sample, encode_sample
+from wormdb.limits import BULK_LAYERS_MAX
 from wormdb.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ class Draft:
 
     view: View
     members: Members
-    """Its blocks, which are one run."""
+    """Its blocks: one run, or a few that have no id in common."""
     replaced: int
     """Documents that its documents replace."""
     sample: Sample
@@ -93,15 +95,16 @@ class Attaching:
     _passed: HashSet = field(default_factory=HashSet)
 
     def draft(self) -> Draft:
-        """One run of all blocks, checked between the tasks, as of the state that the job began with.
+        """All blocks, checked between the tasks, as of the state that the job began with.
 
-        1 GET and 2 PUTs for each block that overlaps another; 1 GET for each report's digests that are an object, and
-        for each filter of a block. Where all else is deleted, a scan of all documents. Raises AlreadyExistsError,
-        UniqueViolationError, NotFoundError for a blob that is not there.
+        If they overlap, and have less than a block together, or too many lie one over another, or one id comes twice,
+        one run is made of them: 1 GET and 2 PUTs for each that overlaps another. 1 GET for each report's digests that
+        are an object, and for each filter of a block. Where all else is deleted, a scan of all documents. Raises
+        AlreadyExistsError, UniqueViolationError, NotFoundError for a blob that is not there.
         """
         base = self.tools.unpin(self.target.pinned)
         self.tools.blobs.require(self._blobs)
-        merged = self._merger(base.definition).merge([run for report in self.reports for run in report.runs])
+        merged = self._as_they_are() or self._merger(base.definition).merge(self._runs)
         self._claims = claims_of_reports(self.tools, self.reports)
         self._passed = hashes_of(self.tools, [r.passed_ids for r in self.reports if r.passed_ids is not None])
         check_between_tasks(self.tools, merged.blocks, base.definition.unique, self._claims)
@@ -170,8 +173,29 @@ class Attaching:
         found = (BlobKey.parse(text) for report in self.reports for text in report.blobs)
         return frozenset(key for key in found if key is not None)
 
+    @property
+    def _runs(self) -> list[Sequence[BlockEntry]]:
+        """What tasks wrote, run by run."""
+        return [run for report in self.reports for run in report.runs]
+
+    def _as_they_are(self) -> Merged | None:
+        """The blocks of all tasks without writing them again; None if that must be.
+
+        Forwarding has to make one run of them anyway, and it may be anybody's who has the time.
+        """
+        blocks = [block for run in self._runs for block in run]
+        layers = runs_of(blocks)
+        is_small = sum(block.length for block in blocks) < self.tools.block_target
+        if len(layers) < 2 or len(layers) > BULK_LAYERS_MAX or is_small or self.target.overwrite:
+            return None
+        told = [report.ids for report in self.reports if report.blocks]
+        ids = [digests for digests in told if digests is not None]
+        if len(ids) < len(told) or hashes_of(self.tools, ids).repeated:
+            return None
+        return Merged([block for run in layers for block in run.entries])
+
     def _merger(self, definition: Definition) -> Merger:
-        return Merger(self.tools, definition.columns, self.target.on_conflict)
+        return Merger(self.tools.workplace, definition.columns, self.target.on_conflict)
 
     def _with_deletions(self, base: View, blocks: list[BlockEntry], sample: Sample) -> tuple[list[BlockEntry], Sample]:
         """The blocks with a row for each document that goes."""
@@ -241,7 +265,8 @@ class Attaching:
             return base.scan()
         if not draft.blocks:
             return iter(())
-        rows = base.scan(draft.blocks[0].key_first, draft.blocks[-1].key_last + b"\0")
+        low, high = min(block.key_first for block in draft.blocks), max(block.key_last for block in draft.blocks)
+        rows = base.scan(low, high + b"\0")
         return ((key, held) for key, held in rows if self._concerns(key, draft))
 
     def _concerns(self, key: bytes, draft: Draft) -> bool:
@@ -303,7 +328,7 @@ class Attaching:
                 passed.add(key)
         if not changes:
             return draft
-        merged = self._merger(draft.view.definition).merge([draft.blocks], changes)
+        merged = self._merger(draft.view.definition).merge([run.entries for run in draft.members.runs], changes)
         left = {key: row for key, row in draft.sample.rows.items() if key not in changes or changes[key] is not None}
         told = ((key, row.document) for key, row in changes.items() if row is not None)
         sample = Sample(left, draft.sample.limit).after(told, note_gone=True)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from wormdb.engine.blockfetch import rows_between
 from wormdb.engine.bulk_report import unpack_hashes
 from wormdb.engine.bulk_task import digests_key
-from wormdb.engine.listing import find_part
+from wormdb.engine.listing import runs_of
 from wormdb.engine.runs import Runs
 from wormdb.engine.state import id_key
 from wormdb.engine.unique import keys_of
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from wormdb.engine.bulk_report import Digests, TaskReport, Tools
+    from wormdb.engine.listing import Run
     from wormdb.format.block import Row
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.membership import MembershipFilter
@@ -100,20 +101,25 @@ def _packed(tools: Tools, digests: Digests) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """Which ids a run of blocks may have, told in memory."""
+    """Which ids the blocks of a job may have, told in memory."""
 
-    blocks: Sequence[BlockEntry]
+    runs: Sequence[Run]
     filters: dict[str, MembershipFilter]
 
     @classmethod
     def of(cls, tools: Tools, blocks: Sequence[BlockEntry]) -> Members:
         """1 GET for each filter that is not kept, side by side."""
-        return cls(blocks, tools.shelf.learn((), blocks)[1])
+        return cls(runs_of(blocks), tools.shelf.learn((), blocks)[1])
+
+    @property
+    def blocks(self) -> list[BlockEntry]:
+        """All of them, run by run in order of key."""
+        return [block for run in self.runs for block in run.entries]
 
     def may_have(self, key: bytes) -> bool:
         """False only if there is certainly no row with a key. No requests."""
-        block = find_part(self.blocks, key)
-        return block is not None and self.filters[block.name].might_contain(key)
+        near = (run.part_for(key) for run in self.runs)
+        return any(block is not None and self.filters[block.name].might_contain(key) for block in near)
 
     def rows(self, tools: Tools, keys: Iterable[bytes]) -> dict[bytes, Row]:
         """The rows with these keys. Costs as `Runs.get_many`."""

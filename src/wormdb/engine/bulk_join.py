@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from wormdb.engine.bulk_report import Tools
+    from wormdb.engine.objects import ObjectWriter
     from wormdb.engine.shelf import Shelf
     from wormdb.format.block import EncodedBlock
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.columns import ColumnSpec, EncodedColumn
 
-__all__ = ["Joiner", "can_join"]
+__all__ = ["Joiner", "Workplace", "can_join"]
 
 _TYPES: Final = frozenset({"string", "int64", "double", "bool", "date", "binary", "json"})
 """Those whose bounds Arrow finds; lists of them have none."""
@@ -56,10 +56,19 @@ def _is_odd(block: BlockEntry) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class Workplace:
+    """Where blocks are read and written."""
+
+    shelf: Shelf
+    writer: ObjectWriter
+    block_target: int
+
+
+@dataclass(frozen=True, slots=True)
 class Joiner:
     """Joins blocks for one job."""
 
-    tools: Tools
+    tools: Workplace
     columns: Sequence[ColumnSpec]
     keeps_first: bool
     """Of an id that several sources have, whether the first one's row stays, and not the last one's."""

@@ -16,7 +16,8 @@ from wormdb.format.block import Row
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from wormdb.engine.bulk_report import ConflictRule, Tools
+    from wormdb.engine.bulk_join import Workplace
+    from wormdb.engine.bulk_report import ConflictRule
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.columns import ColumnSpec
 
@@ -59,7 +60,7 @@ class Merged:
 class Merger:
     """Makes runs for one job."""
 
-    tools: Tools
+    tools: Workplace
     columns: Sequence[ColumnSpec]
     rule: ConflictRule
 

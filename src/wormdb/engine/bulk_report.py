@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import msgspec
 
+from wormdb.engine.bulk_join import Workplace
 from wormdb.format.blocklist import BlockEntry
 from wormdb.format.message import Count, Name, decode_message, encode_message
 from wormdb.format.root import ObjectRef
@@ -114,6 +115,11 @@ class Tools:
     unpin: Callable[[Pinned], View]
     blobs: Blobs
 
+    @property
+    def workplace(self) -> Workplace:
+        """Where blocks of documents are read and written."""
+        return Workplace(self.shelf, self.writer, self.block_target)
+
 
 class Digests(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Hashes of keys, ascending: in the report itself, or in an object if they are many."""
@@ -163,6 +169,8 @@ class TaskReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of the documents that it looked at and left as they are."""
     blobs: tuple[str, ...] = msgspec.field(name="l", default=())
     """The keys of the blobs that its documents refer to."""
+    ids: Digests | None = msgspec.field(name="a", default=None)
+    """Of all its documents; None if it made their ids, or has more runs than are attached as they are."""
 
     @property
     def runs(self) -> list[tuple[BlockEntry, ...]]:

@@ -33,7 +33,7 @@ from wormdb.format.root import ObjectRef
 from wormdb.format.sample import Sample, encode_sample
 from wormdb.format.wrappers import moment
 from wormdb.index.extract import extract
-from wormdb.limits import BULK_DIGESTS_INLINE_MAX, BULK_PORTION_BYTES
+from wormdb.limits import BULK_DIGESTS_INLINE_MAX, BULK_LAYERS_MAX, BULK_PORTION_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -87,6 +87,8 @@ class BulkTask:
     _contested: list[Contested] = field(default_factory=list)
     _count: int = 0
     """Documents that are replaced."""
+    _ids: array[int] = field(default_factory=lambda: array("Q"))
+    """Hashes of the keys of all ids, as far as any was given."""
     _kept: array[int] = field(default_factory=lambda: array("Q"))
     _passed: array[int] = field(default_factory=lambda: array("Q"))
     _left_out: int = 0
@@ -167,12 +169,13 @@ class BulkTask:
                 contested=tuple(self._contested),
                 kept_ids=self._digests("", self._kept) if self.target.overwrite else None,
                 passed_ids=self._digests("", self._passed) if self._passed else None,
+                ids=self._digests("", self._ids) if self._ids and len(portions) <= BULK_LAYERS_MAX else None,
                 blobs=tuple(sorted(map(str, self._blobs))),
             )
         )
 
     def _merger(self) -> Merger:
-        return Merger(self.tools, self.view.definition.columns, self.target.on_conflict)
+        return Merger(self.tools.workplace, self.view.definition.columns, self.target.on_conflict)
 
     # --- one portion ---
 
@@ -230,6 +233,8 @@ class BulkTask:
         now = None if self.view.definition.model is None else moment(self.target.started_ms)
         self._portions.append([writer.put(b) for b in portion.blocks(columns, self.tools.block_target, now)])
         self._samples.append(portion.sample())
+        if not portion.fresh:
+            self._ids.extend(portion.hashes)
 
     def _note_columns(self, index: Index, portion: ColumnPortion) -> None:
         """As `_check_indexes`, without a look at each document where that is possible."""
@@ -324,6 +329,7 @@ class BulkTask:
         if rows:
             self._portions.append(self._writer().write_side_by_side(rows.items()))
             self._samples.append(sampled(rows))
+            self._ids.extend(key_hashes(rows))
 
     def _writer(self) -> BlockWriter:
         columns = self.view.definition.columns

@@ -57,11 +57,10 @@ def project_data(step: Step, shelf: Shelf | None = None) -> Outcome:
 def _attach(step: Step, job: JobAttached, growth: Growth, attached: Runs, sample: Sample) -> Outcome:
     number = step.view.number
     entry = step.place.paths.entry(number)
-    blocks = sorted(job.blocks, key=lambda block: block.key_first)
-    if not is_run(blocks):
+    if not is_run(step.blocks):
         corrupt(entry, "the blocks of a job overlap")
-    grown = growth.adopt(blocks, run=number)
-    kept = Growth(attached, step.writer, step.sizes).append(blocks, run=number)
+    grown = growth.adopt(step.blocks, run=number)
+    kept = Growth(attached, step.writer, step.sizes).append(job.blocks, run=number)
     newer = decode_sample(job.sample, name=entry)
     outcome = _outcome(step, grown, sample.with_newer(newer), max(step.root.sequence, job.sequence))
     return Outcome({**outcome.fields, "attached": kept.entries, "attached_pages": kept.pages}, outcome.retired)

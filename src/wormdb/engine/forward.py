@@ -15,12 +15,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from wormdb.clock import new_write_id
+from wormdb.engine.bulk_join import Workplace
+from wormdb.engine.bulk_merge import Merger
 from wormdb.engine.data import project_data
 from wormdb.engine.history import project_history
 from wormdb.engine.indexing import project_indexes
+from wormdb.engine.listing import runs_of
 from wormdb.engine.objects import ObjectWriter
 from wormdb.engine.place import Place
 from wormdb.engine.projection import DEFAULT_SIZES, Net, Sizes, Step
+from wormdb.engine.shelf import Shelf
 from wormdb.engine.state import id_key
 from wormdb.engine.succession import following_root
 from wormdb.errors import ConflictError
@@ -35,8 +39,8 @@ if TYPE_CHECKING:
     from wormdb.engine.misc_clock import MiscClock
     from wormdb.engine.projection import Outcome, Stage
     from wormdb.engine.register import Register, RootState
-    from wormdb.engine.shelf import Shelf
     from wormdb.engine.state import View
+    from wormdb.format.blocklist import BlockEntry
     from wormdb.format.entry import Entry
     from wormdb.storage.pool import Pool
 
@@ -117,6 +121,7 @@ class Forwarder:
             writer=self.writer,
             sizes=self.sizes,
             attached=attached if isinstance(attached, JobAttached) else None,
+            joined=self._joined(attached, view) if isinstance(attached, JobAttached) else None,
         )
         fields: dict[str, object] = {}
         retired: tuple[str, ...] = ()
@@ -137,6 +142,17 @@ class Forwarder:
             **fields,
         )
         return changed, retired
+
+    def _joined(self, job: JobAttached, view: View) -> tuple[BlockEntry, ...] | None:
+        """The documents of a job whose blocks overlap as one run; None if they are one. Costs as `Merger.merge`."""
+        runs = runs_of(job.blocks)
+        if len(runs) < 2:
+            return None
+        shelf = self.shelves.data or Shelf(self.register.store, self.pool, self.register.paths.data)
+        workplace = Workplace(shelf, self.writer, self.sizes.block_target)
+        # Whoever attached them made sure that no id is there twice.
+        merged = Merger(workplace, view.definition.columns, "replace").merge([run.entries for run in runs])
+        return tuple(merged.blocks)
 
     def _first(self) -> Root:
         return Root(

@@ -77,10 +77,11 @@ class Growth:
         return self._replace(count, merged, run)
 
     def adopt(self, entries: Sequence[BlockEntry], *, run: int) -> Grown:
-        """The list with blocks that are there already, in order of key, as the newest run, not rewritten.
+        """The list with blocks that are there already, which do not overlap, as the newest run, not rewritten.
 
         1 PUT for each page if they are many. If too many runs stand below it, some of those are merged as `grow` does.
         """
+        assert is_run(entries), "the blocks of a run do not overlap"
         standing = self.runs.runs
         added = self.append(entries, run=run)
         if not entries:
@@ -94,12 +95,13 @@ class Growth:
         return Grown((*newest.entries, *older.entries), (*newest.pages, *older.pages), older.retired)
 
     def append(self, entries: Sequence[BlockEntry], *, run: int) -> Grown:
-        """The same without ever merging: for a list of blocks that others own. 1 PUT for each page if they are many."""
-        assert is_run(entries), "the blocks of a run do not overlap"
-        if not entries:
-            return _grown(self.runs.runs)
+        """The same without ever merging: for a list of blocks that others own, which may overlap.
+
+        1 PUT for each page if they are many.
+        """
         adopted = [self._shaped(msgspec.structs.replace(entry, run=run)) for entry in entries]
-        return _grown((list_run(adopted, self.runs.shelf, self.writer), *self.runs.runs))
+        new = [list_run(one.entries, self.runs.shelf, self.writer) for one in runs_of(adopted)]
+        return _grown((*new, *self.runs.runs))
 
     def _replace(self, count: int, rows: Iterator[tuple[bytes, Row]], run: int) -> Grown:
         """The list with one run of `rows` instead of the newest `count` runs."""

@@ -144,7 +144,7 @@ class _Projector:
         if self.step.attached is not None:
             high = None if through is None else through + b"\0"
             base = RunBase(self.step.place, self.blocks)
-            return attached_slices(index, self.step.attached.blocks, self.blocks, base, high=high)
+            return attached_slices(index, self.step.blocks, self.blocks, base, high=high)
         return sliced(net for net in self.step.net if through is None or net.key <= through)
 
 

@@ -1,8 +1,8 @@
 """The block list of a root as runs, and the pages that a long run's part of it is moved to.
 
-A run is what one forwarding (or a merge of several) wrote, or what one job attached: blocks that do not overlap, in
-order of key. Few entries stand in the root itself; more of them are in pages, each of one run, so that a new run
-leaves the pages of the others alone.
+A run is what one forwarding (or a merge of several) wrote: blocks that do not overlap, in order of key. What one job
+attached may be several runs of the same number, one over another, which have no id in common. Few entries stand in the
+root itself; more of them are in pages, each of one run, so that a new run leaves the pages of the others alone.
 """
 
 from __future__ import annotations
@@ -86,10 +86,26 @@ def find_part(parts: Sequence[Part], key: bytes) -> Part | None:
 
 
 def runs_of(entries: Iterable[BlockEntry], pages: Iterable[BlockPageRef] = ()) -> tuple[Run, ...]:
-    """The runs that a root's blocks form, newest first."""
+    """The runs that a root's blocks form, newest first. Those of one number that overlap are several, in any order."""
     parts: list[Part] = [*entries, *pages]
     ordered = sorted(parts, key=lambda part: (-part.run, part.key_first))
-    return tuple(Run(through, tuple(group)) for through, group in groupby(ordered, key=lambda part: part.run))
+    return tuple(
+        Run(through, tuple(layer))
+        for through, group in groupby(ordered, key=lambda part: part.run)
+        for layer in _layers(group)
+    )
+
+
+def _layers(parts: Iterable[Part]) -> list[list[Part]]:
+    """Parts in order of their first keys as few sequences that do not overlap; nearly always one."""
+    layers: list[list[Part]] = []
+    for part in parts:
+        fitting = next((layer for layer in layers if layer[-1].key_last < part.key_first), None)
+        if fitting is None:
+            layers.append([part])
+        else:
+            fitting.append(part)
+    return layers
 
 
 def is_run(entries: Sequence[BlockEntry]) -> bool:

@@ -7,13 +7,14 @@ job's outcome in the root, or by the entry while no root has applied it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from wormdb.engine.listing import runs_of
 from wormdb.engine.runs import Runs, held_of
+from wormdb.format.blocklist import BlockEntry
 from wormdb.format.damage import corrupt
 from wormdb.format.event import JobAttached
 from wormdb.format.past import Version
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from wormdb.engine.shelf import Shelf
     from wormdb.engine.state import Held, Overlay
-    from wormdb.format.blocklist import BlockEntry
     from wormdb.format.entry import Entry
     from wormdb.format.past import Operation
     from wormdb.format.root import Root
@@ -70,13 +70,16 @@ def loads_of_root(root: Root, shelf: Shelf) -> list[Load]:
     jobs = {job.number: job for job in root.jobs if job.state == "attached"}
     told = {run.through for run in runs_of(root.brought, root.brought_pages)}
     loads = []
-    for run in runs_of(root.attached, root.attached_pages):
-        if run.through in told:
+    for number, runs in groupby(runs_of(root.attached, root.attached_pages), key=lambda run: run.through):
+        if number in told:
             continue
-        job = jobs.get(run.through)
+        job = jobs.get(number)
         if job is None:
-            corrupt(f"the root of {root.path}", f"it has forgotten the job that entry {run.through} attached")
-        loads.append(Load(job.number, job.misc, job.actor, job.meta, _Documents(Runs(shelf, run.entries, run.pages))))
+            corrupt(f"the root of {root.path}", f"it has forgotten the job that entry {number} attached")
+        parts = [part for run in runs for part in run.parts]
+        entries = [part for part in parts if isinstance(part, BlockEntry)]
+        pages = [part for part in parts if not isinstance(part, BlockEntry)]
+        loads.append(Load(job.number, job.misc, job.actor, job.meta, _Documents(Runs(shelf, entries, pages))))
     return loads
 
 

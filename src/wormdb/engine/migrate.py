@@ -201,7 +201,7 @@ class Migration:
                     keys |= {key for key, _ in tools.attached(event, LogNumber(entry.number)).scan()}
         after, now = self._after(view), view.get_many(sorted(keys))
         changes = {key: None if key not in now else self._row(now[key], after) for key in sorted(keys)}
-        merged = Merger(tools, after.columns, "replace").merge([draft.blocks], changes)
+        merged = Merger(tools.workplace, after.columns, "replace").merge([draft.blocks], changes)
         left = {key: row for key, row in draft.sample.rows.items() if key not in changes}
         told = ((key, row.document) for key, row in changes.items() if row is not None)
         sample = Sample(left, draft.sample.limit).after(told, note_gone=True)

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 from wormdb.limits import BLOCK_BYTES_TARGET, RUN_BYTES_SMALLEST
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from wormdb.engine.jobs import Jobs
     from wormdb.engine.objects import ObjectWriter
     from wormdb.engine.place import Place
     from wormdb.engine.state import Held, View
+    from wormdb.format.blocklist import BlockEntry
     from wormdb.format.entry import Entry
     from wormdb.format.event import JobAttached
     from wormdb.format.root import Root
@@ -78,11 +79,19 @@ class Step:
     writer: ObjectWriter
     sizes: Sizes = DEFAULT_SIZES
     attached: JobAttached | None = None
+    joined: tuple[BlockEntry, ...] | None = None
+    """What became of the blocks of a job that overlap: one run of the same documents."""
 
     @property
     def root(self) -> Root:
         """The root that the step starts from."""
         return self.place.root
+
+    @property
+    def blocks(self) -> Sequence[BlockEntry]:
+        """Of the attached job, in order of key."""
+        blocks = self.joined if self.joined is not None or self.attached is None else self.attached.blocks
+        return sorted(blocks or (), key=lambda block: block.key_first)
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,10 +135,8 @@ class Runs:
 
     def names(self, block: BlockEntry) -> bool:
         """Whether this list has a block. 1 GET for a page of the list, if its run is long and it is not kept."""
-        run = next((run for run in self.runs if run.through == block.run), None)
-        if run is None:
-            return False
-        near = run.blocks(self.shelf, block.key_first, block.key_first + b"\0")
+        runs = (run for run in self.runs if run.through == block.run)
+        near = (entry for run in runs for entry in run.blocks(self.shelf, block.key_first, block.key_first + b"\0"))
         return any(entry.name == block.name for entry in near)
 
     def scan_newest(self, count: int) -> Iterator[tuple[bytes, Row]]:

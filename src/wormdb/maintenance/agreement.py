@@ -84,9 +84,9 @@ class Agreement:
 
     def begin(self) -> None:
         """What the root says, before rows are looked at. 1 GET for each page of a long list of what jobs brought."""
-        for run in self.past.attached.runs:
-            if run.through not in self._jobs:
-                self._history_fault(f"the root has forgotten the job that entry {run.through} attached")
+        for number in dict.fromkeys(run.through for run in self.past.attached.runs):
+            if number not in self._jobs:
+                self._history_fault(f"the root has forgotten the job that entry {number} attached")
         self._compare_brought()
         try:
             self._sample = decode_sample(self.root.sample, name=self.site.paths.root)

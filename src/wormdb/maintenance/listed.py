@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Literal
@@ -110,6 +111,10 @@ class CheckedList:
 
         A block is in memory at a time for each run.
         """
+        counted = Counter(run.through for run in self.runs)
+        # Only what a job attached may be several runs of one number.
+        for number in [] if self.where == "attached" else [number for number, runs in counted.items() if runs > 1]:
+            self._fault("list", self.site.paths.root, f"the blocks of run {number} overlap")
         return [self.stream(run) for run in self.runs]
 
     def stream(self, run: Run) -> Iterator[tuple[bytes, Row]]:
@@ -133,12 +138,19 @@ class CheckedList:
                 yield from self._page(part, key)
             except (CorruptionError, UnsupportedFormatError) as error:
                 self._fault("list", key, error.reason)
-                same = sorted(self.known.get(part.run, ()), key=lambda entry: entry.key_first)
-                inside = [entry for entry in same if part.key_first <= entry.key_first <= part.key_last]
-                if len(inside) == part.blocks:
-                    yield from (msgspec.structs.replace(entry, run=part.run) for entry in inside)
+                found = self._known(part)
+                if found:
+                    yield from (msgspec.structs.replace(entry, run=part.run) for entry in found)
                 else:
                     self.holes.append(Hole.of(part))
+
+    def _known(self, page: BlockPageRef) -> list[BlockEntry]:
+        """The blocks of a page that cannot be read, if the log tells all of them."""
+        for run in runs_of(self.known.get(page.run, ())):
+            inside = [entry for entry in run.entries if page.key_first <= entry.key_first <= page.key_last]
+            if len(inside) == page.blocks and inside[-1].key_last == page.key_last:
+                return inside
+        return []
 
     def _page(self, ref: BlockPageRef, key: str) -> tuple[BlockEntry, ...]:
         body = checked_body(self.site.body(key), ref.length, ref.sha256, key)

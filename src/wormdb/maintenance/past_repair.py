@@ -83,11 +83,13 @@ class PastRepair:
         merged = heapq.merge(*layers, key=lambda item: item[:2])
         made = write_list(self.site, root, "history", self._rows(merged))
         runs = [run for run in past.attached.runs if run.through not in self._told]
+        missing = Counter[int]()
         for run in [*runs, *past.brought.runs]:
-            missing = sum(part.rows for part in run.parts) - self._loaded[run.through]
-            if missing > 0:
-                self.history_from = max(self.history_from, run.through)
-                self.lost.append(Loss(None, f"{missing} versions that entry {run.through} attached", is_document=False))
+            missing[run.through] += sum(part.rows for part in run.parts)
+        missing.subtract(self._loaded)
+        for number, count in sorted((+missing).items(), reverse=True):
+            self.history_from = max(self.history_from, number)
+            self.lost.append(Loss(None, f"{count} versions that entry {number} attached", is_document=False))
         empty = {"attached": (), "attached_pages": (), "brought": (), "brought_pages": ()}
         return msgspec.structs.replace(made, **empty, history_from=self.history_from)
 
