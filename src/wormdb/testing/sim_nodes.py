@@ -16,6 +16,7 @@ from wormdb.format.event import IndexBuilding, IndexFailed, IndexReady, JobAbort
 from wormdb.index.nodes import NodeLimits
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
+from wormdb.testing.remembered import remembered_blocks
 from wormdb.testing.scheduler import Process, ProcessClock
 from wormdb.testing.sim_history import History
 from wormdb.testing.sim_store import COLLECTION, Bucket, SimStore
@@ -55,6 +56,7 @@ def tiny_objects(*, step_entries: int = 2) -> Iterator[None]:
         stack.enter_context(mock.patch.object(listing, "LIST_INLINE_BYTES_MAX", 900))
         stack.enter_context(mock.patch.object(listing, "LIST_PAGE_BLOCKS", 2))
         stack.enter_context(mock.patch.object(succession, "RETIRED_INLINE_MAX", 12))
+        stack.enter_context(remembered_blocks())
         yield
 
 

@@ -1,0 +1,75 @@
+"""Blocks that are encoded and decoded once: sweeps and simulations make the same ones again and again."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+from unittest import mock
+
+from wormdb.engine import blockfetch, blockwrite, shelf
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator, Sequence
+
+    from wormdb.format.block import EncodedBlock, Row
+    from wormdb.format.blockread import Block
+    from wormdb.format.columns import ColumnSpec
+
+__all__ = ["remembered_blocks"]
+
+
+class _Memory:
+    """What pure functions of the format gave for each input."""
+
+    def __init__(self) -> None:
+        self._write, self._open, self._read = blockwrite.write_block, shelf.open_block, blockfetch.read_documents
+        self._written: dict[Hashable, EncodedBlock] = {}
+        self._opened: dict[tuple[str, bytes], Block] = {}
+        self._rows: dict[int, tuple[Block, list[Row]]] = {}
+
+    def write(
+        self,
+        rows: Sequence[Row],
+        columns: Sequence[ColumnSpec],
+        *,
+        keys: Sequence[bytes],
+        members: Sequence[bytes] | None,
+    ) -> EncodedBlock:
+        # Ids of different types may have the same key; a cell says which one it is.
+        held = tuple((row.rev, row.seq, row.document, row.trash, row.cell) for row in rows)
+        given = held, tuple(columns), tuple(keys), None if members is None else tuple(members)
+        if given not in self._written:
+            self._written[given] = self._write(rows, columns, keys=keys, members=members)
+        return self._written[given]
+
+    def open(self, data: bytes, *, name: str, sha256: bytes) -> Block:
+        # What is not as it was written is refused, each time.
+        if hashlib.sha256(data).digest() != sha256:
+            return self._open(data, name=name, sha256=sha256)
+        if (name, sha256) not in self._opened:
+            self._opened[name, sha256] = self._open(data, name=name, sha256=sha256)
+        return self._opened[name, sha256]
+
+    def read(self, block: Block) -> Iterator[Row]:
+        # A block is kept with its rows, so that no other one gets its place in memory.
+        if id(block) not in self._rows:
+            self._rows[id(block)] = block, list(self._read(block))
+        return iter(self._rows[id(block)][1])
+
+    def read_some(self, block: Block, *, groups: Sequence[int] | None = None) -> Iterator[Row]:
+        return self.read(block) if groups is None else self._read(block, groups=groups)
+
+
+@contextmanager
+def remembered_blocks() -> Iterator[None]:
+    """Inside, a block of equal rows is encoded once, and a block with equal bytes is decoded once.
+
+    Both are pure functions, which most of the time of such runs would go to otherwise.
+    """
+    memory = _Memory()
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch.object(blockwrite, "write_block", memory.write))
+        stack.enter_context(mock.patch.object(shelf, "open_block", memory.open))
+        stack.enter_context(mock.patch.object(blockfetch, "read_documents", memory.read_some))
+        yield
