@@ -8,10 +8,12 @@ import pytest
 
 from tests.engine.swept import World, database_on, state_of
 from wormdb.clock import SeededChance
-from wormdb.engine import blockfetch, blockwrite
 from wormdb.errors import CorruptionError
+from wormdb.format.block import write_block
+from wormdb.format.blockread import read_documents
 from wormdb.storage.conditions import ensure_conditions
 from wormdb.storage.memory import _Entry
+from wormdb.testing import remembered
 from wormdb.testing.remembered import remembered_blocks
 
 
@@ -47,11 +49,10 @@ def test_objects_and_answers_are_the_same() -> None:
 
 
 def test_equal_blocks_are_made_once() -> None:
-    writes = mock.Mock(side_effect=blockwrite.write_block)
-    reads = mock.Mock(side_effect=blockfetch.read_documents)
+    writes, reads = mock.Mock(side_effect=write_block), mock.Mock(side_effect=read_documents)
     with (
-        mock.patch.object(blockwrite, "write_block", writes),
-        mock.patch.object(blockfetch, "read_documents", reads),
+        mock.patch.object(remembered, "write_block", writes),
+        mock.patch.object(remembered, "read_documents", reads),
         remembered_blocks(),
     ):
         world = filled()

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from unittest import mock
 
 from wormdb.engine import blockfetch, blockwrite, shelf
+from wormdb.format.block import write_block
+from wormdb.format.blockread import open_block, read_documents
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
@@ -23,7 +25,6 @@ class _Memory:
     """What pure functions of the format gave for each input."""
 
     def __init__(self) -> None:
-        self._write, self._open, self._read = blockwrite.write_block, shelf.open_block, blockfetch.read_documents
         self._written: dict[Hashable, EncodedBlock] = {}
         self._opened: dict[tuple[str, bytes], Block] = {}
         self._rows: dict[int, tuple[Block, list[Row]]] = {}
@@ -40,25 +41,25 @@ class _Memory:
         held = tuple((row.rev, row.seq, row.document, row.trash, row.cell) for row in rows)
         given = held, tuple(columns), tuple(keys), None if members is None else tuple(members)
         if given not in self._written:
-            self._written[given] = self._write(rows, columns, keys=keys, members=members)
+            self._written[given] = write_block(rows, columns, keys=keys, members=members)
         return self._written[given]
 
     def open(self, data: bytes, *, name: str, sha256: bytes) -> Block:
         # What is not as it was written is refused, each time.
         if hashlib.sha256(data).digest() != sha256:
-            return self._open(data, name=name, sha256=sha256)
+            return open_block(data, name=name, sha256=sha256)
         if (name, sha256) not in self._opened:
-            self._opened[name, sha256] = self._open(data, name=name, sha256=sha256)
+            self._opened[name, sha256] = open_block(data, name=name, sha256=sha256)
         return self._opened[name, sha256]
 
     def read(self, block: Block) -> Iterator[Row]:
         # A block is kept with its rows, so that no other one gets its place in memory.
         if id(block) not in self._rows:
-            self._rows[id(block)] = block, list(self._read(block))
+            self._rows[id(block)] = block, list(read_documents(block))
         return iter(self._rows[id(block)][1])
 
     def read_some(self, block: Block, *, groups: Sequence[int] | None = None) -> Iterator[Row]:
-        return self.read(block) if groups is None else self._read(block, groups=groups)
+        return self.read(block) if groups is None else read_documents(block, groups=groups)
 
 
 @contextmanager
