@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,12 @@ from tests.s3_server import s3_server, s3_url
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
+    from xdist.workermanage import WorkerController
 
 __all__ = ["s3_server", "s3_url"]
+
+GARBAGE_OBJECTS = 10_000
+"""New objects between two collections of garbage."""
 
 # Tests start many processes: where nobody may keep bytecode, each of them would compile the whole package again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -34,8 +39,25 @@ class OneSession(LoadScopeScheduling):  # type: ignore[misc] # xdist ships no ty
     def _split_scope(self, nodeid: str) -> str:
         return "spark" if nodeid.startswith("tests/spark/") else nodeid
 
+    def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
+        """Forget what is done: else each test would be counted again whenever another one ends."""
+        super().mark_test_complete(node, item_index, duration)
+        nodeid = self.registered_collections[node][item_index]
+        scope = self._split_scope(nodeid)
+        tests = self.assigned_work[node][scope]
+        del tests[nodeid]
+        if not tests:
+            del self.assigned_work[node][scope]
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
     """How a parallel run shares out the tests."""
     return OneSession(config, log)
+
+
+def pytest_collection_finish() -> None:
+    """Leave half a million objects of the collected tests out of every garbage collection, and collect less often."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GARBAGE_OBJECTS)
