@@ -33,6 +33,7 @@ from wormdb.errors import (
 )
 from wormdb.format.event import Closed, SchemaChanged
 from wormdb.testing.fault_store import Fault
+from wormdb.testing.remembered import remembered_blocks
 from wormdb.testing.sweep import SweepCase, sweep
 from wormdb.types import LogNumber
 
@@ -44,6 +45,13 @@ if TYPE_CHECKING:
     from wormdb.engine.operations import Operation
     from wormdb.engine.state import View
     from wormdb.storage.store import Store
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _remembered() -> Iterator[None]:
+    with remembered_blocks():
+        yield
+
 
 # --- a rival between any two requests ---
 

@@ -29,9 +29,19 @@ from wormdb.maintenance.repair import repair
 from wormdb.maintenance.report import Report
 from wormdb.maintenance.verify import verify
 from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
+from wormdb.testing.remembered import remembered_blocks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.engine.swept import World
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _remembered() -> Iterator[None]:
+    with remembered_blocks():
+        yield
+
 
 TOGETHER = (
     ("documents sidecar", "history sidecar", "attached sidecar", "byTag top", "byEmail filter", "data retired"),

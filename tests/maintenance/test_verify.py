@@ -34,10 +34,20 @@ from wormdb.maintenance.report import Report
 from wormdb.maintenance.verify import verify
 from wormdb.storage.store import Always
 from wormdb.testing.fault_store import FaultStore
+from wormdb.testing.remembered import remembered_blocks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from wormdb.collection import Collection
     from wormdb.document import Document
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _remembered() -> Iterator[None]:
+    with remembered_blocks():
+        yield
+
 
 KINDS = sorted(objects_by_kind(whole_world()))
 

@@ -10,6 +10,7 @@ from unittest import mock
 from wormdb.engine import blockfetch, blockwrite, shelf
 from wormdb.format.block import write_block
 from wormdb.format.blockread import open_block, read_documents
+from wormdb.maintenance import block_check, listed
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
@@ -52,14 +53,13 @@ class _Memory:
             self._opened[name, sha256] = open_block(data, name=name, sha256=sha256)
         return self._opened[name, sha256]
 
-    def read(self, block: Block) -> Iterator[Row]:
+    def read(self, block: Block, *, groups: Sequence[int] | None = None) -> Iterator[Row]:
+        if groups is not None:
+            return read_documents(block, groups=groups)
         # A block is kept with its rows, so that no other one gets its place in memory.
         if id(block) not in self._rows:
             self._rows[id(block)] = block, list(read_documents(block))
         return iter(self._rows[id(block)][1])
-
-    def read_some(self, block: Block, *, groups: Sequence[int] | None = None) -> Iterator[Row]:
-        return self.read(block) if groups is None else read_documents(block, groups=groups)
 
 
 @contextmanager
@@ -70,7 +70,10 @@ def remembered_blocks() -> Iterator[None]:
     """
     memory = _Memory()
     with ExitStack() as stack:
-        stack.enter_context(mock.patch.object(blockwrite, "write_block", memory.write))
-        stack.enter_context(mock.patch.object(shelf, "open_block", memory.open))
-        stack.enter_context(mock.patch.object(blockfetch, "read_documents", memory.read_some))
+        for module in (blockwrite, block_check):
+            stack.enter_context(mock.patch.object(module, "write_block", memory.write))
+        for module in (shelf, block_check):
+            stack.enter_context(mock.patch.object(module, "open_block", memory.open))
+        for module in (blockfetch, block_check, listed):
+            stack.enter_context(mock.patch.object(module, "read_documents", memory.read))
         yield
