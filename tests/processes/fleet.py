@@ -20,7 +20,7 @@ __all__ = ["Fleet"]
 
 REPOSITORY = Path(__file__).parents[2]
 WAIT_SECONDS_MAX = 90.0
-POLL_SECONDS = 0.01
+POLL_SECONDS = 0.03
 
 
 class Fleet:

@@ -28,6 +28,8 @@ VERBS = ("insert", "insert", "bump", "bump", "batch", "edit", "delete")
 # Few, so that forwardings, root swaps and full tails happen in a short run too.
 FORWARD_ENTRIES, TAIL_ENTRIES_MAX = 30, 45
 PAUSE_SECONDS = 0.01
+REST_SECONDS = 0.02
+"""Between two steps of a thread: so that a process that was killed soon goes on, on a machine with two cores."""
 
 
 def counter_id(number: int) -> str:
@@ -141,7 +143,7 @@ def main(url: str, name: str, folder: Path, seconds: float) -> int:
 
         def work(writer: Writer) -> None:
             try:
-                while not ended.is_set():
+                while not ended.wait(REST_SECONDS):
                     writer.step()
             except BaseException as error:
                 failures.append(error)

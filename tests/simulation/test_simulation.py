@@ -17,7 +17,9 @@ from wormdb.testing.sim_plan import FOCUSES
 from wormdb.testing.sim_workloads import WORKLOADS
 from wormdb.testing.simulation import SimulationFailed, main, run_seed
 
-FIRST, COUNT = (int(part) for part in os.environ.get("WORMDB_SEEDS", "0:500").split(":"))
+WATCHED = 40
+"""So many first seeds are run by a test that also looks at what happened in them; of 500 the others are left."""
+FIRST, COUNT = (int(part) for part in os.environ.get("WORMDB_SEEDS", f"{WATCHED}:{500 - WATCHED}").split(":"))
 CHUNK = 20
 
 # Seeds that showed a mistake in the engine, by what it was; each is also a few steps in
@@ -68,7 +70,7 @@ def test_the_trace_does_not_depend_on_the_order_of_hashes() -> None:
 
 def test_the_runs_are_worth_something() -> None:
     """A simulation in which nothing goes wrong proves nothing: the faults must really happen."""
-    reports = [run_seed(seed) for seed in range(40)]
+    reports = [run_seed(seed) for seed in range(WATCHED)]
     assert sum(report.trimmed > 0 for report in reports) >= 10
     assert sum(report.zombies > 0 for report in reports) >= 2
     assert {report.workload for report in reports} == set(WORKLOADS)
