@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from wormdb.format.blocklist import BlockPageRef
 
 TASKS: list[Rows] = [
-    [(f"k{number:03}", {"task": task, "pad": "x" * 200}) for number in range(task, 36, 3)] for task in range(3)
+    [(f"k{number:03}", {"task": task, "pad": "x" * 200}) for number in range(task, 60, 3)] for task in range(3)
 ]
 
 
@@ -57,7 +57,7 @@ def test_they_are_sound_and_stay_so_when_garbage_is_collected(rig: Rig) -> None:
     gc(rig)
     assert verify(site_of(rig)).findings == ()
     assert contents(logger(rig).view()) == before
-    assert versions(rig) == [1] * 36
+    assert versions(rig) == [1] * 60
 
 
 def test_pages_of_their_list_that_are_gone_are_made_again_of_the_log(rig: Rig) -> None:
@@ -71,7 +71,7 @@ def test_pages_of_their_list_that_are_gone_are_made_again_of_the_log(rig: Rig) -
     assert (done.left, done.lost) == ((), ())
     assert verify(site_of(rig)).findings == ()
     assert contents(logger(rig).view()) == before
-    assert versions(rig) == [1] * 36
+    assert versions(rig) == [1] * 60
 
 
 def test_a_block_of_them_that_is_gone_is_told_once(rig: Rig) -> None:
