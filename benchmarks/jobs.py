@@ -14,6 +14,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import wormdb
@@ -33,7 +34,7 @@ __all__ = ["TITLE", "run"]
 DOCUMENTS = int(os.environ.get("WORMDB_BENCH_DOCUMENTS", "200000"))
 TITLE = f"Jobs: {DOCUMENTS:,} documents of 1 KB in a folder, two cores"
 BATCH = 20_000
-ROUNDS = 3
+ROUNDS = 5
 MEMORY_MAX = 4 * 1024
 """MiB."""
 ALL = CompactOptions(history=False, everything=True)
@@ -118,6 +119,7 @@ def _compactions(spark: Any, url: str) -> list[Row]:
             count=DOCUMENTS,
             at_most=1.3,
             rounds=ROUNDS,
+            by=median,
         )
     ]
 
@@ -133,6 +135,7 @@ def _doubled(half: str, whole: str) -> list[Row]:
             count=DOCUMENTS,
             at_most=2.2,
             rounds=ROUNDS,
+            by=median,
         )
     ]
 

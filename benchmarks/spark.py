@@ -11,6 +11,7 @@ import random
 import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import wormdb
@@ -116,6 +117,7 @@ def _scans(spark: SparkSession, url: str, files: str) -> list[Row]:
             count=ROWS,
             at_least=0.5,
             rounds=ROUNDS,
+            by=median,
         ),
         compare(
             "2 of 8 columns",
@@ -125,6 +127,7 @@ def _scans(spark: SparkSession, url: str, files: str) -> list[Row]:
             count=ROWS,
             at_least=1.5,
             rounds=ROUNDS,
+            by=median,
         ),
         compare(
             "2 of 8 columns",
@@ -133,6 +136,7 @@ def _scans(spark: SparkSession, url: str, files: str) -> list[Row]:
             lambda: _drop(theirs.select(TWO)),
             count=ROWS,
             rounds=ROUNDS,
+            by=median,
         ),
     ]
 
