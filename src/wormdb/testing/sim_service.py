@@ -228,8 +228,7 @@ class _Run:
         seen = killed + DRIFT * longest + 7_000
         self.scheduler.sleep(seen - killed)
         self.scheduler.sleep(CALM_MS)
-        if not self.suspends:
-            judge_rings(self.rings, self.bucket.newest_beats, killed, PACE.interval_ms)
+        judge_rings(self.rings, self.bucket.newest_beats, killed, PACE)
         judge_takeover(self.bucket, seen, self.scheduler.now)
 
     def _serve(self, machine: _Machine) -> None:
@@ -241,7 +240,7 @@ class _Run:
                     machine.node.start()
                     self.scheduler.spawn(f"{machine.name}.beats", partial(self._beat, machine, machine.node))
                     while self._goes_on(machine.node):
-                        self.rings.append(Ring(self.scheduler.now, machine.node.id, machine.node.ring()))
+                        self._witness_ring(machine)
                         machine.clock.sleep(machine.node.work())
             except Crashed:
                 pass
@@ -251,6 +250,10 @@ class _Run:
                 self.bucket.note(f"could not start: {error}")
             self.refused += machine.node.lost is not None
             self.scheduler.sleep(self.between(0, 10_000))
+
+    def _witness_ring(self, machine: _Machine) -> None:
+        node, stood_ms = machine.node, machine.process.suspended_ms
+        self.rings.append(Ring(self.scheduler.now, node.id, node.ring(), stood_ms))
 
     def _goes_on(self, node: Node) -> bool:
         return not self.is_over and not node.ended.is_set()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wormdb.format.heartbeat import Heartbeat
+    from wormdb.service.pace import Pace
 
 __all__ = ["Beaten", "Began", "Ring", "ServiceBucket", "judge_beats", "judge_rings", "judge_rounds", "judge_takeover"]
 
@@ -55,6 +56,8 @@ class Ring:
     time: float
     node: int | None
     ring: tuple[int, ...]
+    stood_ms: float
+    """For how long its monotonic clock stood still in its life, because its machine was suspended."""
 
 
 @dataclass
@@ -119,17 +122,20 @@ def judge_rounds(began: Sequence[Began], window_ms: int) -> None:
             raise Violation(f"nodes {other} and {each.node} both had the turn at {each.time / 1000:.1f} s")
 
 
-def judge_rings(rings: Sequence[Ring], newest: Mapping[int, Beaten], since: float, interval_ms: int) -> None:
+def judge_rings(rings: Sequence[Ring], newest: Mapping[int, Beaten], since: float, pace: Pace) -> None:
     """Raise Violation if a node counted on one that was dead for long enough, at a time when all were left in peace.
 
-    A last heartbeat is seen up to an interval after it was written, and counts from then on.
+    A last heartbeat is seen up to an interval after it was written, or an idle one if it is of before that time; from
+    then on it counts.
     """
     for each in rings:
         for other in set(each.ring) - {each.node}:
             last = newest[other]
-            lives_ms = NODE_INTERVALS_LIVE * last.heartbeat.interval_ms + interval_ms
+            is_recent = last.time >= since - DRIFT * pace.interval_ms
+            unseen_ms = pace.interval_ms * (1 if is_recent else pace.idle_factor)
+            lives_ms = DRIFT * (NODE_INTERVALS_LIVE * last.heartbeat.interval_ms + unseen_ms)
             silence = each.time - last.time
-            if each.time >= since and silence > DRIFT * lives_ms + LATE_MS:
+            if each.time >= since and silence > lives_ms + LATE_MS + each.stood_ms:
                 raise Violation(f"node {each.node} counts on node {other}, who is silent for {silence / 1000:.1f} s")
 
 
