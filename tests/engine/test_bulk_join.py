@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.engine.rig import Rig
 from tests.engine.stage_rig import MANUAL
-from wormdb.engine import bulk_merge
+from wormdb.engine import bulk_join, bulk_merge
 from wormdb.engine.blockwrite import BlockWriter
 from wormdb.engine.bulk_merge import Merged, Merger
 from wormdb.engine.forward import Sizes
@@ -72,12 +72,15 @@ def merge(merger: Merger, sources: list[list[BlockEntry]]) -> Merged | str:
     st.lists(SOURCE, min_size=2, max_size=4),
     st.sampled_from(["error", "replace", "ignore"]),
     st.sampled_from([200, 700, 100_000]),
+    st.sampled_from([1, 3, 10_000]),
 )
-def test_joined_blocks_are_merged_blocks(sources: list[Source], rule: ConflictRule, target: int) -> None:
+def test_joined_blocks_are_merged_blocks(sources: list[Source], rule: ConflictRule, target: int, some: int) -> None:
     tools = Rig().ledger(None, MANUAL, Sizes(block_target=target)).bulk_tools()
     written = [blocks_of(tools, source, 300) for source in sources]
     merger = Merger(tools.workplace, COLUMNS, rule)
-    joined = merge(merger, written)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(bulk_join, "ROUND_ROWS", some)
+        joined = merge(merger, written)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(bulk_merge, "can_join", lambda *_: False)
         assert told(joined) == told(merge(merger, written))
@@ -101,8 +104,11 @@ def test_overlapping_blocks_of_texts_are_joined_and_others_are_not(monkeypatch: 
     assert sum(block.deleted for block in merger.merge([gone, plain[1]]).blocks) == 2
 
 
-def test_long_sources_are_joined_a_row_group_at_a_time() -> None:
+@pytest.mark.parametrize(("whole", "some"), [(4, 10**6), (4, 5_000), (0, 5_000)])
+def test_long_sources_are_joined_a_row_group_at_a_time(monkeypatch: pytest.MonkeyPatch, whole: int, some: int) -> None:
     """Rows of a source that come after its first row group go where they belong."""
+    monkeypatch.setattr(bulk_join, "WHOLE_SOURCES_MAX", whole)
+    monkeypatch.setattr(bulk_join, "ROUND_ROWS", some)
     tools = Rig().ledger(None, MANUAL, Sizes(block_target=10**9)).bulk_tools()
     one: Source = {f"k{n:06}": ({"d": n}, 1) for n in range(0, 60_000, 3)}
     other: Source = {f"k{n:06}": ({"s": "x"}, 2) for n in range(0, 60_000, 7)}

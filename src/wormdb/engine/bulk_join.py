@@ -1,7 +1,7 @@
 """Blocks of a job that overlap as one run, column by column: for documents whose ids are text.
 
-Each source is read a row group at a time. In every round all rows are joined and sorted before which no later row of
-any source can come. So memory holds a block and a row group of each source, and what is being written.
+Each source is read a row group at a time. In every round some rows are joined and sorted before which no later row of
+any source can come. So memory holds a row group of each source (of a few sources a block), and what is being written.
 """
 
 from __future__ import annotations
@@ -9,17 +9,19 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import TYPE_CHECKING, Final
 
+from wormdb.engine.blockfetch import BLOCK_WHOLE_BYTES
 from wormdb.engine.blockwrite import BLOCKS_AT_ONCE, ROW_BYTES, BlockWriter
 from wormdb.engine.bulk_columns import text_bytes
 from wormdb.engine.bulk_portion import cuts, joined, keys_of_texts
 from wormdb.format.block import RESERVED, Row, write_new_block
-from wormdb.format.blockread import read_arrow
+from wormdb.format.blockread import assemble_block, parts_for, read_arrow
 from wormdb.format.columns import KIND_PREFIX, arrow_type, column_of
 from wormdb.format.filter_run import key_hashes
 from wormdb.format.key import encode_key, encode_keys
+from wormdb.storage.store import ByteRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -31,9 +33,15 @@ if TYPE_CHECKING:
     from wormdb.engine.shelf import Shelf
     from wormdb.format.block import EncodedBlock
     from wormdb.format.blocklist import BlockEntry
+    from wormdb.format.blockread import Block
     from wormdb.format.columns import ColumnSpec, EncodedColumn
+    from wormdb.format.sidecar import PageMap, Part
 
 __all__ = ["Joiner", "Workplace", "can_join"]
+
+WHOLE_SOURCES_MAX: Final = 4
+"""Of more sources no whole blocks are in memory, but row groups."""
+ROUND_ROWS: Final = 32_768
 
 _TYPES: Final = frozenset({"string", "int64", "double", "bool", "date", "binary", "json"})
 """Those whose bounds Arrow finds; lists of them have none."""
@@ -78,8 +86,9 @@ class Joiner:
     def write(self, sources: Sequence[Sequence[BlockEntry]]) -> list[BlockEntry]:
         """The rows of sources, each one run of blocks that `can_join`, as one run.
 
-        1 GET for each block, and 2 PUTs for each that is written. Two are made while others are read. Raises what
-        `meet` does, CorruptionError, UnavailableError.
+        1 GET for each block, and 2 PUTs for each that is written; of more than 4 sources each block costs 1 for its
+        page map and 1 or 2 for each row group instead. Two are made while others are read. Raises what `meet` does,
+        CorruptionError, UnavailableError.
         """
         writer = BlockWriter(self.tools.shelf, self.tools.writer, self.tools.block_target, self.columns)
         types = [(stats.path, stats.type) for stats in sources[0][0].columns]
@@ -93,19 +102,37 @@ class Joiner:
 
     def _rounds(self, sources: Sequence[Sequence[BlockEntry]]) -> Iterator[pa.Table]:
         """All rows in order of id, each id once."""
-        cursors = [_Cursor(self._groups(blocks)) for blocks in sources]
+        whole = len(sources) <= WHOLE_SOURCES_MAX
+        cursors = [_Cursor(self._groups(blocks, whole=whole)) for blocks in sources]
         while cursors := [cursor for cursor in cursors if cursor.fill()]:
-            bound = min((cursor.greatest for cursor in cursors if cursor.has_more), default=None)
+            # Some of each, so that a round is about as much whatever the number of sources.
+            some = max(ROUND_ROWS // len(cursors), 1)
+            bound = min((end for cursor in cursors if (end := cursor.end(some)) is not None), default=None)
             yield self._distinct(_together([cursor.cut(bound) for cursor in cursors]))
 
-    def _groups(self, blocks: Sequence[BlockEntry]) -> Iterator[tuple[pa.Table, bool]]:
+    def _groups(self, blocks: Sequence[BlockEntry], *, whole: bool) -> Iterator[tuple[pa.Table, bool]]:
         """The row groups of a source, and whether another one follows."""
         for place, entry in enumerate(blocks, 1):
-            block = self.tools.shelf.whole(entry)
             names = [*RESERVED[:-1], *(stats.path for stats in entry.columns[1:]), _DOC]
-            for group in range(block.groups):
-                has_more = place < len(blocks) or group + 1 < block.groups
-                yield read_arrow(block, names, groups=[group]), has_more
+            opened: Iterator[Block]
+            if whole or entry.length <= BLOCK_WHOLE_BYTES:
+                block = self.tools.shelf.whole(entry)
+                groups, opened = block.groups, repeat(block)
+            else:
+                page_map = self.tools.shelf.learn([entry])[0][entry.name]
+                groups, opened = len(page_map.groups), self._parts(entry, page_map, names)
+            for group, part in zip(range(groups), opened, strict=False):
+                yield read_arrow(part, names, groups=[group]), place < len(blocks) or group + 1 < groups
+
+    def _parts(self, entry: BlockEntry, page_map: PageMap, names: Sequence[str]) -> Iterator[Block]:
+        """A block with one of its row groups, and then with the next."""
+        footer: list[tuple[Part, bytes]] = []
+        for group in range(len(page_map.groups)):
+            wanted = parts_for(page_map, names, groups=[group])[len(footer) :]
+            bodies = self.tools.shelf.ranges(entry, [ByteRange(part.offset, part.length) for part in wanted])
+            found = [*footer, *zip(wanted, bodies, strict=True)]
+            footer = found[:1]
+            yield assemble_block(page_map, found)
 
     def _distinct(self, table: pa.Table) -> pa.Table:
         """Rows of several sources, one source after another, in order of id; of each id one."""
@@ -144,11 +171,12 @@ class _Cursor:
             self._table, self.has_more = next(self._groups, (None, False))
         return self._table is not None
 
-    @property
-    def greatest(self) -> str:
-        """The last id of what was read."""
+    def end(self, rows: int) -> str | None:
+        """The last id of so many rows, or of what was read; None if that is all there is."""
         assert self._table is not None
-        return str(self._table.column(_ID)[-1])
+        if not self.has_more and self._table.num_rows <= rows:
+            return None
+        return str(self._table.column(_ID)[min(rows, self._table.num_rows) - 1])
 
     def cut(self, bound: str | None) -> pa.Table:
         """Take the rows through an id, all of them without one."""
