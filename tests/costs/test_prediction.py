@@ -161,3 +161,5 @@ def test_what_is_used_is_counted_by_kind(tmp_path: Path, capsys: pytest.CaptureF
     assert run(["cost", str(tmp_path), "--used", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["bytes"] == found.bytes
     assert run(["cost", "--used"]) == 2
+    assert run(["cost", str(tmp_path)]) == 2
+    assert "add --used" in capsys.readouterr().err

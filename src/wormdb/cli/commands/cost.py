@@ -46,6 +46,8 @@ def command(
     and its objects are summed up by kind. Prices are list prices in US dollars.
     """
     prices = PRICE_LISTS[store]
+    if not is_used and url is not None:
+        raise click.UsageError(f"A bill is foretold from numbers alone: add --used to see what {url} uses.")
     if not is_used:
         bill = predict(Workload(**workload), prices)
         if as_json:
