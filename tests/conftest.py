@@ -61,3 +61,8 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(GARBAGE_OBJECTS)
+
+
+def pytest_unconfigure() -> None:
+    """Let go of all of it again: extension modules complain of what they find at the end."""
+    gc.unfreeze()
