@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.engine.rig import HookStore
-from tests.files.adopt.bucket import LAYOUTS, Bucket, schema
+from tests.files.adopt.bucket import LAYOUTS, schema, small
 from tests.files.adopt.rig import check, database_on, new_clock, world
 from tests.maintenance.gc_rig import DAY
 from tests.maintenance.rival_store import Before
@@ -39,20 +39,11 @@ ROOT = LAYOUTS["root"]
 LEFT = f"{BLOCKS[0]}0000000000000001-00000000.parquet"
 
 
-def bucket() -> Bucket:
-    made = Bucket(ROOT)
-    made.create("a", "ada", name="A", email="a@x")
-    made.update("a", name="B")
-    made.create("t", name="T")
-    made.delete("t", "ada")
-    return made
-
-
 class World:
     """A bucket whose collection was defined and brought forward, and has no document yet; time is the store's."""
 
     def __init__(self) -> None:
-        self.bucket = bucket()
+        self.bucket = small(ROOT)
         self.clock: ManualClock = new_clock()
         self.store: MemoryStore = world(self.bucket, self.clock)
         self._began = self.clock.monotonic()

@@ -1,4 +1,4 @@
-"""Make one of what the tasks of a bulk job wrote, fit for the newest state.
+"""Put together what the tasks of a bulk job wrote, fit for the newest state.
 
 What others wrote since the job began is looked at entry by entry. Where it concerns a document of the job, that row is
 settled again, and its block written again; all other blocks stay as tasks wrote them.

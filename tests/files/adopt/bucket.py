@@ -219,3 +219,13 @@ def sample(storage: dict[str, str], **options: Any) -> Bucket:
     bucket.restore("d", "eve")
     bucket.snapshot("d")
     return bucket
+
+
+def small(storage: dict[str, str]) -> Bucket:
+    """A bucket with one document that lives and one in the trash, for who tries every request."""
+    bucket = Bucket(storage)
+    bucket.create("a", "ada", name="A", email="a@x")
+    bucket.update("a", name="B")
+    bucket.create("t", name="T")
+    bucket.delete("t", "ada")
+    return bucket

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.files.adopt.bucket import LAYOUTS, Bucket, sample, schema
+from tests.files.adopt.bucket import LAYOUTS, sample, schema, small
 from tests.files.adopt.rig import check, check_history, database_on, world
 from wormdb.errors import AlreadyExistsError, ConflictError, CorruptionError, WormError
 from wormdb.storage.store import Always
@@ -29,15 +29,6 @@ PARTS = {"block_bytes": 500}
 """Each document is a part of its own."""
 
 
-def small() -> Bucket:
-    bucket = Bucket(ROOT)
-    bucket.create("a", "ada", name="A", email="a@x")
-    bucket.update("a", name="B")
-    bucket.create("t", name="T")
-    bucket.delete("t", "ada")
-    return bucket
-
-
 def keys(store: MemoryStore, prefix: str) -> list[str]:
     return [found.key for page in store.list(prefix) for found in page.objects]
 
@@ -47,7 +38,7 @@ def keys(store: MemoryStore, prefix: str) -> list[str]:
 
 def _hindered() -> Iterator[tuple[int, Fault]]:
     """Faults at the requests that write, of an adoption that nothing hinders."""
-    store = FaultStore(world(small()))
+    store = FaultStore(world(small(ROOT)))
     _adopt(store)
     for one in store.trace:
         if one.verb in ("put", "delete"):
@@ -63,7 +54,7 @@ def _adopt(store: Store, seed: int = 1) -> Adoption:
 
 
 def test_a_fault_at_every_write() -> None:
-    bucket = small()
+    bucket = small(ROOT)
     resumed = runs = 0
     for number, fault in _hindered():
         inner = world(bucket)

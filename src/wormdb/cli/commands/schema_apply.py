@@ -19,6 +19,7 @@ from wormdb.cli.verbs import Verb
 from wormdb.database import connect
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
+from wormdb.index.definition import OWNERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -157,9 +158,12 @@ def _cost(plan: ModelPlan) -> list[str]:
     if plan.is_migrated:
         lines.append(f"a function writes {plan.documents:,} documents again before the change")
     elif plan.mapping:
-        lines.append(f"{plan.documents:,} documents are mapped; {_blocks(plan)} are written again in the background")
+        lines.append(
+            f"{plan.documents:,} documents are mapped; {_blocks(plan)} will be written again in the background"
+        )
     if plan.indexes:
-        lines.append(f"indexes to build: {', '.join(plan.indexes)}")
+        names = ["owners of blobs" if name == OWNERS.name else name for name in plan.indexes]
+        lines.append(f"indexes to build: {', '.join(names)}")
     if plan.documents or plan.indexes:
         lines.append(f"about {plan.requests:,} requests and {max(plan.seconds, 1):,.0f} s")
     return lines
