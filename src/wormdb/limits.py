@@ -24,6 +24,8 @@ INT_MAX: Final = 2**63 - 1
 INT_MIN: Final = -(2**63)
 ID_BYTES_MAX: Final = 1 * KIB
 """Bytes of a string or binary `_id`."""
+SEQUENCE_MAX: Final = 10**18 - 1
+"""The greatest number that the counter of a collection gives, and the greatest id of digits that it counts."""
 INDEX_KEY_BYTES_MAX: Final = 4 * KIB
 """Encoded bytes of one index key."""
 ACTOR_BYTES_MAX: Final = 1 * KIB

@@ -119,6 +119,14 @@ def test_plain_rows_go_by_columns(has_model: bool) -> None:
     assert loaded(pa.RecordBatch.from_pydict({"id": pa.array(["k1"]), **columns}), model, by_column=True)[1]
 
 
+@pytest.mark.parametrize(("identity", "by_columns"), [("9" * 18, True), ("9" * 19, False), ("a" * 30, True)])
+def test_a_number_beyond_the_counter_does_not_go_by_columns(identity: str, by_columns: bool) -> None:
+    model = load_model("Thing", {"path": "@things/(id:string)", "id": "seq"})
+    maker = ColumnMaker(model, job_clock(0), TaskChance(SeededChance(3), "ulid", 5))
+    batch = pa.RecordBatch.from_pydict({"id": pa.array(["7", identity])})
+    assert (maker.columns(batch) is not None) is by_columns
+
+
 ODD: dict[str, dict[str, pa.Array]] = {
     "not a number": {"d": pa.array([float("nan")])},
     "before 1970": {"t": pa.array([DAY.replace(year=1960)], pa.timestamp("us", tz="UTC"))},

@@ -17,7 +17,7 @@ from wormdb.testing.sim_plan import FOCUSES
 from wormdb.testing.sim_workloads import WORKLOADS
 from wormdb.testing.simulation import SimulationFailed, main, run_seed
 
-WATCHED = 40
+WATCHED = 8 * len(WORKLOADS)
 """So many first seeds are run by a test that also looks at what happened in them; of 500 the others are left."""
 FIRST, COUNT = (int(part) for part in os.environ.get("WORMDB_SEEDS", f"{WATCHED}:{500 - WATCHED}").split(":"))
 CHUNK = 20

@@ -13,6 +13,7 @@ import msgspec
 
 from wormdb.engine.bulk_ids import TaskChance
 from wormdb.engine.bulk_rows import DOCUMENT_COLUMN, ID_COLUMNS, TOLD_COLUMNS
+from wormdb.engine.state import SEQUENCE_DIGITS_MAX
 from wormdb.format import json
 from wormdb.format.columns import ColumnSpec, arrow_type, column_of, encode_column
 from wormdb.format.kinds import MISSING
@@ -53,6 +54,8 @@ _DATE_END: Final = 253_402_300_800_000
 _DATE_DAY: Final = 10
 _EXACT: Final = 2**53
 _INTEGER_CODE, _MISSING_CODE = 4, 2
+_COUNTED_ID: Final = rf"^([0-9]{{0,{SEQUENCE_DIGITS_MAX}}}|.*[^0-9].*)$"
+"""No number beyond the counter of a collection."""
 _FILE_ID: Final = "^[A-Za-z0-9_-]{1,80}$"
 _BYTES_MAX: Final = DOCUMENT_BYTES_MAX - 8 * ID_BYTES_MAX
 
@@ -156,6 +159,8 @@ class ColumnMaker:
         if kind is None or kind in model.dynamic_types or kind not in BUILT_IN_TYPES:
             raise _OddError
         patterns = [f"^({BUILT_IN_TYPES[kind]})$"] if BUILT_IN_TYPES[kind] else []
+        if model.id == "seq":
+            patterns.append(_COUNTED_ID)
         return [*patterns, _FILE_ID] if model.files else patterns
 
     def _made(self, count: int) -> pa.Array:

@@ -21,7 +21,7 @@ from wormdb.engine.bulk_report import Contested, Digests, TaskReport, encode_rep
 from wormdb.engine.inserts import sampled
 from wormdb.engine.objects import NewObject
 from wormdb.engine.operations import Insert
-from wormdb.engine.state import id_key, sequence_of
+from wormdb.engine.state import check_counted, id_key, sequence_of
 from wormdb.engine.unique import UniqueOwners, keys_of
 from wormdb.errors import AlreadyExistsError, InvalidRequestError, PermissionDeniedError, UniqueViolationError
 from wormdb.format import json
@@ -284,6 +284,8 @@ class BulkTask:
         passed: list[bytes] = []
         for key, one in new.items():
             held = existing.get(key)
+            if held is None:
+                check_counted(one.identity, self.view.definition.model)
             if held is None or held.document is None:
                 rows[key] = Row(one.id, 0, 1 if held is None else held.seq + 1, one.document)
                 continue

@@ -13,6 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from wormdb.engine.operations import Insert
+from wormdb.engine.state import is_uncounted
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
 from wormdb.format.block import Row
@@ -73,7 +74,7 @@ def check_inserts(
         return None
     looked_up = [key for key, insert in zip(keys, inserts, strict=True) if not insert.fresh]
     found = view.get_many(looked_up) if looked_up else {}
-    if any(held.document is not None for held in found.values()):
+    if any(held.document is not None for held in found.values()) or any(map(is_uncounted, identities)):
         return None
     documents = [insert.document for insert in inserts]
     claims = _claims(view.definition.indexes.ready, identities, documents, unique)

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from wormdb.engine.jobs import NO_JOBS
+from wormdb.errors import LimitExceededError
 from wormdb.format import json
 from wormdb.format.key import encode_key
+from wormdb.limits import SEQUENCE_MAX
 from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
@@ -25,10 +27,23 @@ if TYPE_CHECKING:
     from wormdb.engine.place import Place
     from wormdb.format.entry import Entry
     from wormdb.index.definition import Index
+    from wormdb.schema.model import Model
 
-__all__ = ["Attached", "Base", "EmptyBase", "Held", "Overlay", "View", "id_key", "merge_newest", "sequence_of"]
+__all__ = [
+    "Attached",
+    "Base",
+    "EmptyBase",
+    "Held",
+    "Overlay",
+    "View",
+    "check_counted",
+    "id_key",
+    "is_uncounted",
+    "merge_newest",
+    "sequence_of",
+]
 
-SEQUENCE_DIGITS_MAX = 18
+SEQUENCE_DIGITS_MAX = len(str(SEQUENCE_MAX))
 _serials = itertools.count(1)
 
 
@@ -38,9 +53,29 @@ def id_key(identity: bytes) -> bytes:
 
 
 def sequence_of(identity: bytes) -> int:
-    """The number in an id of digits, given as extended JSON; 0 for any other id."""
+    """The number in an id of digits, given as extended JSON; 0 for any other id, and for one beyond the counter."""
     digits = identity[1:-1]
     return int(digits) if identity[:1] == b'"' and digits.isdigit() and len(digits) <= SEQUENCE_DIGITS_MAX else 0
+
+
+def is_uncounted(identity: bytes) -> bool:
+    """Whether an id, given as extended JSON, is of more digits than the counter of a collection ever gives."""
+    digits = identity[1:-1]
+    return identity[:1] == b'"' and len(digits) > SEQUENCE_DIGITS_MAX and digits.isdigit()
+
+
+def check_counted(identity: bytes, model: Model | None) -> None:
+    """Raise LimitExceededError if a new document's id is beyond the counter of a model whose ids are numbers.
+
+    The counter would not see it. Documents that older releases wrote with such ids are left alone: no number is ever
+    as long as they are.
+    """
+    if model is not None and model.id == "seq" and is_uncounted(identity):
+        raise LimitExceededError(
+            f"id {json.decode(identity, name='document id')[:60]!r} of a new document",
+            reason=f"ids of this model are numbers of at most {SEQUENCE_DIGITS_MAX} digits",
+            fix="choose a smaller number, or leave the id out",
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, assert_never
 
 from wormdb.engine.definition import settled
 from wormdb.engine.operations import Insert, InsertNext, Purge, Remove, Restore, Save
-from wormdb.engine.state import Held, Overlay, id_key, sequence_of
+from wormdb.engine.state import Held, Overlay, check_counted, id_key, sequence_of
 from wormdb.engine.unique import UniqueOwners
 from wormdb.engine.upgrade import document_of
 from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError, UniqueViolationError
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from wormdb.format.event import Event
     from wormdb.format.kinds import Document
     from wormdb.index.definition import Index
+    from wormdb.schema.model import Model
 
 __all__ = ["Group", "Head", "mapped_operation", "show", "trashed"]
 
@@ -190,6 +191,11 @@ class Group:
         return max(self._numbered, self._head.sequence())
 
     @property
+    def model(self) -> Model | None:
+        """The one in force."""
+        return self._definition.model
+
+    @property
     def collection(self) -> str:
         """For messages."""
         return self._collection
@@ -219,6 +225,8 @@ class _BatchCheck:
         change = self._change(operation, before)
         if change is None:
             return []
+        if before is None:
+            check_counted(operation.id, self._group.model)
         self._first.setdefault(key, change.before)
         self.numbered = max(self.numbered, sequence_of(operation.id))
         self.changed[key] = Held(operation.id, self._group.number, change.seq, change.after, change.trash)

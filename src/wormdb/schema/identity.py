@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.errors import InvalidRequestError, Problem, WormError
+from wormdb.errors import InvalidRequestError, LimitExceededError, Problem, WormError
 from wormdb.format.segment import check_id, encode_segment
-from wormdb.limits import SEGMENT_BYTES_MAX
+from wormdb.limits import SEGMENT_BYTES_MAX, SEQUENCE_MAX
 from wormdb.schema.pattern import compile_pattern
 
 if TYPE_CHECKING:
@@ -100,7 +100,16 @@ def makes_good_ids(model: Model) -> bool:
 
 
 def format_sequence(number: int) -> str:
-    """The id of the strategy seq: zero-padded, so that the first ten thousand million sort as text."""
+    """The id of the strategy seq: zero-padded, so that the first ten thousand million sort as text.
+
+    Raises LimitExceededError behind the end of the counter: a number that it does not count would be given twice.
+    """
+    if number > SEQUENCE_MAX:
+        raise LimitExceededError(
+            f"id {number}",
+            reason=f"there is no number after {SEQUENCE_MAX}, which a document has or had as its id",
+            fix="give ids to new documents, or move them to a collection whose ids are made otherwise",
+        )
     return f"{number:0{_SEQUENCE_DIGITS}d}"
 
 

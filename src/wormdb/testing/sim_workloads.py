@@ -13,6 +13,7 @@ from wormdb.errors import UnavailableError
 from wormdb.schema.load import load_model
 from wormdb.testing.sim_history import audit_register
 from wormdb.testing.sim_lives import Indexing, Loads, Past
+from wormdb.testing.sim_numbers import Numbers
 from wormdb.testing.sim_replay import Violation
 
 if TYPE_CHECKING:
@@ -283,4 +284,5 @@ WORKLOADS: dict[str, Workload] = {
     "past": Past(),
     "indexing": Indexing(),
     "loads": Loads(),
+    "numbers": Numbers(),
 }
