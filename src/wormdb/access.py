@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -189,12 +189,15 @@ class Access(Generic[T]):
         """Commit several, and bring the documents they came from up to date. 1 PUT when nobody else writes."""
         committed = self.commit([each.operation for each in prepared], by)
         changes = deque(committed.changes)
+        left = Counter(change.id for change in changes)
         for each in prepared:
             # Every operation makes one change, but for the delete of what is not there.
             if each.shape is not None:
-                self.writer.after(each, changes.popleft(), committed.number)
+                change = changes.popleft()
+                left[change.id] -= 1
+                self.writer.after(each, change, committed.number, is_last=not left[change.id])
             elif isinstance(each.operation, Remove) and _is_removed(each.operation, changes):
-                changes.popleft()
+                left[changes.popleft().id] -= 1
         return committed
 
     def commit(self, operations: Sequence[Operation], by: By, *also: Event) -> Committed:

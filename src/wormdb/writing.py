@@ -272,10 +272,15 @@ class Writer(Generic[T]):
             given = dict(document)
         return Prepared(operation, document, shape, given)
 
-    def after(self, prepared: Prepared, change: Change, number: LogNumber) -> Document:
-        """The document as it is now; a Document that was given is brought up to date in place."""
+    def after(self, prepared: Prepared, change: Change, number: LogNumber, *, is_last: bool = True) -> Document:
+        """The document as it is now; a Document that was given is brought up to date in place.
+
+        Unless `is_last` its batch changed it again afterwards: then it stands for no version, and cannot be saved.
+        """
         assert prepared.shape is not None
-        loaded = Loaded(Held(change.id, number, change.seq, change.after), number, self.origin)
+        held = Held(change.id, number, change.seq if is_last else 0, change.after)
+        # No state shows what was changed again, so the one before is the newest that may be compared with.
+        loaded = Loaded(held, number if is_last else LogNumber(number - 1), self.origin)
         identity = {} if prepared.shape.id is not None else {"id": json.decode(change.id, name="document id")}
         values = identity | {_outer(name): value for name, value in prepared.shape.values.items()}
         document = prepared.document

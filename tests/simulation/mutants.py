@@ -24,7 +24,7 @@ from wormdb.engine.head import Head
 from wormdb.engine.ledger import Ledger
 from wormdb.engine.register import Register
 from wormdb.engine.resolve import Resolver
-from wormdb.engine.state import Overlay, id_key
+from wormdb.engine.state import Held, Overlay, id_key
 from wormdb.engine.trim import Trimmer
 from wormdb.engine.unique import UniqueOwners, keys_of
 from wormdb.engine.validate import Group, _BatchCheck
@@ -35,6 +35,7 @@ from wormdb.storage import readback
 from wormdb.testing.sim_replay import Violation
 from wormdb.testing.sim_store import COLLECTION
 from wormdb.types import LogNumber, Misc
+from wormdb.writing import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -313,7 +314,31 @@ def trimmers_see_holes() -> AbstractContextManager[object]:
     return rewritten(Trimmer, ("if self.register.read().version != state.version:", "if False:"))
 
 
+def one_document_twice_in_an_entry() -> AbstractContextManager[object]:
+    """Batches of one entry may change the same document: then its revision does not tell its versions apart."""
+    return mock.patch.object(Group, "_check_apart", return_value=None)
+
+
+def version_by_revision() -> AbstractContextManager[object]:
+    return mock.patch.object(Held, "version", property(lambda self: self.rev))
+
+
+def loaded_unchecked_behind_another() -> AbstractContextManager[object]:
+    """What a batch did to a document before stands in for the version that an operation was read as."""
+    old = "if not self._group.unchanged(key, loaded):"
+    return rewritten(_BatchCheck, (old, "if changed is None and not self._group.unchanged(key, loaded):"))
+
+
+def overwritten_as_newest() -> AbstractContextManager[object]:
+    """A document that its own batch changed again passes as what was written."""
+    return rewritten(Writer, ("change.seq if is_last else 0", "change.seq"), ("number if is_last else", "number or"))
+
+
 MUTANTS = [
+    Mutant("one document twice in an entry", one_document_twice_in_an_entry, "handles", 7, "crowd"),
+    Mutant("a version known by its revision", version_by_revision, "handles", 26, "crowd"),
+    Mutant("unchecked behind another change", loaded_unchecked_behind_another, "handles", 2, "crowd"),
+    Mutant("overwritten passes as newest", overwritten_as_newest, "handles", 76),
     Mutant("no read-back", no_read_back, "set", 2),
     Mutant("no write id", no_write_id, "set", 30),
     Mutant("timeout as failure", timeout_as_failure, "set", 12),

@@ -91,6 +91,11 @@ class Held:
     document: bytes | None
     trash: bytes | None = None
 
+    @property
+    def version(self) -> tuple[int, int]:
+        """What no other version under this id has: a batch may change a document twice, under one revision."""
+        return self.rev, self.seq
+
 
 class Base(Protocol):
     """The state through one log number, from the root's objects."""

@@ -1,7 +1,9 @@
 """Check a batch against a state, and turn what is wanted into what changes. Pure but for the base's reads.
 
 Batches of one group are checked in order, each against the state that the ones before it leave; a refused
-one leaves nothing. Unique values are checked at the end of a batch, so two documents may trade them.
+one leaves nothing. No two of them change the same document: a revision is the number of an entry, and a
+document that a commit gave out is known again by it. Unique values are checked at the end of a batch, so two
+documents may trade them.
 """
 
 from __future__ import annotations
@@ -76,7 +78,7 @@ class Group:
         self._collection = collection
         self._accepted = self._is_alone = False
         self._count = self._view.count
-        self._changed: dict[bytes, Held] = {}
+        self._changed: set[bytes] = set()
         self._overlay = Overlay()
         self.claims: dict[tuple[Index, bytes], bytes | None] = {}
         """What the accepted batches took in unique indexes: who has it now, None where it was given up."""
@@ -98,6 +100,7 @@ class Group:
             (operation, None if isinstance(operation, InsertNext) else id_key(operation.id))
             for operation in pending.operations
         ]
+        self._check_apart([key for _, key in keyed if key is not None])
         self._fetch([key for operation, key in keyed if key is not None and _looks_up(operation)])
         changes = tuple(change for operation, key in keyed for change in batch.apply(operation, key))
         if not changes and (pending.operations or not pending.events):
@@ -145,28 +148,31 @@ class Group:
             jobs=self._jobs,
         )
 
+    def _check_apart(self, keys: Sequence[bytes]) -> None:
+        """Raise ConflictError if a batch of the group changes one of these documents: the next entry is for that."""
+        if not self._changed.isdisjoint(keys):
+            raise ConflictError(
+                f"entry {self.number} of {self._collection}", reason="another batch of it changes the same document"
+            )
+
     def held(self, key: bytes) -> Held | None:
-        """What is under a key after the batches accepted so far."""
-        if key in self._changed:
-            return self._changed[key]
+        """What is under a key that no batch accepted so far has changed."""
         return self._fetched[key] if key in self._fetched else self._view.get(key)
 
     def _fetch(self, keys: Sequence[bytes]) -> None:
         """Read what a batch will look up, side by side instead of one after the other."""
-        wanted = [key for key in keys if key not in self._changed and key not in self._fetched]
+        wanted = [key for key in keys if key not in self._fetched]
         if len(wanted) > 1:
             self._fetched |= dict.fromkeys(wanted) | self._view.get_many(wanted)
 
     def unchanged(self, key: bytes, loaded: Loaded) -> bool:
         """Whether the document is still as it was loaded; asks the base only if that is older than it."""
-        if key in self._changed:
-            return self._changed[key].rev == loaded.held.rev
         if (newer := self._view.overlay.get(key, self._view.number)) is not None:
-            return newer.rev == loaded.held.rev
+            return newer.version == loaded.held.version
         if self._view.base_number <= loaded.number:
             return True
         held = self._view.base.get(key)
-        return held is not None and held.rev == loaded.held.rev
+        return held is not None and held.version == loaded.held.version
 
     def owners(self, index: Index, keys: Iterable[bytes]) -> dict[bytes, bytes | None]:
         """Who has each of some unique values after the batches accepted so far, by id as JSON."""
@@ -280,23 +286,23 @@ class _BatchCheck:
         return Insert(identity, b'{"_id":' + identity + (b"" if rest == b"}" else b",") + rest, fresh=True)
 
     def _before(self, operation: _Identified, key: bytes) -> Held | None:
-        if key in self.changed:
-            return self.changed[key]
-        if isinstance(operation, Insert) and operation.fresh:
-            return None
+        """What an operation follows; what it was read as must be there when the batch begins, or it is refused."""
+        changed = self.changed.get(key)
         if isinstance(operation, Insert | Restore):
-            return self._group.held(key)
+            is_new = isinstance(operation, Insert) and operation.fresh
+            return changed or (None if is_new else self._group.held(key))
         loaded = operation.loaded
         if loaded is not None:
             if not self._group.unchanged(key, loaded):
                 self._conflict(operation, loaded.held.rev)
-            return self._group.upgrades.held(loaded.held, max(loaded.number, loaded.held.rev))
+            return changed or self._group.upgrades.held(loaded.held, max(loaded.number, loaded.held.rev))
+        rev = None if isinstance(operation, Purge) else operation.rev
+        if changed is not None and rev is None:
+            return changed
         held = self._group.held(key)
-        if isinstance(operation, Purge):
-            return held
-        if operation.rev is not None and (held is None or held.document is None or held.rev != operation.rev):
-            self._conflict(operation, operation.rev)
-        return held
+        if rev is not None and (held is None or held.document is None or held.rev != rev):
+            self._conflict(operation, rev)
+        return changed or held
 
     def _missing(self, operation: _Identified, reason: str = "it does not exist") -> NoReturn:
         raise NotFoundError(

@@ -32,6 +32,8 @@ class Client:
         """Calls go to whatever process the node has at the time."""
         self.world = world
         self.node = node
+        self.kept: list[Document] = []
+        """What calls gave it, to be saved again later."""
         self._values = 0
 
     def new_value(self) -> str:

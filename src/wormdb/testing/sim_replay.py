@@ -78,6 +78,7 @@ class Happened:
     before: str | None
     after: str | None
     actor: str | None
+    batch: str
     snapshot: bool = False
 
 
@@ -196,7 +197,7 @@ class Replay:
         trash = None if change.trash is None else change.trash.decode()
         documents[identity] = Stored(after, number, change.seq, trash)
         self.happened.append(
-            Happened(number, identity, change.seq, op, image, after, batch.actor, snapshot=change.snapshot)
+            Happened(number, identity, change.seq, op, image, after, batch.actor, batch.id, snapshot=change.snapshot)
         )
 
     def _attach(self, documents: dict[str, Stored], entry: Entry, event: JobAttached) -> None:
@@ -211,9 +212,10 @@ class Replay:
                 trash = row["_doc"] if row["_deleted"] and "document" in json.loads(row["_doc"]) else None
                 image = None if before is None else before.body
                 documents[identity] = Stored(after, entry.number, row["_seq"], trash)
-                actor = entry.batches[0].actor
-                op = _operation(image, after)
-                self.happened.append(Happened(entry.number, identity, row["_seq"], op, image, after, actor))
+                op, brought = _operation(image, after), entry.batches[0]
+                self.happened.append(
+                    Happened(entry.number, identity, row["_seq"], op, image, after, brought.actor, brought.id)
+                )
                 added += (after is not None) - (image is not None)
         if added != event.added:
             raise Violation(f"entry {entry.number} says that it adds {event.added} documents, and it adds {added}")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from wormdb.errors import UnavailableError
 from wormdb.schema.load import load_model
+from wormdb.testing.sim_handles import Handles
 from wormdb.testing.sim_history import audit_register
 from wormdb.testing.sim_lives import Indexing, Loads, Past
 from wormdb.testing.sim_numbers import Numbers
@@ -281,6 +282,7 @@ WORKLOADS: dict[str, Workload] = {
     "bank": Bank(),
     "unique": UniqueRace(),
     "definitions": Definitions(),
+    "handles": Handles(),
     "past": Past(),
     "indexing": Indexing(),
     "loads": Loads(),
