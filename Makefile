@@ -7,11 +7,13 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 # Parallel test workers; the suite is sized for two cores.
 WORKERS ?= 2
+# How long make soak runs.
+MINUTES ?= 10
 # Extra arguments for pytest: make test ARGS="-k btree -x"
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check format docs bench lock clean java
+.PHONY: help demo test test-all soak check format docs bench lock clean java
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +26,9 @@ test: $(VENV)/.dev java ## set up, then run all tests but the long ones
 
 test-all: $(VENV)/.dev java ## the same with the long ones, more examples, and every fault at every request where one in several is tried otherwise
 	@WORMDB_STRIDE=1 WORMDB_HYPOTHESIS=more $(BIN)/python -m pytest -n $(WORKERS) --dist loadscope $(ARGS)
+
+soak: $(VENV)/.dev ## simulations, properties and killed processes with new seeds: make soak MINUTES=60
+	@$(BIN)/python -m tests.soak --minutes $(MINUTES) --lanes $(WORKERS)
 
 check: $(VENV)/.dev ## format, lint, types, layers
 	$(BIN)/ruff format --check .

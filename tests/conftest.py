@@ -29,7 +29,10 @@ for name, examples in (("fast", 30), ("more", 150)):
     settings.register_profile(
         name, max_examples=examples, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
     )
-settings.register_profile("long", max_examples=5_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+for name, examples in (("soak", 200), ("long", 5_000)):
+    settings.register_profile(
+        name, max_examples=examples, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+    )
 settings.load_profile(os.environ.get("WORMDB_HYPOTHESIS", "fast"))
 
 

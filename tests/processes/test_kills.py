@@ -1,7 +1,7 @@
 """Four writer processes that are killed, stopped and cut off: nothing acknowledged is lost or doubled.
 
 WORMDB_LONG=1 runs it for minutes, with one pause that is longer than knowledge lasts; the figures are logged
-(--log-cli-level=info).
+(--log-cli-level=info). WORMDB_KILLS=20 makes as many kills, WORMDB_KILL_SEED=n another order of them.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LONG = bool(os.environ.get("WORMDB_LONG"))
-ACTIONS = 100 if LONG else 4
+ACTIONS = int(os.environ.get("WORMDB_KILLS", "100" if LONG else "4"))
 """Kills, and as many pauses."""
+SEED = int(os.environ.get("WORMDB_KILL_SEED", "1"))
 FAULTS_MIN = 30
 ACKNOWLEDGED_MIN = 100
 RESOLVED_MIN = 3
@@ -116,7 +117,7 @@ def test_on_a_folder(tmp_path: Path) -> None:
     journals.mkdir()
     prepare(url)
     with Fleet(url, journals, COMMIT_SECONDS) as fleet:
-        torment(fleet, seed=1)
+        torment(fleet, SEED)
         fleet.stop()
     check_figures(fleet, verdict(fleet, url))
 
@@ -126,10 +127,10 @@ def test_on_s3_behind_a_proxy_that_loses_answers(tmp_path: Path, s3_server: S3Se
     prepare(s3_url)
     prefix = s3_url.partition("?")[0].rpartition("/")[2]
     with (
-        FaultProxy(s3_server.endpoint, chance=SeededChance(1), rates=VERY_ROUGH) as proxy,
+        FaultProxy(s3_server.endpoint, chance=SeededChance(SEED), rates=VERY_ROUGH) as proxy,
         Fleet(s3_server.url(prefix, endpoint=proxy.endpoint), tmp_path, COMMIT_SECONDS) as fleet,
     ):
-        torment(fleet, seed=2)
+        torment(fleet, SEED + 1)
         fleet.wait_until(lambda: proxy.faults.total() >= FAULTS_MIN, "the proxy meets no requests")
         fleet.wait_until(lambda: resolved(fleet.deeds()) >= RESOLVED_MIN, "no outcome is ever unknown")
         fleet.stop()

@@ -46,6 +46,8 @@ class Writer:
         self._name = name
         self._count = len(before)
         self._journal = Journal(path)
+        self._kept: dict[str, wormdb.Document] = {}
+        """Counters as commits gave them back, to be saved again."""
         self._chance = SeededChance(int.from_bytes(f"{name} {self._count}".encode()))
         gone = {deed.target for deed in before.values() if deed.verb == "delete"}
         self._mine = [
@@ -94,7 +96,7 @@ class Writer:
             case "insert":
                 return self._run.insert({"id": target, "token": token, "text": "x" * 100}).rev
             case "bump":
-                return self._run.modify(target, lambda counter: bumped(counter, token)).rev
+                return self._bump(token, target)
             case "edit":
                 document = self._run.find_by_id(target)
                 assert document is not None, f"{target} was acknowledged and is gone"
@@ -105,6 +107,16 @@ class Writer:
                 return None
             case _:
                 return self._batch(token)
+
+    def _bump(self, token: str, target: str) -> int:
+        """Count once more: by what an earlier commit gave back, which others may have changed since, or by modify."""
+        kept = self._kept.pop(target, None)
+        if kept is None:
+            done = self._run.modify(target, lambda counter: bumped(counter, token))
+        else:
+            done = self._run.save(bumped(kept, token))
+        self._kept[target] = done
+        return done.rev
 
     def _batch(self, token: str) -> int:
         counter = self._run.find_by_id(counter_id(0))
