@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
+from wormdb.engine.commit import Committed
+from wormdb.engine.landing import landed
 from wormdb.errors import ConflictError, InvalidRequestError
 from wormdb.files.adopt import Adopter
 from wormdb.files.adopt_survey import Choices
@@ -17,6 +19,7 @@ from wormdb.schema.difference import mismatch
 from wormdb.schema.identity import check_outer
 from wormdb.schema.layout import StorageResolver
 from wormdb.schema.model import Mode
+from wormdb.types import LogNumber, Misc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -108,7 +111,10 @@ class Adopting:
             dry_run=options.get("dry_run", False),
         )
         done = adopter.run(job, choices)
-        if done.number is not None and not choices.dry_run:
+        if done.number is None or choices.dry_run:
+            return done
+        committed = Committed(LogNumber(done.number), Misc(0), (), done.commit_id or "")
+        with landed(f"the adoption of {self.collection}", committed, rest="it is adopted; job= again does the rest"):
             PublishedSchema(around.store).add(self.schema, renewed=[self.model.name])
             if done.stale and self.model.files and not (done.counts.skipped or done.counts.mismatched):
                 sync(self.collection.rstrip("/"))

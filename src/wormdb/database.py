@@ -12,6 +12,7 @@ from wormdb.clock import SystemChance, SystemClock
 from wormdb.codecs import ClassCodec, PlainCodec
 from wormdb.collection import Collection
 from wormdb.engine.discover import find_collections
+from wormdb.engine.landing import landed
 from wormdb.errors import InvalidRequestError, NotFoundError, SchemaError
 from wormdb.evolving import Evolution, ModelPlan, SchemaPlan, Ways
 from wormdb.files.foreign.collections import ForeignCollections
@@ -234,13 +235,17 @@ class Database:
         and the documents that cannot come to the new version; models before it stay changed.
         """
         changes: dict[str, tuple[Difference, ...]] = {}
+        committed = None
         for name, evolution, plan in list(self._evolutions(Ways(mappings or {}, migrate or {}))):
-            evolution.apply()
+            committed = evolution.apply()
             changes[name] = plan.changes
-        for name, model in self._left_out().items():
-            changes[name] = (Difference(f"models.{name}", "removed", model.to_json(), None),)
-        if self._declared.schema is not None and not self._has_older():
-            PublishedSchema(self._store).put(self._declared.schema)
+        with landed(
+            f"the definition of {', '.join(changes)}", committed, rest="applying it again publishes the schema"
+        ):
+            for name, model in self._left_out().items():
+                changes[name] = (Difference(f"models.{name}", "removed", model.to_json(), None),)
+            if self._declared.schema is not None and not self._has_older():
+                PublishedSchema(self._store).put(self._declared.schema)
         return changes
 
     def _has_older(self) -> bool:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from wormdb.actor import By
+    from wormdb.engine.commit import Committed
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.migrate import Migrate
     from wormdb.engine.state import View
@@ -190,8 +191,8 @@ class Evolution:
         )
         return _with_cost(plan, view)
 
-    def apply(self) -> None:
-        """Commit the change. Costs as `change_definition` and 1 PUT; with a function as `Migration.run`.
+    def apply(self) -> Committed:
+        """Commit the change; its entry. Costs as `change_definition` and 1 PUT; with a function as `Migration.run`.
 
         Raises what these do: then nothing has changed.
         """
@@ -200,8 +201,8 @@ class Evolution:
             files = self.filing.switched(self.model, seen.definition, self.ledger.collection)
             try:
                 if self.migrate is not None:
-                    Migration(self.ledger, self.model, self.migrate, self.by.actor, files).run(self.new_batch_id())
-                    return
+                    migration = Migration(self.ledger, self.model, self.migrate, self.by.actor, files)
+                    return migration.run(self.new_batch_id())
                 pending = change_definition(
                     self.new_batch_id(),
                     self.model,
@@ -210,15 +211,14 @@ class Evolution:
                     files=files,
                     mapping=self._encoded,
                 )
-                self.ledger.commit(pending)
+                return self.ledger.commit(pending)
             except ConflictError:
                 before, now = seen.definition, self.ledger.view().definition
                 # The same model with another mapping is a change too: to go on would map all documents twice.
                 is_changed = (now.body, now.versions) != (before.body, before.versions)
                 if self.mapping is None or is_changed or attempt == ATTEMPTS_MAX - 1:
                     raise
-            else:
-                return
+        raise AssertionError("the last attempt returns or raises")
 
 
 def _with_cost(plan: ModelPlan, view: View) -> ModelPlan:

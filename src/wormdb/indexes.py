@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wormdb.engine.define import create_index, drop_index
 from wormdb.engine.index_state import PRIMARY
+from wormdb.engine.landing import landed
 from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError
 from wormdb.index.definition import Index
 from wormdb.index.typed import read_bson_types
@@ -28,6 +29,8 @@ __all__ = ["Indexes", "index_of"]
 
 T = TypeVar("T")
 
+_BUILT_LATER = "it is there, and forward() or a node builds it"
+
 
 class Indexes(Generic[T]):
     """Makes, shows and drops indexes."""
@@ -48,10 +51,11 @@ class Indexes(Generic[T]):
         pending = create_index(
             access.context.new_batch_id(), index, seen=access.present(), actor=access.context.by.actor
         )
-        access.ledger.commit(pending, seconds=access.context.settings.commit_seconds)
-        if wait:
-            access.log.forward()
-        return self._made(index.name)
+        committed = access.ledger.commit(pending, seconds=access.context.settings.commit_seconds)
+        with landed(f"index {index.name}", committed, rest=_BUILT_LATER):
+            if wait:
+                access.log.forward()
+            return self._made(index.name)
 
     def describe(self, name: str) -> IndexDescription:
         """One index in detail. 1 GET in a warm process; of files 1 each. Raises NotFoundError."""
@@ -73,14 +77,16 @@ class Indexes(Generic[T]):
         found = access.present().definition.indexes.get(name)
         if name != PRIMARY and (found is None or found.state == "dropped" or found.index.is_owners):
             raise self._unknown(name, self.all())
+        committed = None
         if found is not None and found.state == "failed":
             access.check_mode()
             pending = create_index(
                 access.context.new_batch_id(), found.index, seen=access.present(), actor=access.context.by.actor
             )
-            access.ledger.commit(pending, seconds=access.context.settings.commit_seconds)
-        access.log.forward()
-        return self._made(name)
+            committed = access.ledger.commit(pending, seconds=access.context.settings.commit_seconds)
+        with landed(f"index {name}", committed, rest=_BUILT_LATER):
+            access.log.forward()
+            return self._made(name)
 
     def build_all(self) -> list[IndexSummary]:
         """Build what waits. Costs as `Collection.forward`, and 1 GET."""

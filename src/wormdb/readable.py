@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from wormdb.engine.landing import landed
 from wormdb.engine.operations import Pending
 from wormdb.errors import ConflictError, InvalidRequestError
 from wormdb.files.check import names_in
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from wormdb.actor import By
+    from wormdb.engine.commit import Committed
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.state import View
     from wormdb.files.keeper import FilesKeeper
@@ -70,8 +72,9 @@ class ReadableFiles:
         a model, and as `sync`.
         """
         (prefix,) = self._prefixes([name])
-        self._switch(prefix, enabled=True)
-        return self.sync(name, told)
+        switched = self._switch(prefix, enabled=True)
+        with landed(f"readable files of {name}", switched, rest="they are on; sync() writes them"):
+            return self.sync(name, told)
 
     def off(self, name: str, told: Callable[[int], None] | None = None) -> int:
         """Keep no readable files any more, and remove those that are there; how many. Documents stay as they are.
@@ -80,12 +83,15 @@ class ReadableFiles:
         this collection are left alone. Raises InvalidRequestError if files were never on.
         """
         (prefix,) = self._prefixes([name])
-        self._switch(prefix, enabled=False)
+        switched = self._switch(prefix, enabled=False)
         site = file_site(self._site(prefix))
-        names = names_in(site.ledger.view(), prefix)
-        assert names is not None, "they were just switched off"
-        self._keeper.forget(prefix)
-        return remove_files(site, names, told or _silent)
+        with landed(
+            f"readable files of {name}", switched, rest="they are off; off() again removes those that are left"
+        ):
+            names = names_in(site.ledger.view(), prefix)
+            assert names is not None, "they were just switched off"
+            self._keeper.forget(prefix)
+            return remove_files(site, names, told or _silent)
 
     def migrate(
         self,
@@ -106,31 +112,33 @@ class ReadableFiles:
         migration = planned(ledger.view(), prefix, wanted)
         if dry_run:
             return migration
+        moved = None
         if migration.is_needed:
-            self._commit(prefix, lambda view: self._moved(view, prefix, wanted))
-        self._keeper.flush(ledger, told or _silent)
+            moved = self._commit(prefix, lambda view: self._moved(view, prefix, wanted))
+        with landed(f"the layout of {name}", moved, rest="migrate() again moves the files that are left"):
+            self._keeper.flush(ledger, told or _silent)
         return migration
 
     def _moved(self, view: View, prefix: str, wanted: Mapping[str, Layout]) -> FilesSwitched | None:
         migration = planned(view, prefix, wanted)
         return switch_to(migration, view, self._site(prefix).around.store) if migration.is_needed else None
 
-    def _switch(self, prefix: str, *, enabled: bool) -> None:
+    def _switch(self, prefix: str, *, enabled: bool) -> Committed | None:
         def switched(view: View) -> FilesSwitched | None:
             if view.definition.keeps_files == enabled and (enabled or view.definition.files is not None):
                 return None
             return self._switched(view, prefix, enabled=enabled)
 
-        self._commit(prefix, switched)
+        return self._commit(prefix, switched)
 
-    def _commit(self, prefix: str, switched: Callable[[View], FilesSwitched | None]) -> None:
-        """Commit what has to be switched, seen from the newest state; None if nothing has."""
+    def _commit(self, prefix: str, switched: Callable[[View], FilesSwitched | None]) -> Committed | None:
+        """Commit what has to be switched, seen from the newest state; its entry, None if nothing has to be."""
         ledger, site = self._ledger(prefix), self._site(prefix)
         for _ in range(_ATTEMPTS_MAX):
             view = ledger.view()
             event = switched(view)
             if event is None:
-                return
+                return None
             pending = Pending(
                 site.around.chance.token(16).hex(),
                 events=(event,),
@@ -139,10 +147,9 @@ class ReadableFiles:
                 guard=_Unchanged(view),
             )
             try:
-                ledger.commit(pending)
+                return ledger.commit(pending)
             except ConflictError:
                 continue
-            return
         raise ConflictError(f"the files of {prefix}", reason="others switch them all the time")
 
     def _switched(self, view: View, prefix: str, *, enabled: bool) -> FilesSwitched:

@@ -15,14 +15,17 @@ import wormdb
 from tests.spark.sink_rig import Frame
 from tests.spark.source_rig import read
 from tests.spark.things import DAY, database, plain
+from wormdb.engine.bulk import JobSpec, abort, open_job
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
     InvalidRequestError,
+    OutcomeUnknownError,
     PermissionDeniedError,
+    UnavailableError,
     UniqueViolationError,
 )
-from wormdb.spark.write import error_in
+from wormdb.spark.write import Written, _written, error_in
 
 if TYPE_CHECKING:
     from wormdb import Collection, Database, Document
@@ -262,3 +265,25 @@ def test_an_error_of_ours_is_found_in_what_spark_says() -> None:
     assert isinstance(found, AlreadyExistsError)
     assert str(found).startswith("document 'a' in things/: it exists")
     assert error_in("something else") is None
+
+
+def test_the_log_tells_what_became_of_a_job_whose_answer_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    with database() as db:
+        Frame(IDS, [rows("a")]).write(monkeypatch, {"url": db.url, "collection": "things", "job": "done"})
+        access = db["things"]._access
+        number = access.present().number
+        assert _written(access, "done") == Written("done", number)
+        for name in ("open", "aborted"):
+            open_job(access.ledger, JobSpec(name))
+        abort(access.ledger, "aborted", "test")
+        with pytest.raises(OutcomeUnknownError, match="may still be attached"):
+            _written(access, "open")
+        with pytest.raises(UnavailableError, match="it was aborted"):
+            _written(access, "aborted")
+        monkeypatch.setattr(access.ledger, "view", _unavailable)
+        with pytest.raises(OutcomeUnknownError, match="nothing is written twice"):
+            _written(access, "done")
+
+
+def _unavailable(**_: object) -> None:
+    raise UnavailableError("the store")

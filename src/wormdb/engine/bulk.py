@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.bulk_attach import Attaching
 from wormdb.engine.bulk_report import CONFLICT_RULES, BulkTarget, decode_report
+from wormdb.engine.landing import commit_for_sure
 from wormdb.engine.operations import Pending
 from wormdb.errors import (
     AlreadyExistsError,
@@ -26,6 +27,7 @@ from wormdb.errors import (
     InvalidRequestError,
     OutcomeUnknownError,
     PermissionDeniedError,
+    UnavailableError,
     WormError,
 )
 from wormdb.format.event import JobAborted, JobOpened
@@ -154,10 +156,7 @@ def attach(
             guard=attaching.guard(draft, spec.guard),
         )
         try:
-            number = tools.commit(pending).number
-        except OutcomeUnknownError as error:
-            # It can no longer land after this: then the job is attached, or it is not.
-            _settle(tools, error)
+            committed = commit_for_sure(tools.commit, tools.settle, pending)
         except ConflictError as error:
             done = _outcome(tools.view(), target.job)
             if done is not None:
@@ -166,11 +165,11 @@ def attach(
                 raise
             log.info("%s: job %s is checked again: %s", tools.collection, target.job, error.reason)
             continue
-        else:
-            return _told(target.job, number, told, draft.counts)
+        if committed is not None:
+            return _told(target.job, committed.number, told, draft.counts)
         done = _outcome(tools.view(), target.job)
         if done is not None:
-            return _told(target.job, done.number, told, draft.counts)
+            return done
     raise ConflictError(
         f"job {target.job} on {tools.collection}",
         reason=f"others wrote to the same documents {TRIES_MAX} times while it was attached",
@@ -198,24 +197,19 @@ def _open(tools: Tools, spec: JobSpec, job: WriteId, view: View) -> None:
         guard=spec.guard,
     )
     try:
-        tools.commit(pending)
-    except OutcomeUnknownError as error:
-        _settle(tools, error)
-        if job not in tools.view().jobs.known:
+        if commit_for_sure(tools.commit, tools.settle, pending) is None and job not in tools.view().jobs.known:
             tools.commit(pending)
+    except OutcomeUnknownError as error:
+        # Whether the job is open is unknown, but nothing of it was written: a commit id would mislead.
+        raise UnavailableError(
+            f"job {job} on {tools.collection}",
+            reason=f"it could not be opened for sure: {error.reason}",
+            fix="retry: nothing of it was written",
+            key=error.key,
+        ) from error
     except AlreadyExistsError:
         if job not in tools.view().jobs.known:
             raise  # not about the job
-
-
-def _settle(tools: Tools, error: OutcomeUnknownError) -> None:
-    """Make sure that a commit whose outcome is unknown can no longer land; raises the error if that fails."""
-    if error.commit_id is None:
-        raise error
-    try:
-        tools.settle(error.commit_id)
-    except WormError as failure:
-        raise error from failure
 
 
 def _outcome(view: View, job: str) -> BulkOutcome | None:

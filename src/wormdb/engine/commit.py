@@ -84,6 +84,8 @@ class Committed:
     number: LogNumber
     misc: Misc
     changes: tuple[Change, ...]
+    id: str = ""
+    """Its commit id, as `resolve` takes it; empty if nothing had to be written."""
 
 
 Outcome = Committed | WormError
@@ -109,6 +111,10 @@ class _Try:
     def number(self) -> LogNumber:
         """The slot."""
         return LogNumber(self.entry.number)
+
+    def commit_id(self, batch: str) -> CommitId:
+        """Of one of its batches."""
+        return CommitId(self.number, WriteId(self.entry.write_id), batch)
 
 
 class Committer:
@@ -206,8 +212,10 @@ class Committer:
                 break
             self._in_flight = None
             if landed:
+                misc = Misc(attempt.entry.misc)
                 committed: dict[str, Outcome] = {
-                    batch.id: Committed(attempt.number, Misc(attempt.entry.misc), batch.changes) for batch in accepted
+                    batch.id: Committed(attempt.number, misc, batch.changes, str(attempt.commit_id(batch.id)))
+                    for batch in accepted
                 }
                 outcomes |= committed
                 waiting = [pending for pending in waiting if pending.id not in committed]
@@ -381,7 +389,7 @@ class Committer:
                 failure = error
         else:
             self._head.forget()
-            commit_id = CommitId(attempt.number, WriteId(attempt.entry.write_id), pending.id)
+            commit_id = attempt.commit_id(pending.id)
             fix = "call resolve(commit_id) before retrying: the batch may be in the log, or may still land"
             failure = OutcomeUnknownError(what, reason=str(error), fix=fix, key=key, commit_id=str(commit_id))
             log.warning("%s: outcome of entry %d is unknown: %s", self._collection, attempt.number, error)

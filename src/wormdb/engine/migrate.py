@@ -17,6 +17,7 @@ from wormdb.engine.bulk import JobSpec, abort, job_id, open_job
 from wormdb.engine.bulk_merge import Merger
 from wormdb.engine.define import duplicates
 from wormdb.engine.definition import Definition, settled
+from wormdb.engine.landing import commit_for_sure
 from wormdb.engine.operations import Pending
 from wormdb.engine.state import id_key, merge_newest
 from wormdb.errors import ConflictError, InvalidRequestError, OutcomeUnknownError, WormError
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from wormdb.engine.bulk_report import Tools
+    from wormdb.engine.commit import Committed
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.state import Held, View
     from wormdb.format.blocklist import BlockEntry
@@ -73,8 +75,8 @@ class Migration:
     actor: str | None = None
     files: FilesSwitched | None = None
 
-    def run(self, job: str) -> LogNumber:
-        """Migrate everything; the entry that did. 2 PUTs for the job, 1 GET a block of before and 2 PUTs a new one.
+    def run(self, job: str) -> Committed:
+        """Migrate everything; the entry that did it. 2 PUTs for the job, 1 GET a block of before and 2 PUTs a new one.
 
         With unique indexes all is read once more. Raises InvalidRequestError naming the document that the function
         cannot take, that does not fit the model, or that is a duplicate; ConflictError if the definition changes
@@ -145,7 +147,7 @@ class Migration:
 
     # --- the entry ---
 
-    def _attach(self, tools: Tools, job: str, draft: _Draft) -> LogNumber:
+    def _attach(self, tools: Tools, job: str, draft: _Draft) -> Committed:
         for _ in range(TRIES_MAX):
             event = JobAttached(job=job_id(job), blocks=tuple(draft.blocks), sample=encode_sample(draft.sample))
             events: tuple[Event, ...] = (event, self._event, *(() if self.files is None else (self.files,)))
@@ -153,14 +155,9 @@ class Migration:
                 tools.writer.chance.token(16).hex(), events=events, actor=self.actor, guard=self._guard(draft)
             )
             try:
-                return tools.commit(pending).number
-            except OutcomeUnknownError as error:
-                if error.commit_id is None:
-                    raise
-                tools.settle(error.commit_id)
-                known = tools.view().jobs.known.get(job)
-                if known is not None and known.state == "attached":
-                    return LogNumber(known.number)
+                committed = commit_for_sure(tools.commit, tools.settle, pending)
+                if committed is not None:
+                    return committed
             except _OvertakenError as error:
                 log.info("%s: %s", tools.collection, error)
                 draft = self._caught_up(tools, draft)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from wormdb.engine.blockwrite import BlockWriter
-from wormdb.engine.commit import Committed
 from wormdb.engine.inserts import check_inserts, sampled
 from wormdb.engine.operations import Pending
 from wormdb.engine.state import id_key, sequence_of
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from wormdb.clock import Chance
+    from wormdb.engine.commit import Committed
     from wormdb.engine.index_shelf import IndexShelf
     from wormdb.engine.objects import ObjectWriter
     from wormdb.engine.shelf import Shelf
@@ -163,7 +163,7 @@ class Stager:
                 log.info("%s: a staged batch is checked again: %s", self.collection, error.reason)
                 checked = self._caught_up(checked)
                 continue
-            return Committed(committed.number, committed.misc, checked.changes)
+            return replace(committed, changes=checked.changes)
         raise ConflictError(
             f"batch of {len(pending.operations)} changes to {self.collection}",
             reason=f"others changed the same documents {CHECKS_MAX} times while it was staged",

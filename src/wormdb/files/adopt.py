@@ -7,10 +7,11 @@ that was cut off goes on where it was.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b, sha256
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from wormdb.engine.commit import Committed
 from wormdb.engine.definition import settled as settled_events
 from wormdb.engine.objects import ObjectWriter
 from wormdb.engine.operations import Pending
@@ -32,7 +33,7 @@ from wormdb.files.adopt_survey import Choices, Counts, Survey, survey
 from wormdb.format.adopt_record import AdoptRecord
 from wormdb.format.event import JobAttached, JobOpened
 from wormdb.format.sample import encode_sample
-from wormdb.types import LogNumber, WriteId
+from wormdb.types import LogNumber, Misc, WriteId
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,6 +78,8 @@ class Adoption:
     """Whether files say that they are of a later entry than the log has: those of another log, which sync replaces."""
     already: bool = False
     """Whether the job had been done before: then nothing was done now, and nothing is counted."""
+    commit_id: str | None = None
+    """Of the log entry, as `resolve` takes it; None unless it was written now."""
 
 
 def job_id(job: str) -> WriteId:
@@ -199,8 +202,9 @@ class _Run:
                 reason="they were changed while they were adopted",
                 fix="stop whoever writes them, and run this again",
             )
-        number = self._commit(attached)
-        return self._result(found, number, is_resumed=record is not None)
+        committed = self._commit(attached)
+        result = self._result(found, committed.number, is_resumed=record is not None)
+        return replace(result, commit_id=committed.id or None)
 
     def _plan(self, inventory: Inventory) -> bytes:
         """What must be the same for a run to go on with what another one wrote."""
@@ -253,7 +257,7 @@ class _Run:
 
     # --- the entry ---
 
-    def _commit(self, attached: JobAttached) -> int:
+    def _commit(self, attached: JobAttached) -> Committed:
         adopter, seen = self._of, self._view
         opened = JobOpened(job=self._job, kind="adopt", base=seen.number)
         pending = Pending(
@@ -264,15 +268,15 @@ class _Run:
             guard=self._guard,
         )
         try:
-            number = adopter.ledger.commit(pending).number
+            committed = adopter.ledger.commit(pending)
         except AlreadyExistsError:
             # A process that went on with the same job may have been faster: then it is done, and done once.
             done = adopter.ledger.view().jobs.known.get(self._job)
             if done is None or done.state != "attached":
                 raise
-            number = LogNumber(done.number)
+            committed = Committed(LogNumber(done.number), Misc(done.misc), ())
         self._keeper.remove()
-        return number
+        return committed
 
     def _guard(self, view: View) -> None:
         check_unmanaged(view, self._of.collection)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wormdb import errors
 from wormdb.engine.bulk import abort, job_id
-from wormdb.errors import WormError
+from wormdb.errors import OutcomeUnknownError, UnavailableError, WormError
 from wormdb.jobs.place import Where
 from wormdb.spark.register import store_variables
 from wormdb.spark.sink import WRITE_OPTIONS
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from wormdb.access import Access
     from wormdb.engine.bulk_report import ConflictRule
 
 __all__ = ["Written", "write"]
@@ -77,8 +78,25 @@ def write(  # noqa: PLR0913 - options of one call, each with a default
         found = error_in(str(error))
         if found is None:
             raise
-        raise found from error
-    return Written(options["job"], access.present().jobs.known[job_id(options["job"])].number)
+        if not isinstance(found, OutcomeUnknownError):
+            raise found from error
+    # The log tells, also where the answer to the driver was lost.
+    return _written(access, options["job"])
+
+
+def _written(access: Access[Any], job: str) -> Written:
+    """What became of a job that was attached, or perhaps was. 1 GET; raises OutcomeUnknownError if that is not told."""
+    fix = f"write the same frame with job={job!r}: nothing is written twice"
+    try:
+        known = access.present().jobs.known.get(job_id(job))
+    except WormError as error:
+        reason = f"what became of it cannot be told: {error}"
+        raise OutcomeUnknownError(f"job {job}", reason=reason, fix=fix, key=error.key) from error
+    if known is None or known.state == "open":
+        raise OutcomeUnknownError(f"job {job}", reason="it may still be attached", fix=fix)
+    if known.state != "attached":
+        raise UnavailableError(f"job {job}", reason=f"it was {known.state}", fix="write the frame again")
+    return Written(job, known.number)
 
 
 def error_in(text: str) -> WormError | None:
