@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from wormdb.engine.bulk import JobSpec
 from wormdb.engine.operations import Pending, Remove
 from wormdb.errors import InvalidRequestError, PermissionDeniedError
+from wormdb.files.table_state import rewrite_tables
 from wormdb.format import json
 from wormdb.format.values import normalize
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from wormdb.engine.past_reader import History
     from wormdb.engine.state import Held, View
     from wormdb.files.foreign.collection import ForeignCollection
+    from wormdb.files.keeper import FilesKeeper
+    from wormdb.files.tables import TableKey
     from wormdb.format.entry import Change
     from wormdb.format.event import Event
     from wormdb.maintenance.gc_report import Collected
@@ -55,8 +58,8 @@ class Context:
     """What the store has counted so far."""
     access_of: Callable[[str], Access[Any]]
     """The collection of a model of the schema, for refs; raises NotFoundError, InvalidRequestError."""
-    write_files: Callable[[Ledger], None]
-    """Writes the readable files of a collection that wait, also those that are not written by themselves."""
+    files: FilesKeeper
+    """Keeps the readable files of the database."""
     collect: Callable[..., Collected]
     """Removes what nobody needs any more from the collection in a folder."""
 
@@ -133,6 +136,14 @@ class Access(Generic[T]):
         view = self.log.view()
         self.writer.check_definition(view)
         return view
+
+    def write_tables(self, keys: Iterable[TableKey]) -> None:
+        """Have the files of a manifest or of indexes as the state says, whatever became of them.
+
+        No requests if no readable files are kept. Costs and raises as `rewrite_tables`.
+        """
+        if self.readonly is None and self.ledger.known().definition.keeps_files:
+            rewrite_tables(self.context.files.site(self.ledger), self.context.files, keys)
 
     def history(self, view: View) -> History:
         """What a state knows of the past. No requests."""

@@ -317,26 +317,34 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
     def build_index(self, name: str) -> IndexSummary:
         """Build an index that waits or failed; one that is ready is brought up to date. Costs as `forward`.
 
+        Its readable file is written again if it is lost, edited or another program's: 1 GET for each part of it more.
         A ready index needs no rebuilding: it is checked by `Database.verify`, and `repair` makes it anew if it is
         damaged. Raises InvalidRequestError with the reason if it fails.
         """
         return self._indexes.build(name)
 
     def build_indexes(self) -> list[IndexSummary]:
-        """Build all indexes that wait, and bring the others up to date; every index. Costs as `forward`, and 1 GET."""
+        """Build all indexes that wait, and bring the others up to date; every index. Costs as `forward`, and 1 GET.
+
+        Readable files are written as `build_index` says.
+        """
         return self._indexes.build_all()
 
     # --- the manifest ---
 
     def get_manifest_status(self) -> ManifestStatus:
-        """What the columns of blocks can answer, and how far they are behind the log. 1 GET in a warm process."""
+        """The manifest file as it is now: fresh, behind, lost or edited; and what the columns of blocks can answer.
+
+        1 GET in a warm process, and where a manifest file is kept 1 for each of its files and 1 more.
+        """
         return self._manifest.status()
 
     def build_manifest(self) -> ManifestStatus:
-        """Bring the log into blocks with a column for each field of the manifest. Costs as `forward`, and 1 GET.
+        """Bring the log into blocks with a column for each field of the manifest, and write the manifest file.
 
-        Blocks that were written before a field was declared get its column when they are merged; until then the
-        documents of these blocks are read instead, and `fresh` is False.
+        A file that is lost, edited or another program's is written again. Costs as `forward`, and as
+        `get_manifest_status` twice. Blocks that were written before a field was declared get its column when they are
+        merged; until then the documents of these blocks are read instead, and `columns_fresh` is False.
         """
         return self._manifest.build()
 

@@ -466,7 +466,7 @@ class Database:
             clock=self._means.clock,
             usage=self._metered.mark,
             access_of=lambda target: self._access_of(target, outer),
-            write_files=self._files.flush,
+            files=self._files,
             collect=self._ledgers.gc,
         )
         return Access(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wormdb.engine.define import create_index, drop_index
 from wormdb.engine.index_state import PRIMARY
 from wormdb.engine.landing import landed
 from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError
+from wormdb.files.table_state import table_states
 from wormdb.index.definition import Index
 from wormdb.index.typed import read_bson_types
 from wormdb.schema.report import did_you_mean
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from wormdb.access import Access
+    from wormdb.files.tables import TableKey
     from wormdb.status import IndexDescription
 
 __all__ = ["Indexes", "index_of"]
@@ -58,7 +61,10 @@ class Indexes(Generic[T]):
             return self._made(index.name)
 
     def describe(self, name: str) -> IndexDescription:
-        """One index in detail. 1 GET in a warm process; of files 1 each. Raises NotFoundError."""
+        """One index in detail, and its readable file. 1 GET in a warm process; of files 1 each. Raises NotFoundError.
+
+        Where files are kept, 1 GET for each file of the index and 1 more.
+        """
         files = self._access.files
         if files is not None:
             described = describe_index_of_files(files, name)
@@ -69,7 +75,9 @@ class Indexes(Generic[T]):
         found = describe_index(view, name)
         if found is None:
             raise self._unknown(name, indexes_of(view.definition))
-        return found
+        key: TableKey = ("index", found.fields)
+        file = table_states(self._access.context.files.site(self._access.ledger), [key]).get(key)
+        return found if file is None else replace(found, file=file.state, file_reason=file.reason)
 
     def build(self, name: str) -> IndexSummary:
         """Build one index that is not ready. Costs as `Collection.forward`; raises as `Collection.build_index` says."""
@@ -86,11 +94,15 @@ class Indexes(Generic[T]):
             committed = access.ledger.commit(pending, seconds=access.context.settings.commit_seconds)
         with landed(f"index {name}", committed, rest=_BUILT_LATER):
             access.log.forward()
+            if found is not None:
+                access.write_tables([("index", found.index.fields)])
             return self._made(name)
 
     def build_all(self) -> list[IndexSummary]:
-        """Build what waits. Costs as `Collection.forward`, and 1 GET."""
-        self._access.log.forward()
+        """Build what waits. Costs as `Collection.forward`, 1 GET, and as `Access.write_tables`."""
+        access = self._access
+        access.log.forward()
+        access.write_tables([("index", each.fields) for each in access.ledger.known().definition.indexes.ready])
         return self.all()
 
     def _unknown(self, name: str, known: Iterable[IndexSummary]) -> NotFoundError:

@@ -1,13 +1,16 @@
-"""The manifest of a collection: the columns of its blocks, which answer queries without documents."""
+"""The manifest of a collection: its file, and the columns of blocks, which answer queries without documents."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from wormdb.engine.runs import Runs
 from wormdb.engine.shelf import Shelf
 from wormdb.errors import InvalidRequestError
+from wormdb.files.foreign.manifest import Manifest as FileManifest
+from wormdb.files.table_state import table_states
+from wormdb.files.tables import MANIFEST
 from wormdb.format.field_statistics import decode_field_statistics
 from wormdb.format.past import misc_ms
 from wormdb.format.wrappers import moment
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from wormdb.engine.state import View
     from wormdb.engine.upgrade import Upgrades
     from wormdb.files.foreign.collection import ForeignCollection
+    from wormdb.schema.model import Model
 
 __all__ = ["Manifest", "ManifestStatus", "ParquetFile", "ParquetFiles"]
 
@@ -29,24 +33,35 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ManifestStatus:
-    """What the columns of a collection's blocks can answer. Nothing in it makes an answer wrong, only dearer."""
+    """The manifest file of a collection, and the columns of its blocks, which answer queries.
+
+    Neither makes an answer wrong: a file only informs other programs, and without columns documents are read.
+    """
 
     exists: bool
-    """Whether there are blocks: the log was brought forward once. Of files of another program: whether one is there."""
+    """Whether the file is there, or one of several."""
     fresh: bool
-    """Whether every block has every field of the manifest as a column, and its type. Of files: whether it is used."""
+    """Whether it is whole, and shows the newest state. Of files of another program: whether it is used."""
     count: int
-    """How many documents there are."""
+    """How many documents the collection has."""
     last_updated: datetime | None
-    """When the log was last brought forward, in UTC; of files as they say."""
+    """The time that the file says, in UTC; the oldest of several."""
     size_bytes: int
-    """Bytes of these columns, about, as stored; of files those of the manifest."""
+    """Bytes of the file, or of several."""
     partitioned: bool
-    """Whether there are several blocks, or files."""
+    """Whether it is in several files."""
     fields: tuple[str, ...]
-    """The model's manifest fields; without a model those that every block has as columns."""
+    """The fields that the model gives it; none if it has no manifest."""
     lag_entries: int
     """Log entries that are not in blocks yet; every reader reads them besides."""
+    state: Literal["fresh", "stale", "missing", "damaged", "none"] = "none"
+    """`stale`: the file is whole, and behind. `damaged`: it is not what was written. `none`: there is to be none."""
+    reason: str | None = None
+    """Why it is not fresh."""
+    columns_fresh: bool = False
+    """Whether every block has every field of the model's manifest as a column, and its type."""
+    columns_bytes: int = 0
+    """Bytes of these columns, about, as stored."""
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON, with names and times as the files have them."""
@@ -60,6 +75,10 @@ class ManifestStatus:
             "partitioned": self.partitioned,
             "fields": list(self.fields),
             "lagEntries": self.lag_entries,
+            "state": self.state,
+            "reason": self.reason,
+            "columnsFresh": self.columns_fresh,
+            "columnsBytes": self.columns_bytes,
         }
 
 
@@ -109,6 +128,11 @@ class ParquetFiles:
         return sum(each.is_older for each in self.files)
 
     @property
+    def is_known(self) -> bool:
+        """Whether the collection was ever written."""
+        return bool(self.number or self.lag_entries)
+
+    @property
     def size_bytes(self) -> int:
         """Bytes of all files."""
         return sum(each.size_bytes for each in self.files)
@@ -135,16 +159,19 @@ class Manifest(Generic[T]):
     access: Access[T]
 
     def status(self) -> ManifestStatus:
-        """1 GET in a warm process; of files what their manifest costs, and if it is not fresh a listing."""
+        """1 GET in a warm process, and where a manifest file is kept 1 for it and 1 for the record of files.
+
+        1 GET for each file of a manifest in several; of files of another program what their manifest costs, and if it
+        is not fresh a listing.
+        """
         files = self.access.files
         return self._status(self.access.present()) if files is None else _status_of_files(files)
 
     def build(self) -> ManifestStatus:
-        """Bring the log forward, and readable files with it. Costs as `Collection.forward`, and 1 GET."""
+        """Bring the log forward, and the manifest file with it, whatever became of it. Costs as `rewrite_tables`."""
         access = self.access
         access.log.forward()
-        if access.readonly is None and access.ledger.known().definition.keeps_files:
-            access.context.write_files(access.ledger)
+        access.write_tables([MANIFEST])
         return self.status()
 
     def invalidate(self) -> None:
@@ -176,22 +203,38 @@ class Manifest(Generic[T]):
         facts = EngineSource.of(view, self.access.ledger).facts
         root = None if view.place is None else view.place.root
         model = self.access.writer.model or view.definition.model  # the caller's own has its fields in order
-        columns = sorted(facts.column_bytes)
-        fields = tuple(columns) if model is None else model.manifest_fields
+        columns = tuple(sorted(facts.column_bytes)) if model is None else model.manifest_fields
+        site = self.access.context.files.site(self.access.ledger)
+        file = table_states(site, [MANIFEST]).get(MANIFEST)
         return ManifestStatus(
-            exists=root is not None,
-            fresh=root is not None and (not facts.blocks or facts.columns.issuperset(fields)),
+            exists=file is not None and file.state != "missing",
+            fresh=file is not None and file.state == "fresh",
             count=view.count,
-            last_updated=None if root is None else moment(misc_ms(root.misc)),
-            size_bytes=sum(facts.column_bytes.get(name, 0) for name in fields),
-            partitioned=facts.blocks > 1,
-            fields=fields,
+            last_updated=None if file is None else file.last_updated,
+            size_bytes=0 if file is None else file.size_bytes,
+            partitioned=file is not None and file.is_parted,
+            fields=() if model is None or not model.manifest.enabled else model.manifest_fields,
             lag_entries=view.number - view.base_number,
+            state="none" if file is None else file.state,
+            reason=_no_manifest(model) if file is None else file.reason,
+            columns_fresh=root is not None and (not facts.blocks or facts.columns.issuperset(columns)),
+            columns_bytes=sum(facts.column_bytes.get(name, 0) for name in columns),
         )
+
+
+def _no_manifest(model: Model | None) -> str:
+    if model is None:
+        return "the collection has no model"
+    if model.is_singleton:
+        return "the model has one document"
+    return "no readable files are kept" if model.manifest.enabled else "the model has no manifest"
 
 
 def _status_of_files(files: ForeignCollection) -> ManifestStatus:
     found, count = files.manifest()
+    model = files.site.model
+    is_wanted = found.exists or (model.manifest.enabled and not model.is_singleton)
+    reason = None if isinstance(found, FileManifest) else found.reason
     return ManifestStatus(
         exists=found.exists,
         fresh=found.is_fresh,
@@ -199,8 +242,10 @@ def _status_of_files(files: ForeignCollection) -> ManifestStatus:
         last_updated=found.last_updated,
         size_bytes=found.size_bytes,
         partitioned=files.site.is_partitioned and found.exists,
-        fields=files.site.model.manifest_fields,
+        fields=model.manifest_fields if is_wanted else (),
         lag_entries=0,
+        state="fresh" if found.is_fresh else "stale" if found.exists else "missing" if is_wanted else "none",
+        reason=reason if is_wanted else _no_manifest(model),
     )
 
 

@@ -103,7 +103,8 @@ class ReadableFiles:
     ) -> Migration:
         """Move some of `oplog`, `snapshots` and `trash` of a collection to other places; from where to where.
 
-        1 PUT for the log, and for each file that moves 1 PUT and a part of a DELETE; 1 GET for each document. Every
+        1 PUT for the log, and for each file that moves 1 PUT and a part of a DELETE; 1 GET for each document. The
+        sentinel of the bucket is made from all collections that are known: 1 or 2 GETs each. Every
         file is at its new place before it is removed from the old one. A run that was cut off is gone on with by the
         next one. `told` hears how many documents are done. Raises InvalidRequestError if files are not kept.
         """
@@ -117,6 +118,7 @@ class ReadableFiles:
             moved = self._commit(prefix, lambda view: self._moved(view, prefix, wanted))
         with landed(f"the layout of {name}", moved, rest="migrate() again moves the files that are left"):
             self._keeper.flush(ledger, told or _silent)
+            self._keeper.announce(map(self._ledger, self._prefixes(None)))
         return migration
 
     def _moved(self, view: View, prefix: str, wanted: Mapping[str, Layout]) -> FilesSwitched | None:

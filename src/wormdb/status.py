@@ -67,6 +67,10 @@ class IndexDescription:
     """For each field whether a document had an array there; empty until it is measured."""
     bson_types: tuple[str, ...] = ()
     """For each field the only type that values may have; empty if all may be."""
+    file: Literal["fresh", "stale", "missing", "damaged"] | None = None
+    """The readable file of it: whole and new, behind, not there, or not what was written; None if none is kept."""
+    file_reason: str | None = None
+    """Why the file is not fresh."""
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""

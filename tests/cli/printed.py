@@ -88,9 +88,10 @@ def captured(write: Callable[[], object]) -> bytes:
     return out.getvalue()
 
 
-def fill(url: str, customers: int = 1_423) -> None:
-    """A small shop."""
-    with wormdb.connect(url, schema=SHOP, apply=True) as database:
+def fill(url: str, customers: int = 1_423, *, files: bool = False) -> None:
+    """A small shop; with `files` customers have readable files."""
+    models = {**SHOP["models"], "Customer": {**SHOP["models"]["Customer"], "files": files}}
+    with wormdb.connect(url, schema={**SHOP, "models": models}, apply=True) as database:
         database.model("Customer").insert_many(
             [
                 {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -14,15 +14,12 @@ from tests.cli.printed import fill, worm
 from wormdb.cli.shown import size_text, width_of
 from wormdb.query.request import STRATEGIES
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A shop that tests only read; its customers are brought forward."""
+    """A shop that tests only read; its customers are brought forward, and have files."""
     url = str(tmp_path_factory.mktemp("cli") / "shop")
-    fill(url)
+    fill(url, files=True)
     assert worm("forward", url, "Customer").code == 0
     return url
 
@@ -39,10 +36,10 @@ def test_list_looks_as_in_the_seed(shop: str) -> None:
         "Model              Count  Manifest    Indexes               Last Updated\n"
         "--------------  --------  ----------  --------------------  ----------------------\n"
         "Customer           1,423  fresh       status, email, tags   2026-02-24T14:30:00Z\n"
-        "Invoice               40  stale       --                    2026-02-24T14:30:00Z\n"
+        "Invoice               40  n/a         --                    2026-02-24T14:30:00Z\n"
         "OrgSettings            0  n/a         --                    2026-02-24T14:30:00Z\n"
-        "notes                  2  stale       --                    2026-02-24T14:30:00Z\n"
-        "org/acme/users         1  stale       --                    2026-02-24T14:30:00Z\n"
+        "notes                  2  n/a         --                    2026-02-24T14:30:00Z\n"
+        "org/acme/users         1  n/a         --                    2026-02-24T14:30:00Z\n"
     )
 
 
@@ -71,7 +68,8 @@ def test_inspect_looks_as_in_the_seed(shop: str) -> None:
     with wormdb.connect(shop) as database:
         customers = database.model("Customer")
         size = size_text(customers.parquet_files().size_bytes)
-        columns = size_text(customers.get_manifest_status().size_bytes)
+        status = customers.get_manifest_status()
+    file = Path(shop, "org/customers/.worm.manifest.json").stat().st_size
     printed = worm("table", "inspect", "Customer", "--url", shop)
     assert collapsed(printed.timeless) == [
         "Model: Customer",
@@ -79,11 +77,12 @@ def test_inspect_looks_as_in_the_seed(shop: str) -> None:
         "Mode: readwrite",
         "Collection:",
         "Count: 1,423",
-        f"Size: ~{size} (estimated from manifest)",
+        f"Size: ~{size} (estimated from blocks)",
+        f"Columns: {size_text(status.columns_bytes)}, complete",
         "Last Updated: 2026-02-24T14:30:00Z",
         "Manifest:",
         "Status: fresh (checksum verified)",
-        f"Size: {columns}",
+        f"Size: {size_text(file)}",
         "Fields: name, email, status, tags, createdAt, updatedAt",
         "Auto-update: enabled",
         "Indexes:",
@@ -95,7 +94,8 @@ def test_inspect_looks_as_in_the_seed(shop: str) -> None:
 
 def test_inspect_what_was_never_brought_forward(shop: str) -> None:
     lines = collapsed(worm("table", "inspect", "notes", "--url", shop).text)
-    assert "Status: stale (the log was never brought forward), 1 entry behind the log" in lines
+    assert "Columns: none: 1 entry of the log, never brought forward" in lines
+    assert "Status: n/a (the collection has no model)" in lines
     assert lines[-1] == "Indexes: none"
     found = json.loads(worm("table", "inspect", "notes", "--url", shop, "--json").text)
     assert (found["path"], found["collection"]["count"], found["manifest"]["lagEntries"]) == ("notes/", 2, 1)
@@ -208,23 +208,24 @@ def test_without_a_function_documents_are_counted(shop: str) -> None:
 
 def test_rebuild_looks_as_in_the_seed(tmp_path: Path) -> None:
     url = str(tmp_path / "shop")
-    fill(url)
+    fill(url, files=True)
+    manifest = Path(url, "org/customers/.worm.manifest.json")
+    manifest.unlink()
     printed = worm("table", "rebuild", "Customer", "--url", url)
     with wormdb.connect(url) as database:
-        columns = size_text(database.model("Customer").get_manifest_status().size_bytes)
         assert database.model("Customer").get_manifest_status().lag_entries == 0
     assert printed.code == 0
     assert printed.timeless == (
         "Scanning collection: org/customers/\n"
         "Found 1,423 entities\n"
-        f"Building manifest... done ({columns})\n"
+        f"Building manifest... done ({size_text(manifest.stat().st_size)})\n"
         "Building index: status... done (3 values)\n"
         "Building index: email... done (1,423 entries)\n"
         "Building index: tags... done (12 values)\n"
         "Rebuild complete in 12.3s\n"
     )
     found = json.loads(worm("table", "rebuild", "Invoice", "--url", url, "--json").text)
-    assert (found["count"], found["manifest"]["fresh"], found["indexes"]) == (40, True, [])
+    assert (found["count"], found["manifest"]["columnsFresh"], found["indexes"]) == (40, True, [])
 
 
 def test_an_index_that_cannot_be_rebuilt(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ def test_every_command(s3_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     models = json.loads(worm("table", "list", "--json").text)
     assert [each["model"] for each in models] == ["Customer", "Invoice", "OrgSettings", "notes", "org/acme/users"]
     assert worm("table", "rebuild", "Customer").lines[1] == "Found 20 entities"
-    assert json.loads(worm("table", "inspect", "Customer", "--json").text)["manifest"]["fresh"] is True
+    assert json.loads(worm("table", "inspect", "Customer", "--json").text)["manifest"]["columnsFresh"] is True
     assert worm("index", "create", "Invoice", "total", "--name", "byTotal").text.startswith("byTotal: total (standard)")
     assert worm("index", "list", "Invoice").lines[-1].split()[0] == "byTotal"
     assert worm("index", "describe", "Invoice", "byTotal").lines[4].split() == ["State:", "ready"]

@@ -47,6 +47,16 @@ def test_the_manifest_file(crm: Crm) -> None:
     }
 
 
+def test_rows_have_the_id_where_fields_is_omitted() -> None:
+    models = SCHEMA["models"]
+    crm = Crm({**SCHEMA, "models": {**models, "Customer": {**models["Customer"], "manifest": {"enabled": True}}}})
+    rows = crm.read("org/customers/.worm.manifest.json")["entities"]
+    assert {text: row["id"] for text, row in rows.items()} == {ACME: ACME, WIDGETS: WIDGETS}
+    assert rows[ACME].keys() >= {"id", "name", "email", "status", "tags", "createdAt", "updatedAt"}
+    crm.database.close()
+    drop_memory(crm.name)
+
+
 def test_a_partitioned_manifest() -> None:
     models = SCHEMA["models"]
     manifest = {**models["Customer"]["manifest"], "partitionThreshold": 1, "maxPartitions": 4}
@@ -95,7 +105,8 @@ def test_find_all(crm: Crm) -> None:
 def test_the_status_of_the_manifest(crm: Crm) -> None:
     crm.customers.build_manifest()
     status = crm.customers.get_manifest_status().to_dict()
-    assert status.pop("sizeBytes") > 0
+    assert status.pop("sizeBytes") == len(crm.database.store.get("org/customers/.worm.manifest.json").body)
+    assert status.pop("columnsBytes") > 0
     assert status == {
         "exists": True,
         "fresh": True,
@@ -103,7 +114,10 @@ def test_the_status_of_the_manifest(crm: Crm) -> None:
         "lastUpdated": TIME,
         "partitioned": False,
         "fields": ["name", "email", "status", "tags"],
-        "lagEntries": 0,  # ours
+        "lagEntries": 0,  # ours, and all below
+        "state": "fresh",
+        "reason": None,
+        "columnsFresh": True,
     }
     crm.customers.invalidate_manifest()
     assert crm.customers.count() == 2
@@ -221,11 +235,11 @@ def test_table_commands(crm: Crm, invoices: Collection[Document], monkeypatch: p
         "Model Count Manifest Indexes Last Updated",
         "------------- -------- ---------- -------------------- ----------------------",
         "Customer 2 fresh status, email, tags 2026-02-24T14:30:00Z",
-        "Invoice 4 stale status 2026-02-24T14:30:00Z",
+        "Invoice 4 n/a status 2026-02-24T14:30:00Z",
         "OrgSettings 1 n/a -- 2026-02-24T14:30:00Z",
     ]
     inspected = words(worm("table", "inspect", "Customer").timeless)
-    assert [line for line in inspected if "Size:" not in line] == [
+    assert [line for line in inspected if not line.startswith(("Size:", "Columns:"))] == [
         "Model: Customer",
         "Path: #org/@customers/(id:uuid)/[profile].json",
         "Mode: readwrite",

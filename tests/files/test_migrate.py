@@ -8,13 +8,18 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import wormdb
 from tests.engine.test_sweep import Interrupted
 from tests.files.writer_rig import Process, World, check_files, readable, schema_of
+from tests.jobs.rig import empty_place
 from wormdb.cli.main import run
 from wormdb.errors import InvalidRequestError
 from wormdb.files import publication
+from wormdb.files.sentinel import read_bucket_sentinel
+from wormdb.storage.memory import drop_memory
 from wormdb.storage.wrapped import WrappedStore
 from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 
@@ -181,3 +186,59 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert (tmp_path / "db/.oplog/customers/a/0001.json").is_file()
     assert run(["layout", "migrate", "--url", url]) == 0
     assert capsys.readouterr().out == "org/customers/: nothing to move\n"
+
+
+# --- the sentinel of the bucket ---
+
+layouts = st.sampled_from(["inline", "collection", "root"])
+kinds = st.sampled_from(["oplog", "snapshots", "trash"])
+
+
+@settings(max_examples=settings().max_examples // 10)
+@given(
+    first=layouts,
+    steps=st.lists(
+        st.tuples(st.sampled_from(["Customer", "Order", "User"]), st.dictionaries(kinds, layouts, min_size=1)),
+        max_size=4,
+    ),
+)
+def test_the_bucket_says_where_every_collection_lies(first: str, steps: list[tuple[str, dict[str, Layout]]]) -> None:
+    paths = {"Customer": "#org/@customers/(id:string)/[c].json", "Order": "#org/@orders/(id:string)/[o].json"}
+    paths["User"] = "#org/(tenant:slug)/@users/(id:string)/[u].json"
+    models = {name: {"path": path, "oplog": True} for name, path in paths.items()}
+    schema = {"schemaVersion": "1.0", "sourceOfTruth": "local", "storage": {"layout": first}, "models": models}
+    url = empty_place()
+    with wormdb.connect(url, schema=schema, apply=True) as database:
+        folders = {"Customer": "org/customers/", "Order": "org/orders/", "User": "org/b/users/"}
+        for collection in (database.model("Customer"), database.model("Order")):
+            collection.insert({"id": "x"})
+        for tenant in "ab":
+            database.model("User", tenant=tenant).insert({"id": "x"})
+        database.forward()
+        for name, wanted in steps:
+            database.files.migrate(folders[name], wanted=wanted)
+            said = read_bucket_sentinel(database.store.get(".worm").body, key=".worm")
+            assert said.models == ("Customer", "Order", "User")
+            states = database.files.status([*folders.values(), "org/a/users/"])
+            for status in states:
+                storage = said.places.get(status.collection, said.storage)
+                placed = [storage.get(kind, storage["layout"]) for kind in ("oplog", "snapshots", "trash")]
+                assert placed == [status.oplog, status.snapshots, status.trash]
+            assert [finding for each in database.verify() for finding in each.findings] == []
+    drop_memory(url.removeprefix("memory://"))
+
+
+def test_the_bucket_says_in_few_words_where_all_lie() -> None:
+    """Who reads only `storage` finds the folders after everything was moved."""
+    models = {name: {"path": f"#org/@{name}s/(id:string)/[x].json", "oplog": True} for name in ("One", "Two")}
+    schema = {"schemaVersion": "1.0", "sourceOfTruth": "local", "models": models}
+    url = empty_place()
+    with wormdb.connect(url, schema=schema, apply=True) as database:
+        for name in models:
+            database.model(name).insert({"id": "x"})
+        database.forward()
+        for name in models:
+            database.files.migrate(name, wanted={"oplog": "inline", "snapshots": "inline", "trash": "inline"})
+        said = read_bucket_sentinel(database.store.get(".worm").body, key=".worm")
+        assert (said.storage, said.places) == ({"layout": "inline"}, {})
+    drop_memory(url.removeprefix("memory://"))

@@ -40,7 +40,6 @@ from wormdb.files.sentinel import (
 )
 from wormdb.format import json
 from wormdb.index.definition import Index
-from wormdb.schema.model import StorageDefinition
 from wormdb.testing.strategies import strings
 
 MODEL = model_of(CUSTOMER)
@@ -282,7 +281,7 @@ def test_the_sentinel_of_a_collection() -> None:
 
 
 def test_the_sentinel_of_a_bucket() -> None:
-    storage = StorageDefinition("root", snapshots="inline", trash="root")
+    storage = {"layout": "root", "snapshots": "inline"}
     body = bucket_sentinel(
         "my-bucket", ["Invoice", "Customer"], storage, "1.0", {"archive/customers/": "archive/customers/"}
     )
@@ -293,6 +292,8 @@ def test_the_sentinel_of_a_bucket() -> None:
         {"layout": "root", "snapshots": "inline"},
         {"archive/customers/": "archive/customers/"},
     )
+    apart = bucket_sentinel("b", [], storage, "1.0", places={"x/": {"layout": "inline"}})
+    assert read_bucket_sentinel(apart, key="k").places == {"x/": {"layout": "inline"}}
     assert "names" not in plain_json.loads(bucket_sentinel("b", [], storage, "1.0"))
 
 

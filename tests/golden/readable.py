@@ -25,7 +25,6 @@ from wormdb.files.trash_file import tombstone_file
 from wormdb.format.json import encode_document
 from wormdb.format.past import Version
 from wormdb.schema.load import load_schema
-from wormdb.schema.model import StorageDefinition
 
 if TYPE_CHECKING:
     from wormdb.format.past import Operation
@@ -138,7 +137,7 @@ def readable_files() -> dict[str, bytes]:
         "bucket.worm": bucket_sentinel(
             "my-bucket",
             ["Customer", "Invoice"],
-            StorageDefinition("root", snapshots="inline"),
+            {"layout": "root", "snapshots": "inline"},
             "1.0",
             {"archive/x/": "archive/x/"},
         ),

@@ -196,10 +196,10 @@ def test_a_changed_manifest_is_fresh_after_it() -> None:
         db.model("Customer").forward()
     with wormdb.connect(url, schema=shop("name", "nick"), apply=True, settings=manual) as db:
         model = db.model("Customer")
-        assert not model.get_manifest_status().fresh
+        assert not model.get_manifest_status().columns_fresh
         pipeline(db, "Customer").rebuild(SMALL)
     with wormdb.connect(url) as db:
-        assert db.model("Customer").get_manifest_status().fresh
+        assert db.model("Customer").get_manifest_status().columns_fresh
         assert db.model("Customer").count({"nick": "x7"}) == 1
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from wormdb.schema.model import Model
     from wormdb.status import IndexDescription, IndexSummary
 
-__all__ = ["amount_of", "indexes_of", "kind_of", "line_of"]
+__all__ = ["amount_of", "file_of", "indexes_of", "kind_of", "line_of"]
 
 
 def indexes_of(collection: Collection[Document], model: Model | None) -> list[IndexSummary]:
@@ -44,6 +44,13 @@ def amount_of(index: IndexDescription, *, several: str = "distinct values") -> s
     return counted(index.distinct, several.removesuffix("s"), several)
 
 
+def file_of(index: IndexDescription) -> str:
+    """What is wrong with its readable file; empty if nothing is, or none is kept."""
+    if index.file in (None, "fresh"):
+        return ""
+    return f", file {index.file} ({index.file_reason})"
+
+
 def line_of(index: IndexDescription) -> str:
     """All of it in one line: `byStatus: status (standard) 3 distinct values`."""
-    return f"{index.name}: {', '.join(index.fields)} ({kind_of(index)}) {amount_of(index)}"
+    return f"{index.name}: {', '.join(index.fields)} ({kind_of(index)}) {amount_of(index)}{file_of(index)}"

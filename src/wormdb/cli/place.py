@@ -143,8 +143,7 @@ def find_collection(database: Database, name: str) -> Collection[Document]:
             )
         return database.model(model.name)
     collection = database[name.rstrip("/")]
-    status = collection.get_manifest_status()
-    if not status.exists and not status.lag_entries:
+    if not collection.parquet_files().is_known:
         raise _unknown(database, name)
     return collection
 

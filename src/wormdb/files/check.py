@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.paths import EnginePaths
 from wormdb.errors import CorruptionError
+from wormdb.files.announce import Announcement
 from wormdb.files.faults import EDITED, EXTRA, MISSING, DocumentFaults, FileFault, listed_keys
-from wormdb.files.names import FileNames
+from wormdb.files.names import BUCKET_SENTINEL, FileNames
 from wormdb.files.placement import Placement
 from wormdb.files.publication import shape_of
 from wormdb.files.record import RecordRegister, placement_of
@@ -143,6 +144,7 @@ def _document_faults(
         faults += _limited(_extra(opened, checks, page), FAULTS_MAX - len(faults), examined)
     faults += tables.faults(site.store, site.pool, view)
     faults += _sentinel_faults(site, opened)
+    faults += _bucket_sentinel_faults(site, opened)
     return faults
 
 
@@ -184,6 +186,16 @@ def _sentinel_faults(site: FileSite, opened: Opened) -> list[FileFault]:
     return [] if is_right else [FileFault(key, EDITED)]
 
 
+def _bucket_sentinel_faults(site: FileSite, opened: Opened) -> list[FileFault]:
+    """The sentinel of the bucket informs only: it must be readable, and right about this collection."""
+    if opened.record is None or opened.record.announced is None:
+        return []
+    names = opened.names
+    told = Announcement("", names.model, names.collection, names.placement)
+    fault = told.fault(site.store.probe(BUCKET_SENTINEL).found)
+    return [] if fault is None else [FileFault(BUCKET_SENTINEL, fault)]
+
+
 def _still(site: FileSite, opened: Opened, faults: list[FileFault]) -> list[FileFault]:
     """Those of some faults that are there in the state of now as well."""
     later = site.open()
@@ -203,5 +215,6 @@ def _still(site: FileSite, opened: Opened, faults: list[FileFault]) -> list[File
             tables.note(held)
         found += tables.faults(site.store, site.pool, view)
     found += _sentinel_faults(site, later)
+    found += _bucket_sentinel_faults(site, later)
     keys = {fault.key for fault in faults}
     return [fault for fault in found if fault.key in keys]

@@ -42,6 +42,7 @@ __all__ = [
     "encode_index_meta",
     "index_texts",
     "plain_dates_of",
+    "type_in_file",
     "value_text",
 ]
 
@@ -77,6 +78,11 @@ class IndexFile:
         if self.checksum and not is_checksum_of(self.checksum, self.content, _written(self)):
             return "its checksum is wrong"
         return None
+
+
+def type_in_file(index: Index) -> IndexType:
+    """What the file of an index says of its type. No requests."""
+    return "compound" if index.compound else "multiValue" if index.multi_valued else "standard"
 
 
 def index_texts(index: Index, document: bytes, model: Model | None) -> list[str]:

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.paths import EnginePaths
 from wormdb.errors import ConflictError, UnavailableError
+from wormdb.files.announce import Announcement, announce_all
+from wormdb.files.check import FileSite, names_in
 from wormdb.files.publication import Lost, Publication, Tools
 from wormdb.files.record import RecordRegister
 from wormdb.files.tables import Patience, specs_of
 from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from wormdb.clock import Chance, Clock
     from wormdb.engine.ledger import Ledger
@@ -44,6 +46,10 @@ class FilesKeeper:
         self._turns: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
 
+    def site(self, ledger: Ledger) -> FileSite:
+        """The files of a collection, to be looked at. No requests."""
+        return FileSite(ledger, self._tools.store, self._tools.pool, self._chance)
+
     def publish(self, ledger: Ledger, number: LogNumber) -> None:
         """Bring the files of a collection to its state, which has the log through `number` at least.
 
@@ -61,6 +67,19 @@ class FilesKeeper:
         """
         tools = replace(self._tools, fill_max=None, is_forced=True, told=told)
         self._run(ledger, ledger.view().number, tools)
+
+    def announce(self, ledgers: Iterable[Ledger]) -> None:
+        """Have the sentinel of the bucket say where the folders of collections lie, in as few words as that takes.
+
+        1 GET, 1 PUT if it says something else, and as `Ledger.view` for each.
+        """
+        told = []
+        for ledger in ledgers:
+            view = ledger.view()
+            names = names_in(view, ledger.collection)
+            if names is not None and view.definition.keeps_files:
+                told.append(Announcement(self._tools.bucket, names.model, ledger.collection, names.placement))
+        announce_all(self._tools.store, told)
 
     def trimmed_floor(self, collection: str) -> LogNumber | None:
         """Through which number the files of a collection are: the log after it is still needed. 1 GET.

@@ -76,8 +76,15 @@ class ManifestFile:
 
 
 def manifest_row(document: bytes, model: Model) -> dict[str, Any]:
-    """The row of a stored document: its manifest fields and stamps, as far as it has them. No requests."""
-    return plain_fields(document, (*model.manifest_fields, *STAMPS), model)
+    """The row of a stored document: its manifest fields and stamps, as far as it has them. No requests.
+
+    Where the model does not choose fields, the id is one of them, as S3WORM has it.
+    """
+    names = (*model.manifest_fields, *STAMPS)
+    if model.manifest.fields is not None:
+        return plain_fields(document, names, model)
+    row = plain_fields(document, ("_id", *names), model)
+    return {"id": row.pop("_id"), **row}
 
 
 def checksum_of(entries: Any) -> str:

@@ -122,7 +122,7 @@ class Publication:
         former = tuple(dict.fromkeys(each for each in (record.places, *before) if each != places))
         # What began to write them under another definition left files that no record names.
         fill = replace(fill, former=former, is_lost=record.fill is not None)
-        return replace(record, shape=shape, places=places, fill=fill)
+        return replace(record, shape=shape, places=places, fill=fill, announced=None)
 
     def run(self, lost: Lost | None = None) -> Known:
         """Do it, and what is `lost` again.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from wormdb.files.plain import indented, member, read_object
 from wormdb.schema.coerce import parse_datetime
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from wormdb.schema.model import Model, StorageDefinition
+    from wormdb.schema.model import Model
 
 __all__ = [
     "BucketSentinel",
@@ -87,26 +87,29 @@ class BucketSentinel:
     """`layout`, and the layouts of single folders that differ from it."""
     names: dict[str, str]
     """Collections whose folder in root layouts is not their last name: prefix → folder."""
+    places: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Collections whose folders lie elsewhere than `storage` says: prefix → its own `storage`."""
 
 
 def bucket_sentinel(
     bucket: str,
     models: Sequence[str],
-    storage: StorageDefinition,
+    storage: Mapping[str, str],
     schema_version: str,
     names: Mapping[str, str] | None = None,
+    places: Mapping[str, Mapping[str, str]] | None = None,
 ) -> bytes:
-    """The sentinel of a bucket; `names` are collections whose folder in root layouts is not their last name."""
-    kinds: tuple[Literal["oplog", "snapshots", "trash"], ...] = ("oplog", "snapshots", "trash")
-    overrides = {kind: storage.layout_of(kind) for kind in kinds if storage.layout_of(kind) != storage.layout}
+    """The sentinel of a bucket; `storage`, `names` and `places` as `BucketSentinel` says."""
     written: dict[str, Any] = {
         "schema": schema_version,
         "bucket": bucket,
         "models": sorted(models),
-        "storage": {"layout": storage.layout, **overrides},
+        "storage": dict(storage),
     }
     if names:
         written["names"] = dict(sorted(names.items()))
+    if places:
+        written["places"] = {prefix: dict(place) for prefix, place in sorted(places.items())}
     return indented(written)
 
 
@@ -114,11 +117,16 @@ def read_bucket_sentinel(body: bytes, *, key: str) -> BucketSentinel:
     """What it says; raises CorruptionError naming the key. No requests."""
     values = read_object(body, key=key)
     models = member(values, "models", list, key=key) or []
-    storage, names = (member(values, name, dict, key=key) or {} for name in ("storage", "names"))
+    storage, names, places = (member(values, name, dict, key=key) or {} for name in ("storage", "names", "places"))
     return BucketSentinel(
         schema=member(values, "schema", str, key=key),
         bucket=member(values, "bucket", str, key=key),
         models=tuple(name for name in models if type(name) is str),
-        storage={name: value for name, value in storage.items() if type(value) is str},
-        names={name: value for name, value in names.items() if type(value) is str},
+        storage=_texts(storage),
+        names=_texts(names),
+        places={name: _texts(value) for name, value in places.items() if type(value) is dict},
     )
+
+
+def _texts(values: dict[str, Any]) -> dict[str, str]:
+    return {name: value for name, value in values.items() if type(value) is str}

@@ -25,6 +25,7 @@ from wormdb.files.check import examine_files, names_in
 from wormdb.files.expected import files_of
 from wormdb.files.faults import listed_keys
 from wormdb.files.guard import number_in
+from wormdb.files.names import BUCKET_SENTINEL
 from wormdb.files.publish import identity_of
 from wormdb.files.tables import unwritten
 from wormdb.format.files_record import FilesFill
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from wormdb.format.files_record import FilesTable
     from wormdb.storage.store import StoredObject
 
-__all__ = ["FilesSynced", "remove_files", "sync_files"]
+__all__ = ["FilesSynced", "mend_tables", "remove_files", "sync_files"]
 
 log = logging.getLogger(__name__)
 
@@ -128,7 +129,7 @@ def _mend(site: FileSite, faults: Iterable[FileFault]) -> None:
     for start in range(0, len(keyed), _BATCH):
         _Documents(site).mend({key: documents[key] for key in keyed[start : start + _BATCH]})
     if keys:
-        _mend_tables(site, tables, keys)
+        mend_tables(site, tables, keys)
 
 
 # --- documents ---
@@ -231,7 +232,7 @@ def _delete(site: FileSite, keys: Iterable[str]) -> None:
 # --- tables ---
 
 
-def _mend_tables(site: FileSite, tables: set[TableKey], keys: set[str]) -> None:
+def mend_tables(site: FileSite, tables: set[TableKey], keys: set[str]) -> None:
     """Remove what is wrong, and have the record say that it is to be written again. 1 GET, 1 PUT, and the deletes.
 
     The next flush writes the tables; another writer that was faster does the same.
@@ -242,7 +243,7 @@ def _mend_tables(site: FileSite, tables: set[TableKey], keys: set[str]) -> None:
     sentinel = opened.names.sentinel
     # What a table may have is replaced, not deleted, so that there is a table to read all the time; but a file that
     # shows a number beyond the log would never be.
-    named = opened.table_keys | {sentinel}
+    named = opened.table_keys | {sentinel, BUCKET_SENTINEL}
     stored = site.store.get_many(sorted(keys & named), site.pool)
     beyond = {one.key for one in stored if one is not None and _number(one, opened.names) > opened.view.number}
     _delete(site, (keys - named) | beyond)
@@ -253,6 +254,8 @@ def _mend_tables(site: FileSite, tables: set[TableKey], keys: set[str]) -> None:
     following = replace(known.record, tables=made)
     if sentinel in keys:
         following = replace(following, sentinel=None, is_unannounced=True)
+    if BUCKET_SENTINEL in keys:
+        following = replace(following, announced=None)
     if following == known.record:
         return
     try:

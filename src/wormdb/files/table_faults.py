@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from wormdb.errors import CorruptionError
 from wormdb.files.faults import EDITED, MISSING, FileFault
-from wormdb.files.index_file import IndexFile, decode_index_file, decode_index_meta, index_texts
+from wormdb.files.index_file import IndexFile, decode_index_file, decode_index_meta, index_texts, type_in_file
 from wormdb.files.manifest_file import ManifestFile, decode_manifest, decode_manifest_meta, manifest_row
 from wormdb.files.names import id_text
 from wormdb.files.partition import part_of
@@ -29,12 +29,13 @@ if TYPE_CHECKING:
     from wormdb.files.partition import Place
     from wormdb.files.tables import TableKey, TableSpec
     from wormdb.format.files_record import FilesTable
+    from wormdb.index.definition import Index
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
 
-__all__ = ["TableFaults"]
+__all__ = ["TableFaults", "TableFile", "meta_fault", "read_part"]
 
-_File: TypeAlias = ManifestFile | IndexFile
+TableFile: TypeAlias = ManifestFile | IndexFile
 _NAMED_MAX: Final = 20
 _MODULUS: Final = 1 << 128
 
@@ -98,30 +99,16 @@ class TableFaults:
             keys = keys_of(table, self.names)
             bodies = {found.key: found.body for found in store.get_many(keys, pool) if found is not None}
             parts = keys[1:] if table.is_parted else keys
-            found: list[_File | None] = []
+            found: list[TableFile | None] = []
             for number, name in enumerate(parts):
-                file, what = self._read(key, number, name, bodies.get(name))
+                file, what = read_part(self.names, table, self.specs[key].index, number, bodies.get(name))
                 wrong = [what] if file is None else self._part_faults(key, number, file, view)
                 found.append(file)
                 yield from (FileFault(name, each, table=key) for each in wrong)
-            if table.is_parted and (fault := _meta_fault(table, keys[0], bodies.get(keys[0]), found)):
+            if table.is_parted and (fault := meta_fault(table, keys[0], bodies.get(keys[0]), found)):
                 yield FileFault(keys[0], fault, table=key)
 
-    def _read(self, key: TableKey, number: int, name: str, body: bytes | None) -> tuple[_File | None, str]:
-        """The file of a part, or what is wrong with it."""
-        if body is None:
-            return None, MISSING
-        try:
-            is_manifest = self.specs[key].index is None
-            found = decode_manifest(body, key=name) if is_manifest else decode_index_file(body, key=name)
-        except CorruptionError as error:
-            return None, f"{EDITED}: {error.reason}"
-        fault = found.fault(self.names.model)
-        if fault is None and found.partition != (number if self.tables[key].is_parted else None):
-            fault = f"it says that it is part {found.partition}"
-        return (found, "") if fault is None else (None, f"{EDITED}: {fault}")
-
-    def _part_faults(self, key: TableKey, number: int, file: _File, view: View) -> list[str]:
+    def _part_faults(self, key: TableKey, number: int, file: TableFile, view: View) -> list[str]:
         part, log = self.tables[key].parts[number], max(file.log or 0, 1)
         if not part.log <= log <= max(view.number, 1):
             return [f"it is stale: it is of log number {file.log or 0}, and should be of {part.log}"]
@@ -150,7 +137,7 @@ class TableFaults:
         return texts[:_NAMED_MAX]
 
 
-def _entries_of(found: _File) -> dict[Place, Any]:
+def _entries_of(found: TableFile) -> dict[Place, Any]:
     if isinstance(found, ManifestFile):
         return {(text, ""): row for text, row in found.entities.items()}
     return {(value, text): None for value, ids in found.entries.items() for text in ids}
@@ -169,7 +156,28 @@ def _digest(place: Place, row: Any) -> int:
     return int.from_bytes(blake2b(canonical([*place, row]), digest_size=16).digest())
 
 
-def _meta_fault(table: FilesTable, key: str, body: bytes | None, parts: Sequence[_File | None]) -> str | None:
+def read_part(
+    names: FileNames, table: FilesTable, index: Index | None, number: int, body: bytes | None
+) -> tuple[TableFile | None, str]:
+    """The file of a part of a manifest, or of an index, or what is wrong with it by itself. No requests."""
+    if body is None:
+        return None, MISSING
+    name = keys_of(table, names)[number + table.is_parted]
+    found: TableFile
+    try:
+        found = decode_manifest(body, key=name) if index is None else decode_index_file(body, key=name)
+    except CorruptionError as error:
+        return None, f"{EDITED}: {error.reason}"
+    fault = found.fault(names.model)
+    if fault is None and isinstance(found, IndexFile) and index is not None:
+        said, meant = (found.fields, found.type, found.unique), (index.fields, type_in_file(index), index.unique)
+        fault = None if said == meant else "it is of another index"
+    if fault is None and found.partition != (number if table.is_parted else None):
+        fault = f"it says that it is part {found.partition}"
+    return (found, "") if fault is None else (None, f"{EDITED}: {fault}")
+
+
+def meta_fault(table: FilesTable, key: str, body: bytes | None, parts: Sequence[TableFile | None]) -> str | None:
     """What is wrong with what names the parts, as they are found; a part may have been written again since."""
     if body is None:
         return MISSING

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from wormdb.files.guard import Draft, put_all, put_guarded
-from wormdb.files.index_file import IndexFile, IndexMeta, encode_index_file, encode_index_meta
+from wormdb.files.index_file import IndexFile, IndexMeta, encode_index_file, encode_index_meta, type_in_file
 from wormdb.files.index_texts import IndexTexts
 from wormdb.files.manifest_file import ManifestFile, ManifestMeta, encode_manifest, encode_manifest_meta, manifest_row
 from wormdb.files.partition import has_parts, is_uneven, lows_of, part_of, parts_of
@@ -22,12 +22,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from wormdb.engine.state import View
-    from wormdb.files.index_file import IndexType
     from wormdb.files.names import FileNames
     from wormdb.files.partition import Place
     from wormdb.files.tables import Patience, TableKey, TableSpec
     from wormdb.format.files_record import FilesTable
-    from wormdb.index.definition import Index
     from wormdb.schema.model import Model
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
@@ -244,7 +242,7 @@ class TableWriter:
             IndexFile(
                 model=self.model.name,
                 fields=index.fields,
-                type=_type_of(index),
+                type=type_in_file(index),
                 unique=index.unique,
                 last_updated=self.updated,
                 entries=entries,
@@ -278,7 +276,7 @@ class TableWriter:
                 IndexMeta(
                     model=self.model.name,
                     fields=index.fields,
-                    type=_type_of(index),
+                    type=type_in_file(index),
                     unique=index.unique,
                     total_count=total,
                     ranges=tuple(zip(lows, ends, strict=True)),
@@ -323,7 +321,3 @@ class TableWriter:
             return table
         obsolete = keys_of(table, self.names)
         return replace(table, is_parted=False, parts=(FilesPart(),), meta=None, obsolete=obsolete)
-
-
-def _type_of(index: Index) -> IndexType:
-    return "compound" if index.compound else "multiValue" if index.multi_valued else "standard"

@@ -80,7 +80,8 @@ def specs_of(definition: Definition) -> dict[TableKey, TableSpec]:
         return {}
     specs = []
     if model.manifest.enabled:
-        shape = _digest(model.name, model.manifest_fields, date_paths(model))
+        has_ids = ["id"] if model.manifest.fields is None else []  # rows of earlier releases lack it: written again
+        shape = _digest(model.name, model.manifest_fields, date_paths(model), *has_ids)
         specs.append(TableSpec(None, shape, model.manifest.auto_update))
     for index in file_indexes(definition):
         said = (index.fields, index.unique, index.sparse, index.multi_valued, plain_dates_of(index.fields, model))

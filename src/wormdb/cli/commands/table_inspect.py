@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wormdb.cli.asked import AS_OF, read_as_of
-from wormdb.cli.indexed import amount_of, indexes_of, kind_of
+from wormdb.cli.indexed import amount_of, file_of, indexes_of, kind_of
 from wormdb.cli.output import counted, print_json
 from wormdb.cli.place import AS_JSON, MODEL, SCHEMA, URL, blocks_of, find_collection, model_of, open_database
 from wormdb.cli.shown import size_text, time_text, width_of
@@ -33,9 +33,11 @@ __all__ = ["command"]
 @SCHEMA
 @AS_JSON
 def command(model: str, url: str, *, schema: Path | None, as_of: str | None, as_json: bool) -> None:
-    """Show the size of a collection, its columns and its indexes.
+    """Show the size of a collection, its manifest file and its indexes.
 
-    Numbers of indexes are those of the last forwarding. With --as-of only how many documents there were then.
+    The manifest file is read, and so are the files of indexes: each is fresh, stale (behind the log), missing or
+    damaged. Columns are those of blocks, which answer queries. Numbers of indexes are those of the last forwarding.
+    With --as-of only how many documents there were then.
     """
     with open_database(url, {"schema": schema}) as database:
         collection = find_collection(database, model)
@@ -59,6 +61,7 @@ def command(model: str, url: str, *, schema: Path | None, as_of: str | None, as_
         {
             "Count": f"{status.count:,}",
             "Size": _size(files),
+            **({} if files is None else {"Columns": _columns(status, files)}),
             "Last Updated": time_text(status.last_updated if files is None else files.last_change),
         }
     )
@@ -69,7 +72,7 @@ def command(model: str, url: str, *, schema: Path | None, as_of: str | None, as_
         click.echo("\nAnalyzed:")
         _print_pairs({"Time": time_text(files.analyzed), "Fields": ", ".join(files.analyzed_fields)})
     click.echo("\nManifest:")
-    _print_pairs(_manifest(status, known, has_log=files is not None))
+    _print_pairs(_manifest(status, known))
     click.echo("\nIndexes:" if indexes else "\nIndexes: none")
     _print_indexes(indexes)
 
@@ -85,7 +88,7 @@ def _print_past(collection: Collection[Document], as_of: str, *, as_json: bool) 
 def _size(files: ParquetFiles | None) -> str:
     if files is None:
         return "not known: another program keeps the files"
-    return f"~{size_text(files.size_bytes)} (estimated from manifest)" if files.files else "not in blocks yet"
+    return f"~{size_text(files.size_bytes)} (estimated from blocks)" if files.files else "not in blocks yet"
 
 
 def _version(files: ParquetFiles) -> dict[str, str]:
@@ -100,21 +103,29 @@ def _analyzed(files: ParquetFiles | None) -> dict[str, Any] | None:
     return {"time": time_text(files.analyzed), "fields": list(files.analyzed_fields)}
 
 
-def _manifest(status: ManifestStatus, model: Model | None, *, has_log: bool) -> dict[str, str]:
+def _manifest(status: ManifestStatus, model: Model | None) -> dict[str, str]:
+    if status.state == "none":
+        return {"Status": _freshness(status)}
     stamps = () if model is None else ("createdAt", "updatedAt")  # a manifest has them whatever its fields are
     return {
-        "Status": "n/a" if model is not None and model.is_singleton else _freshness(status, has_log=has_log),
-        "Size": size_text(status.size_bytes),
+        "Status": _freshness(status),
+        "Size": size_text(status.size_bytes) if status.exists else "--",
         "Fields": ", ".join(dict.fromkeys((*status.fields, *stamps))) or "--",
         "Auto-update": "disabled" if model is not None and not model.manifest.auto_update else "enabled",
     }
 
 
-def _freshness(status: ManifestStatus, *, has_log: bool) -> str:
-    why_not = "the log was never brought forward" if has_log else "worm table query --explain says why"
-    verified = "checksum verified" if status.exists and (has_log or status.fresh) else why_not
-    behind = f", {counted(status.lag_entries, 'entry', 'entries')} behind the log" if status.lag_entries else ""
-    return f"{'fresh' if status.fresh else 'stale'} ({verified}){behind}"
+def _freshness(status: ManifestStatus) -> str:
+    parts = ", in several files" if status.partitioned else ""
+    state = "n/a" if status.state == "none" else status.state
+    return f"{state} ({status.reason or 'checksum verified'}){parts}"
+
+
+def _columns(status: ManifestStatus, files: ParquetFiles) -> str:
+    if not files.number:
+        return f"none: {counted(files.lag_entries, 'entry', 'entries')} of the log, never brought forward"
+    behind = f", {counted(files.lag_entries, 'entry', 'entries')} behind the log" if files.lag_entries else ""
+    return f"{size_text(status.columns_bytes)}, {'complete' if status.columns_fresh else 'not in all blocks'}{behind}"
 
 
 def _print_pairs(pairs: dict[str, str], indent: str = "  ") -> None:
@@ -124,7 +135,10 @@ def _print_pairs(pairs: dict[str, str], indent: str = "  ") -> None:
 
 
 def _print_indexes(indexes: Sequence[IndexDescription]) -> None:
-    rows = [(f"{each.name}:", f"{', '.join(each.fields)} ({kind_of(each)})", amount_of(each)) for each in indexes]
+    rows = [
+        (f"{each.name}:", f"{', '.join(each.fields)} ({kind_of(each)})", amount_of(each) + file_of(each))
+        for each in indexes
+    ]
     widths = [max(width_of(row[place]) for row in rows) for place in range(2)] if rows else []
     for row in rows:
         cells = (cell + " " * (width - width_of(cell)) for cell, width in zip(row, widths, strict=False))

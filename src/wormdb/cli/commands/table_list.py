@@ -41,12 +41,12 @@ COLUMNS = (
 @SCHEMA
 @AS_JSON
 def command(url: str, *, schema: Path | None, as_of: str | None, as_json: bool) -> None:
-    """List all models and collections, and how far their columns and indexes are.
+    """List all models and collections, and how their manifest files and indexes are.
 
     The bucket is searched for collections: 1 LIST for each folder above them, then some GETs for each of them.
-    A manifest is fresh if queries of its fields need no documents, and stale if they need some; worm table rebuild
-    makes it fresh. A model of one document has none. With --as-of only documents are counted, those of then, which
-    reads their history.
+    A manifest file is fresh, stale (behind the log), missing, damaged (not what was written), or n/a: the model or the
+    collection has none. worm table inspect says why, and worm table rebuild makes it fresh. With --as-of only documents
+    are counted, those of then, which reads their history.
     """
     if as_of is not None:
         _list_past(url, as_of, as_json=as_json)
@@ -103,12 +103,12 @@ def _described(database: Database, name: str) -> dict[str, Any]:
     model = find_model(database, name)
     status, files = collection.get_manifest_status(), blocks_of(collection)
     updated = status.last_updated if files is None else files.last_change
-    is_single = model is not None and model.is_singleton
     return {
         "model": name,
         "prefix": collection.prefix,
         "count": status.count,
-        "manifest": "n/a" if is_single else "fresh" if status.fresh else "stale",
+        "manifest": "n/a" if status.state == "none" else status.state,
+        "manifestReason": status.reason,
         "lagEntries": status.lag_entries,
         "indexes": [
             {"name": each.name, "fields": list(each.fields), "unique": each.unique, "state": each.state}

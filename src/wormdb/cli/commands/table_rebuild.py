@@ -59,7 +59,7 @@ def command(model: str, url: str, *, files: bool, as_json: bool, **options: Any)
             pipeline.rebuild(RebuildOptions(files=files))
         collection.invalidate_manifest()
         manifest = collection.build_manifest()
-        _say(f"done ({size_text(manifest.size_bytes)})\n", as_json)
+        _say(f"{_made(manifest)}\n", as_json)
         indexes = _build_indexes(collection, model_of(database, collection), as_json)
     seconds = clock.monotonic() - begun
     failed = [each.name for each in indexes if each.state != "ready"]
@@ -85,6 +85,13 @@ def _build_indexes(collection: Collection[Document], known: Model | None, as_jso
             _say(f"done ({amount_of(index, several='values')})\n", as_json)
         made.append(index)
     return made
+
+
+def _made(manifest: ManifestStatus) -> str:
+    if manifest.state == "none":
+        return f"none ({manifest.reason})"
+    left = "" if manifest.fresh else f", {manifest.state}: {manifest.reason}"
+    return f"done ({size_text(manifest.size_bytes)}){left}"
 
 
 def _say(text: str, as_json: bool) -> None:
