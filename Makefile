@@ -13,7 +13,7 @@ MINUTES ?= 10
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all soak check format docs bench lock clean java
+.PHONY: help demo test test-all soak mutants check format docs bench lock clean java
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ test-all: $(VENV)/.dev java ## the same with the long ones, more examples, and e
 
 soak: $(VENV)/.dev ## simulations, properties and killed processes with new seeds: make soak MINUTES=60
 	@$(BIN)/python -m tests.soak --minutes $(MINUTES) --lanes $(WORKERS)
+
+mutants: $(VENV)/.dev ## apply each listed mistake to a copy, and see that the tests named with it fail
+	@$(BIN)/python -m tests.mutation --lanes $(WORKERS)
 
 check: $(VENV)/.dev ## format, lint, types, layers
 	$(BIN)/ruff format --check .

@@ -1,0 +1,344 @@
+"""Ways to get the protocol wrong, part by part: `make mutants` applies each and sees whether the suite notices it.
+
+The simulation has its own list (tests/simulation/mutants.py), and so has garbage collection
+(tests/maintenance/test_gc_mistakes.py); those are noticed by every run of the suite.
+"""
+
+from __future__ import annotations
+
+from tests.mutation.mutant import Mutant
+
+__all__ = ["AREAS", "MUTANTS"]
+
+AREAS = {
+    "commit": ("engine/commit.py", "engine/validate.py", "engine/stage.py", "engine/resolve.py", "engine/group.py"),
+    "head": ("engine/head.py", "engine/state.py"),
+    "log": ("engine/log.py",),
+    "register": ("engine/register.py",),
+    "forward": ("engine/forward.py", "engine/keeper.py", "engine/grow.py", "engine/succession.py"),
+    "trim": ("engine/trim.py",),
+    "gc": ("maintenance/gc.py", "maintenance/gc_retired.py"),
+    "unique": ("engine/unique.py", "engine/index_check.py"),
+    "readback": ("storage/readback.py",),
+    "retry": ("storage/retry.py",),
+    "cache": ("storage/cache.py",),
+    "bulk": ("engine/bulk_attach.py", "engine/bulk_check.py", "engine/index_publish.py", "engine/migrate.py"),
+    "feed": ("engine/feed.py",),
+    "blobs": ("engine/blobs.py", "maintenance/gc_blobs.py"),
+    "files": ("files/guard.py", "files/publication.py", "files/publish.py", "files/record.py"),
+}
+
+COMMIT = ("engine/test_commit.py", "engine/test_found_by_simulation.py", "engine/test_sweep.py")
+HEAD = ("engine/test_head.py", "engine/test_paused.py", "engine/test_found_by_simulation.py")
+LOG = ("engine/test_log.py", "engine/test_head.py")
+FORWARD = ("engine/test_forward.py", "engine/test_forwarding.py")
+KEEPER = ("engine/test_keeper.py", "engine/test_keeper_files.py")
+TRIM = ("engine/test_trim.py",)
+GC = ("maintenance/test_gc.py", "maintenance/test_gc_mistakes.py", "maintenance/test_gc_adoption.py")
+UNIQUE = ("engine/test_unique.py", "engine/test_index_build.py")
+BULK = ("engine/test_bulk.py", "engine/test_bulk_faults.py", "engine/test_bulk_layers.py")
+FEED = ("engine/test_feed.py", "api/test_feed.py")
+BLOBS = ("blobs/test_blobs.py", "blobs/test_references.py", "blobs/test_bulk_blobs.py")
+GC_BLOBS = ("blobs/test_gc_blobs.py", "blobs/test_sweep_blobs.py", "blobs/test_stateful_blobs.py")
+FILES = ("files/test_writer.py", "files/test_writer_sweep.py", "files/test_reconcile.py")
+
+MUTANTS = [
+    # --- commit ---
+    Mutant("engine/commit.py", "if refused and not fresh:", "if False:", COMMIT),
+    Mutant(
+        "engine/commit.py",
+        "isinstance(outcome, NothingThere) and isinstance(cause, UnavailableError)",
+        "isinstance(cause, UnavailableError)",
+        COMMIT,
+    ),
+    Mutant("engine/commit.py", "state.root.trimmed >= attempt.number", "state.root.trimmed > attempt.number", COMMIT),
+    Mutant("engine/commit.py", "if is_recent(attempt.known, time):", "if True:", COMMIT),
+    Mutant("engine/commit.py", "misc=self._misc.next(),", "misc=1,", COMMIT),
+    Mutant("engine/validate.py", "and pending.is_alone):", "and False):", ("engine/test_validate.py",)),
+    Mutant(
+        "engine/validate.py", "if self._view.base_number <= loaded.number:", "if True:", ("engine/test_validate.py",)
+    ),
+    Mutant("engine/validate.py", "must_exist and image is None", "must_exist and False", ("engine/test_validate.py",)),
+    Mutant("engine/validate.py", "held.rev != rev", "held.rev < rev", ("engine/test_validate.py",)),
+    Mutant(
+        "engine/validate.py",
+        "self._count += sum(",
+        "self._count = sum(",
+        ("engine/test_validate.py", "engine/test_group.py", "engine/test_definition.py"),
+    ),
+    Mutant(
+        "engine/stage.py",
+        "if id_key(change.id) in checked.rows:",
+        "if False:",
+        ("engine/test_stage_overtaken.py", "engine/test_stage_rivals.py"),
+    ),
+    Mutant(
+        "engine/stage.py",
+        "any(isinstance(event, JobAttached) for entry in entries for event in entry.events)",
+        "False",
+        ("engine/test_stage_overtaken.py", "engine/test_stage.py"),
+    ),
+    Mutant("engine/resolve.py", "if root.trimmed >= slot:", "if False:", ("engine/test_resolve.py",)),
+    Mutant(
+        "engine/resolve.py",
+        "isinstance(outcome, Landed | Lost)",
+        "isinstance(outcome, Landed)",
+        ("engine/test_resolve.py",),
+    ),
+    Mutant("engine/resolve.py", "batch.id == commit.batch for", "True for", ("engine/test_resolve.py",)),
+    # --- head ---
+    Mutant("engine/head.py", "if not self.opened or record.number > self.number + 1:", "if not self.opened:", HEAD),
+    Mutant("engine/head.py", "known is not None and known.hash != record.hash", "False", HEAD),
+    Mutant("engine/head.py", "if record.entry.previous != self.hash:", "if False:", HEAD),
+    Mutant("engine/head.py", "self.applied <= root.applied <= self.number", "self.applied <= root.applied", HEAD),
+    Mutant("engine/head.py", " or self._is_root_old(tail.last)", "", (*HEAD, "maintenance/test_gc_readers.py")),
+    Mutant("engine/head.py", "if newest == revision:", "if False:", (*HEAD, "maintenance/test_gc_readers.py")),
+    Mutant("engine/head.py", "state.root.trimmed >= slot", "state.root.trimmed > slot", HEAD),
+    Mutant("engine/head.py", "ours.hash != state.root.hash_applied", "False", HEAD),
+    Mutant("engine/state.py", "if held.rev <= number:", "if True:", ("engine/test_state.py",)),
+    Mutant("engine/state.py", "if held.rev > number]", "if held.rev >= number]", ("engine/test_state.py", *HEAD)),
+    # --- log ---
+    Mutant(
+        "engine/log.py",
+        "                break\n            records.append",
+        "                continue\n            records.append",
+        LOG,
+    ),
+    Mutant("engine/log.py", "ended=len(records) < len(numbers)", "ended=not records", LOG),
+    Mutant("engine/log.py", "first=min(times)", "first=max(times)", LOG),
+    Mutant("engine/log.py", "known = len(times) == len(probes)", "known = bool(times)", LOG),
+    Mutant(
+        "engine/log.py",
+        "return found if len(found) == len(numbers) else None",
+        "return found",
+        (*LOG, "engine/test_stage_overtaken.py"),
+    ),
+    # --- register ---
+    Mutant(
+        "engine/register.py",
+        "return RootState(following, version, time)",
+        "return RootState(following, current.version, time)",
+        ("engine/test_register.py", *FORWARD),
+    ),
+    Mutant(
+        "engine/register.py",
+        "case NothingThere(cause=UnavailableError() as refusal):",
+        "case Unknown(cause=UnavailableError() as refusal):",
+        ("engine/test_register.py",),
+    ),
+    Mutant(
+        "engine/register.py",
+        "return RootState(root, probe.found.version, probe.time)",
+        "return RootState(root, probe.found.version, None)",
+        ("engine/test_register.py", *TRIM),
+    ),
+    # --- forward ---
+    Mutant("engine/forward.py", "hash_applied=stage.digest", "hash_applied=root.hash_applied", FORWARD),
+    Mutant(
+        "engine/forward.py",
+        "before.setdefault(id_key(change.id), change.before)",
+        "before[id_key(change.id)] = change.before",
+        (*FORWARD, "engine/test_indexing.py"),
+    ),
+    Mutant(
+        "engine/forward.py",
+        "jobs=stage.jobs.outcomes()",
+        "jobs=root.jobs",
+        (*FORWARD, "engine/test_jobs.py", "engine/test_stage.py"),
+    ),
+    Mutant(
+        "engine/forward.py",
+        "retired += more",
+        "retired = [*more]",
+        (*FORWARD, "engine/test_stages.py", "maintenance/test_gc.py"),
+    ),
+    Mutant(
+        "engine/forward.py",
+        "definition=view.definition.body,",
+        "definition=root.definition,",
+        (*FORWARD, "engine/test_define.py"),
+    ),
+    Mutant(
+        "engine/keeper.py",
+        "if self._head.has_attached or self._wants_work:",
+        "if self._wants_work:",
+        (*KEEPER, "engine/test_stage.py", "engine/test_stages.py"),
+    ),
+    Mutant("engine/keeper.py", "if state.applied < known:", "if False:", KEEPER),
+    Mutant("engine/grow.py", "default=0)", "default=1)", ("engine/test_grow.py",)),
+    Mutant("engine/succession.py", "marks=with_mark(current.root, current.time),", "", (*TRIM, *FORWARD)),
+    Mutant(
+        "engine/succession.py",
+        "older, listed = ObjectRef.of(name, body), ()",
+        "older, listed = ObjectRef.of(name, body), listed",
+        GC,
+    ),
+    # --- trim ---
+    Mutant("engine/trim.py", "max(retention_ms, LOG_RETENTION_MS_MIN)", "retention_ms", TRIM),
+    Mutant("engine/trim.py", "if found.key <= last]", "if found.key < last]", TRIM),
+    Mutant(
+        "engine/trim.py",
+        'outcome.number - 1 for outcome in root.jobs if outcome.state == "open"',
+        "0 for outcome in () if outcome",
+        (*TRIM, "engine/test_bulk.py"),
+    ),
+    Mutant("engine/trim.py", "floors.append(floor)", "floors.extend(())", (*TRIM, "files/test_writer.py")),
+    Mutant(
+        "engine/trim.py",
+        "if number <= root.applied",
+        "if True",
+        reason="a mark is made of what a root has applied, and `applied` only grows",
+    ),
+    # --- gc ---
+    Mutant("maintenance/gc.py", "known.now - info.modified < ORPHAN_MS or ", "", GC),
+    Mutant("maintenance/gc.py", "since is None or info.modified < since or", "True or", GC),
+    Mutant(
+        "maintenance/gc.py",
+        "if any(isinstance(event, JobAttached) for entry in later",
+        "if False and any(isinstance(event, JobAttached) for entry in later",
+        GC,
+    ),
+    Mutant(
+        "maintenance/gc.py",
+        "error, SnapshotTooOldError) and site.register.read().version == state.version",
+        "error, SnapshotTooOldError) and False",
+        GC,
+    ),
+    Mutant("maintenance/gc_retired.py", "one if one.at is not None else", "one if False else", GC),
+    Mutant("maintenance/gc_retired.py", "if folder + one.name not in gone", "if True", GC),
+    # --- unique ---
+    Mutant("engine/unique.py", " if id_key(owner) not in self._touched)", ")", UNIQUE),
+    Mutant("engine/unique.py", "owners._touched.add(key)", "pass", UNIQUE),
+    Mutant("engine/unique.py", "if owner is not None and id_key(owner) == name:", "if owner is not None:", UNIQUE),
+    Mutant(
+        "engine/unique.py",
+        "view.outdates(index)",
+        "False",
+        (*UNIQUE, "versions/test_versions.py", "versions/test_versions_overtaken.py"),
+    ),
+    Mutant(
+        "engine/index_check.py", "not begins <= root.applied <= view.number", "not root.applied <= view.number", UNIQUE
+    ),
+    Mutant("engine/index_check.py", "if id_key(owner) not in touched:", "if True:", UNIQUE),
+    # --- readback ---
+    Mutant(
+        "storage/readback.py",
+        "return Lost(found) if isinstance(cause, UnavailableError) else Unknown(cause)",
+        "return Lost(found)",
+        ("storage/test_readback.py",),
+    ),
+    Mutant(
+        "storage/readback.py",
+        "return NothingThere(cause) if found is None else Lost(found)",
+        "return Lost(found)",
+        ("storage/test_readback.py",),
+    ),
+    Mutant(
+        "storage/readback.py",
+        "if found is not None and found.version == version:",
+        "if found is not None:",
+        ("storage/test_readback.py",),
+    ),
+    Mutant(
+        "storage/readback.py",
+        "return Unknown(cause, error)",
+        "return NothingThere(cause)",
+        ("storage/test_readback.py",),
+    ),
+    # --- retry ---
+    Mutant(
+        "storage/retry.py", "if not isinstance(precondition, Always | None):", "if False:", ("storage/test_retry.py",)
+    ),
+    Mutant("storage/retry.py", "seen = max(last) if last else seen", "seen = after", ("storage/test_retry.py",)),
+    Mutant("storage/retry.py", "or not self._budget.take()", "", ("storage/test_retry.py",)),
+    # --- cache ---
+    Mutant(
+        "storage/cache.py",
+        "probe.found is not None and self._immutable(key)",
+        "probe.found is not None",
+        ("storage/test_cache.py",),
+    ),
+    Mutant(
+        "storage/cache.py",
+        "return wide.start <= span.start and span.stop <= wide.stop",
+        "return wide.start <= span.start",
+        ("storage/test_cache.py",),
+    ),
+    Mutant("storage/cache.py", "if cost > self.bytes_max or", "if", ("storage/test_cache.py",)),
+    # --- bulk ---
+    Mutant("engine/bulk_attach.py", "or view.base_number > draft.view.number:", "or False:", BULK),
+    Mutant("engine/bulk_attach.py", "if self._concerns(id_key(change.id), draft):", "if False:", BULK),
+    Mutant("engine/bulk_attach.py", "or hashes_of(self.tools, ids).repeated", "", BULK),
+    Mutant("engine/bulk_attach.py", "if self._is_passed(key, draft):", "if False:", BULK),
+    Mutant("engine/bulk_attach.py", "            self.tools.blobs.check(self._blobs, view)\n", "", BLOBS),
+    Mutant("engine/bulk_check.py", "if owner != identity:", "if False:", BULK),
+    Mutant(
+        "engine/index_publish.py",
+        "        check_age(register.collection, state.time, place.root.revision, current)\n",
+        "",
+        ("jobs/test_rebuild.py", "engine/test_compact.py"),
+    ),
+    Mutant(
+        "engine/index_publish.py",
+        "self.old.root.versions != self.root.versions",
+        "False",
+        ("jobs/test_rebuild.py", "versions/test_versions_overtaken.py"),
+    ),
+    Mutant(
+        "engine/migrate.py",
+        "if view.base_number > draft.view.number:",
+        "if False:",
+        ("versions/test_versions_overtaken.py", "versions/test_versions.py"),
+    ),
+    Mutant(
+        "engine/migrate.py",
+        "(attaches or any(batch.changes for batch in entry.batches))",
+        "attaches",
+        ("versions/test_versions_overtaken.py", "versions/test_versions.py"),
+    ),
+    # --- feed ---
+    Mutant("engine/feed.py", "state.root.trimmed > self._number", "state.root.trimmed >= self._number", FEED),
+    Mutant(
+        "engine/feed.py",
+        "state.time if state.applied <= self._number else None",
+        "state.time",
+        (*FEED, "engine/test_found_by_simulation.py"),
+    ),
+    Mutant("engine/feed.py", "held.seq == 1 or event.history", "held.seq == 1", (*FEED, "files/adopt")),
+    # --- blobs ---
+    Mutant("engine/blobs.py", "usable = is_owned(view, key, self._trees)", "usable = True", (*BLOBS, *GC_BLOBS)),
+    Mutant(
+        "engine/blobs.py",
+        "return changed or is_owned(view.base, key, trees)",
+        "return is_owned(view.base, key, trees)",
+        (*BLOBS, *GC_BLOBS),
+    ),
+    Mutant("engine/blobs.py", "if found != body.size:  #", "if found is None:  #", BLOBS),
+    Mutant(
+        "maintenance/gc_blobs.py",
+        "isinstance(view.base, View) or view.base_number > seen.number",
+        "isinstance(view.base, View)",
+        GC_BLOBS,
+    ),
+    Mutant("maintenance/gc_blobs.py", "if candidates and not _has_open_job(view):", "if candidates:", GC_BLOBS),
+    Mutant(
+        "maintenance/gc_blobs.py",
+        "plan.unowned = [key for key in candidates if key not in trashed]",
+        "plan.unowned = candidates",
+        GC_BLOBS,
+    ),
+    # --- files ---
+    Mutant("files/guard.py", "number_in(found.body, is_entity=draft.is_entity) > draft.number", "False", FILES),
+    Mutant(
+        "files/guard.py",
+        "precondition = IfMatch(found.version)",
+        "precondition = None or IfMatch(store.head(draft.key).version)",
+        FILES,
+    ),
+    Mutant("files/publication.py", "min(lost.after, self.record.through)", "self.record.through", FILES),
+    Mutant("files/publication.py", "if seen.version.rev > counted)", ")", FILES),
+    Mutant("files/publish.py", "if held is not None and held.rev <= window.through:", "if held is not None:", FILES),
+    Mutant(
+        "files/record.py", "return known.version == (None if found is None else found.version)", "return True", FILES
+    ),
+]
