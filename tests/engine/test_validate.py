@@ -21,9 +21,9 @@ from wormdb.errors import (
     WormError,
 )
 from wormdb.format.entry import Change
-from wormdb.format.event import SchemaChanged
+from wormdb.format.event import JobAttached, JobOpened, SchemaChanged
 from wormdb.schema.load import load_model
-from wormdb.types import LogNumber
+from wormdb.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -421,6 +421,26 @@ def test_an_index_that_comes_after_documents_waits_and_refuses_nothing(is_stored
     assert isinstance(event, SchemaChanged)
     assert event.empty is False
     add(group, insert("c", email="x"))
+
+
+def test_a_batch_that_needs_an_entry_for_itself_gets_no_company() -> None:
+    alone = (JobAttached(job=WriteId("1" * 32), blocks=()),)
+    group = State().group()
+    add(group, insert("a"))
+    with pytest.raises(ConflictError, match="another batch has it for itself"):
+        add(group, events=alone)
+    group = State().group()
+    add(group, events=(JobOpened(job=WriteId("1" * 32), kind="batch", base=9),))
+
+
+def test_documents_that_others_of_the_group_only_changed_still_count_for_a_definition() -> None:
+    """An index over documents is built first, also if the batch before it changed all of them."""
+    group = State(a={"email": "x"}).group()
+    add(group, save("a", email="y"))
+    add(group, insert("b", email="y"), events=(SchemaChanged(definition=EMAIL),))
+    (event,) = group.events["0" * 32]
+    assert isinstance(event, SchemaChanged)
+    assert event.empty is False
 
 
 def test_an_index_that_comes_when_all_documents_are_gone_is_ready_at_once() -> None:

@@ -102,6 +102,12 @@ def attach_without_unique_values() -> AbstractContextManager[object]:
     return rewritten(stage, ("if change.after is None or not unique:", "if True:"))
 
 
+def staged_over_another_job() -> AbstractContextManager[object]:
+    """A staged batch that was overtaken by another one goes on as if nothing had come between."""
+    attached = " or any(isinstance(event, JobAttached) for entry in entries for event in entry.events)"
+    return rewritten(stage.Stager, (attached, ""))
+
+
 def retired_deleted_at_once() -> AbstractContextManager[object]:
     told = 'log.info("%s: forwarded through'
     return rewritten(Forwarder, (told, f"retired and self.register.store.delete_many(retired)\n    {told}"))
@@ -184,6 +190,7 @@ PROJECTION_MUTANTS = [
     Mutant("attached unchecked", attach_unchecked, "loads", 10, "busy"),
     Mutant("attached over what was forwarded", attach_over_what_was_forwarded, "loads", 1, "busy"),
     Mutant("attached without its unique values", attach_without_unique_values, "loads", 13, "busy"),
+    Mutant("staged over what another job attached", staged_over_another_job, "loads", 1, "busy"),
     Mutant("retired objects deleted at once", retired_deleted_at_once, "bank", 0),
     Mutant("view without what is attached", view_without_attached, "bank", 0),
     Mutant("entries hide what is attached", entries_hide_what_is_attached, "loads", 63),
