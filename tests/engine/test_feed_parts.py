@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.engine.rig import Rig, insert, remove, save
-from wormdb.engine import blockfetch, feed_parts
+from tests.engine.rig import PATHS, Rig, entry_at, insert, remove, save
+from wormdb.engine import blockfetch, feed_parts, pinned
 from wormdb.engine.feed_parts import places_of
 from wormdb.engine.forward import Sizes
 from wormdb.errors import SnapshotTooOldError
 from wormdb.format import block
 from wormdb.format.past import operation_of
+from wormdb.storage.store import IfAbsent
 from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
@@ -98,3 +99,28 @@ def test_an_entry_that_is_gone_is_named() -> None:
     ledger.trim(0)
     with pytest.raises(SnapshotTooOldError, match=r"entry 1 of the log of .*up to 6 have been trimmed"):
         list(ledger.feed_parts().records(0, 6))
+
+
+def test_a_late_write_in_a_trimmed_slot_is_no_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However the log is read by numbers: by parts, for a state that was pinned, and for a job that catches up."""
+    monkeypatch.setattr(pinned, "ENTRIES_BYTES_MAX", 0)
+    rig = Rig()
+    ledger = rig.ledger()
+    ledger.commit(rig.batch(save("a")))
+    ledger.forward()
+    ledger.commit(rig.batch(save("b")))
+    sent, first = ledger.pin(ledger.view()), rig.log.read(LogNumber(1))[0]
+    assert first is not None
+    ledger.forward()
+    ledger.trim(0)
+    rig.clock.advance(7_200)
+    assert ledger.trim(0) == 2
+    rig.store.put(PATHS.entry(LogNumber(2)), entry_at(2, first.hash), IfAbsent())
+    for read in (
+        lambda: ledger.feed_parts().record(2),
+        lambda: list(ledger.feed_parts().records(1, 2)),
+        lambda: rig.ledger().unpin(sent),
+    ):
+        with pytest.raises(SnapshotTooOldError, match="trimmed"):
+            read()
+    assert ledger.bulk_tools().entries(LogNumber(1), LogNumber(2)) is None

@@ -17,9 +17,10 @@ from unittest import mock
 import msgspec
 
 from wormdb.clock import new_write_id
-from wormdb.engine import head, ledger
+from wormdb.engine import head, ledger, validate
 from wormdb.engine.commit import Committed, Committer
 from wormdb.engine.feed import Feed
+from wormdb.engine.feed_parts import FeedParts
 from wormdb.engine.head import Head
 from wormdb.engine.ledger import Ledger
 from wormdb.engine.register import Register
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
+    from wormdb.engine.log import Record
     from wormdb.engine.operations import Pending
     from wormdb.engine.state import Base
     from wormdb.types import StoreTime
@@ -334,6 +336,23 @@ def overwritten_as_newest() -> AbstractContextManager[object]:
     return rewritten(Writer, ("change.seq if is_last else 0", "change.seq"), ("number if is_last else", "number or"))
 
 
+def parts_unchecked() -> AbstractContextManager[object]:
+    """What lies in a slot is taken for an entry, though the slot was trimmed."""
+
+    def records(self: FeedParts, after: int, through: int) -> Iterator[Record]:
+        for number in range(after + 1, through + 1):
+            record, _ = self.log.read(LogNumber(number))
+            if record is None:
+                self._too_old(number)
+            yield record
+
+    return mock.patch.object(FeedParts, "records", records)
+
+
+def numbers_without_end() -> AbstractContextManager[object]:
+    return mock.patch.object(validate, "format_sequence", lambda number: f"{number:010d}")
+
+
 MUTANTS = [
     Mutant("one document twice in an entry", one_document_twice_in_an_entry, "handles", 7, "crowd"),
     Mutant("a version known by its revision", version_by_revision, "handles", 26, "crowd"),
@@ -367,4 +386,6 @@ MUTANTS = [
     Mutant("unique value taken in passing", value_taken_in_passing, "unique", 6),
     Mutant("refused for a batch that may not land", refused_for_company, "unique", 6, "crowd"),
     Mutant("hole seen behind another trimmer", trimmers_see_holes, "set", 161, "dawn"),
+    Mutant("parts of the feed unchecked", parts_unchecked, "set", 8, "late"),
+    Mutant("numbers without an end", numbers_without_end, "numbers", 1),
 ]

@@ -60,20 +60,21 @@ class FeedParts:
     """Of a state that has all entries that are asked for."""
 
     def record(self, number: int) -> Record:
-        """One entry that is known to have been there. 1 GET; raises SnapshotTooOldError if it was trimmed."""
-        record, _ = self.log.read(LogNumber(number))
-        if record is None:
-            self._too_old(number)
+        """One entry that is known to have been there. 2 GETs; raises SnapshotTooOldError if it was trimmed."""
+        (record,) = self.records(number - 1, number)
         return record
 
     def records(self, after: int, through: int) -> Iterator[Record]:
-        """The entries after one number through another, in order. 1 GET each, some side by side.
+        """The entries after one number through another, in order. 1 GET each, some side by side, and 1 for those.
 
         Raises SnapshotTooOldError if one of them was trimmed.
         """
-        for first in range(after + 1, through + 1, ENTRIES_AT_ONCE):
-            numbers = range(first, min(first + ENTRIES_AT_ONCE, through + 1))
-            yield from self.log.pool.map(self.record, numbers)
+        for start in range(after, through, ENTRIES_AT_ONCE):
+            stop = min(start + ENTRIES_AT_ONCE, through)
+            found = self.log.between(LogNumber(start), LogNumber(stop), self.register)
+            if found is None:
+                self._too_old(start + 1)
+            yield from found
 
     def changes(
         self, record: Record, start: int = 0, stop: int | None = None, *, with_before: bool = True

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from wormdb.engine.resolve import Fate
     from wormdb.engine.services import Services
     from wormdb.engine.state import Base, Held, View
+    from wormdb.format.entry import Entry
     from wormdb.format.event import Event, JobAttached
     from wormdb.index.definition import Index
     from wormdb.storage.pool import Pool
@@ -244,7 +245,7 @@ class Ledger:
 
     def unpin(self, pinned: Pinned) -> View:
         """The view that was pinned, here or elsewhere, whatever was committed since. Costs as `unpin`."""
-        return unpin(pinned, self._load, self._log)
+        return unpin(pinned, self._load, self._log, self._register)
 
     def history(self, view: View) -> History:
         """What a view of this ledger knows of the past; what is read of blocks of history is kept. No requests."""
@@ -299,7 +300,7 @@ class Ledger:
             self._trees,
             around.chance,
             known=self._known_sequence,
-            entries=self._log.between,
+            entries=self._entries,
             commit=lambda pending: self.commit(pending, seconds=seconds),
             block_target=around.sizes.block_target,
         )
@@ -317,7 +318,7 @@ class Ledger:
             block_target=around.sizes.block_target,
             known=self._known_sequence,
             view=self.view,
-            entries=self._log.between,
+            entries=self._entries,
             attached=self._load.attached,
             commit=self.commit,
             settle=lambda commit_id: self.resolve(commit_id, settle=True),
@@ -325,6 +326,11 @@ class Ledger:
             unpin=self.unpin,
             blobs=self.blobs,
         )
+
+    def _entries(self, after: LogNumber, through: LogNumber) -> list[Entry] | None:
+        """The log after one number through another; None if it was trimmed. Costs as `Log.between`."""
+        found = self._log.between(after, through, self._register)
+        return None if found is None else [record.entry for record in found]
 
     def _known_sequence(self) -> tuple[View, int]:
         self.view()

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wormdb.engine.paths import EnginePaths
+    from wormdb.engine.register import Register
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Probe, Store
     from wormdb.types import StoreTime
@@ -62,15 +63,18 @@ class Log:
         probe = self.store.probe(self.paths.entry(number))
         return self._decode(number, probe), probe
 
-    def between(self, after: LogNumber, through: LogNumber) -> list[Entry] | None:
-        """The entries after one number through another; None if one is not there. 1 GET each, side by side.
+    def between(self, after: LogNumber, through: LogNumber, register: Register) -> list[Record] | None:
+        """The entries after one number through another; None if one was trimmed, or is not there.
 
-        Raises CorruptionError.
+        1 GET each, side by side, and 1 for the root after them: a slot that was trimmed may hold a late write of
+        a process that slept, which was never committed. Raises CorruptionError.
         """
         numbers = [LogNumber(number) for number in range(after + 1, through + 1)]
-        records = [record for record, _ in self.pool.map(self.read, numbers)]
-        found = [record.entry for record in records if record is not None]
-        return found if len(found) == len(numbers) else None
+        found = [record for record, _ in self.pool.map(self.read, numbers) if record is not None]
+        if not numbers or len(found) < len(numbers):
+            return None if numbers else []
+        root = register.read().root
+        return None if root is not None and root.trimmed > after else found
 
     def ask(self, after: LogNumber) -> Iterator[Probe]:
         """Ask for the entry after `after` in another thread; take the answer when it is needed. 1 GET."""

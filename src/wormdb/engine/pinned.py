@@ -1,7 +1,7 @@
 """One state of a collection as a value that can be sent: other processes make the same view of it.
 
     sent = pin(view, collection)              # in one process
-    view = unpin(sent, load, log)             # in another: the same documents, whatever was committed since
+    view = unpin(sent, load, log, register)   # in another: the same documents, whatever was committed since
 
 It holds the root as it was and the entries after it, or only their numbers if they are long: entries stay for an hour
 at least after a root has applied them, as blocks do after no root names them.
@@ -26,6 +26,7 @@ from wormdb.types import LogNumber
 if TYPE_CHECKING:
     from wormdb.engine.head import Loader
     from wormdb.engine.log import Log
+    from wormdb.engine.register import Register
     from wormdb.format.entry import Entry
 
 __all__ = ["Pinned", "pin", "unpin"]
@@ -65,8 +66,8 @@ def pin(view: View, collection: str) -> Pinned:
     )
 
 
-def unpin(pinned: Pinned, load: Loader, log: Log) -> View:
-    """The view that was pinned. No requests, or 1 GET for each entry after the root, side by side.
+def unpin(pinned: Pinned, load: Loader, log: Log, register: Register) -> View:
+    """The view that was pinned. No requests, or those of `Log.between` for the entries after the root.
 
     Raises SnapshotTooOldError if such an entry is gone.
     """
@@ -75,7 +76,7 @@ def unpin(pinned: Pinned, load: Loader, log: Log) -> View:
     definition = Definition.none() if root is None else Definition.of_root(root)
     jobs = Jobs() if root is None else Jobs.of(root.jobs)
     overlay = Overlay()
-    for entry in _entries(pinned, applied, log):
+    for entry in _entries(pinned, applied, log, register):
         number = LogNumber(entry.number)
         definition = definition.after(entry.events, number)
         jobs = jobs.after(entry)
@@ -85,17 +86,17 @@ def unpin(pinned: Pinned, load: Loader, log: Log) -> View:
     return View(LogNumber(pinned.number), definition, base, applied, overlay, pinned.count, jobs)
 
 
-def _entries(pinned: Pinned, applied: LogNumber, log: Log) -> list[Entry]:
+def _entries(pinned: Pinned, applied: LogNumber, log: Log, register: Register) -> list[Entry]:
     if pinned.entries is not None:
         numbers = range(applied + 1, pinned.number + 1)
         return [
             decode_entry(body, name=f"pinned entry {number}", number=number, collection=log.collection)
             for number, body in zip(numbers, pinned.entries, strict=True)
         ]
-    found = log.between(applied, LogNumber(pinned.number))
+    found = log.between(applied, LogNumber(pinned.number), register)
     if found is None:
         raise SnapshotTooOldError(
             f"the state of {log.collection} through entry {pinned.number}",
             reason="entries of its tail have been trimmed since it was pinned",
         )
-    return found
+    return [record.entry for record in found]

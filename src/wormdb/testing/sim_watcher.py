@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from wormdb.errors import SnapshotTooOldError, UnavailableError
 from wormdb.feed import changes_of
@@ -15,19 +15,27 @@ if TYPE_CHECKING:
     from wormdb.testing.sim_nodes import Node, World
     from wormdb.testing.sim_replay import Replay
 
-__all__ = ["Watcher"]
+__all__ = ["WATCHERS", "Watcher"]
 
 Seen = tuple[int, str, int, dict[str, Any] | None, dict[str, Any] | None]
+
+
+WATCHERS: tuple[Literal["feed", "watch", "parts"], ...] = ("feed", "watch", "parts")
 
 
 class Watcher:
     """Follows the change feed, over crashes, and must see every change once and in order."""
 
-    def __init__(self, world: World, node: Node, *, is_feed: bool) -> None:
-        """At the beginning of the log. With `is_feed` one feed is held on to, otherwise each look resumes."""
+    def __init__(self, world: World, node: Node, *, kind: Literal["feed", "watch", "parts"]) -> None:
+        """At the beginning of the log.
+
+        A "feed" is held on to, "watch" resumes with each look. "parts" plans which entries are new, and reads what it
+        planned when it looks the next time, as tasks of a stream do that come late.
+        """
         self.node = node
         self._world = world
-        self._is_feed = is_feed
+        self._kind = kind
+        self._planned: int | None = None
         self._process = node.process
         self._feed = node.ledger.feed(LogNumber(0))
         self._resume = "0"
@@ -39,8 +47,10 @@ class Watcher:
     def look(self) -> None:
         """Take what is new; begin anew behind the end if the log was trimmed beyond us."""
         try:
-            if self._is_feed:
+            if self._kind == "feed":
                 self._poll()
+            elif self._kind == "parts":
+                self._read_parts()
             else:
                 for change in self.node.collection.watch(after=self._resume):
                     self._seen.append(_seen(change))
@@ -66,7 +76,17 @@ class Watcher:
                 raise
             self._resume = str(record.number)
 
+    def _read_parts(self) -> None:
+        at, planned = int(self._resume), self._planned
+        parts = self.node.ledger.feed_parts()
+        for record in parts.records(at, at if planned is None else planned):
+            found = ((batch, change) for _, batch, change in parts.changes(record))
+            self._seen += [_seen(change) for change in changes_of(record, found)]
+            self._resume = str(record.number)
+        self._planned = self.node.ledger.view().number
+
     def _restart(self) -> None:
+        self._planned = None
         whole, _, more = self._resume.partition(".")
         self._segments.append((self._begin, int(whole), int(more or 0), self._seen))
         self._seen = []

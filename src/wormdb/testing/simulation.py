@@ -34,7 +34,7 @@ from wormdb.testing.sim_projections import check_root
 from wormdb.testing.sim_rebuild import check_rebuilt
 from wormdb.testing.sim_replay import Violation
 from wormdb.testing.sim_store import CALM, COLLECTION, LATE_MS_MAX, PATHS, Bucket, TraceLine
-from wormdb.testing.sim_watcher import Watcher
+from wormdb.testing.sim_watcher import WATCHERS, Watcher
 from wormdb.testing.sim_workloads import WORKLOADS
 
 if TYPE_CHECKING:
@@ -222,8 +222,8 @@ class _Run:
         for number in range(plan.clerks):
             clerk = world.node(f"clerk{number}")
             self._every(clerk.name, least / 8, most / 4, partial(self._resolve_sleepily, clerk))
-        for number in range(2):
-            watcher = Watcher(world, some(), is_feed=number == 0)
+        for number, kind in enumerate(WATCHERS):
+            watcher = Watcher(world, some(), kind=kind)
             self._watchers.append(watcher)
             self._every(f"watcher{number}", least, 2 * most, partial(self._guarded, watcher.node, watcher.look))
         self._every("nemesis", max(least / 2, 10_000), max(most, 120_000), lambda: self._hurt(some()))
@@ -370,7 +370,8 @@ class _Run:
         self._workload.check(world, replay)
         self._check_definition(fresh, replay)
         for watcher in self._watchers:
-            self._guarded(watcher.node, watcher.look)
+            for _ in range(2):  # what one look plans another reads
+                self._guarded(watcher.node, watcher.look)
             watcher.check(replay)
 
     def _look_at_projections(self) -> None:
