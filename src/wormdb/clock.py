@@ -6,15 +6,26 @@ seeded simulation can run the real code and give the same trace twice.
 
 from __future__ import annotations
 
+import os
 import random
 import secrets
 import threading
 import time
-from typing import Protocol
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple, Protocol
 
 from wormdb.types import WriteId
 
-__all__ = ["Chance", "Clock", "ManualClock", "SeededChance", "SystemChance", "SystemClock", "new_write_id"]
+__all__ = ["Chance", "Clock", "ManualClock", "SeededChance", "SystemChance", "SystemClock", "Uptime", "new_write_id"]
+
+
+class Uptime(NamedTuple):
+    """How long a machine has been running, suspension included: all its processes see the same; it cannot be set."""
+
+    boot: str
+    """Names one start of the machine; empty where that has no name."""
+    ms: int
 
 
 class Clock(Protocol):
@@ -26,6 +37,10 @@ class Clock(Protocol):
 
     def monotonic(self) -> float:
         """Seconds since an arbitrary moment; never goes back."""
+        ...
+
+    def uptime(self) -> Uptime:
+        """How long the machine has been running."""
         ...
 
     def sleep(self, seconds: float) -> None:
@@ -56,9 +71,33 @@ class SystemClock:
         """The machine's monotonic clock."""
         return time.monotonic()
 
+    def uptime(self) -> Uptime:
+        """As the kernel tells it in a file; where there is none, the monotonic clock has to do."""
+        descriptor = _uptime_file()
+        if descriptor is None:
+            return Uptime("", int(time.monotonic() * 1000))
+        return Uptime(_boot_name(), int(float(os.pread(descriptor, 64, 0).split(b" ", 1)[0]) * 1000))
+
     def sleep(self, seconds: float) -> None:
         """Block this thread."""
         time.sleep(seconds)
+
+
+@lru_cache(1)
+def _uptime_file() -> int | None:
+    """Kept open as long as the process lives: it is read with every answer of a folder."""
+    try:
+        return os.open("/proc/uptime", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+
+
+@lru_cache(1)
+def _boot_name() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()[:36]
+    except OSError:
+        return ""
 
 
 class ManualClock:
@@ -77,6 +116,10 @@ class ManualClock:
     def monotonic(self) -> float:
         """Seconds advanced so far."""
         return self._monotonic
+
+    def uptime(self) -> Uptime:
+        """A machine that has been running for a day when the clock begins."""
+        return Uptime("manual", 86_400_000 + int(self._monotonic * 1000))
 
     def sleep(self, seconds: float) -> None:
         """Advance instead of waiting."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def files(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_file()]
+    return [path for path in folder.rglob("*") if path.is_file() and ".worm.tmp" not in path.parts]
 
 
 def test_a_folder_is_healthy_and_left_clean(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -61,7 +61,11 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def there(place: Path) -> set[str]:
     """The readable files of the collection, and those of others."""
     found = {path.relative_to(place).as_posix() for path in place.rglob("*") if path.is_file()}
-    return {key for key in found if ".worm.db/" not in key and "/" in key and not key.startswith(".worm.names")}
+    return {
+        key
+        for key in found
+        if ".worm.db/" not in key and "/" in key and not key.startswith((".worm.names", ".worm.tmp"))
+    }
 
 
 def shown(capsys: pytest.CaptureFixture[str]) -> Any:

@@ -14,7 +14,7 @@ from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
 
 if TYPE_CHECKING:
-    from wormdb.clock import Clock
+    from wormdb.clock import Clock, Uptime
     from wormdb.service.pace import Pace
     from wormdb.storage.meter import Request
     from wormdb.storage.store import Store
@@ -34,6 +34,9 @@ class Skewed:
 
     def monotonic(self) -> float:
         return self.clock.monotonic()
+
+    def uptime(self) -> Uptime:
+        return self.clock.uptime()
 
     def sleep(self, seconds: float) -> None:
         self.clock.sleep(seconds)

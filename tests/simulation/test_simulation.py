@@ -29,6 +29,7 @@ REGRESSIONS = {
     "a unique value was taken from its owner in passing": (2, "unique", None),
     "a batch was refused for one that did not land": (3, "unique", "crowd"),
     "two trimmers at once saw damage": (22, "set", "dawn"),
+    "a folder's time was that of a process whose clock was set": (80, "bank", "clocks"),
 }
 
 
@@ -86,6 +87,12 @@ def test_the_runs_are_worth_something() -> None:
         assert events[kind] >= 1, kind
     for told in ("is committed", "is not committed", "is unknown", "OutcomeUnknownError", "ConflictError"):
         assert told in text, told
+
+
+def test_clocks_are_set_by_days_while_a_folder_is_trimmed() -> None:
+    reports = [run_seed(seed, "register", "clocks") for seed in range(8)]
+    assert sum(report.trimmed > 0 for report in reports) >= 2
+    assert "\n".join(line.what for report in reports for line in report.trace).count("is set") >= 20
 
 
 def test_a_failure_shows_the_seed_and_the_end_of_its_trace(

@@ -51,7 +51,7 @@ def names(folder: Path) -> list[str]:
 def test_an_object_is_a_plain_file(store: LocalStore, root: Path) -> None:
     store.put("org/customers/.worm", b"sentinel")
     store.put("org/customers/1/profile.json", b"{}", IfAbsent())
-    assert files(root) == ["org/customers/.worm", "org/customers/1/profile.json"]
+    assert files(root) == [".worm.tmp/time/now", "org/customers/.worm", "org/customers/1/profile.json"]
     assert (root / "org/customers/1/profile.json").read_bytes() == b"{}"
 
 
@@ -85,7 +85,7 @@ def test_no_temporary_file_is_left(store: LocalStore, root: Path) -> None:
     for precondition in (IfAbsent(), IfMatch(version)):
         with pytest.raises((AlreadyExistsError, ConflictError)):
             store.put("a", b"4", precondition)
-    assert list((root / ".worm.tmp").iterdir()) == []
+    assert [path.name for path in (root / ".worm.tmp").iterdir()] == ["time"]
 
 
 def test_stale_temporary_files_go_at_the_first_write(root: Path) -> None:
@@ -99,7 +99,7 @@ def test_stale_temporary_files_go_at_the_first_write(root: Path) -> None:
         assert keys(store) == []
         assert names(reserved) == ["old", "young"]
         store.put("a", b"1")
-        assert names(reserved) == ["young"]
+        assert names(reserved) == ["time", "young"]
         assert keys(store) == ["a"]
 
 

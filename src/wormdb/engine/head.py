@@ -71,8 +71,8 @@ class Loader(Protocol):
 
 
 def is_recent(before: StoreTime | None, now: StoreTime | None) -> bool:
-    """Whether knowledge from `before` may be trusted at `now`; never if a time is missing."""
-    return before is not None and now is not None and now - before <= KNOWLEDGE_MS_MAX
+    """Whether knowledge from `before` may be trusted at `now`; never if a time is missing, or if time went back."""
+    return before is not None and now is not None and abs(now - before) <= KNOWLEDGE_MS_MAX
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ __all__ = [
     "flush",
     "is_missing",
     "lookup",
+    "try_lock",
     "typed_errors",
     "version_of",
 ]
@@ -99,6 +100,15 @@ def lookup(descriptor: int, name: str) -> os.stat_result | None:
 def version_of(info: os.stat_result) -> Version:
     """The version of a file; inode and size tell also what other tools put in its place."""
     return Version(f"{info.st_mtime_ns:x}-{info.st_ino:x}-{info.st_size:x}")
+
+
+def try_lock(descriptor: int) -> bool:
+    """Take the lock of an open file until it is closed; False if another process has it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def flush(descriptor: int) -> None:

@@ -6,11 +6,12 @@ the old object or the new one, whole. Overwrites and deletes hold the lock of th
 directory (flock), so IfMatch compares and swaps in one step.
 
 A version is the file's modification time in nanoseconds, its inode and its size. The
-writer sets that time: the file system's own milliseconds, and below them digits that make
+writer sets that time: the folder's milliseconds, and below them digits that make
 it later than the version before. A delete waits until the millisecond of the object has
 passed. So a version never comes back, also not after delete and re-create.
 
-Store times are this machine's: the file system's for writes, the `Clock`'s for reads.
+Times are the folder's own, of answers and of files (`folder_time`): a wall clock that is set makes nothing older or
+younger. An answer that took long shows none.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from wormdb.storage.folder import (
     typed_errors,
     version_of,
 )
+from wormdb.storage.folder_time import FolderTime
 from wormdb.storage.lifetime import Lifetime
 from wormdb.storage.local_list import walk
 from wormdb.storage.local_write import PUBLISH_ATTEMPTS_MAX, Publisher
@@ -66,7 +68,7 @@ __all__ = ["LocalStore"]
 # O_NONBLOCK: a pipe that somebody put there must not make us wait for its other end.
 READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 TICK_MS = 10
-"""How far a file system's clock may lag behind: one tick of the slowest common kernel."""
+"""How coarse an uptime is: one tick of the slowest common kernel."""
 
 
 class LocalStore(Store):
@@ -86,7 +88,8 @@ class LocalStore(Store):
         self._clock = clock or SystemClock()
         self._lifetime = Lifetime(self._name)
         self._tree = FolderTree(path, self._clock, chance or SystemChance())
-        self._publisher = Publisher(self._tree, chance or SystemChance())
+        self._time = FolderTime(self._tree, self._clock)
+        self._publisher = Publisher(self._tree, self._time, self._clock, chance or SystemChance())
 
     def __repr__(self) -> str:
         return f"LocalStore({str(self._tree.root)!r})"
@@ -98,9 +101,10 @@ class LocalStore(Store):
 
     def get(self, key: str) -> StoredObject:
         """The whole object; raises NotFoundError, also for a folder or a link."""
+        began = self._clock.uptime()
         with self._opened(key) as (descriptor, info):
             body = _read(descriptor, 0, info.st_size)
-        return StoredObject(key, body, version_of(info), self._time())
+        return StoredObject(key, body, version_of(info), self._time.after(began))
 
     def get_range(self, key: str, span: ByteRange) -> bytes:
         """The bytes of `span` that exist; raises NotFoundError."""
@@ -115,11 +119,12 @@ class LocalStore(Store):
             )
 
     def probe(self, key: str) -> Probe:
-        """The object or None, with this machine's time: it is the clock the file system uses."""
+        """The object or None, with the folder's time."""
+        began = self._clock.uptime()
         try:
             found = self.get(key)
         except NotFoundError:
-            return Probe(None, self._time())
+            return Probe(None, self._time.after(began))
         return Probe(found, found.time)
 
     def head(self, key: str) -> ObjectInfo:
@@ -226,7 +231,7 @@ class LocalStore(Store):
         if not files:
             return False
         youngest_ms = max(info.st_mtime_ns for info in files.values()) // 1_000_000
-        if self._clock.now_ms() - youngest_ms <= TICK_MS:
+        if self._time.for_write() - youngest_ms <= TICK_MS:
             # The inode may be used again at once: another millisecond makes another version.
             self._clock.sleep((TICK_MS + 1) / 1000)
         for name in files:
@@ -263,9 +268,6 @@ class LocalStore(Store):
 
     def _missing(self, key: str) -> NotFoundError:
         return NotFoundError(f"object {key}", reason=f"it is not in {self._name}", key=key)
-
-    def _time(self) -> StoreTime:
-        return StoreTime(self._clock.now_ms())
 
 
 def _refuse_reserved(key: str) -> None:

@@ -21,12 +21,13 @@ from wormdb.errors import (
 from wormdb.storage.folder import RESERVED_FOLDER, FolderTree, flush, lookup, version_of
 from wormdb.storage.local_list import walk
 from wormdb.storage.store import Always, IfAbsent, IfMatch, ObjectInfo, Precondition, PutResult
-from wormdb.types import StoreTime, Version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from wormdb.clock import Chance
+    from wormdb.clock import Chance, Clock
+    from wormdb.storage.folder_time import FolderTime
+    from wormdb.types import Version
 
 __all__ = ["PUBLISH_ATTEMPTS_MAX", "Publisher"]
 
@@ -71,9 +72,11 @@ class _Temporary:
 class Publisher:
     """Writes objects into a tree. Methods raise OSError; `typed_errors` is around the verbs."""
 
-    def __init__(self, tree: FolderTree, chance: Chance) -> None:
-        """`chance` names temporary files."""
+    def __init__(self, tree: FolderTree, time: FolderTime, clock: Clock, chance: Chance) -> None:
+        """`time` dates objects, `chance` names temporary files."""
         self._tree = tree
+        self._time = time
+        self._clock = clock
         self._chance = chance
         self._swept: int | None = None
         """When temporary files of dead writers were looked for, by the file system's clock."""
@@ -85,11 +88,13 @@ class Publisher:
         place = _Place(tuple(folder), name)
         self._refuse_early(key, place, precondition)
         with self._temporary(parts) as temporary:
+            began = self._clock.uptime()
             for _ in range(PUBLISH_ATTEMPTS_MAX):
                 try:
                     with self._tree.make(folder, key) as descriptor:
                         self._put_in_place(key, place, descriptor, temporary, precondition)
-                        return _confirm(key, descriptor, temporary)
+                        _confirm(key, descriptor)
+                        return PutResult(version_of(temporary.info()), self._time.after(began))
                 except FileNotFoundError:
                     continue  # a deleter removed the empty folder: make it again
         raise UnavailableError(f"object {key}", reason="its folder or its temporary file kept vanishing", key=key)
@@ -156,10 +161,9 @@ class Publisher:
             try:
                 for part in parts:
                     _write(temporary.descriptor, part)
-                time_ns = temporary.info().st_mtime_ns
-                self._sweep(folder, time_ns)
+                self._sweep(folder, temporary.info().st_mtime_ns)
                 below_ms = int.from_bytes(self._chance.token(4), "big") * STEP_NS % MS_NS
-                temporary.stamp(time_ns // MS_NS * MS_NS + below_ms)
+                temporary.stamp(self._time.for_write() * MS_NS + below_ms)
                 flush(temporary.descriptor)
                 yield temporary
             finally:
@@ -225,12 +229,10 @@ def _swap(temporary: _Temporary, descriptor: int, name: str, expected: Version |
     return True
 
 
-def _confirm(key: str, descriptor: int, temporary: _Temporary) -> PutResult:
-    """Flush the directory; the time is when the file system put the name into it."""
+def _confirm(key: str, descriptor: int) -> None:
+    """Flush the directory."""
     try:
-        time_ns = os.fstat(descriptor).st_mtime_ns
         flush(descriptor)
-        return PutResult(version_of(temporary.info()), StoreTime(time_ns // MS_NS))
     except OSError as error:
         raise OutcomeUnknownError(
             f"object {key}", reason=f"it is in place, but the disk did not confirm it: {error.strerror}", key=key

@@ -17,6 +17,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 from unittest import mock
 
+from wormdb.clock import Uptime
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
@@ -260,6 +262,10 @@ class ProcessClock:
     def monotonic(self) -> float:
         """Seconds of this node since the run began."""
         return (self._scheduler.now - self._process.suspended_ms) * self._drift / 1000
+
+    def uptime(self) -> Uptime:
+        """Of the one machine that all nodes are on, if the store is a folder."""
+        return Uptime("simulated", 86_400_000 + int(self._scheduler.now))
 
     def sleep(self, seconds: float) -> None:
         """Wait in virtual time."""

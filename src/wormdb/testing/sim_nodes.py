@@ -158,7 +158,7 @@ class Node:
         self.process = Process(f"{self.name}.{self._lives}")
         self.clock = ProcessClock(world.scheduler, self.process, skew_ms=self._skew_ms, drift=self._drift)
         chance = SeededChance(int.from_bytes(world.chance.token(8), "big"))
-        store = SimStore(world.bucket, self.process, self._distance)
+        store = SimStore(world.bucket, self.process, self.clock, self._distance)
         self._database = _WitnessedDatabase(store, world.history, world.settings, self.clock, chance)
 
     @property
@@ -186,6 +186,6 @@ class Node:
         return self._database[COLLECTION.removesuffix("/")]
 
     def jump(self, jump_ms: float) -> None:
-        """The wall clock is set, by an operator or by NTP."""
-        self._skew_ms += jump_ms
+        """The wall clock is set wrong by so much, by an operator or by NTP."""
+        self._skew_ms = jump_ms
         self.clock.skew_ms = self._skew_ms

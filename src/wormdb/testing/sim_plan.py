@@ -3,7 +3,8 @@
 Each fault is off, rare or common, drawn on its own, so that runs differ in kind. Some runs are aimed at the places
 where protocols like this one have broken before: writes that land hours late (`late`), everybody waking at once
 with old knowledge while the log is trimmed (`dawn`), many threads that commit together and fail (`crowd`), and many
-that write while others bring the log forward and build indexes (`busy`).
+that write while others bring the log forward and build indexes (`busy`). One kind of run (`clocks`) is on a folder,
+whose time is told by processes with clocks that are set by days, ahead and back.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["FOCUSES", "HOUR_MS", "Plan"]
 
 HOUR_MS = 3_600_000.0
-FOCUSES = ("late", "dawn", "crowd", "busy")
-SHARES = {"late": 0.1, "dawn": 0.25, "crowd": 0.35, "busy": 0.45}
+DAY_MS = 24 * HOUR_MS
+FOCUSES = ("late", "dawn", "crowd", "busy", "clocks")
+SHARES = {"late": 0.1, "dawn": 0.25, "crowd": 0.35, "busy": 0.45, "clocks": 0.6}
 """Below which draw a run is aimed at what."""
 TINY_STAGE_BYTES = 360
 """Batches of two documents and more are staged."""
@@ -45,6 +47,7 @@ class Plan:
     pauses: bool
     crashes: bool
     jumps: bool
+    """Whether clocks are set while their nodes run."""
     bursts: bool
     clerks: int
     """Machines that resolve unknown outcomes, and often stop in the middle of it."""
@@ -62,6 +65,8 @@ class Plan:
     """Calls of each client."""
     stage_bytes: int = STAGE_BYTES
     block_bytes: int = BLOCK_BYTES_TARGET
+    jump_ms: float = 600_000.0
+    """By how much a clock is set at most, either way."""
 
     @classmethod
     def draw(cls, chance: Chance, focus: str | None = None) -> Plan:
@@ -115,15 +120,20 @@ class Plan:
         if focus == "busy":
             plan = replace(plan, weather=Weather(late=0.01, twice=0.03, slow=0.03), commit_seconds=30, is_long=False)
             return replace(plan, nodes=2, threads=4, steps=8, distance=1, crashes=False, bursts=False)
+        if focus == "clocks":
+            weather = replace(plan.weather, shows_time=True, is_folder=True, slow=0.0, late=0.0, twice=0.0)
+            plan = replace(plan, weather=weather, nodes=3, threads=1, steps=12, has_keeper=False, forward_entries=5)
+            return replace(plan, jumps=True, jump_ms=20 * DAY_MS, commit_seconds=30, dawn_of_trimmers=0.1)
         return plan
 
     def sized(self, chance: Chance) -> Plan:
         """With sizes that a few documents reach, in some runs."""
-        staged, cut = chance.fraction() < 0.4, chance.fraction() < 0.4
+        staged, cut, days = chance.fraction() < 0.4, chance.fraction() < 0.4, chance.fraction() < 0.3
         return replace(
             self,
             stage_bytes=TINY_STAGE_BYTES if staged else STAGE_BYTES,
             block_bytes=TINY_BLOCK_BYTES if cut else BLOCK_BYTES_TARGET,
+            jump_ms=20 * DAY_MS if days else self.jump_ms,
         )
 
     @property

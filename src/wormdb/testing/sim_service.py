@@ -99,7 +99,7 @@ class _Machine:
         self.process = Process(self.name)
         self.clock = ProcessClock(run.scheduler, self.process, skew_ms=self._skew_ms, drift=self._drift)
         self.chance = SeededChance(int.from_bytes(run.chance.token(8), "big"))
-        store = SimStore(run.bucket, self.process)
+        store = SimStore(run.bucket, self.process, self.clock)
         self.database = Database(
             MeteredStore(store, clock=self.clock),
             SerialPool(),

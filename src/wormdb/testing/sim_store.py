@@ -17,18 +17,20 @@ from wormdb.engine.paths import EnginePaths
 from wormdb.errors import OutcomeUnknownError, UnavailableError, WormError
 from wormdb.format.root import Root, decode_root
 from wormdb.limits import LOG_RETENTION_MS_MIN, RETIRED_MS
+from wormdb.storage.folder_time import PATIENCE_MS, RECORD_MS, Reckoning
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.store import OCTETS, ListPage, Probe, PutResult, Store, StoredObject
 from wormdb.testing.scheduler import START_MS
 from wormdb.testing.sim_projections import named_by, retired_by
 from wormdb.testing.sim_replay import Replay
+from wormdb.types import StoreTime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from wormdb.clock import Chance
+    from wormdb.clock import Chance, Uptime
     from wormdb.storage.store import ByteRange, ObjectInfo, Precondition
-    from wormdb.testing.scheduler import Process, Scheduler, Task
+    from wormdb.testing.scheduler import Process, ProcessClock, Scheduler, Task
 
 __all__ = ["CALM", "COLLECTION", "PATHS", "Bucket", "Fate", "SimStore", "TraceLine", "Weather"]
 
@@ -74,6 +76,8 @@ class Weather:
     """Whether two writes of one key within a second are refused, as GCS and R2 do."""
     is_torn: bool = False
     """Whether a bulk delete may remove only some of its keys."""
+    is_folder: bool = False
+    """Whether there is no server: the process that asks tells the time."""
 
     def fate(self, chance: Chance) -> Fate:
         """One draw."""
@@ -114,8 +118,16 @@ class _StoreClock:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
 
+        self.told: int | None = None
+        """What a process says that it is, if there is no server."""
+
     def now_ms(self) -> int:
+        if self.told is not None:
+            return self.told
         return (START_MS + int(self._scheduler.now)) // SECOND_MS * SECOND_MS
+
+    def uptime(self) -> Uptime:
+        raise AssertionError("nobody asks a store for that")
 
     def monotonic(self) -> float:
         return self._scheduler.now / SECOND_MS
@@ -149,7 +161,10 @@ class Bucket:
     """The last slot without a gap before it."""
 
     def __post_init__(self) -> None:
-        self.objects = MemoryStore(clock=_StoreClock(self.scheduler))
+        self.clock = _StoreClock(self.scheduler)
+        self.objects = MemoryStore(clock=self.clock)
+        self.reckoning: Reckoning | None = None
+        """What a folder has as its time."""
         self._applied_at: dict[int, float] = {}
         self._written_at: dict[str, float] = {}
         self._retired_at: dict[str, float] = {}
@@ -230,10 +245,11 @@ class Bucket:
 class SimStore(Store):
     """The bucket as one process sees it. Every verb hands on the baton."""
 
-    def __init__(self, bucket: Bucket, process: Process, distance: float = 1.0) -> None:
+    def __init__(self, bucket: Bucket, process: Process, clock: ProcessClock, distance: float = 1.0) -> None:
         """`distance` is how many times longer than usual every request takes."""
         self._bucket = bucket
         self._process = process
+        self._clock = clock
         self._distance = distance
         self._chance = bucket.chance
         self._scheduler = bucket.scheduler
@@ -287,8 +303,10 @@ class SimStore(Store):
         self, key: str, body: bytes, precondition: Precondition | None = None, *, content_type: str = OCTETS
     ) -> PutResult:
         """Write if the precondition holds."""
+        told = self._recorded() if self._weather.is_folder else None
 
         def write() -> PutResult:
+            self._bucket.clock.told = told
             result = self._bucket.objects.put(key, body, precondition, content_type=content_type)
             self._bucket.written(key, body)
             return result if self._bucket.weather.shows_time else PutResult(result.version, None)
@@ -328,12 +346,33 @@ class SimStore(Store):
             fate = Fate.REFUSED
         shown = f"{verb} {key.removeprefix(PATHS.folder).removeprefix('committed/').lstrip('0') or '0'}{mark}"
         self._bucket.note(shown if fate is Fate.SERVED else f"{shown} [{fate}]")
-        answer = _Answer()
+        answer, began = _Answer(), self._clock.uptime()
         self._send(fate, shown, call, answer)
         self._scheduler.park()
         if answer.error is not None:
             raise answer.error
         value: T = answer.value
+        return self._timed(value, began) if self._weather.is_folder else value
+
+    def _recorded(self) -> StoreTime:
+        """The time of a folder, as `FolderTime.for_write` tells it."""
+        known, wall_ms, uptime = self._bucket.reckoning, self._clock.now_ms(), self._clock.uptime()
+        time = StoreTime(wall_ms) if known is None else known.at(wall_ms, uptime)
+        if known is None or time - known.time >= RECORD_MS:
+            self._bucket.reckoning = Reckoning(time, uptime)
+        return time
+
+    def _timed(self, value: T, began: Uptime) -> T:
+        """An answer of a folder: the process looks at the time when it has the answer, as `FolderTime.after` does."""
+        known, uptime = self._bucket.reckoning, self._clock.uptime()
+        time = None
+        if known is not None and uptime.ms - began.ms <= PATIENCE_MS:
+            time = known.at(self._clock.now_ms(), uptime)
+        match value:
+            case Probe(found=found):
+                return Probe(None if found is None else replace(found, time=time), time)  # type: ignore[return-value]
+            case StoredObject() | PutResult():
+                return replace(value, time=time)
         return value
 
     def _stall(self) -> None:

@@ -330,7 +330,7 @@ class _Run:
             world.scheduler.kill(node.process)
         elif kind == "jumps":
             world.bucket.note(f"the clock of {node.name} is set")
-            node.jump(world.between(-600_000, 600_000))
+            node.jump(world.between(-plan.jump_ms, plan.jump_ms))
         else:
             world.bucket.weather = replace(self._plan.weather, refused=0.7)
             world.scheduler.sleep(world.between(1_000, 60_000))

@@ -139,7 +139,8 @@ class ReadWriteContract:
             ByteRange(start, length)
 
     def test_probe_tells_what_is_there_and_when(self, store: Store) -> None:
-        """A missing object is an answer, with the store's time like any other."""
+        """A missing object is an answer, with the store's time like any other; a store may have none before a write."""
+        store.put("earlier", b"")
         missing = store.probe("slot")
         written = store.put("slot", b"entry")
         found = store.probe("slot")
