@@ -370,7 +370,7 @@ class SimStore(Store):
             time = known.at(self._clock.now_ms(), uptime)
         match value:
             case Probe(found=found):
-                return Probe(None if found is None else replace(found, time=time), time)  # type: ignore[return-value]
+                return Probe(None if found is None else replace(found, time=time), time)  # type: ignore[return-value]  # T is Probe here
             case StoredObject() | PutResult():
                 return replace(value, time=time)
         return value
