@@ -64,7 +64,7 @@ def test_where_files_lie(storage: dict[str, str], oplog: str, snapshots: str, tr
     crm.clock.advance(1_800)
     crm.customers.snapshot("abc-123")
     crm.database.forward()
-    taken = f"{snapshots}2026-02-24T15:00:00Z.json"
+    taken = f"{snapshots}2026-02-24T15:00:00.000000Z.json"
     kept = {"org/customers/abc-123/profile.json", f"{oplog}0001.json", taken}
     assert kept == {key for key in crm.listed() if "abc-123" in key}
     crm.customers.delete("abc-123")
@@ -131,7 +131,7 @@ def test_snapshot_calls(crm: Crm) -> None:
     assert (taken.ts, taken.size > 0) == (datetime(2026, 2, 24, 15, tzinfo=UTC), True)
     crm.customers.modify(ACME, lambda each: each | {"name": "Acme Inc"})
     assert crm.customers.restore_snapshot(ACME, "2026-02-24T15:00:00Z")["name"] == "Acme Corp"
-    kept = crm.read(f".snapshots/customers/{ACME}/2026-02-24T15:00:00Z.json")
+    kept = crm.read(f".snapshots/customers/{ACME}/2026-02-24T15:00:00.000000Z.json")
     assert (kept["id"], kept["name"]) == (ACME, "Acme Corp")
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.files.models import CUSTOMER, SETTINGS, TENANT, layouts, model_of, names_of
 from wormdb.errors import InvalidRequestError, LimitExceededError
-from wormdb.files.names import FileKey, FileNames, id_of, id_text, snapshot_name
+from wormdb.files.names import FileKey, FileNames, id_of, id_text, short_snapshot_name, snapshot_name
 from wormdb.files.placement import Placement
 from wormdb.format.event import FilesSwitched
 from wormdb.format.key import encode_key
@@ -43,21 +43,21 @@ field_paths = st.lists(st.text("abc.jsonAé _-+%/", min_size=1, max_size=8), min
         (
             "inline",
             "org/customers/abc-123/.oplog/0001.json",
-            "org/customers/abc-123/.snapshots/2026-02-24T12:00:00Z.json",
+            "org/customers/abc-123/.snapshots/2026-02-24T12:00:00.000000Z.json",
             "org/customers/abc-123/.worm.trash/profile.json",
             "org/customers/abc-123/.worm.trash/.worm.tombstone",
         ),
         (
             "collection",
             "org/customers/.oplog/abc-123/0001.json",
-            "org/customers/.snapshots/abc-123/2026-02-24T12:00:00Z.json",
+            "org/customers/.snapshots/abc-123/2026-02-24T12:00:00.000000Z.json",
             "org/customers/.worm.trash/abc-123/profile.json",
             "org/customers/.worm.trash/abc-123/.worm.tombstone",
         ),
         (
             "root",
             ".oplog/customers/abc-123/0001.json",
-            ".snapshots/customers/abc-123/2026-02-24T12:00:00Z.json",
+            ".snapshots/customers/abc-123/2026-02-24T12:00:00.000000Z.json",
             ".worm.trash/customers/abc-123/profile.json",
             ".worm.trash/customers/abc-123/.worm.tombstone",
         ),
@@ -273,8 +273,23 @@ def test_files_of_another_layout_are_known(identity: Any, one: Placement, two: P
         (datetime(1, 1, 1, tzinfo=UTC), "0001-01-01T00:00:00Z.json"),
     ],
 )
-def test_the_name_of_a_snapshot(ts: datetime, name: str) -> None:
-    assert snapshot_name(ts) == name
+def test_the_name_that_others_give_a_snapshot(ts: datetime, name: str) -> None:
+    assert short_snapshot_name(ts) == name
+
+
+moments = st.datetimes(timezones=st.just(UTC)) | st.builds(
+    lambda ms, us: NOON + timedelta(seconds=ms / 10, microseconds=us),
+    st.integers(0, 30),
+    st.sampled_from([0, 0, 5, 50]),
+)
+
+
+@given(moments, moments)
+def test_names_of_snapshots_sort_as_their_times(one: datetime, two: datetime) -> None:
+    assert (snapshot_name(one) < snapshot_name(two)) == (one < two)
+    names = names_of(MODEL, Placement())
+    for name in (snapshot_name(one), short_snapshot_name(one)):
+        assert names.parse(names.snapshot_folder("a") + name) == FileKey("snapshot", "a", ts=one)
 
 
 def test_an_index_over_too_many_names() -> None:

@@ -6,9 +6,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
+from tests.files.test_damage import faults_in, site_of
 from tests.files.writer_rig import Process, World, check_files, readable, schema_of
 from wormdb.files import guard, keeper, publication, publish
+from wormdb.files.names import short_snapshot_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -148,3 +151,29 @@ def test_the_log_does_not_wait_for_files_that_a_schema_switched_off() -> None:
     assert process.customers._ledger.trim(0) > 9
     applied(world, schema_of(), seed=3)
     check_files(world, schema_of())
+
+
+def test_snapshots_that_an_earlier_release_named_are_renamed() -> None:
+    """Its names left zeros out, so that they did not sort."""
+    world, schema = World(), schema_of(snapshots={"enabled": True, "every": 2})
+    process = Process.on(world, schema)
+    process.customers.insert_many([customer(number) for number in range(4)])
+    for number in range(3):
+        process.customers.save(customer(number))
+    process.publish()
+    names = [key for key in readable(world) if ".snapshots/" in key]
+    assert len(names) == 3
+    for key in names:
+        folder, _, name = key.rpartition("/")
+        ts = datetime.fromisoformat(name.removesuffix(".json"))
+        world.put(f"{folder}/{short_snapshot_name(ts)}", world.get(key).body)
+        if short_snapshot_name(ts) != name:
+            world.delete(key)
+    register = site_of(process, world).register
+    known = register.read()
+    assert known.record is not None
+    register.swap(known, replace(known.record, shape=b"\0" * 32))
+    assert faults_in(world, schema) == {}  # they are about to be written again, and no damage
+    Process.on(world, schema, seed=2).publish()
+    check_files(world, schema)
+    assert [key for key in readable(world) if ".snapshots/" in key] == names

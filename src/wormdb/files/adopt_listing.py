@@ -33,7 +33,8 @@ class Listed:
     has_trashed: bool = False
     has_tombstone: bool = False
     oplog: list[int] = field(default_factory=list)
-    snapshots: list[datetime] = field(default_factory=list)
+    snapshots: dict[datetime, str] = field(default_factory=dict)
+    """When each was taken, and its key."""
     digest: bytes = b""
     """Stands for what they were found to say."""
     size: int = 0
@@ -49,7 +50,7 @@ class Listed:
         if self.has_entity:
             yield names.entity(self.id)
         yield from (names.oplog(self.id, seq) for seq in self.oplog)
-        yield from (names.snapshot(self.id, ts) for ts in self.snapshots)
+        yield from self.snapshots.values()
         if self.has_trashed:
             yield names.trashed(self.id)
         if self.has_tombstone:
@@ -103,7 +104,7 @@ def take_inventory(store: Store, names: FileNames, told: Callable[[int], None] =
                 listed.oplog.append(key.seq)
             case _:
                 assert key.ts is not None
-                listed.snapshots.append(key.ts)
+                listed.snapshots[key.ts] = info.key
         count += 1
         if count % 1000 == 0:
             told(count)

@@ -83,19 +83,19 @@ class Reader:
         filed, is_lost = parsed.filed(listed)
         settled = None if is_lost else settle(filed, self.limit)
         faults = () if settled is None else settled.faults
-        mismatches = tuple(self._problem(listed.id, fault) for fault in faults if not fault.is_note)
-        notes = [self._problem(listed.id, fault) for fault in faults if fault.is_note]
+        mismatches = tuple(self._problem(listed, fault) for fault in faults if not fault.is_note)
+        notes = [self._problem(listed, fault) for fault in faults if fault.is_note]
         notes += parsed.misfits(filed.entity)
         return Reading(key, listed, settled, tuple(parsed.broken), mismatches, tuple(notes), parsed.log)
 
-    def _problem(self, identity: Any, fault: Fault) -> Problem:
-        names = self.names
+    def _problem(self, listed: Listed, fault: Fault) -> Problem:
+        names, identity = self.names, listed.id
         match fault.kind:
             case "oplog":
                 path = names.oplog(identity, fault.seq)
             case "snapshot":
                 assert fault.ts is not None
-                path = names.snapshot(identity, fault.ts)
+                path = listed.snapshots[fault.ts]
             case "trash":
                 path = names.trash_folder(identity)
             case _:
@@ -139,7 +139,9 @@ class _Parsing:
             self._note(None if stone is None else stone.log)
         is_lost = bool(self.broken)
         oplog = [entry for seq in listed.oplog if (entry := self._entry(seq)) is not None]
-        snapshots = {ts: found for ts in listed.snapshots if (found := self._snapshot(ts)) is not None}
+        snapshots = {
+            ts: found for ts, key in listed.snapshots.items() if (found := self._snapshot(ts, key)) is not None
+        }
         return Filed(identity, entity, tuple(oplog), snapshots, trashed, stone), is_lost
 
     def misfits(self, entity: Document | None) -> list[Problem]:
@@ -177,8 +179,7 @@ class _Parsing:
     def _note(self, log: int | None) -> None:
         self.log = max(self.log, log or 0)
 
-    def _snapshot(self, ts: datetime) -> Document | None:
-        key = self._names.snapshot(self._id, ts)
+    def _snapshot(self, ts: datetime, key: str) -> Document | None:
         document = self._document(key)
         if ts < _EPOCH:
             self.broken.append(Problem(key, "it is of before 1970"))

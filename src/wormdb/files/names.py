@@ -23,7 +23,16 @@ if TYPE_CHECKING:
 
     from wormdb.schema.model import Layout, Model
 
-__all__ = ["BUCKET_SENTINEL", "FileKey", "FileKind", "FileNames", "id_of", "id_text", "snapshot_name"]
+__all__ = [
+    "BUCKET_SENTINEL",
+    "FileKey",
+    "FileKind",
+    "FileNames",
+    "id_of",
+    "id_text",
+    "short_snapshot_name",
+    "snapshot_name",
+]
 
 BUCKET_SENTINEL: Final = ".worm"
 
@@ -60,10 +69,15 @@ def id_of(text: str) -> Any:
 
 
 def snapshot_name(ts: datetime) -> str:
-    """The name of a snapshot taken at `ts`: `2026-02-24T12:00:00Z.json`, with a fraction only if there is one."""
+    """The name of a snapshot taken at `ts`: `2026-02-24T12:00:00.000000Z.json`. Names sort as times do."""
     assert ts.utcoffset() is not None, "a time without zone is no moment"
-    text = ts.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds")
-    return f"{text.rstrip('0').rstrip('.') if '.' in text else text}Z{_JSON}"
+    return f"{ts.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z{_JSON}"
+
+
+def short_snapshot_name(ts: datetime) -> str:
+    """The name that others and earlier releases give it: `2026-02-24T12:00:00Z.json`, a fraction if there is one."""
+    text = snapshot_name(ts).removesuffix(f"Z{_JSON}")
+    return f"{text.rstrip('0').rstrip('.')}Z{_JSON}"
 
 
 class FileNames:
@@ -254,4 +268,4 @@ def _moment(name: str) -> datetime | None:
         ts = None if found is None else datetime.fromisoformat(found[1])
     except ValueError:
         return None
-    return ts if ts is not None and snapshot_name(ts) == name else None
+    return ts if ts is not None and name in {snapshot_name(ts), short_snapshot_name(ts)} else None

@@ -297,7 +297,8 @@ class Publication:
 
 def shape_of(model: Model) -> bytes:
     """Changes when the files of documents have to be written again."""
-    said = (model.path.file_name, date_paths(model), model.oplog, model.snapshots.to_json())
+    named = ["µs"] if model.snapshots.enabled else []  # the names of snapshots, which earlier releases cut short
+    said = (model.path.file_name, date_paths(model), model.oplog, model.snapshots.to_json(), *named)
     return sha256(msgspec.json.encode(said)).digest()
 
 

@@ -16,7 +16,7 @@ from wormdb.engine.state import Held
 from wormdb.errors import InvalidRequestError
 from wormdb.files.expected import kept_snapshots, present_files_of, until
 from wormdb.files.guard import Draft, put_all
-from wormdb.files.names import id_text
+from wormdb.files.names import id_text, short_snapshot_name, snapshot_name
 from wormdb.files.oplog_file import oplog_file
 from wormdb.files.snapshot_file import snapshot_file
 from wormdb.format import json
@@ -155,7 +155,7 @@ class DocumentFiles:
                 work.drafts.append(self._oplog(identity, version, earlier, is_new=is_new or bool(former)))
         kept = [] if found is None else found.snapshots
         work.drafts += [self._snapshot(identity, each) for each in kept_snapshots(kept, versions, self.model)]
-        if is_new and held.seq == 1:
+        if is_new and held.seq == 1 and not kept:
             return work  # nothing of it was ever written, and it has only what it has now
         for names in (self.names, *former):
             work.deleted += _all_keys(names, identity, held.seq, _moments(kept, _NEVER))
@@ -210,4 +210,5 @@ def _all_keys(names: FileNames, identity: Any, seq: int, moments: Iterable[datet
     """Every key that a file of a document may have at some places."""
     keys = [names.entity(identity), names.tombstone(identity), names.trashed(identity)]
     keys += [names.oplog(identity, number) for number in range(1, seq + 1)]
-    return keys + [names.snapshot(identity, ts) for ts in moments]
+    folder = names.snapshot_folder(identity)
+    return keys + [folder + name(ts) for ts in moments for name in (snapshot_name, short_snapshot_name)]
