@@ -279,7 +279,8 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         fields; for a unique one they are exempt. `bson_type`, such as "string" or "number" and one for each field, is
         what values must be to be written at all, null and missing apart. Without `wait` it is built by whoever brings
         the log forward. Writers go on meanwhile. 1 PUT for the entry, after a scan if it is unique; building it is
-        1 GET a block, 1 PUT a node. Raises AlreadyExistsError, and InvalidRequestError for a field that the model does
+        1 GET a block, 1 PUT a node. Raises AlreadyExistsError, LimitExceededError for more than 32 fields, and
+        InvalidRequestError for a field that the model does
         not know, a document that cannot be indexed, and listing the values that a unique index finds more than once:
         nothing was written then.
         """
@@ -297,7 +298,9 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
     def describe_index(self, name: str) -> IndexDescription:
         """One index in detail: its definition, its state, and how many entries and values. 1 GET in a warm process.
 
-        Raises NotFoundError, as all calls that name an index.
+        One that was dropped is described, as `dropped`, until `gc` has removed what it was stored in. Where readable
+        files are kept, its file is looked at too, for 1 GET for each part of it and 1 more. Raises NotFoundError, as
+        all calls that name an index.
         """
         return self._indexes.describe(name)
 

@@ -75,6 +75,8 @@ class Indexes(Generic[T]):
         found = describe_index(view, name)
         if found is None:
             raise self._unknown(name, indexes_of(view.definition))
+        if found.state != "ready":
+            return found
         key: TableKey = ("index", found.fields)
         file = table_states(self._access.context.files.site(self._access.ledger), [key]).get(key)
         return found if file is None else replace(found, file=file.state, file_reason=file.reason)

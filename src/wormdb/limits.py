@@ -207,6 +207,8 @@ GROUPS_MAX: Final = 1_000_000
 """Groups of one aggregation: each is held in memory."""
 SORT_FIELDS_MAX: Final = 32
 """Fields of one sort."""
+INDEX_FIELDS_MAX: Final = 32
+"""Fields of a compound index."""
 
 # --- answers ---
 POPULATE_DEPTH_MAX: Final = 4

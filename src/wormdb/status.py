@@ -175,11 +175,14 @@ def describe_index_of_files(files: ForeignCollection, name: str) -> IndexDescrip
 
 
 def describe_index(view: View, name: str) -> IndexDescription | None:
-    """One index of a state in detail; None if there is none of that name. No requests."""
+    """One index of a state in detail; None if there is none of that name. No requests.
+
+    One that was dropped is there until garbage collection has removed what it was stored in.
+    """
     if name == PRIMARY:
         return _PRIMARY
     found = view.definition.indexes.get(name)
-    if found is None or found.state == "dropped" or found.index.is_owners:
+    if found is None or found.index.is_owners:
         return None
     stored = None if view.place is None else view.place.root.index(name)
     measured = None

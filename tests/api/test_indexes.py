@@ -8,12 +8,15 @@ import pytest
 
 import wormdb
 from wormdb import Settings
+from wormdb.clock import ManualClock
 from wormdb.errors import (
     AlreadyExistsError,
     InvalidRequestError,
+    LimitExceededError,
     NotFoundError,
     UniqueViolationError,
 )
+from wormdb.storage.memory import drop_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -141,3 +144,67 @@ def test_what_cannot_be_dropped(database: Database, things: Collection[Document]
     with pytest.raises(NotFoundError):
         things.drop_index("nothing")
     assert database.cost().puts == before
+
+
+def test_a_dropped_index_is_described_until_garbage_is_collected() -> None:
+    """Whoever asks, and whether the drop is in the log, in the root, or its nodes are gone already."""
+    clock = ManualClock()
+    name = "dropped-until-gc"
+    settings = wormdb.Settings(forward="manual", forward_interval_ms=0)
+
+    def opened() -> wormdb.Database:
+        return wormdb.connect(f"memory://{name}", settings=settings, clock=clock)
+
+    def states() -> tuple[str | None, list[str]]:
+        with opened() as other:
+            things = other["things"]
+            try:
+                described = things.describe_index("byA")
+            except NotFoundError:
+                return None, [each.name for each in things.indexes()]
+            assert (described.fields, described.file) == (("a",), None)
+            return described.state, [each.name for each in things.indexes()]
+
+    with opened() as database:
+        things = database["things"]
+        things.insert_many([{"id": number, "a": number} for number in range(50)])
+        things.create_index("a", name="byA")
+        things.drop_index("byA")
+        assert states() == ("dropped", ["_id"])
+        things.forward()
+        things.insert({"id": "more"})
+        things.forward()
+        assert states() == ("dropped", ["_id"])
+        assert [each.findings for each in database.verify(["things"])] == [()]
+        database.gc(["things"])
+        assert states() == ("dropped", ["_id"]), "its nodes are not an hour old"
+        with pytest.raises(NotFoundError):
+            things.drop_index("byA")
+        clock.advance(2 * 3_600)
+        database.gc(["things"])
+        assert states() == (None, ["_id"])
+        assert things.create_index("a", name="byA").state == "ready"
+        assert states() == ("ready", ["_id", "byA"])
+        assert things.count({"a": 7}) == 1
+    drop_memory(name)
+
+
+def test_dropped_indexes_do_not_fill_the_root() -> None:
+    with wormdb.connect("memory://", settings=wormdb.Settings(forward="manual", forward_interval_ms=0)) as database:
+        things = database["things"]
+        things.insert({"id": 1, "a": 1})
+        for number in range(40):
+            things.create_index("a", name=f"i{number}")
+            things.drop_index(f"i{number}")
+        things.forward()
+        root = things._ledger.view().place
+        assert root is not None
+        assert len(root.root.indexes) == 32
+
+
+def test_a_compound_index_has_32_fields_at_most(things: Collection[Document]) -> None:
+    names = [f"f{number}" for number in range(33)]
+    with pytest.raises(LimitExceededError, match="INDEX_FIELDS_MAX is 32"):
+        things.create_index(names, name="wide")
+    assert [each.name for each in things.indexes()] == ["_id"]
+    assert things.create_index(names[:32], name="wide").state == "ready"

@@ -14,13 +14,15 @@ from wormdb.engine.definition import settled
 from wormdb.engine.index_check import DUPLICATES_SHOWN, duplicate_problem
 from wormdb.engine.index_state import PRIMARY, check_index_name
 from wormdb.engine.operations import Pending
+from wormdb.engine.required_check import Requirements
 from wormdb.engine.unique import keys_of
 from wormdb.engine.version_check import check_mapped, check_since
-from wormdb.errors import AlreadyExistsError, ConflictError, InvalidRequestError, NotFoundError
+from wormdb.errors import AlreadyExistsError, ConflictError, InvalidRequestError, LimitExceededError, NotFoundError
 from wormdb.format.event import IndexCreated, IndexDropped, SchemaChanged
 from wormdb.format.filter_run import key_hash, key_hashes
 from wormdb.index.definition import Index, encode_index
 from wormdb.index.extract import extract
+from wormdb.limits import INDEX_FIELDS_MAX
 from wormdb.schema.model import IndexDefinition
 from wormdb.schema.report import Report, did_you_mean
 from wormdb.schema.rules import check_rules
@@ -55,9 +57,12 @@ def change_definition(
     `files` switches readable files with it. `mapping`, as `encode_mapping` writes it, is what becomes of all documents:
     a scan more, of all that is there.
 
-    Raises InvalidRequestError for a version that is frozen, listing all values that such an index finds more than once,
-    for a document that it cannot take, and listing the documents that cannot be mapped. The commit raises ConflictError
-    if another definition came between. Nothing is written then.
+    Without a mapping, a field that is required now and was not must be in every document, or have a default: where
+    statistics of columns do not tell, that is a scan too.
+
+    Raises InvalidRequestError for a version that is frozen, for a field that documents lack, listing all
+    values that such an index finds more than once, for a document that it cannot take, and listing the documents that
+    cannot be mapped. The commit raises ConflictError if another definition came between. Nothing is written then.
     """
     before = seen.definition
     if before.model is not None:
@@ -66,8 +71,11 @@ def change_definition(
     (settled_schema,) = settled((schema,), is_empty=seen.count == 0)
     following = replace(seen, definition=before.after((settled_schema,), LogNumber(seen.number + 1)))
     upgrades = following.definition.upgrades
+    required = Requirements.of(before.model, model)
     if mapping is not None:
         check_mapped(model, upgrades, seen)
+    else:
+        required.check(seen)
     after = following.definition.indexes
     new = [status.index for status in after if _is_new(status, before.indexes.get(status.index.name))]
     _check_unique(new, following)
@@ -77,6 +85,8 @@ def change_definition(
             raise ConflictError(f"the definition of {model.name}", reason="somebody else changed it meanwhile")
         if mapping is not None:
             check_since(model, upgrades, seen, view)
+        else:
+            required.check_since(seen, view)
 
     events: tuple[Event, ...] = (schema,)
     if files is not None:
@@ -88,10 +98,17 @@ def create_index(batch_id: str, index: Index, *, seen: View, actor: str | None =
     """The batch that makes an index beside those of the model, where `seen` is the state before.
 
     It waits to be built, or is ready at once if there is no document. One that failed may be created again. One scan
-    if it is unique. Raises AlreadyExistsError, and InvalidRequestError for a name or path that cannot be and as
-    `change_definition` does; the commit raises ConflictError if the index came between. Nothing is written then.
+    if it is unique. Raises AlreadyExistsError, LimitExceededError for too many fields, and InvalidRequestError for a
+    name or path that cannot be and as `change_definition` does; the commit raises ConflictError if the index came
+    between. Nothing is written then.
     """
     check_index_name(index.name)
+    if len(index.fields) > INDEX_FIELDS_MAX:
+        raise LimitExceededError(
+            f"index {index.name} over {len(index.fields)} fields",
+            reason=f"INDEX_FIELDS_MAX is {INDEX_FIELDS_MAX}",
+            fix="index fewer fields",
+        )
     definition = seen.definition
     held = definition.indexes.get(index.name)
     if held is not None and held.state not in {"failed", "dropped"}:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -27,13 +27,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from wormdb.engine.index_edit import Columns
-    from wormdb.engine.index_state import IndexStatus
+    from wormdb.engine.index_state import IndexStates, IndexStatus
     from wormdb.engine.projection import Step
     from wormdb.index.definition import Index
 
     Slice = Columns | Sequence[Net]
 
 __all__ = ["project_indexes"]
+
+DROPPED_MAX: Final = 32
+"""Dropped indexes that a root names at most: where nobody collects garbage, they must not fill it."""
 
 
 def project_indexes(step: Step, shelf: IndexShelf | None = None) -> Outcome:
@@ -47,12 +50,19 @@ def project_indexes(step: Step, shelf: IndexShelf | None = None) -> Outcome:
     blocks = Shelf(place.store, place.pool, place.paths.data)
     projector = _Projector(step, shelf or IndexShelf(place.store, place.paths, place.pool), blocks)
     states = step.view.definition.indexes
-    following = [projector.following(status, step.root.index(status.index.name)) for status in states]
+    following = [projector.following(status, step.root.index(status.index.name)) for status in _shown(states)]
+    kept = {index.name for index in following}
     for old in step.root.indexes:
-        if states.get(old.name) is None:
+        if old.name not in kept:
             projector.retire(old)
-    indexes = tuple(index for index in following if index is not None)
-    return Outcome({"indexes": indexes}, tuple(projector.retired))
+    return Outcome({"indexes": tuple(following)}, tuple(projector.retired))
+
+
+def _shown(states: IndexStates) -> list[IndexStatus]:
+    """Those that the root names: of dropped ones the newest, until garbage collection has removed their nodes."""
+    dropped = sorted((each for each in states if each.state == "dropped"), key=lambda each: each.number)
+    gone = {each.index.name for each in dropped[:-DROPPED_MAX]}
+    return [each for each in states if each.index.name not in gone]
 
 
 @dataclass(slots=True)
@@ -62,8 +72,8 @@ class _Projector:
     blocks: Shelf
     retired: list[str] = field(default_factory=list)
 
-    def following(self, status: IndexStatus, old: IndexRoot | None) -> IndexRoot | None:
-        """An index after the step; None if it is gone."""
+    def following(self, status: IndexStatus, old: IndexRoot | None) -> IndexRoot:
+        """An index after the step."""
         same = old if old is not None and old.definition == status.definition else None
         if status.state == "ready":
             if same is not None and is_whole(same):
@@ -74,7 +84,7 @@ class _Projector:
         if status.state == "building" and same is not None and _goes_on(same, status):
             return self._edited_to_cursor(status, same)
         self.retire(old)
-        return None if status.state == "dropped" else _bare(status)
+        return _bare(status)
 
     def retire(self, old: IndexRoot | None) -> None:
         """List every object of an index. What lies below a damaged node stays behind as an object nobody names."""

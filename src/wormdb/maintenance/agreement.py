@@ -156,7 +156,6 @@ class Agreement:
             self._compare(row, versions)
 
     def _take(self, key: bytes, row: Row, sample: Sample) -> None:
-        self.report.count("documents")
         if self.blobs is not None:
             self.blobs.add(row)
         identity = json.encode(row.id)
@@ -164,6 +163,7 @@ class Agreement:
         if row.document is None:
             return
         self._alive += 1
+        self.report.count("documents")
         for index in self.indexes:
             index.add(key, row)
         if key in sample.rows and Sample().after([(key, row.document)]).rows.get(key) == sample.rows[key]:

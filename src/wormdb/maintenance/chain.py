@@ -48,6 +48,8 @@ class Chain:
     """Blocks that entries attached."""
     broken: dict[int, str] = field(default_factory=dict)
     """Why an entry is not as it was written."""
+    growth: int = 0
+    """How many documents more there are after the last entry than in the root."""
     hashes: dict[int, bytes] = field(default_factory=dict)
     """What a broken entry's hash must have been, where the next one tells."""
 
@@ -87,6 +89,7 @@ def check_chain(site: Site, root: Root | None, report: Report) -> Chain:
         report.count("entries")
         report.look(site.paths.entry(number))
     walk.settle()
+    report.count("documents", walk.chain.growth)
     for broken, why in sorted(walk.chain.broken.items()):
         report.add("log", site.paths.entry(LogNumber(broken)), why)
     return walk.chain
@@ -168,9 +171,13 @@ class _Walk:
     def _note(self, entry: Entry) -> None:
         if entry.number <= self.applied:
             self.chain.sums[entry.number] = sum_of(entry)
+        else:
+            changes = [change for batch in entry.batches for change in batch.changes]
+            self.chain.growth += sum((one.after is not None) - (one.before is not None) for one in changes)
         for event in entry.events:
             if isinstance(event, JobAttached):
                 self.chain.jobs[entry.number] = event
+                self.chain.growth += event.added if entry.number > self.applied else 0
 
     def _compare_applied(self, number: int) -> None:
         assert self.root is not None

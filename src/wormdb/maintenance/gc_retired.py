@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from wormdb.engine.index_shelf import IndexShelf
 from wormdb.engine.objects import NewObject
 from wormdb.errors import NotFoundError, SnapshotTooOldError
 from wormdb.format.retired import RetiredList, decode_retired, encode_retired
@@ -22,7 +23,7 @@ from wormdb.maintenance.listed import checked_body
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wormdb.format.root import Root
+    from wormdb.format.root import IndexRoot, Root
     from wormdb.maintenance.site import Site
     from wormdb.types import StoreTime
 
@@ -65,6 +66,7 @@ class RetiredObjects:
         """
         inline = self._dated(root.retired, at, gone)
         older = self._dated(self.older, at, gone)
+        root = self._undropped(root, {one.name for one in (*inline, *older)})
         if older == self.older:
             return msgspec.structs.replace(root, retired=inline)
         folder = self.site.paths.folder
@@ -73,6 +75,17 @@ class RetiredObjects:
         if len(inline) + len(older) <= RETIRED_INLINE_MAX:
             return msgspec.structs.replace(root, retired=(*older, *inline), retired_older=None)
         return msgspec.structs.replace(root, retired=inline, retired_older=self._written(older))
+
+    def _undropped(self, root: Root, retired: set[str]) -> Root:
+        """`root` without the dropped indexes of which no object is left among the `retired`."""
+        site = self.site
+        shelf = IndexShelf(site.store, site.paths, site.pool)
+
+        def is_left(index: IndexRoot) -> bool:
+            folder = shelf.folder(index.name).removeprefix(site.paths.folder)
+            return index.state != "dropped" or any(name.startswith(folder) for name in retired)
+
+        return msgspec.structs.replace(root, indexes=tuple(filter(is_left, root.indexes)))
 
     def _is_due(self, one: Retired) -> bool:
         if one.at is None or self.now - one.at < RETIRED_MS:

@@ -69,7 +69,7 @@ class Checked:
     nodes: int = 0
     """Of indexes, and runs of their filters."""
     documents: int = 0
-    """Rows of documents, deleted ones too."""
+    """Documents that there are, in blocks and in the log; deleted ones are none."""
     versions: int = 0
     """Versions of documents in history."""
     files: int = 0

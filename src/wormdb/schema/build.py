@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from wormdb.errors import SchemaError
 from wormdb.format.values import MISSING
+from wormdb.limits import INDEX_FIELDS_MAX
 from wormdb.schema.coerce import coerce
 from wormdb.schema.identity import BUILT_IN_TYPES, SAMPLES
 from wormdb.schema.keys import ID_STRATEGIES, TABLES
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 __all__ = ["Builder"]
 
 _MODEL_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.ASCII)
-_COMPOUND_FIELDS_MAX: Final = 32
 _KEPT: Final = {key.attribute: key.name for key in TABLES["schema"] if key.shape == "kept"}
 _SIMPLE: Final[Mapping[str, Callable[..., Any]]] = {
     "symbols": Symbols,
@@ -237,8 +237,8 @@ class Builder:
             if not self._report.has_errors_below(path):
                 self._report.error(joined(path, "field"), "is missing", "name the indexed field")
             return MISSING
-        if len(names) > _COMPOUND_FIELDS_MAX:
-            self._report.error(joined(path, "fields"), f"more than {_COMPOUND_FIELDS_MAX} fields", "index fewer")
+        if len(names) > INDEX_FIELDS_MAX:
+            self._report.error(joined(path, "fields"), f"more than {INDEX_FIELDS_MAX} fields", "index fewer")
         types = values.get("bson_type", ())
         if types and len(types) != len(names):
             self._report.error(joined(path, "bsonType"), f"{len(types)} types for {len(names)} fields", "give one each")

@@ -11,6 +11,7 @@ from decimal import Decimal, DecimalException
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.errors import InvalidRequestError
+from wormdb.format.kinds import MISSING
 from wormdb.format.values import Binary, Decimal128, ObjectId, equal, normalize
 from wormdb.limits import INT_MAX, INT_MIN
 from wormdb.schema.report import joined
@@ -53,9 +54,15 @@ def coerce(field: Field, value: Any, path: str, report: Report) -> Any:
 
 
 def coerce_fields(fields: Mapping[str, Field], values: dict[str, Any], path: str, report: Report) -> dict[str, Any]:
-    """`coerce` for every declared field of an object; missing or null required ones are reported."""
+    """`coerce` for every declared field of an object; missing or null required ones are reported.
+
+    A required one that is missing gets its default, if it has one: documents of an older model may lack it.
+    """
     for name, field in fields.items():
         if field.required and values.get(name) is None:
+            if name not in values and field.default is not MISSING:
+                values = {**values, name: normalize(field.default)}
+                continue
             reason = "is null, but required" if name in values else "is required, but missing"
             report.error(joined(path, name), reason, f"give it a value of type {field.type}")
     checked = {}

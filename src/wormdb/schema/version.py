@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wormdb.errors import InvalidRequestError
+from wormdb.format.kinds import MISSING
 
 if TYPE_CHECKING:
     from wormdb.schema.difference import Change
@@ -62,8 +63,8 @@ def _contradiction(name: str, before: Field | None, after: Field) -> str | None:
     old = "any" if before is None else before.type
     if after.type not in (old, "any"):
         return f"{name} was {old} and is {after.type}"
-    if after.required and (before is None or not before.required):
-        return f"{name} is required, and documents may lack it"
+    if after.required and after.default is MISSING and (before is None or not before.required):
+        return f"{name} is required: applying it is refused if a document lacks it"
     if after.enum is not None and (before is None or before.enum != after.enum):
         return f"{name} takes other values than before"
     return None

@@ -196,5 +196,7 @@ def _print_detail(index: IndexDescription, *, as_json: bool) -> None:
         "Arrays": ", ".join(arrays) or ("none" if index.arrays else "not known"),
         "Height": counted(index.height, "level", "levels"),
     }
+    if index.file is not None:
+        facts["File"] = index.file if index.file_reason is None else f"{index.file}: {index.file_reason}"
     for name, value in facts.items():
         click.echo(f"{name + ':':12}{value}")
