@@ -13,7 +13,7 @@ from wormdb.blobs import Blobs
 from wormdb.changing import Changing
 from wormdb.engine.operations import Loaded
 from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError, OutcomeUnknownError
-from wormdb.feed import Change, changes_of, parse_resume
+from wormdb.feed import Change, Resume, changes_of, parse_resume
 from wormdb.importing import Importer
 from wormdb.indexes import Indexes, index_of
 from wormdb.manifest import Manifest
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from wormdb.records import Record
     from wormdb.status import IndexDescription, IndexSummary
     from wormdb.trash import Trashed
-    from wormdb.types import LogNumber
 
     Metadata = Mapping[str, Any] | None
     Moment = int | datetime | str | None
@@ -457,15 +456,16 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
     def watch(self, after: int | str = 0, *, follow: bool = False, poll_seconds: float = 1.0) -> Iterator[Change]:
         """Changes after a log number or a change's `resume`, oldest first; with `follow` for ever.
 
-        1 GET an entry, and 1 GET a poll. Raises SnapshotTooOldError if the log was trimmed beyond it.
+        1 GET an entry, and 1 GET a poll. Raises SnapshotTooOldError if the log was trimmed beyond it, and
+        InvalidRequestError for a number behind its end, and for a `resume` of a collection that was made anew since.
         """
-        number, skip = parse_resume(after)
+        begin = parse_resume(after)
         if not poll_seconds >= 0:
             raise InvalidRequestError(f"watch(poll_seconds={poll_seconds!r})", reason="it must be 0 or more")
-        return self._changes(number, skip, poll_seconds if follow else None)
+        return self._changes(begin, poll_seconds if follow else None)
 
-    def _changes(self, number: LogNumber, skip: int, poll_seconds: float | None) -> Iterator[Change]:
-        feed = self._access.log.feed(number)
+    def _changes(self, begin: Resume, poll_seconds: float | None) -> Iterator[Change]:
+        feed, skip = self._access.log.feed(begin.number, begin.digest), begin.skip
         while True:
             for record in feed.poll():
                 yield from changes_of(record, feed.changes(record), skip)

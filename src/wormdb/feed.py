@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
@@ -18,7 +19,11 @@ if TYPE_CHECKING:
     from wormdb.format.entry import Batch
     from wormdb.format.entry import Change as EntryChange
 
-__all__ = ["Change", "changes_of", "parse_resume"]
+__all__ = ["Change", "Resume", "changes_of", "parse_resume"]
+
+DIGEST_BYTES: Final = 8
+"""Of the hash of an entry, in a mark: enough to tell one log from another."""
+_MARK: Final = re.compile(rf"([0-9]{{1,19}})(?:\.([0-9]{{1,19}}))?(?:@([0-9a-f]{{{2 * DIGEST_BYTES}}}))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +66,35 @@ def changes_of(record: Record, changes: Iterable[tuple[Batch, EntryChange]], ski
             actor=batch.actor,
             metadata=None if batch.meta is None else json.decode(batch.meta, name=name),
             misc=Misc(record.entry.misc),
-            resume=str(record.number) if place == total else f"{record.number - 1}.{place}",
+            resume=_mark(record.number, record.hash)
+            if place == total
+            else _mark(f"{record.number - 1}.{place}", record.entry.previous),
         )
 
 
-def parse_resume(text: int | str) -> tuple[LogNumber, int]:
-    """After which log number to go on, and how many changes to skip then; raises InvalidRequestError."""
-    number, _, skip = str(text).partition(".")
-    if type(text) not in {int, str} or not number.isdecimal() or not (skip or "0").isdecimal():
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Where to go on: after which log number, how many changes to skip then, and how the hash of that entry begins."""
+
+    number: LogNumber
+    skip: int = 0
+    digest: bytes = b""
+
+
+def _mark(place: int | str, digest: bytes) -> str:
+    return f"{place}@{digest[:DIGEST_BYTES].hex()}"
+
+
+def parse_resume(text: int | str) -> Resume:
+    """Where to go on; raises InvalidRequestError for what is no place in the log."""
+    found = _MARK.fullmatch(str(text)) if type(text) in {int, str} else None
+    if found is None:
         raise InvalidRequestError(
             f"watch(after={text!r})",
             reason="it is neither a log number nor a resume mark",
             fix="use 0, or the resume of a change",
         )
-    return LogNumber(int(number)), int(skip or 0)
+    return Resume(LogNumber(int(found[1])), int(found[2] or 0), bytes.fromhex(found[3] or ""))
 
 
 def _shown(document: bytes | None, record: Record) -> dict[str, Any] | None:

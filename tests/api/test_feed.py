@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import wormdb
 from wormdb.clock import ManualClock
 from wormdb.errors import InvalidRequestError, SnapshotTooOldError
-from wormdb.feed import parse_resume
+from wormdb.feed import Resume, parse_resume
 from wormdb.storage.memory import drop_memory
+from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,9 +57,11 @@ def test_a_feed_can_be_taken_up_behind_every_change_also_within_a_batch(things: 
     things.insert_many([{"id": "d"}, {"id": "e"}])
     things.insert({"id": "f"})
     every = list(things.watch())
-    assert [change.resume for change in every] == ["1", "1.1", "1.2", "2", "2.1", "3", "4"]
+    marks = ["1", "1.1", "1.2", "2", "2.1", "3", "4"]
+    assert [change.resume.partition("@")[0] for change in every] == marks
     for place, change in enumerate(every, 1):
         assert list(things.watch(after=change.resume)) == every[place:]
+        assert list(things.watch(after=marks[place - 1])) == every[place:], "marks of older releases have no hash"
     assert list(things.watch(after=0)) == list(things.watch("0")) == every
     assert list(things.watch(after=2)) == every[4:]
 
@@ -82,7 +87,7 @@ def test_an_entry_that_only_settles_a_slot_holds_no_changes(things: Collection[D
     things.insert({"id": "a"})
     things.resolve(f"2-{'a' * 32}-{'b' * 32}", settle=True)
     things.insert({"id": "b"})
-    assert [(change.number, change.resume) for change in things.watch()] == [(1, "1"), (3, "3")]
+    assert [(change.number, change.resume.partition("@")[0]) for change in things.watch()] == [(1, "1"), (3, "3")]
 
 
 @pytest.mark.parametrize("bad", [-1, "", "x", "1.x", "1.2.3", 1.5, True, None, "-1", " 1", "1.-2"])
@@ -101,9 +106,9 @@ def test_a_pause_must_be_a_length_of_time(things: Collection[Document]) -> None:
 
 
 def test_a_resume_mark_is_a_number_and_how_many_to_skip() -> None:
-    assert parse_resume(7) == (7, 0)
-    assert parse_resume("7") == (7, 0)
-    assert parse_resume("7.3") == (7, 3)
+    assert parse_resume(7) == parse_resume("7") == Resume(LogNumber(7))
+    assert parse_resume("7.3") == Resume(LogNumber(7), 3)
+    assert parse_resume("7.3@" + "0a" * 8) == Resume(LogNumber(7), 3, b"\n" * 8)
 
 
 def test_a_feed_behind_a_trimmed_log_says_so() -> None:
@@ -132,3 +137,87 @@ def test_the_feed_of_a_model_shows_documents_as_they_are_stored(db: Database) ->
     assert change.after == {"id": 5, "at": None, "list": [1]}
     assert change.after is not None
     assert list(change.after) == ["id", "at", "list"]
+
+
+@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize("forwarded", [False, True])
+def test_a_number_behind_the_end_of_the_log_is_refused(
+    things: Collection[Document], follow: bool, forwarded: bool
+) -> None:
+    for after in ("1", 7, "7.2"):
+        with pytest.raises(InvalidRequestError, match=r"it is not there: the number is wrong, or the collection was"):
+            next(things.watch(after, follow=follow), None)
+    things.insert({"id": "a"})
+    if forwarded:
+        things.forward()
+    assert list(things.watch(1)) == []
+    with pytest.raises(InvalidRequestError, match="after entry 2: it is not there"):
+        next(things.watch(2, follow=follow), None)
+
+
+steps = ["insert", "insert", "insert", "forward", "look", "look", "resume", "resume", "hour", "remove"]
+
+
+class Watched:
+    """A collection that may be removed and made again, and two that watch it."""
+
+    def __init__(self, database: Database, clock: ManualClock) -> None:
+        self._database = database
+        self._clock = clock
+        self._things = database["things"]
+        self._log: list[int] = []
+        self._feed, self._held = self._things._ledger.feed(LogNumber(0)), list[int]()
+        self._mark, self._resumed = "0", list[int]()
+
+    def act(self, step: str, place: int) -> None:
+        match step:
+            case "insert":
+                self._things.insert({"id": place})
+                self._log.append(place)
+            case "forward":
+                self._things.forward()
+            case "hour":
+                self._clock.advance(3_700)
+            case "remove":
+                store = self._database.store
+                store.delete_many([one.key for page in store.list("things/") for one in page.objects])
+                self._things._ledger.forget()
+                self._log = []
+            case "look":
+                self._look()
+            case _:
+                self._resume()
+
+    def _look(self) -> None:
+        before, is_same = len(self._held), self._held == self._log[: len(self._held)]
+        try:
+            for record in self._feed.poll():
+                self._held += [int(change.id) for _, change in self._feed.changes(record)]
+        except InvalidRequestError:
+            assert not is_same
+            self._feed, self._held = self._things._ledger.feed(LogNumber(0)), []
+        # For a minute it may not notice that the log is gone, but nothing of another is told.
+        assert len(self._held) <= before or self._held == self._log
+
+    def _resume(self) -> None:
+        is_same = self._resumed == self._log[: len(self._resumed)]
+        try:
+            for change in self._things.watch(self._mark):
+                self._resumed.append(change.id)
+                self._mark = change.resume
+        except InvalidRequestError:
+            assert not is_same
+            self._mark, self._resumed = "0", []
+        else:
+            assert self._resumed == self._log
+
+
+@given(st.lists(st.sampled_from(steps), max_size=16))
+def test_what_a_watcher_sees_is_one_log_from_its_beginning(chosen: list[str]) -> None:
+    """Also if the folder is removed under it, and made again: then it is told so, and skips nothing."""
+    clock = ManualClock()
+    with wormdb.connect("memory://feed-made-again", clock=clock) as database:
+        watched = Watched(database, clock)
+        for place, step in enumerate(chosen):
+            watched.act(step, place)
+    drop_memory("feed-made-again")

@@ -347,9 +347,10 @@ class Ledger:
             self._around.before_first_write()
         return self._resolver.resolve(commit, settle=settle)
 
-    def feed(self, after: LogNumber) -> Feed:
-        """The log after a number, entry by entry. No requests yet."""
-        return Feed(self._log, self._register, after, _FeedPast(self._load, lambda: self.history(self.view())))
+    def feed(self, after: LogNumber, digest: bytes = b"") -> Feed:
+        """The log after the entry of a number, whose hash begins with `digest`, entry by entry. No requests yet."""
+        past = _FeedPast(self._load, lambda: self.history(self.view()))
+        return Feed(self._log, self._register, after, past, digest)
 
     def feed_parts(self) -> FeedParts:
         """The log by numbers and places, for who shares it among processes. No requests yet."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from wormdb.errors import SnapshotTooOldError, UnavailableError
-from wormdb.feed import changes_of
+from wormdb.feed import changes_of, parse_resume
 from wormdb.format.json import decode_document
 from wormdb.testing.sim_replay import Violation
 from wormdb.types import LogNumber
@@ -58,7 +58,7 @@ class Watcher:
         except UnavailableError:
             return
         except SnapshotTooOldError:
-            place = int(self._resume.partition(".")[0])
+            place = parse_resume(self._resume).number
             if self._world.bucket.trimmed <= place:
                 raise Violation(f"a watcher at {place} was told that the log is trimmed beyond it") from None
             self._restart()
@@ -66,7 +66,7 @@ class Watcher:
     def _poll(self) -> None:
         if self._process is not self.node.process:
             self._process = self.node.process
-            self._feed = self.node.ledger.feed(LogNumber(int(self._resume.partition(".")[0])))
+            self._feed = self.node.ledger.feed(parse_resume(self._resume).number)
         for record in self._feed.poll():
             try:
                 self._seen += [_seen(change) for change in changes_of(record, self._feed.changes(record))]
@@ -87,8 +87,8 @@ class Watcher:
 
     def _restart(self) -> None:
         self._planned = None
-        whole, _, more = self._resume.partition(".")
-        self._segments.append((self._begin, int(whole), int(more or 0), self._seen))
+        at = parse_resume(self._resume)
+        self._segments.append((self._begin, at.number, at.skip, self._seen))
         self._seen = []
         self._begin = self._world.bucket.highest
         self._resume = str(self._begin)
