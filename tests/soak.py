@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).parents[1]
 SEEDS_MAX = 1_000_000_000
 SEEDS_A_RUN = 40
-KILLS = 20
+KILLS = 10
 OUTPUT_SHOWN = 3_000
 PROPERTIES = (
     ("tests/api/test_query.py", "tests/api/test_query_plans.py", "tests/api/test_update_property.py"),

@@ -37,13 +37,26 @@ def test_the_guesses_double() -> None:
     assert [int(trace.key[-20:]) for trace in counted.trace] == [1, 2, 3, 4, 5, 6, 7]
 
 
-def test_an_entry_behind_an_empty_slot_is_not_believed() -> None:
+@pytest.mark.parametrize("last", range(1, 9))
+def test_an_entry_behind_an_empty_slot_is_not_believed(last: int) -> None:
     """It was created while we asked: what counts is that the one before it was not there when we looked."""
     rig = Rig()
-    digest = rig.fill(2)
-    rig.store.put(PATHS.entry(LogNumber(4)), entry_at(4, digest))
+    digest = rig.fill(last)
+    for number in (last + 2, last + 3):
+        rig.store.put(PATHS.entry(LogNumber(number)), entry_at(number, digest))
     rounds = list(rig.log.rounds(LogNumber(0)))
-    assert [record.number for each in rounds for record in each.records] == [1, 2]
+    assert [record.number for each in rounds for record in each.records] == list(range(1, last + 1))
+
+
+def test_a_stretch_of_the_log_is_whole_or_none() -> None:
+    rig = Rig()
+    rig.fill(4)
+    found = rig.log.between(LogNumber(1), LogNumber(4), rig.register)
+    assert found is not None
+    assert [record.number for record in found] == [2, 3, 4]
+    rig.store.delete(PATHS.entry(LogNumber(3)))
+    assert rig.log.between(LogNumber(1), LogNumber(4), rig.register) is None
+    assert rig.log.between(LogNumber(3), LogNumber(5), rig.register) is None
 
 
 def test_a_record_knows_the_hash_that_the_next_entry_must_carry() -> None:

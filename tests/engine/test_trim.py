@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.rig import PATHS, HookStore, Rig, TimedStore, contents, save
+from wormdb.engine.operations import Pending
 from wormdb.engine.trim import with_mark
 from wormdb.errors import ConflictError, CorruptionError, UnavailableError
-from wormdb.format.event import FilesSwitched, SchemaChanged
+from wormdb.format.event import FilesSwitched, JobAborted, JobOpened, SchemaChanged
 from wormdb.format.root import Mark, Root
 from wormdb.limits import LOG_RETENTION_MS_MIN, MARKS_MAX
 from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
-from wormdb.types import LogNumber, StoreTime
+from wormdb.types import LogNumber, StoreTime, WriteId
 
 HOUR = LOG_RETENTION_MS_MIN / 1000
 
@@ -258,3 +259,21 @@ def test_what_is_not_in_readable_files_yet_stays(kept: bool, floor: int, left: l
     assert rig.slots() == left
     assert root(rig).trimmed == 4 - len(left)
     assert contents(rig.ledger().view()) == contents(ledger.view())
+
+
+def test_the_log_since_the_opening_of_a_job_stays_while_it_is_open() -> None:
+    """The job is checked against it when it is attached, and its age is that of its entry."""
+    rig = Rig()
+    log_of(rig, 2)
+    job = WriteId("1" * 32)
+    rig.ledger().commit(Pending("2" * 32, events=(JobOpened(job=job, kind="batch", base=2),)))
+    log_of(rig, 2, start=2)
+    rig.ledger().forward()
+    rig.ledger().trim(0)
+    rig.clock.advance(2 * HOUR)
+    rig.ledger().trim(0)
+    assert rig.slots() == [3, 4, 5]
+    rig.ledger().commit(Pending("3" * 32, events=(JobAborted(job=job, reason="it was enough"),)))
+    rig.ledger().forward()
+    rig.ledger().trim(0)
+    assert rig.slots() == [6]

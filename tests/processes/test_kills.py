@@ -48,7 +48,7 @@ STEP_BYTES = 300
 PAUSE_SECONDS_MAX = 0.5
 # Those who hurry give up while their write may still land, and have to resolve it.
 COMMIT_SECONDS = [30.0, 0.05, 30.0, 0.0]
-pytestmark = pytest.mark.timeout(3600 if LONG else 300)
+pytestmark = pytest.mark.timeout(3600 if ACTIONS > 4 else 300)
 
 
 def prepare(url: str) -> None:

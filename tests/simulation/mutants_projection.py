@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from unittest import mock
 
 from tests.simulation.mutants import Mutant, rewritten
-from wormdb.engine import data, history, past_reader, stage
+from wormdb.engine import data, forward, history, past_reader, stage
 from wormdb.engine.forward import Forwarder
 from wormdb.engine.group import GroupCommit
 from wormdb.engine.grow import Growth
@@ -108,6 +108,16 @@ def staged_over_another_job() -> AbstractContextManager[object]:
     return rewritten(stage.Stager, (attached, ""))
 
 
+def retired_of_the_last_stage() -> AbstractContextManager[object]:
+    return rewritten(Forwarder, ("retired += more", "retired = [*more]"))
+
+
+def indexed_before_the_last_change() -> AbstractContextManager[object]:
+    """What a document was before the last of several changes counts, and not what it was at the root."""
+    first = "before.setdefault(id_key(change.id), change.before)"
+    return rewritten(forward, (first, "before[id_key(change.id)] = change.before"))
+
+
 def retired_deleted_at_once() -> AbstractContextManager[object]:
     told = 'log.info("%s: forwarded through'
     return rewritten(Forwarder, (told, f"retired and self.register.store.delete_many(retired)\n    {told}"))
@@ -191,6 +201,8 @@ PROJECTION_MUTANTS = [
     Mutant("attached over what was forwarded", attach_over_what_was_forwarded, "loads", 1, "busy"),
     Mutant("attached without its unique values", attach_without_unique_values, "loads", 13, "busy"),
     Mutant("staged over what another job attached", staged_over_another_job, "loads", 1, "busy"),
+    Mutant("retired of the last stage only", retired_of_the_last_stage, "loads", 5, "busy"),
+    Mutant("indexed from before the last change", indexed_before_the_last_change, "indexing", 0, "busy"),
     Mutant("retired objects deleted at once", retired_deleted_at_once, "bank", 0),
     Mutant("view without what is attached", view_without_attached, "bank", 0),
     Mutant("entries hide what is attached", entries_hide_what_is_attached, "loads", 63),

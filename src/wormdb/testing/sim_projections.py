@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from wormdb.storage.store import Store
     from wormdb.testing.sim_replay import Replay, State
 
-__all__ = ["check_root", "named_by", "retired_by"]
+__all__ = ["check_root", "check_succession", "named_by", "retired_by"]
 
 
 def check_root(store: Store, paths: EnginePaths, root: Root, replay: Replay) -> None:
@@ -49,6 +49,13 @@ def check_root(store: Store, paths: EnginePaths, root: Root, replay: Replay) -> 
         check.names()
     except WormError as error:
         raise Violation(f"{check.label} cannot be read: {error}") from error
+
+
+def check_succession(store: Store, paths: EnginePaths, before: Root, root: Root) -> None:
+    """Raise Violation if a root forgets an object that the one before it named: readers of that still need it."""
+    gone = named_by(store, paths, before) - named_by(store, paths, root) - retired_by(store, paths, root)
+    if gone:
+        raise Violation(f"root {root.revision} neither names nor retires {sorted(gone)}, which the one before it named")
 
 
 def named_by(store: Store, paths: EnginePaths, root: Root) -> set[str]:

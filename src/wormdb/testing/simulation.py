@@ -30,7 +30,7 @@ from wormdb.testing.sim_gc import clean_up, short_lives
 from wormdb.testing.sim_history import audit
 from wormdb.testing.sim_nodes import World, tiny_objects
 from wormdb.testing.sim_plan import FOCUSES, HOUR_MS, Plan
-from wormdb.testing.sim_projections import check_root
+from wormdb.testing.sim_projections import check_root, check_succession
 from wormdb.testing.sim_rebuild import check_rebuilt
 from wormdb.testing.sim_replay import Violation
 from wormdb.testing.sim_store import CALM, COLLECTION, LATE_MS_MAX, PATHS, Bucket, TraceLine
@@ -384,6 +384,8 @@ class _Run:
             chosen |= {int(world.chance.fraction() * len(roots)) for _ in range(ROOTS_LOOKED_AT)}
         for place in sorted(chosen):
             check_root(world.bucket.objects, PATHS, roots[place], replay)
+            if place and not self._collects:
+                check_succession(world.bucket.objects, PATHS, roots[place - 1], roots[place])
         if not world.bucket.trimmed and world.seed % REBUILT_EACH == 0:
             check_rebuilt(world.bucket.objects, COLLECTION, replay, world.settings)
 
