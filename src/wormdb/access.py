@@ -6,6 +6,7 @@ from collections import Counter, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from wormdb.calls import limited
 from wormdb.engine.bulk import JobSpec
 from wormdb.engine.operations import Pending, Remove
 from wormdb.errors import InvalidRequestError, PermissionDeniedError
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from wormdb.actor import By
+    from wormdb.calls import CallKind
     from wormdb.clock import Clock
+    from wormdb.deadline import within
     from wormdb.engine.bulk_report import ConflictRule
     from wormdb.engine.commit import Committed
     from wormdb.engine.ledger import Ledger
@@ -96,6 +99,10 @@ class Access(Generic[T]):
                 fix="take it over with worm adopt",
             )
         return self.ledger
+
+    def limited(self, kind: CallKind, timeout: float | None = None) -> within:
+        """For a call that begins now. Raises InvalidRequestError."""
+        return limited(self.context.clock, self.context.settings, kind, timeout)
 
     # --- states ---
 

@@ -60,8 +60,10 @@ class FindOneOptions(TypedDict, total=False):
     """The only way to be used: index_lookup, manifest_scan, manifest_fetch or full_scan; an error if it cannot be."""
     max_scanned: int | None
     """How many rows may be looked at before LimitExceededError."""
+    timeout: float | None
+    """Seconds that it may take before UnavailableError, from the first row that is asked for."""
     timeout_seconds: float | None
-    """How long it may take before UnavailableError, from the first row that is asked for."""
+    """The older name of `timeout`."""
     as_of: Moment
     """The state of a moment: a log number, a datetime with a time zone, or ISO text."""
 
@@ -90,7 +92,7 @@ _OTHER_NAMES: Final[Mapping[str, str]] = {
     "hint": "strategy",
     "where": "filter",
     "query": "filter",
-    "max_time_ms": "timeout_seconds",
+    "max_time_ms": "timeout",
 }
 """What people know from elsewhere, and how it is called here."""
 
@@ -148,7 +150,7 @@ def ask(access: Access[Any], filter: WrittenFilter, options: Mapping[str, Any], 
         collection=access.ledger.collection,
         moment=None if moment is None else parse_as_of(moment, access.context.now_ms()),
         is_past=moment is not None,
-        timeout_seconds=_seconds(options.get("timeout_seconds"), what),
+        timeout_seconds=_seconds(options, what),
         populate=_names(options.get("populate"), what),
     )
     page = options.get("page")
@@ -196,12 +198,14 @@ def _whole(value: object, name: str, least: int, what: str) -> int | None:
     return value
 
 
-def _seconds(value: object, what: str) -> float | None:
+def _seconds(options: Mapping[str, Any], what: str) -> float | None:
+    name = "timeout" if options.get("timeout") is not None else "timeout_seconds"
+    value = options.get(name)
     if value is None:
         return None
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf:
         return float(value)
-    reason = f"timeout_seconds={value!r:.40} is no number above 0"
+    reason = f"{name}={value!r:.40} is no number above 0"
     raise InvalidRequestError(what, reason=reason, fix="give seconds, or leave it out")
 
 

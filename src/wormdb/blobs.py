@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from wormdb.blob_streams import BlobReader, BlobTarget
+from wormdb.calls import reads, works
 from wormdb.engine.blobs import missing_blob
 from wormdb.engine.operations import Pending
 from wormdb.errors import ConflictError, CorruptionError, InvalidRequestError, NotFoundError
@@ -79,6 +80,7 @@ class Blobs(Generic[T]):
                     target.write(some)
         return target.reference
 
+    @reads
     def open_blob(self, reference: BlobReference | Mapping[str, Any] | str) -> BlobReader:
         """A stream of the blob that a reference, or its key `sha256:…`, means. 1 HEAD, then 1 GET for each 4 MiB.
 
@@ -117,6 +119,7 @@ class Blobs(Generic[T]):
                     owners = log.blobs.owners(view, key)
                     yield StoredBlob(str(key), info.size, info.modified, owners, key in condemned)
 
+    @works
     def _write_blob(self, digest: str, body: Spool, content_type: str) -> BlobKey:
         _keep_owners(self._access)
         return self._access.ledger.blobs.write(digest, body, content_type)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, overload
 
+from wormdb.calls import commits
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
 
@@ -44,6 +45,7 @@ class Changing(Generic[T]):
 
     _access: Access[T]
 
+    @commits
     def update_one(
         self,
         filter: Mapping[str, Any] | str,
@@ -69,6 +71,7 @@ class Changing(Generic[T]):
         edit = _operators(update, targets, array_filters)
         return self._updated(targets, edit, self._access.by(actor, metadata), upsert=upsert)
 
+    @commits
     def update_many(
         self,
         filter: Mapping[str, Any] | str,
@@ -88,6 +91,7 @@ class Changing(Generic[T]):
         edit = _operators(update, targets, array_filters)
         return self._updated(targets, edit, self._access.by(actor, metadata), upsert=upsert)
 
+    @commits
     def replace_one(
         self,
         filter: Mapping[str, Any] | str,
@@ -107,6 +111,7 @@ class Changing(Generic[T]):
         edit = self._replacement(replacement, targets)
         return self._updated(targets, edit, self._access.by(actor, metadata), upsert=upsert)
 
+    @commits
     def delete_one(
         self,
         filter: Mapping[str, Any] | str,
@@ -122,6 +127,7 @@ class Changing(Generic[T]):
         """
         return self._deleted(_targets(filter, sort), self._access.by(actor, metadata))
 
+    @commits
     def delete_many(
         self,
         filter: Mapping[str, Any] | str,
@@ -166,6 +172,7 @@ class Changing(Generic[T]):
         metadata: Metadata = None,
     ) -> dict[str, Any] | None: ...
 
+    @commits
     def find_one_and_update(
         self,
         filter: Mapping[str, Any] | str,
@@ -216,6 +223,7 @@ class Changing(Generic[T]):
         metadata: Metadata = None,
     ) -> dict[str, Any] | None: ...
 
+    @commits
     def find_one_and_replace(
         self,
         filter: Mapping[str, Any] | str,
@@ -256,6 +264,7 @@ class Changing(Generic[T]):
         metadata: Metadata = None,
     ) -> dict[str, Any] | None: ...
 
+    @commits
     def find_one_and_delete(
         self,
         filter: Mapping[str, Any] | str,

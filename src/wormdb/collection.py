@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from wormdb.batch import Batch
 from wormdb.blobs import Blobs
+from wormdb.calls import commits, reads, works
 from wormdb.changing import Changing
 from wormdb.engine.operations import Loaded
 from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError, OutcomeUnknownError
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wormdb.access import Access
+    from wormdb.actor import By
+    from wormdb.calls import CallKind
+    from wormdb.deadline import within
+    from wormdb.engine.commit import Committed
     from wormdb.engine.resolve import Fate
     from wormdb.importing import ImportOptions, ImportResult, Rejected
     from wormdb.maintenance.gc_report import Collected
@@ -39,6 +44,7 @@ if TYPE_CHECKING:
     from wormdb.records import Record
     from wormdb.status import IndexDescription, IndexSummary
     from wormdb.trash import Trashed
+    from wormdb.writing import Prepared
 
     Metadata = Mapping[str, Any] | None
     Moment = int | datetime | str | None
@@ -86,8 +92,12 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
     def __repr__(self) -> str:
         return f"Collection({self._writer.origin!r})"
 
+    def _limited(self, kind: CallKind, timeout: float | None) -> within:
+        return self._access.limited(kind, timeout)
+
     # --- reading ---
 
+    @reads
     def find_by_id(self, identity: Any, *, as_of: Moment = None) -> T | None:
         """The document with this id, or None. 1 GET in a warm process; of the past as `get_history`.
 
@@ -98,6 +108,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
             return None if past is None else self._writer.show_past(past)
         return self._access.find(identity)
 
+    @reads
     def exists(self, identity: Any, *, as_of: Moment = None) -> bool:
         """Whether there is a document with this id. 1 GET in a warm process; of the past as `get_history`."""
         if as_of is not None:
@@ -112,6 +123,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         self, start: Any = None, stop: Any = None, *, columns: Sequence[str], as_of: Moment = None
     ) -> Iterator[dict[str, Any]]: ...
 
+    @reads
     def scan(
         self, start: Any = None, stop: Any = None, *, columns: Sequence[str] | None = None, as_of: Moment = None
     ) -> Iterator[T] | Iterator[dict[str, Any]]:
@@ -126,6 +138,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
             return self._tables.rows(columns, start, stop, as_of)
         return self._recall.scan(start, stop, as_of)
 
+    @reads
     def to_arrow(
         self, columns: Sequence[str] | None = None, *, start: Any = None, stop: Any = None, as_of: Moment = None
     ) -> pa.Table:
@@ -139,6 +152,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         """
         return self._tables.arrow(columns, start, stop, as_of)
 
+    @reads
     def to_pandas(
         self, columns: Sequence[str] | None = None, *, start: Any = None, stop: Any = None, as_of: Moment = None
     ) -> Any:
@@ -146,6 +160,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         load_package("pandas", "to_pandas")
         return self._tables.arrow(columns, start, stop, as_of).to_pandas()
 
+    @reads
     def to_polars(
         self, columns: Sequence[str] | None = None, *, start: Any = None, stop: Any = None, as_of: Moment = None
     ) -> pl.DataFrame:
@@ -168,6 +183,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         """A new document, not yet saved: defaults applied, id made, validated. No requests; raises ValidationError."""
         return self._writer.create(data, values)
 
+    @commits
     def insert(self, document: T | Mapping[str, Any], *, actor: str | None = None, metadata: Metadata = None) -> T:
         """Save a document that must not exist yet. 1 PUT when nobody else writes.
 
@@ -175,6 +191,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         """
         return self._access.write("insert", document, self._access.by(actor, metadata))
 
+    @commits
     def insert_many(
         self, documents: Iterable[T | Mapping[str, Any]], *, actor: str | None = None, metadata: Metadata = None
     ) -> list[Any]:
@@ -185,6 +202,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
             )
         return self._access.insert_all(documents, self._access.by(actor, metadata))
 
+    @commits
     def save(self, document: T | Mapping[str, Any], *, actor: str | None = None, metadata: Metadata = None) -> T:
         """Save a document, new or not. 1 PUT when nobody else writes; none if nothing changed.
 
@@ -192,6 +210,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         """
         return self._access.write("save", document, self._access.by(actor, metadata))
 
+    @commits
     def delete(self, document: Any, *, actor: str | None = None, metadata: Metadata = None) -> bool:
         """Remove a document, given itself or its id; whether it was there. 1 PUT when nobody else writes.
 
@@ -201,6 +220,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         by = self._access.by(actor, metadata)
         return bool(self._access.commit([self._writer.prepare("delete", document).operation], by).changes)
 
+    @commits
     def modify(
         self,
         identity: Any,
@@ -241,8 +261,13 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
     def batch(self, *, actor: str | None = None, metadata: Metadata = None) -> Batch[T]:
         """Several changes that happen together or not at all. No requests until it is flushed."""
         by = self._access.by(actor, metadata)
-        return Batch(self._writer.prepare, lambda prepared: self._access.commit_all(prepared, by))
+        return Batch(self._writer.prepare, lambda prepared: self._flush(prepared, by))
 
+    @commits
+    def _flush(self, prepared: Sequence[Prepared], by: By) -> Committed:
+        return self._access.commit_all(prepared, by)
+
+    @works
     def import_records(
         self,
         records: Iterable[Record | Mapping[str, Any]],
@@ -262,6 +287,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
 
     # --- indexes ---
 
+    @works
     def create_index(
         self,
         fields: str | Sequence[str],
@@ -286,14 +312,17 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         index = index_of(fields, name, unique=unique, sparse=sparse, bson_type=bson_type)
         return self._indexes.create(index, wait=wait)
 
+    @commits
     def drop_index(self, name: str) -> None:
         """Drop an index that is not the model's. 1 PUT; raises NotFoundError, InvalidRequestError for the primary."""
         self._indexes.drop(name)
 
+    @reads
     def indexes(self) -> list[IndexSummary]:
         """Every index with its state, the primary one first. 1 GET in a warm process."""
         return self._indexes.all()
 
+    @reads
     def describe_index(self, name: str) -> IndexDescription:
         """One index in detail: its definition, its state, and how many entries and values. 1 GET in a warm process.
 
@@ -303,6 +332,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         """
         return self._indexes.describe(name)
 
+    @works
     def analyze_index(self, name: str) -> IndexDescription:
         """Bring the log forward, which measures indexes whose entries changed by a tenth, and describe one of them.
 
@@ -312,10 +342,12 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         self.forward()
         return self._indexes.describe(name)
 
+    @reads
     def index_tasks(self) -> list[IndexSummary]:
         """The indexes that wait, are being built or failed. 1 GET in a warm process."""
         return [each for each in self._indexes.all() if each.state != "ready"]
 
+    @works
     def build_index(self, name: str) -> IndexSummary:
         """Build an index that waits or failed; one that is ready is brought up to date. Costs as `forward`.
 
@@ -325,6 +357,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         """
         return self._indexes.build(name)
 
+    @works
     def build_indexes(self) -> list[IndexSummary]:
         """Build all indexes that wait, and bring the others up to date; every index. Costs as `forward`, and 1 GET.
 
@@ -334,6 +367,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
 
     # --- the manifest ---
 
+    @reads
     def get_manifest_status(self) -> ManifestStatus:
         """The manifest file as it is now: fresh, behind, lost or edited; and what the columns of blocks can answer.
 
@@ -341,6 +375,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         """
         return self._manifest.status()
 
+    @works
     def build_manifest(self) -> ManifestStatus:
         """Bring the log into blocks with a column for each field of the manifest, and write the manifest file.
 
@@ -357,6 +392,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         """
         self._manifest.invalidate()
 
+    @reads
     def parquet_files(self) -> ParquetFiles:
         """The blocks of the present state, for whatever reads Parquet, and how far they are behind the log.
 
@@ -367,6 +403,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
 
     # --- history ---
 
+    @reads
     def get_history(self, identity: Any) -> list[HistoryEntry]:
         """Every change of a document, oldest first, also of one that is gone; none if there never was one.
 
@@ -375,6 +412,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         """
         return self._recall.entries(identity)
 
+    @reads
     def diff(self, identity: Any, a: int, b: int) -> dict[str, tuple[Any, Any]]:
         """The fields in which changes `a` and `b` left a document different, each with both values.
 
@@ -383,6 +421,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         """
         return self._recall.diff(identity, a, b)
 
+    @commits
     def rollback(self, identity: Any, *, to_seq: int, actor: str | None = None, metadata: Metadata = None) -> T:
         """Bring a document back to what its change `to_seq` left, also if it is deleted now. That is one more change.
 
@@ -393,6 +432,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         """
         return self._recall.rollback(identity, to_seq, self._access.by(actor, metadata))
 
+    @commits
     def snapshot(self, identity: Any, *, actor: str | None = None, metadata: Metadata = None) -> Snapshot:
         """Keep a document as it is now as a snapshot. 1 PUT, after what `get_history` costs; none if it is one already.
 
@@ -400,6 +440,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         """
         return self._recall.take(identity, self._access.by(actor, metadata))
 
+    @reads
     def list_snapshots(self, identity: Any) -> list[Snapshot]:
         """The snapshots of a document, oldest first: those within `maxAge` and `maxCount`, and always the newest.
 
@@ -407,6 +448,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         """
         return self._recall.snapshots(identity)
 
+    @commits
     def restore_snapshot(
         self, identity: Any, ts: datetime | str, *, actor: str | None = None, metadata: Metadata = None
     ) -> T:
@@ -418,6 +460,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
 
     # --- the trash ---
 
+    @reads
     def list_trashed(self) -> list[Trashed[T]]:
         """What lies in the trash, in order of id. 1 GET for each block that holds some of it, and their pages.
 
@@ -425,6 +468,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         """
         return self._trash.contents()
 
+    @commits
     def restore(self, identity: Any, *, actor: str | None = None, metadata: Metadata = None) -> T:
         """Bring a document back from the trash, as it was. 1 PUT when nobody else writes.
 
@@ -433,6 +477,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         """
         return self._trash.restore(identity, self._access.by(actor, metadata))
 
+    @commits
     def purge(self, identity: Any, *, actor: str | None = None, metadata: Metadata = None) -> None:
         """Take a document out of the trash for good. 1 PUT when nobody else writes; raises NotFoundError.
 
@@ -440,6 +485,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         """
         self._trash.purge(identity, self._access.by(actor, metadata))
 
+    @commits
     def purge_expired(self, *, actor: str | None = None, metadata: Metadata = None) -> list[Any]:
         """Purge what has been in the trash for longer than the model's ttl; the ids. 1 PUT after `list_trashed`.
 
@@ -447,6 +493,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         """
         return self._trash.purge_expired(self._access.by(actor, metadata))
 
+    @works
     def empty_trash(self, *, actor: str | None = None, metadata: Metadata = None) -> list[Any]:
         """Purge everything in the trash; the ids. 1 PUT for each 10,000 after `list_trashed`."""
         return self._trash.empty(self._access.by(actor, metadata))
@@ -474,6 +521,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
                 return
             self._context.sleep(poll_seconds)
 
+    @reads
     def resolve(self, commit_id: str | OutcomeUnknownError, *, settle: bool = False) -> Fate:
         """What became of a commit whose outcome was unknown: committed, not committed, or unknown.
 
@@ -484,6 +532,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
             raise InvalidRequestError("resolve", reason="the error carries no commit id")
         return self._access.log.resolve(text, settle=settle)
 
+    @works
     def forward(self) -> int:
         """Bring the log so far into blocks, indexes and history; through which log number.
 
@@ -492,6 +541,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         """
         return self._access.log.forward()
 
+    @works
     def gc(self, *, dry_run: bool = False) -> Collected:
         """Remove what nobody needs any more, as `Database.gc` does; with `dry_run` only say what that is."""
         return self._context.collect(self._access.log.collection, dry_run=dry_run)

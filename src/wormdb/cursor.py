@@ -17,6 +17,7 @@ import msgspec
 from wormdb.asking import ask
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection_parse import write_projection
+from wormdb.calls import reads
 from wormdb.engine.moments import AsOf
 from wormdb.errors import ClosedError, InvalidRequestError, SnapshotTooOldError
 from wormdb.format import json
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from wormdb.access import Access
     from wormdb.asking import WrittenFilter
     from wormdb.bql.projection import Projection
+    from wormdb.calls import CallKind
+    from wormdb.deadline import within
     from wormdb.query.run import Hit
 
 __all__ = ["Cursor", "open_cursor", "resume_cursor"]
@@ -71,11 +74,15 @@ class Cursor(Generic[T]):
         self._after = reading.asked.request.after
         self._is_closed = False
 
+    def _limited(self, kind: CallKind, timeout: float | None) -> within:
+        return self._reading.access.limited(kind, timeout)
+
     @property
     def batch_size(self) -> int:
         """How many rows a batch has, but for the last."""
         return self._batch_size
 
+    @reads
     def next_batch(self) -> list[T]:
         """The next rows, as many as the batch size; fewer at the end, and none exactly when there are no more.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from wormdb.access import Access, Context
 from wormdb.actor import By
+from wormdb.calls import limited, reads, works
 from wormdb.clock import SystemChance, SystemClock
 from wormdb.codecs import ClassCodec, PlainCodec
 from wormdb.collection import Collection
@@ -41,8 +42,10 @@ if TYPE_CHECKING:
     from typing import Self
 
     from wormdb.adopting import AdoptOptions
+    from wormdb.calls import CallKind
     from wormdb.clock import Chance, Clock
     from wormdb.codecs import Codec
+    from wormdb.deadline import within
     from wormdb.document import Document
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.migrate import Migrate
@@ -83,7 +86,8 @@ def connect(  # noqa: PLR0913 - one door with keyword-only options
     clock, chance = clock or SystemClock(), chance or SystemChance()
     settings = settings or Settings()
     loaded = None if schema is None else given_schema(schema)
-    metered = MeteredStore(open_store(str(url), clock=clock, chance=chance), hook=hook, clock=clock)
+    store = open_store(str(url), clock=clock, chance=chance, request_seconds=settings.request_seconds)
+    metered = MeteredStore(store, hook=hook, clock=clock)
     pool = ThreadPool(settings.pool_threads)
     database = Database(metered, pool, settings=settings, schema=loaded, actor=actor, clock=clock, chance=chance)
     if apply:
@@ -183,6 +187,7 @@ class Database:
             self._declared.schema = PublishedSchema(self._store).read()
         return self._declared.schema
 
+    @reads
     def schema_changes(self) -> dict[str, tuple[Difference, ...]]:
         """How the schema differs from what the database has, by model; empty if it does not. 2 GETs a model.
 
@@ -200,6 +205,7 @@ class Database:
             changes[name] = (Difference(f"models.{name}", "removed", model.to_json(), None),)
         return changes
 
+    @reads
     def plan_schema(
         self,
         *,
@@ -218,6 +224,7 @@ class Database:
         ]
         return SchemaPlan((*plans, *gone))
 
+    @works
     def apply_schema(
         self,
         *,
@@ -291,11 +298,13 @@ class Database:
         kept = {} if schema is None else schema.models
         return {name: model for name, model in known.items() if name not in kept}
 
+    @works
     def collections(self) -> list[str]:
         """The folder of every collection there is, in order. 1 LIST for each folder above them: not for every day."""
         self._lifetime.check()
         return list(find_collections(self._store, self.schema))
 
+    @works
     def forward(self, names: Iterable[str] | None = None) -> dict[str, int]:
         """Bring collections forward; by folder, through which log number.
 
@@ -305,6 +314,7 @@ class Database:
         """
         return {prefix: self._ledger(prefix).forward() for prefix in self._prefixes(names)}
 
+    @works
     def status(self, names: Iterable[str] | None = None) -> list[CollectionStatus]:
         """How far each collection is, in order of their folders; `names` as for `forward`.
 
@@ -318,6 +328,7 @@ class Database:
         """The readable files of collections: how far they are, on, off, reconciled. No requests."""
         return ReadableFiles(self._prefixes, self._site, self._ledger, self._files, self._filing, self._by)
 
+    @works
     def verify(
         self,
         names: Iterable[str] | None = None,
@@ -334,6 +345,7 @@ class Database:
         prefixes = self._prefixes(names)
         return [verify_all(self._site(prefix), unreferenced=unreferenced, told=told) for prefix in prefixes]
 
+    @works
     def gc(
         self,
         names: Iterable[str] | None = None,
@@ -354,6 +366,7 @@ class Database:
             remove_probes(self._store)
         return found
 
+    @works
     def repair(
         self,
         names: Iterable[str] | None = None,
@@ -383,6 +396,7 @@ class Database:
             return sorted({fixed.get(name) or folder_of(name.rstrip("/")) for name in names})
         return sorted({*self._ledgers.opened(), *fixed.values()})
 
+    @works
     def adopt(self, model: str, /, **options: Unpack[AdoptOptions]) -> Adoption:
         """Make files that others wrote a managed collection, by one log entry; called again, it goes on where it was.
 
@@ -417,6 +431,9 @@ class Database:
 
     def __repr__(self) -> str:
         return f"Database({self.url!r})"
+
+    def _limited(self, kind: CallKind, timeout: float | None) -> within:
+        return limited(self._means.clock, self._means.settings, kind, timeout)
 
     def _model(self, name: str) -> Model:
         schema = self.schema

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from wormdb.asking import page_token
 from wormdb.bql.projection import project
+from wormdb.calls import reads
+from wormdb.deadline import stepwise
 from wormdb.document import with_id
 from wormdb.errors import InvalidRequestError, WormError
 from wormdb.format.path import get_direct, parse_path
@@ -28,15 +30,21 @@ if TYPE_CHECKING:
     from wormdb.access import Access
     from wormdb.asking import Asked
     from wormdb.bql.projection import Projection
+    from wormdb.calls import CallKind
+    from wormdb.deadline import within
     from wormdb.format.path import Path
     from wormdb.query.explain import Explained
     from wormdb.query.populate import Reference
+    from wormdb.query.request import Request
     from wormdb.query.run import Hit
     from wormdb.reading import AnyState
 
 __all__ = ["Found"]
 
 T = TypeVar("T")
+
+_MOMENT = 1e-9
+"""Of a time that is over: who reads on is told so."""
 
 
 class Found(Generic[T]):
@@ -58,6 +66,11 @@ class Found(Generic[T]):
         """The last row, if there may be others behind it."""
         self._is_read = False
 
+    def _limited(self, kind: CallKind, timeout: float | None) -> within:
+        return self._access.limited(
+            kind, timeout if self._asked.timeout_seconds is None else self._asked.timeout_seconds
+        )
+
     # --- rows ---
 
     def __iter__(self) -> Iterator[T]:
@@ -70,16 +83,19 @@ class Found(Generic[T]):
         self._last = last if is_full else None
         self._is_read = True
 
+    @reads
     def to_list(self) -> list[T]:
         """All rows."""
         return list(self)
 
+    @reads
     def first(self) -> T | None:
         """The first row; None if there is none. No more than that row is read."""
         for _, row in self._rows(limit=1):
             return cast("T", row)
         return None
 
+    @reads
     def count(self) -> int:
         """How many rows there are, `limit`, `offset` and `page` counted in. Documents are read only if needed."""
         request = self._reading.request()
@@ -103,6 +119,7 @@ class Found(Generic[T]):
         """By key why each broken file of another program was passed over so far (setting `on_broken`). No requests."""
         return self._reading.skipped
 
+    @reads
     def explain(self, *, analyze: bool = False) -> Explained:
         """How the rows are found, and what that costs; with `analyze` they are read, and it is measured."""
         request = self._reading.request()
@@ -112,12 +129,20 @@ class Found(Generic[T]):
         request = self._reading.request()
         if limit is not None:
             request = replace(request, limit=min(limit, request.limit or limit))
-        hits = self._reading.hits(request)
+        hits = self._timed(self._reading.hits(request), request)
         if self._references:
             yield from self._populated(hits)
             return
         for hit in hits:
             yield hit, self._reading.show(hit)
+
+    def _timed(self, hits: Iterator[Hit], request: Request) -> Iterator[Hit]:
+        """Rows whose requests keep the caller's own time, if there is one."""
+        ends = request.deadline
+        if ends is None:
+            return hits
+        clock = self._access.context.clock
+        return stepwise(hits, lambda: self._access.limited("read", max(ends - clock.monotonic(), _MOMENT)))
 
     def _populated(self, hits: Iterator[Hit]) -> Iterator[tuple[Hit, dict[str, Any]]]:
         states: dict[str, AnyState[Any]] = {}
@@ -134,6 +159,7 @@ class Found(Generic[T]):
 
     # --- tables ---
 
+    @reads
     def to_arrow(self) -> pa.Table:
         """The rows as one table in memory: the columns of `select`, else those of the model, else `id` and `doc`.
 
@@ -175,6 +201,7 @@ class Found(Generic[T]):
             return f"<p>{escape(f'{type(error).__name__}: {error}')}</p>"
         return html_table(rows, more=more)
 
+    @reads
     def _preview(self) -> tuple[list[dict[str, Any]], bool]:
         request = self._reading.request()
         limit = min(PREVIEW_ROWS + 1, request.limit or PREVIEW_ROWS + 1)

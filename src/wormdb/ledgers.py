@@ -6,6 +6,7 @@ import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from wormdb.deadline import Deadline, within
 from wormdb.engine.background import Background
 from wormdb.engine.column_cache import ColumnCache
 from wormdb.engine.keeper import TailLimits
@@ -15,7 +16,7 @@ from wormdb.engine.paths import is_immutable
 from wormdb.engine.projection import Sizes
 from wormdb.engine.services import Services
 from wormdb.files.keeper import FilesKeeper
-from wormdb.limits import COLUMNS_CACHE_SHARE
+from wormdb.limits import CLOSE_SECONDS, COLUMNS_CACHE_SHARE
 from wormdb.maintenance.gc import Rules, collect
 from wormdb.maintenance.site import Site
 from wormdb.opening import bucket_of, forward_mode
@@ -61,7 +62,7 @@ class Ledgers:
         """Nothing is read yet."""
         settings, metered, clock, chance = means.settings, means.metered, means.clock, means.chance
         self._means = means
-        self.store: Store = RetryingStore(metered, clock=clock, chance=chance)
+        self.store: Store = RetryingStore(metered, clock=clock, chance=chance, seconds=settings.read_seconds)
         """The store below: counted, retried, and what never changes is kept."""
         columns_bytes = int(settings.cache_bytes * COLUMNS_CACHE_SHARE)
         self._columns = ColumnCache(columns_bytes)
@@ -78,7 +79,7 @@ class Ledgers:
             self.store, means.pool, clock, chance, seconds=settings.files_seconds, bucket=bucket_of(metered.name)
         )
         self._mode = forward_mode(settings, is_distant=means.is_distant)
-        self._background = Background() if self._mode == "background" else None
+        self._background = Background(clock, settings.read_seconds) if self._mode == "background" else None
         self._services = Services(self.store, clock) if self._mode == "background" else None
         self.lifetime = Lifetime(metered.name)
         self._lock = threading.Lock()
@@ -157,10 +158,14 @@ class Ledgers:
         ensure_conditions(self.store, self._means.chance)
 
     def close(self) -> None:
-        """Let readable files show what was written here, then give back threads and connections."""
+        """Let readable files show what was written here, then give back threads and connections.
+
+        Waits for no answer of the store longer than CLOSE_SECONDS.
+        """
         if self.lifetime.is_open:
-            for ledger in self.opened().values():
-                ledger.finish()
+            with within(Deadline(self._means.clock, CLOSE_SECONDS, "closing the database", "work")):
+                for ledger in self.opened().values():
+                    ledger.finish()
         if self.lifetime.close():  # in a forked child the threads are not there, and their lock may be taken
             if self._background is not None:
                 self._background.close()

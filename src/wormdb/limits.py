@@ -75,8 +75,21 @@ UPLOAD_PARTS_AT_ONCE: Final = 4
 RETRY_ATTEMPTS_MAX: Final = 5
 """Tries of one unconditional request, the first included."""
 RETRY_DELAY_SECONDS_MAX: Final = 5.0
-REQUEST_TIMEOUT_SECONDS: Final = 30.0
+REQUEST_SECONDS: Final = 10.0
+"""How long a request may go without a byte of its answer."""
+REQUEST_SECONDS_FACTOR: Final = 3
+"""A request in which bytes keep coming may take this many times as long, and longer if it is large."""
+REQUEST_BYTES_A_SECOND: Final = 128 * KIB
+"""A slower transfer than this is given up."""
 CONNECT_TIMEOUT_SECONDS: Final = 5.0
+READ_SECONDS: Final = 60.0
+"""How long a read may take."""
+GRACE_SECONDS: Final = 0.5
+"""After its deadline a call does not try again; what is on its way may still come for this long."""
+CLOSE_SECONDS: Final = 3.0
+"""How long closing a database waits for an answer of the store."""
+UNANSWERED_MAX: Final = 256
+"""Requests of a process that were given up and may still hold a thread: no more are begun beyond it."""
 
 # --- blobs ---
 BLOB_BYTES_MAX: Final = 64 * 1024 * MIB
@@ -233,6 +246,12 @@ NODE_INTERVALS_LIVE: Final = 3
 """A node counts as dead when its heartbeat did not change for so many of its intervals."""
 NODES_LOOK_SECONDS: Final = 60
 """How often, at most, the folder of heartbeats is listed."""
+STORE_SILENCE_SECONDS: Final = 5.0
+"""A node whose store has not answered for this long is not well."""
+NODE_STOP_SECONDS: Final = 4.0
+"""How long a node that is told to stop waits for an answer of the store."""
+NODE_KILL_SECONDS: Final = 9.0
+"""After this time its process ends, whatever it waits for."""
 HEARTBEAT_BYTES_MAX: Final = 1 * MIB
 """A heartbeat, as JSON."""
 HEARTBEAT_COLLECTIONS_MAX: Final = 1_000

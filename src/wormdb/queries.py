@@ -11,6 +11,7 @@ from wormdb.asking import ask, read_filter
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection_parse import parse_projection
 from wormdb.bql.tree import Filter, conjunction, disjunction
+from wormdb.calls import reads
 from wormdb.errors import InvalidRequestError
 from wormdb.found import Found
 from wormdb.summing import Summing
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     from wormdb.access import Access
     from wormdb.asking import Moment, WrittenFilter, WrittenSelect
+    from wormdb.calls import CallKind
+    from wormdb.deadline import within
     from wormdb.query.explain import Explained
     from wormdb.query.request import Strategy
 
@@ -40,6 +43,9 @@ class Query(Generic[T]):
     _access: Access[Any]
     _filters: tuple[Filter, ...] = ()
     _options: Mapping[str, Any] = field(default_factory=dict)
+
+    def _limited(self, kind: CallKind, timeout: float | None) -> within:
+        return self._access.limited(kind, timeout)
 
     # --- conditions ---
 
@@ -181,6 +187,7 @@ class Query(Generic[T]):
         """How the rows are found, as `Collection.explain`."""
         return self.find().explain(analyze=analyze)
 
+    @reads
     def aggregate(self, **functions: Any) -> dict[str, Any]:
         """Functions over what the conditions find, as `Collection.aggregate`: group_by, count, sum, avg, min, max.
 
@@ -188,6 +195,7 @@ class Query(Generic[T]):
         """
         return Summing(self._access).aggregate(functions, self.filter, self._conditions_only("aggregate"))
 
+    @reads
     def distinct(self, field: str) -> list[Any]:
         """The different values of a field in what the conditions find, as `Collection.distinct`."""
         return Summing(self._access).distinct(field, self.filter, self._conditions_only("distinct"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overload
 
+from wormdb.calls import reads
 from wormdb.recall import Recall
 
 if TYPE_CHECKING:
@@ -200,16 +201,19 @@ class Querying(Generic[T]):
 
     # --- numbers ---
 
+    @reads
     def count(self, filter: WrittenFilter = None, *, as_of: Moment = None) -> int:
         """How many documents there are, or match. All: 1 GET in a warm process; of the past a scan of history."""
         if filter is None and self._access.files is None:
             return self._access.view().count if as_of is None else Recall(self._access).count(as_of)
         return self._found(filter, {"as_of": as_of}).count()
 
+    @reads
     def distinct(self, field: str, filter: WrittenFilter = None, *, as_of: Moment = None) -> list[Any]:
         """The different values of a field, in order; of an array its elements."""
         return self._summing.distinct(field, filter, {"as_of": as_of})
 
+    @reads
     def aggregate(  # noqa: PLR0913 - one keyword for each function
         self,
         *,
@@ -257,6 +261,7 @@ class Querying(Generic[T]):
         as_of: Moment = None,
     ) -> Cursor[dict[str, Any]]: ...
 
+    @reads
     def cursor(
         self,
         filter: WrittenFilter = None,

@@ -17,6 +17,8 @@ from wormdb.limits import (
     LOG_RETENTION_MS_MIN,
     MIB,
     POOL_THREADS,
+    READ_SECONDS,
+    REQUEST_SECONDS,
     STAGE_BYTES,
     TAIL_BYTES_MAX,
     TAIL_ENTRIES_MAX,
@@ -40,8 +42,14 @@ class Settings:
 
     staleness_ms: float = 0
     """How long a reader may skip asking the store for newer entries; 0 asks at every read."""
+    read_seconds: float = READ_SECONDS
+    """How long a read may take. A query has this time for each batch of rows; work on a whole collection, such as
+    `forward` or `verify`, is given up if the store has not answered for this long."""
     commit_seconds: float = COMMIT_SECONDS
-    """How long a commit tries before it gives up."""
+    """How long a write tries before it gives up."""
+    request_seconds: float = REQUEST_SECONDS
+    """How long one request to a cloud store may go without a byte of its answer; then it is tried again if that is
+    safe."""
     modify_attempts: int = 100
     """How often `modify` and changes by filter start again when somebody else was faster."""
     pool_threads: int = POOL_THREADS

@@ -180,7 +180,7 @@ def test_one_that_is_interrupted_while_it_waits_does_not_become_a_leader_that_ne
             with pytest.MonkeyPatch.context() as patch:
 
                 def wait(event: threading.Event, timeout: float | None = None) -> bool:
-                    if timeout is None and threading.current_thread().name == "impatient":
+                    if threading.current_thread().name == "impatient":
                         tickets.extend(group._queue)
                         raise Stop
                     return real(event, timeout)
@@ -222,7 +222,7 @@ def test_a_leader_that_is_interrupted_while_it_gathers_hands_over() -> None:
 def test_a_group_has_a_bound_in_batches() -> None:
     group = GroupCommit(Gate().commit, ManualClock())
     group._queue.extend(_Ticket(Pending(str(number)), 1.0) for number in range(GROUP_BATCHES_MAX + 5))
-    assert len(group._take()) == GROUP_BATCHES_MAX
+    assert len(group._take(group._queue[0])) == GROUP_BATCHES_MAX
     assert len(group._queue) == 5
 
 
@@ -230,9 +230,9 @@ def test_a_group_has_a_bound_in_bytes_but_takes_one_at_least() -> None:
     group = GroupCommit(Gate().commit, ManualClock())
     large = Pending("x", (insert("a", text="x" * 15_000_000),))
     group._queue.extend(_Ticket(large, 1.0) for _ in range(3))
-    assert [len(group._take()) for _ in range(3)] == [1, 1, 1]
+    assert [len(group._take(group._queue[0])) for _ in range(3)] == [1, 1, 1]
     group._queue.extend([_Ticket(Pending("y"), 1.0), _Ticket(large, 1.0), _Ticket(large, 1.0)])
-    assert [len(group._take()) for _ in range(2)] == [2, 1]
+    assert [len(group._take(group._queue[0])) for _ in range(2)] == [2, 1]
 
 
 def test_batches_that_are_too_much_for_one_entry_together_are_committed_alone() -> None:
@@ -246,10 +246,10 @@ def test_batches_that_are_too_much_for_one_entry_together_are_committed_alone() 
     tickets.append(rig.batch(insert("a")))
     waiting = [_Ticket(pending, 1e9) for pending in tickets]
     group._queue.extend(waiting)
-    group._take = lambda: [group._queue.pop(0) for _ in range(len(group._queue))]  # type: ignore[method-assign] # whatever its size
+    group._take = lambda leader: [group._queue.pop(0) for _ in range(len(group._queue))]  # type: ignore[method-assign] # whatever its size
     with pytest.raises(LimitExceededError):
         ledger._committer.commit(tickets, 1e9)
-    group._lead()
+    group._lead(waiting[0])
     assert [type(ticket.outcome) for ticket in waiting] == [Committed] * 3 + [AlreadyExistsError]
     assert rig.slots() == [1, 2, 3, 4, 5, 6]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.http_script import DATE_MS, Drop, Reply, ScriptedServer, Stall, scripted_server
-from wormdb.clock import ManualClock
+from wormdb.clock import ManualClock, SystemClock
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -23,6 +23,7 @@ from wormdb.errors import (
     UnsupportedStoreError,
     WormError,
 )
+from wormdb.limits import REQUEST_SECONDS
 from wormdb.storage import wire
 from wormdb.storage.cloud import CloudStore
 from wormdb.storage.signed import store_time
@@ -33,6 +34,7 @@ from wormdb.types import Version
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from wormdb.clock import Clock
     from wormdb.storage.store import Store
 
 CANARY = "canary-secret-0123456789"
@@ -45,10 +47,10 @@ def script() -> Iterator[ScriptedServer]:
         yield script
 
 
-def s3_at(endpoint: str, clock: ManualClock | None = None) -> CloudStore:
+def s3_at(endpoint: str, clock: Clock | None = None, request_seconds: float = REQUEST_SECONDS) -> CloudStore:
     url = StoreUrl("s3", "bucket", "pre", endpoint=endpoint, region="us-east-1")
     settings = {"access_key_id": "AKCANARY", "secret_access_key": CANARY}
-    return CloudStore(url, settings, clock=clock or ManualClock())
+    return CloudStore(url, settings, clock=clock or ManualClock(), request_seconds=request_seconds)
 
 
 def azure_at(endpoint: str) -> CloudStore:
@@ -238,10 +240,9 @@ def test_an_answer_cut_short_is_unknown(script: ScriptedServer) -> None:
         assert type(put_error(store, ABSENT)) is OutcomeUnknownError
 
 
-def test_silence_is_unknown(script: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "REQUEST_TIMEOUT_SECONDS", 0.2)
+def test_silence_is_unknown(script: ScriptedServer) -> None:
     script.answer(Stall())
-    with s3_at(script.endpoint) as store:
+    with s3_at(script.endpoint, SystemClock(), request_seconds=0.2) as store:
         error = put_error(store, ABSENT)
     assert type(error) is OutcomeUnknownError
     assert "timed out" in error.reason

@@ -327,7 +327,7 @@ def test_a_mapping_shares_its_entry_with_nobody() -> None:
     group = GroupCommit(lambda batches, _: [], ManualClock(), lambda _: "")
     waiting = [Pending("a"), Pending("b"), Pending("map", events=(mapping,)), Pending("c"), Pending("d")]
     group._queue = [_Ticket(pending, 0.0) for pending in waiting]
-    taken = [[ticket.pending.id for ticket in group._take()] for _ in range(3)]
+    taken = [[ticket.pending.id for ticket in group._take(group._queue[0])] for _ in range(3)]
     assert taken == [["a", "b"], ["map"], ["c", "d"]]
 
 

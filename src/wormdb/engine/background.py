@@ -7,14 +7,21 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
+from wormdb.clock import SystemClock
+from wormdb.deadline import Deadline, within
 from wormdb.errors import WormError
+from wormdb.limits import CLOSE_SECONDS, READ_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from wormdb.clock import Clock
+
 __all__ = ["Background"]
 
 log = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 0.5
 
 
 class Background:
@@ -23,8 +30,11 @@ class Background:
     What fails is logged and forgotten: whoever asked for it asks again, and meanwhile everything is as before.
     """
 
-    def __init__(self) -> None:
-        """The thread is started with the first work."""
+    def __init__(self, clock: Clock | None = None, seconds: float = READ_SECONDS) -> None:
+        """The thread is started with the first work, which is given up if the store has not answered for `seconds`."""
+        self._clock = clock or SystemClock()
+        self._seconds = seconds
+        self._deadline: Deadline | None = None
         self._waiting: dict[str, Callable[[], object]] = {}
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -45,21 +55,27 @@ class Background:
             self._changed.notify()
 
     def close(self) -> None:
-        """Finish what runs, drop what waits."""
+        """Finish what runs, but wait no longer than CLOSE_SECONDS for an answer of the store; drop what waits."""
         with self._changed:
             self._closed = True
             self._waiting.clear()
             self._changed.notify()
-            thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()
+            thread, deadline = self._thread, self._deadline
+        if thread is None or thread is threading.current_thread():
+            return
+        if deadline is not None:
+            deadline.hasten(CLOSE_SECONDS)
+        while thread.is_alive() and (deadline is None or deadline.rest > 0):
+            thread.join(_LOOK_SECONDS)
+        thread.join(_LOOK_SECONDS)
 
     def _run(self) -> None:
         try:
             while (taken := self._take()) is not None:
                 name, work = taken
                 try:
-                    work()
+                    with within(self._deadline):
+                        work()
                 except WormError as error:
                     log.warning("%s: %s", name, error)
         finally:
@@ -76,4 +92,5 @@ class Background:
             if self._closed:
                 return None
             name = next(iter(self._waiting))
+            self._deadline = Deadline(self._clock, self._seconds, "read_seconds", "work")
             return name, self._waiting.pop(name)

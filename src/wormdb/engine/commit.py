@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
 from wormdb.clock import new_write_id
+from wormdb.deadline import pause, within
 from wormdb.engine.head import is_recent
 from wormdb.engine.log import Record
 from wormdb.engine.pace import Pace
@@ -145,6 +147,12 @@ class Committer:
         self._pace = Pace(clock, chance)
         head.on_news = self._heard
         self._in_flight: _Try | None = None
+        self._outcomes: dict[str, Outcome] = {}
+        """Of the batches of the commit that is under way, or of the last one."""
+        self._withdrawn: set[str] = set()
+        """Batches for which nobody waits any more: they are not sent to another slot."""
+        self._fates = threading.Lock()
+        """Held where it is decided whether a batch is on its way, was withdrawn, or has an outcome."""
         self._stood_on = 0
         """The revision of the root of which an object was gone."""
 
@@ -155,7 +163,9 @@ class Committer:
         each race lost. An OutcomeUnknownError carries the commit id; every other error means that the batch was
         not written.
         """
-        outcomes: dict[str, Outcome] = {}
+        with self._fates:
+            outcomes: dict[str, Outcome] = {}
+            self._outcomes, self._in_flight = outcomes, None
         try:
             self._settle_anew(batches, outcomes, deadline)
         except LimitExceededError as error:
@@ -165,6 +175,8 @@ class Committer:
         except WormError as error:
             # Raised while nothing was on its way; what has an outcome by then keeps it.
             outcomes |= {pending.id: error for pending in batches if pending.id not in outcomes}
+        with self._fates:
+            self._withdrawn.difference_update(outcomes)
         return [outcomes[pending.id] for pending in batches]
 
     def commit_id_of(self, pending: Pending) -> str | None:
@@ -173,6 +185,32 @@ class Committer:
         if attempt is None or all(batch.id != pending.id for batch in attempt.entry.batches):
             return None
         return str(CommitId(attempt.number, WriteId(attempt.entry.write_id), pending.id))
+
+    def withdraw(self, pending: Pending) -> Outcome | str | None:
+        """Take a batch out of the commit that is under way, because its time is over.
+
+        Its outcome if it has one by now; its commit id if it is on its way, which then goes on for this slot only; None
+        if it will not be sent.
+        """
+        with self._fates:
+            if pending.id in self._outcomes:
+                return self._outcomes[pending.id]
+            self._withdrawn.add(pending.id)
+            return self.commit_id_of(pending)
+
+    def _begin(self, attempt: _Try) -> bool:
+        """Whether all its batches are still wanted: then it is on its way."""
+        with self._fates:
+            if any(batch.id in self._withdrawn for batch in attempt.entry.batches):
+                return False
+            self._in_flight = attempt
+            return True
+
+    def _end(self, told: dict[str, Outcome]) -> None:
+        """What was on its way is there or is not, and its batches have these outcomes."""
+        with self._fates:
+            self._in_flight = None
+            self._outcomes |= told
 
     def _settle_anew(self, batches: Sequence[Pending], outcomes: dict[str, Outcome], deadline: float) -> None:
         """As `_settle`; from the newest root if objects of the one that is known are gone."""
@@ -185,7 +223,7 @@ class Committer:
     def _settle(self, waiting: list[Pending], outcomes: dict[str, Outcome], deadline: float) -> None:
         """Fill in the outcome of every batch that waits; raises what kept those without one from being tried."""
         fresh, losses, arrived = False, 0, self._clock.monotonic()
-        while waiting:
+        while waiting := self._wanted(waiting, outcomes):
             fresh |= self._catch_up()
             fresh |= self._await_turn(deadline)
             with self._head.lock:
@@ -204,21 +242,15 @@ class Committer:
             if attempt is None:
                 break
             self._pace.leave_gap(attempt.number)
-            self._in_flight = attempt
+            if not self._begin(attempt):
+                continue
             try:
                 landed = self._place(attempt, deadline)
             except WormError as error:
-                outcomes |= {pending.id: self._failed(error, attempt, pending) for pending in waiting}
+                self._end({pending.id: self._failed(error, attempt, pending) for pending in waiting})
                 break
-            self._in_flight = None
+            self._end({batch.id: _committed(attempt, batch) for batch in accepted} if landed else {})
             if landed:
-                misc = Misc(attempt.entry.misc)
-                committed: dict[str, Outcome] = {
-                    batch.id: Committed(attempt.number, misc, batch.changes, str(attempt.commit_id(batch.id)))
-                    for batch in accepted
-                }
-                outcomes |= committed
-                waiting = [pending for pending in waiting if pending.id not in committed]
                 fresh = True
                 continue
             losses += 1
@@ -230,6 +262,13 @@ class Committer:
                 self._pace.pause_after_loss(losses)
                 self._head.refresh()
                 fresh = True
+
+    def _wanted(self, waiting: list[Pending], outcomes: dict[str, Outcome]) -> list[Pending]:
+        """The batches without an outcome; those that were withdrawn get one, which nobody hears."""
+        with self._fates:
+            gone = UnavailableError(f"commit to {self._collection}", reason="its time was over; nothing was written")
+            outcomes |= {one.id: gone for one in waiting if one.id in self._withdrawn and one.id not in outcomes}
+            return [pending for pending in waiting if pending.id not in outcomes]
 
     def settled(self) -> tuple[View, int]:
         """A state that batches can be checked against, and its greatest id of digits: all attached is in the root."""
@@ -258,7 +297,7 @@ class Committer:
         ended = False
         while (start := self._clock.monotonic()) < deadline and (look := self._pace.next_look()) is not None:
             if look.after_seconds:
-                self._clock.sleep(look.after_seconds)
+                pause(self._clock, look.after_seconds)
                 start = self._clock.monotonic()
             ended = self._head.look(look.width)
             self._pace.looked(self._clock.monotonic() - start, look.width, ended=ended)
@@ -388,7 +427,8 @@ class Committer:
             if not isinstance(error, UnavailableError):
                 failure = error
         else:
-            self._head.forget()
+            with within(None):  # however long the state is held: what is told here must be true
+                self._head.forget()
             commit_id = attempt.commit_id(pending.id)
             fix = "call resolve(commit_id) before retrying: the batch may be in the log, or may still land"
             failure = OutcomeUnknownError(what, reason=str(error), fix=fix, key=key, commit_id=str(commit_id))
@@ -400,4 +440,8 @@ class Committer:
     def _pause(self, tries: int) -> None:
         """Full jitter: anywhere between nothing and a bound that doubles."""
         bound = min(BACKOFF_SECONDS_MAX, BACKOFF_SECONDS_MIN * 2 ** min(tries, 20))
-        self._clock.sleep(self._chance.fraction() * bound)
+        pause(self._clock, self._chance.fraction() * bound)
+
+
+def _committed(attempt: _Try, batch: Batch) -> Committed:
+    return Committed(attempt.number, Misc(attempt.entry.misc), batch.changes, str(attempt.commit_id(batch.id)))

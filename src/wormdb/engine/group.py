@@ -1,7 +1,9 @@
 """Commit together what waits at the same time.
 
-The first caller commits at once. Whoever comes while a PUT is on its way waits, and the first of those
-takes all of them into the next entry: so an idle collection answers at once, and a busy one needs few entries.
+The first caller commits at once. Whoever comes while a PUT is on its way waits, and one of those takes all of them into
+the next entry: so an idle collection answers at once, and a busy one needs few entries. The one with the most time
+leads, so that a commit does not end for the others before their time; each of them ends at its own deadline, wherever
+its batch is.
 """
 
 from __future__ import annotations
@@ -10,8 +12,8 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from wormdb.errors import LimitExceededError, OutcomeUnknownError, WormError
-from wormdb.limits import ENTRY_BYTES_MAX, GROUP_BATCHES_MAX
+from wormdb.errors import LimitExceededError, OutcomeUnknownError, UnavailableError, WormError
+from wormdb.limits import ENTRY_BYTES_MAX, GRACE_SECONDS, GROUP_BATCHES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +29,8 @@ GATHER_SECONDS_MAX = 0.02
 GATHER_SHARE = 0.2
 """How long to wait for company, as a share of what the last commit took."""
 GATHER_STEPS = 8
+EARLY_SECONDS_MAX = 1.0
+"""By how much a commit may end before the deadline of a batch that somebody else commits."""
 
 
 @dataclass(slots=True, eq=False)
@@ -46,10 +50,16 @@ class GroupCommit:
         commit: Callable[[list[Pending], float], list[Outcome]],
         clock: Clock,
         commit_id_of: Callable[[Pending], str | None] = lambda _: None,
+        withdraw: Callable[[Pending], Outcome | str | None] = lambda _: None,
     ) -> None:
-        """`commit` is called by one thread at a time; `commit_id_of` tells what it was doing when interrupted."""
+        """`commit` is called by one thread at a time; `commit_id_of` tells what it was doing when interrupted.
+
+        `withdraw` takes a batch out of the commit that is under way: its outcome if it has one, its commit id if it is
+        on its way, None if it will not be sent.
+        """
         self._commit = commit
         self._commit_id_of = commit_id_of
+        self._withdraw = withdraw
         self._clock = clock
         self._lock = threading.Lock()
         self._queue: list[_Ticket] = []
@@ -58,14 +68,14 @@ class GroupCommit:
         self._last_seconds = 0.0
 
     def submit(self, pending: Pending, deadline: float) -> Outcome:
-        """Commit a batch, perhaps in company; returns its own outcome."""
+        """Commit a batch, perhaps in company; returns its own outcome, soon after `deadline` at the latest."""
         ticket = _Ticket(pending, deadline)
         try:
             self._enter(ticket)
-            if not ticket.leads:
-                ticket.wake.wait()
-            if ticket.leads:
-                self._lead()
+            if not ticket.leads and not ticket.wake.wait(self._rest(ticket)):
+                self._give_up(ticket)
+            while ticket.leads and ticket.outcome is None:
+                self._lead(ticket)
         finally:
             # An interrupt may come at any moment, here too; whoever leads must never leave without a successor.
             try:
@@ -96,19 +106,50 @@ class GroupCommit:
                 return
             self._is_led = bool(self._queue)
             if self._queue:
-                self._queue[0].leads = True
-                self._queue[0].wake.set()
+                following = max(self._queue, key=lambda waiting: waiting.deadline)
+                following.leads = True
+                following.wake.set()
             ticket.leads = False
 
-    def _lead(self) -> None:
+    def _rest(self, ticket: _Ticket) -> float:
+        return max(0.0, ticket.deadline + GRACE_SECONDS - self._clock.monotonic())
+
+    def _give_up(self, ticket: _Ticket) -> None:
+        """The time of a batch is over while another commits, perhaps for it too."""
+        with self._lock:
+            if ticket.leads:
+                return
+            if ticket in self._queue:
+                self._queue.remove(ticket)
+                ticket.outcome = self._too_late("it waited for batches before it")
+                return
+        fate = self._withdraw(ticket.pending)
+        if ticket.outcome is not None:
+            return
+        if fate is None:
+            ticket.outcome = self._too_late("the state that it is checked against was not read in time")
+        elif isinstance(fate, str):
+            ticket.outcome = OutcomeUnknownError(
+                "commit",
+                reason="no answer came until its deadline",
+                fix="call resolve(commit_id) before retrying: the batch may be in the log, or may still land",
+                commit_id=fate,
+            )
+        else:
+            ticket.outcome = fate
+
+    @staticmethod
+    def _too_late(reason: str) -> UnavailableError:
+        return UnavailableError("commit", reason=f"{reason} until its deadline; nothing was written", fix="retry later")
+
+    def _lead(self, leader: _Ticket) -> None:
         self._gather()
         with self._lock:
-            group = self._take()
-        deadline = max(ticket.deadline for ticket in group)
+            group = self._take(leader)
         start = self._clock.monotonic()
         outcomes: list[Outcome]
         try:
-            outcomes = self._commit([ticket.pending for ticket in group], deadline)
+            outcomes = self._commit([ticket.pending for ticket in group], leader.deadline)
         except LimitExceededError:
             # Nothing was written: together they are too much for an entry, each alone may fit.
             outcomes = [self._alone(ticket) for ticket in group]
@@ -122,15 +163,19 @@ class GroupCommit:
         self._settle(group, outcomes)
 
     def _alone(self, ticket: _Ticket) -> Outcome:
+        outcome: Outcome
         try:
             (outcome,) = self._commit([ticket.pending], ticket.deadline)
         except WormError as error:
-            return error
+            outcome = error
+        # Now, and not with the others: the next commit forgets what became of this one.
+        self._settle([ticket], [outcome])
         return outcome
 
     def _settle(self, group: list[_Ticket], outcomes: list[Outcome]) -> None:
         for ticket, outcome in zip(group, outcomes, strict=True):
-            ticket.outcome = outcome
+            if ticket.outcome is None:  # whoever gave up has been told something
+                ticket.outcome = outcome
             ticket.wake.set()
 
     def _gather(self) -> None:
@@ -141,16 +186,22 @@ class GroupCommit:
                 return
             self._clock.sleep(limit / GATHER_STEPS)
 
-    def _take(self) -> list[_Ticket]:
-        """As many as fit into one entry, the oldest first."""
-        taken, size = 0, 0
-        for ticket in self._queue[:GROUP_BATCHES_MAX]:
+    def _take(self, leader: _Ticket) -> list[_Ticket]:
+        """As many as fit into one entry, the oldest first; none that has much more time than the leader."""
+        latest = leader.deadline + EARLY_SECONDS_MAX
+        group: list[_Ticket] = []
+        size = 0
+        for ticket in self._queue:
+            if ticket.deadline > latest:
+                continue
             size += ticket.pending.bytes_about
-            if taken and (size > ENTRY_BYTES_MAX // 2 or ticket.pending.is_alone or self._queue[0].pending.is_alone):
+            is_full = size > ENTRY_BYTES_MAX // 2 or len(group) == GROUP_BATCHES_MAX
+            if group and (is_full or ticket.pending.is_alone or group[0].pending.is_alone):
                 break
-            taken += 1
-        group, self._queue = self._queue[:taken], self._queue[taken:]
-        self._last_size = taken
+            group.append(ticket)
+        taken = set(group)
+        self._queue = [ticket for ticket in self._queue if ticket not in taken]
+        self._last_size = len(group)
         return group
 
     def _interrupted(self, pending: Pending) -> OutcomeUnknownError:

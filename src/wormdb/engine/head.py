@@ -12,7 +12,6 @@ Requests are made without the lock; what they bring is taken in under it, in wha
 from __future__ import annotations
 
 import logging
-import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -20,6 +19,7 @@ from wormdb.engine.definition import Definition
 from wormdb.engine.jobs import Jobs
 from wormdb.engine.projection import Stage
 from wormdb.engine.state import EmptyBase, Overlay, View, sequence_of
+from wormdb.engine.timed_lock import TimedLock
 from wormdb.engine.unique import UniqueOwners
 from wormdb.errors import CorruptionError
 from wormdb.format.event import JobAttached, SchemaChanged
@@ -97,7 +97,7 @@ class Head:
 
     def __init__(self, log: Log, register: Register, misc: MiscClock, load: Loader) -> None:
         """Knows nothing yet; `load` makes bases, without requests until they are used."""
-        self.lock = threading.RLock()
+        self.lock = TimedLock(f"state of {log.collection}", is_reentrant=True)
         self._log = log
         self._register = register
         self._misc = misc

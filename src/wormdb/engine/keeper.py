@@ -11,9 +11,18 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from wormdb.deadline import beside, pause
 from wormdb.engine.rewrite import has_old
+from wormdb.engine.timed_lock import TimedLock
 from wormdb.errors import SnapshotTooOldError, UnavailableError, WormError
-from wormdb.limits import FILES_INTERVAL_MS, FORWARD_INTERVAL_MS, NODE_WINDOW_MS, TAIL_BYTES_MAX, TAIL_ENTRIES_MAX
+from wormdb.limits import (
+    FILES_INTERVAL_MS,
+    FORWARD_INTERVAL_MS,
+    NODE_WINDOW_MS,
+    REQUEST_SECONDS,
+    TAIL_BYTES_MAX,
+    TAIL_ENTRIES_MAX,
+)
 from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
@@ -76,7 +85,7 @@ class Keeper:
         self._limits = limits
         self._clock = clock
         self._chance = chance
-        self._turn = threading.Lock()
+        self._turn = TimedLock(f"forwarding of {head.collection}")
         self._swapped: float | None = None
         self._building = threading.Lock()
         self.build: Callable[[], object] = lambda: None
@@ -193,7 +202,7 @@ class Keeper:
                     reason=f"{waiting} log entries wait to be brought forward" + (f": {failure}" if failure else ""),
                     fix="retry later",
                 ) from failure
-            self._clock.sleep(self._chance.fraction())
+            pause(self._clock, self._chance.fraction())
 
     @property
     def _wants_work(self) -> bool:
@@ -273,7 +282,8 @@ class Keeper:
             return None
         self._turn.release()
         try:
-            self.forward()
+            with beside(self._clock, REQUEST_SECONDS):
+                self.forward()
         except WormError as error:
             return error
         return None
@@ -290,4 +300,4 @@ class Keeper:
             return
         rest = self._limits.interval_ms / 1000 - (self._clock.monotonic() - self._swapped)
         if rest > 0:
-            self._clock.sleep(rest)
+            pause(self._clock, rest)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from wormdb.deadline import Deadline, current, within
 from wormdb.engine.blobs import Blobs
 from wormdb.engine.bulk_report import Tools
 from wormdb.engine.commit import CommitId, Committed, Committer
@@ -133,7 +134,9 @@ class Ledger:
             chance=around.chance,
         )
         self._committer.settle_attached = self._keeper.advance
-        self._group = GroupCommit(self._committer.commit, around.clock, self._committer.commit_id_of)
+        self._group = GroupCommit(
+            self._committer.commit, around.clock, self._committer.commit_id_of, self._committer.withdraw
+        )
         self._keeper.build = Builder(
             self._register,
             self._forwarder.writer,
@@ -274,12 +277,19 @@ class Ledger:
         UnavailableError if it was not written by the deadline, OutcomeUnknownError if that cannot be told.
         """
         self._around.check()
-        self._around.before_first_write()
-        pending = self.blobs.guarded(pending)
-        if pending.is_plain and pending.bytes_about >= 2 * self._around.stage_bytes:
-            return self._stager(seconds).run(pending)
+        deadline = current()
+        if deadline is None or not deadline.is_patient:  # else the caller has said how long it tries
+            deadline = Deadline(self._around.clock, seconds, "commit_seconds", "steps", is_patient=True)
+        with within(deadline):
+            self._around.before_first_write()
+            pending = self.blobs.guarded(pending)
+            if pending.is_plain and pending.bytes_about >= 2 * self._around.stage_bytes:
+                deadline.become_work()
+                return self._stager(seconds).run(pending)
+            return self._commit(pending, self._around.clock.monotonic() + deadline.left)
+
+    def _commit(self, pending: Pending, deadline: float) -> Committed:
         start, others = self._around.clock.monotonic(), self._head.others
-        deadline = start + seconds
         self._keeper.make_room(deadline)
         outcome = self._group.submit(pending, deadline)
         if isinstance(outcome, WormError):

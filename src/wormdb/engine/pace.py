@@ -18,6 +18,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from wormdb.deadline import pause
+
 if TYPE_CHECKING:
     from wormdb.clock import Chance, Clock
 
@@ -191,15 +193,15 @@ class Pace:
             return
         self._streak, self._gap_after = 0, min(self._gap_after * 2, STREAK_MAX)
         low, high = GAP_REQUESTS
-        pause = self._put.seconds * (low + (high - low) * self._chance.fraction()) - (now - self._last_time)
-        if pause > 0:
-            self._clock.sleep(pause)
+        seconds = self._put.seconds * (low + (high - low) * self._chance.fraction()) - (now - self._last_time)
+        if seconds > 0:
+            pause(self._clock, seconds)
             self._last_time = self._clock.monotonic()  # The gap does not end the streak.
 
     def pause_after_loss(self, losses: int) -> None:
         """Full jitter, so that many losers do not go on losing against each other."""
         bound = self._put.seconds * min(losses, RETRY_REQUESTS_MAX)
-        self._clock.sleep(bound * self._chance.fraction())
+        pause(self._clock, bound * self._chance.fraction())
 
 
 class _Least:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.paths import EnginePaths
+from wormdb.engine.timed_lock import TimedLock
 from wormdb.errors import ConflictError, UnavailableError
 from wormdb.files.announce import Announcement, announce_all
 from wormdb.files.check import FileSite, names_in
@@ -43,7 +44,7 @@ class FilesKeeper:
         self._tools = Tools(store, pool, clock, seconds, bucket, fill_max=_FILL_DOCUMENTS)
         self._chance = chance
         self._known: dict[str, FilesRecord] = {}
-        self._turns: dict[str, threading.Lock] = {}
+        self._turns: dict[str, TimedLock] = {}
         self._lock = threading.Lock()
 
     def site(self, ledger: Ledger) -> FileSite:
@@ -157,6 +158,6 @@ class FilesKeeper:
         key = EnginePaths.of_collection(collection).files
         return RecordRegister(self._tools.store, key, collection, self._chance)
 
-    def _turn(self, collection: str) -> threading.Lock:
+    def _turn(self, collection: str) -> TimedLock:
         with self._lock:
-            return self._turns.setdefault(collection, threading.Lock())
+            return self._turns.setdefault(collection, TimedLock(f"readable files of {collection}"))

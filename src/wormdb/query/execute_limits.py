@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wormdb.deadline import current
 from wormdb.errors import LimitExceededError, UnavailableError
 
 if TYPE_CHECKING:
@@ -44,7 +45,10 @@ class Limits:
         self.check_time()
 
     def check_time(self) -> None:
-        """Raises UnavailableError after the deadline."""
+        """Another batch of rows is wanted. Raises UnavailableError after the deadline."""
+        call = current()
+        if call is not None:
+            call.step()
         if self._deadline is not None and self._clock.monotonic() >= self._deadline:
             raise UnavailableError(
                 "the query was given up",

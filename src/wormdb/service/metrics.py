@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from wormdb.limits import STORE_SILENCE_SECONDS
 from wormdb.version import __version__
 
 if TYPE_CHECKING:
@@ -19,12 +20,15 @@ _Sample = tuple["Mapping[str, str]", float]
 def health_of(node: Node) -> tuple[bool, dict[str, Any]]:
     """Whether a node is well, and what there is to know about that.
 
-    It is not if it lost its id or its heartbeats do not get through. Collections that fail are named, and leave it
-    well: others go on.
+    It is not if it lost its id, its heartbeats do not get through, or the store has not answered for a while.
+    Collections that fail are named, and leave it well: others go on.
     """
     failing = {each.prefix: each.error for each in node.watchlist.known.values() if each.error}
-    return node.is_well, {
-        "status": "ok" if node.is_well else "failing",
+    is_well = node.is_well and node.store_silence < STORE_SILENCE_SECONDS
+    return is_well, {
+        "status": "ok" if is_well else "failing",
+        "storeAnswers": node.store_silence < STORE_SILENCE_SECONDS,
+        "storeSilenceSeconds": round(node.store_silence, 3),
         "node": node.id,
         "incarnation": node.incarnation,
         "silenceSeconds": round(node.silence, 3),
@@ -44,6 +48,7 @@ def metrics_of(node: Node) -> str:
         ("worm_node_info", "gauge", "Which node this is.", [(about, 1)]),
         ("worm_node_up", "gauge", "Whether the node holds its id and is heard.", [(one, node.is_well)]),
         ("worm_node_silence_seconds", "gauge", "Time since the last heartbeat.", [(one, node.silence)]),
+        ("worm_store_silence_seconds", "gauge", "Time without an answer of the store.", [(one, node.store_silence)]),
         ("worm_node_heartbeats_total", "counter", "Heartbeats written.", [(one, node.beats)]),
         ("worm_node_heartbeats_missed_total", "counter", "Heartbeats that failed.", [(one, node.missed)]),
         ("worm_node_ring_size", "gauge", "Nodes that live.", [(one, len(node.ring()))]),

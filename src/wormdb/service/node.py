@@ -9,10 +9,11 @@ import threading
 from typing import TYPE_CHECKING
 
 from wormdb.clock import SystemChance, SystemClock
+from wormdb.deadline import Deadline, within
 from wormdb.engine.peers import Peers
 from wormdb.engine.ring import turn_of, window_of
 from wormdb.errors import ClosedError, ConflictError, InvalidRequestError, WormError
-from wormdb.limits import NODE_INTERVALS_LIVE
+from wormdb.limits import NODE_INTERVALS_LIVE, NODE_STOP_SECONDS, STORE_SILENCE_SECONDS
 from wormdb.service.caretaker import Caretaker
 from wormdb.service.claim import Claim, Claimant
 from wormdb.service.pace import Pace
@@ -71,6 +72,8 @@ class Node:
         self._interval_ms = self.pace.interval_ms
         self._peers = Peers(database.store, self._clock)
         self._looked = self._followed = self._follows = 0.0
+        self._working: Deadline | None = None
+        self._beating: Deadline | None = None
         caretaker = Caretaker(database, self.time, lambda: self.beats)
         self._workload = Workload(caretaker, self, self.pace, self._clock)
 
@@ -99,6 +102,21 @@ class Node:
         """Whether this node holds its id and others believe that it lives. No requests."""
         is_mine = self._claim is not None and self.lost is None
         return is_mine and self.silence < NODE_INTERVALS_LIVE * self._interval_ms / 1000
+
+    @property
+    def store_silence(self) -> float:
+        """For how many seconds the store was asked and has answered nothing. No requests."""
+        return self.database._metered.silence  # noqa: SLF001 - this package is a part of the database
+
+    def end(self) -> None:
+        """Let `run` come to its end after the step that it is in; it waits NODE_STOP_SECONDS for an answer at most.
+
+        May be called by a handler of signals.
+        """
+        self.ended.set()
+        for deadline in (self._working, self._beating):
+            if deadline is not None:
+                deadline.hasten(NODE_STOP_SECONDS)
 
     def ring(self) -> tuple[int, ...]:
         """The ids of all nodes that live, as far as this one knows. No requests."""
@@ -176,7 +194,10 @@ class Node:
         beating.start()
         try:
             while not self.ended.is_set():
-                self.ended.wait(self.work())
+                self._working = self._silent()
+                with within(self._working):
+                    rest = self.work()
+                self.ended.wait(rest)
         finally:
             self.ended.set()
             beating.join()
@@ -185,18 +206,27 @@ class Node:
             raise self.lost
 
     def stop(self) -> None:
-        """Mark the heartbeat as stopped, so that others need not wait for its end. 1 PUT."""
-        if self._claim is None or self.lost is not None:
+        """Mark the heartbeat as stopped, so that others need not wait for its end. 1 PUT, in NODE_STOP_SECONDS."""
+        if self._claim is None or self.lost is not None or self.store_silence >= STORE_SILENCE_SECONDS:
             return
         try:
-            self._write("stopped", self.pace.interval_ms)
+            with within(Deadline(self._clock, NODE_STOP_SECONDS, "stopping")):
+                self._write("stopped", self.pace.interval_ms)
         except (ConflictError, ClosedError) as error:
             log.warning("%s", error)
+
+    def _silent(self) -> Deadline:
+        """For work that ends when the store does not answer."""
+        settings = self.database._means.settings  # noqa: SLF001 - this package is a part of the database
+        return Deadline(self._clock, settings.read_seconds, "read_seconds", "work")
 
     def _keep_beating(self) -> None:
         try:
             while not self.ended.is_set():
-                self.ended.wait(self.beat())
+                self._beating = self._silent()
+                with within(self._beating):
+                    rest = self.beat()
+                self.ended.wait(rest)
         except (ConflictError, ClosedError) as error:
             log.warning("%s", error)
         finally:

@@ -9,7 +9,7 @@ from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from wormdb.errors import InvalidRequestError
-from wormdb.limits import CONNECT_TIMEOUT_SECONDS, REQUEST_TIMEOUT_SECONDS
+from wormdb.limits import CONNECT_TIMEOUT_SECONDS, REQUEST_SECONDS, REQUEST_SECONDS_FACTOR
 from wormdb.storage.store import OCTETS
 
 if TYPE_CHECKING:
@@ -36,12 +36,13 @@ _AZURE_KEYS = ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ACCESS_KEY", "AZURE_S
 _AZURE_BEFORE_KEYS = ("AZURE_STORAGE_TOKEN", "AZURE_CREDENTIAL_TYPE", "AZURE_SKIP_SIGNATURE")
 
 
-def make_client(url: StoreUrl, settings: Mapping[str, str]) -> Client:
+def make_client(url: StoreUrl, settings: Mapping[str, str], request_seconds: float = REQUEST_SECONDS) -> Client:
     """A client for the URL's bucket and prefix; it reads the environment itself. No requests.
 
-    `settings` are obstore's own, beyond what the URL says. Raises InvalidRequestError when it refuses them.
+    `settings` are obstore's own, beyond what the URL says. A request ends when no byte came for `request_seconds`, and
+    after REQUEST_SECONDS_FACTOR times as long. Raises InvalidRequestError when it refuses them.
     """
-    client = _try_client(url, settings)
+    client = _try_client(url, settings, request_seconds)
     if client is None:
         # Not chained: obstore's message may quote the settings, which hold secrets.
         raise InvalidRequestError(
@@ -67,10 +68,11 @@ def can_sign(client: Client, environment: Mapping[str, str]) -> TypeGuard[S3Stor
     return (bool(settings.get("account_key")) or named) and not others
 
 
-def _try_client(url: StoreUrl, settings: Mapping[str, str]) -> Client | None:
+def _try_client(url: StoreUrl, settings: Mapping[str, str], request_seconds: float) -> Client | None:
     options: ClientConfig = {
-        "timeout": timedelta(seconds=REQUEST_TIMEOUT_SECONDS),
-        "connect_timeout": timedelta(seconds=CONNECT_TIMEOUT_SECONDS),
+        "timeout": timedelta(seconds=REQUEST_SECONDS_FACTOR * request_seconds),
+        "read_timeout": timedelta(seconds=request_seconds),
+        "connect_timeout": timedelta(seconds=min(CONNECT_TIMEOUT_SECONDS, request_seconds)),
         "default_content_type": OCTETS,
         "allow_http": url.endpoint is not None and url.endpoint.startswith("http://"),
     }

@@ -23,11 +23,20 @@ from typing import TYPE_CHECKING, Literal, TypeVar, assert_never
 import obstore
 from obstore import exceptions
 
+from wormdb.deadline import current
 from wormdb.errors import LimitExceededError
-from wormdb.limits import DELETE_MANY_KEYS, KEY_BYTES_MAX, LIST_PAGE_KEYS, UPLOAD_PART_BYTES, UPLOAD_PARTS_AT_ONCE
+from wormdb.limits import (
+    DELETE_MANY_KEYS,
+    KEY_BYTES_MAX,
+    LIST_PAGE_KEYS,
+    REQUEST_SECONDS,
+    REQUEST_SECONDS_FACTOR,
+    UPLOAD_PART_BYTES,
+    UPLOAD_PARTS_AT_ONCE,
+)
 from wormdb.storage.clients import can_sign, make_client
 from wormdb.storage.encryption import encryption_of
-from wormdb.storage.fault import Fault, FaultKind, fault_on_read, fault_on_write, parse_fault
+from wormdb.storage.fault import OUT_OF_TIME, Fault, FaultKind, fault_on_read, fault_on_write, parse_fault
 from wormdb.storage.header_signature import keys_of
 from wormdb.storage.lifetime import CloudLifetime
 from wormdb.storage.listing import exact_offset, in_byte_order, paged, paged_level, safe_offset, verified_order
@@ -49,6 +58,7 @@ from wormdb.storage.store import (
     check_prefix,
     coalesce,
 )
+from wormdb.storage.unanswered import GivenUp, give_up_in_time
 from wormdb.types import StoreTime, Version
 
 if TYPE_CHECKING:
@@ -72,7 +82,9 @@ _ORDERED_HOSTS = (".amazonaws.com", ".amazonaws.com.cn", ".r2.cloudflarestorage.
 class CloudStore(Store):
     """One bucket or container, below the URL's prefix. Makes no request when it is opened."""
 
-    def __init__(self, url: StoreUrl, settings: Mapping[str, str], *, clock: Clock) -> None:
+    def __init__(
+        self, url: StoreUrl, settings: Mapping[str, str], *, clock: Clock, request_seconds: float = REQUEST_SECONDS
+    ) -> None:
         """`settings` are obstore's, beyond what the URL says and what it reads from the environment.
 
         Raises InvalidRequestError when obstore cannot use them.
@@ -83,10 +95,14 @@ class CloudStore(Store):
         self._lifetime = CloudLifetime(self._name)
         encryption = encryption_of(url, os.environ)
         keys = keys_of(settings, os.environ, url.region) if url.scheme == "s3" else None
-        self._client = make_client(url, settings if encryption is None else {**settings, **encryption.settings})
+        self._request_seconds = request_seconds
+        more = {} if encryption is None else encryption.settings
+        self._client = make_client(url, {**settings, **more}, request_seconds)
         self._signed: SignedRequests | None = None
         if can_sign(self._client, os.environ) and (encryption is None or keys is not None):
-            self._signed = SignedRequests(self._client, url, clock=clock, keys=keys, encryption=encryption)
+            self._signed = SignedRequests(
+                self._client, url, clock=clock, keys=keys, encryption=encryption, request_seconds=request_seconds
+            )
         self._shows_settings = self._signed is not None and keys is not None
         self._ordered = url.endpoint is None or url.endpoint.partition(":")[2].endswith(_ORDERED_HOSTS)
 
@@ -144,7 +160,7 @@ class CloudStore(Store):
         self._begin(key)
         signed = self._signed
         if signed is not None:
-            return self._read(key, lambda: signed.probe(key))
+            return self._direct(key, lambda: signed.probe(key))
         result = self._attempt(lambda: obstore.get(self._client, key))
         if isinstance(result, Fault):
             if result.object_missing:
@@ -197,7 +213,7 @@ class CloudStore(Store):
         signed = self._signed
         if signed is not None:
             # Faults of obstore here are about credentials: nothing was sent.
-            return self._read(key, lambda: signed.put(key, body, condition, content_type))
+            return self._direct(key, lambda: signed.put(key, body, condition, content_type))
         result = self._attempt(
             lambda: obstore.put(
                 self._client,
@@ -222,7 +238,7 @@ class CloudStore(Store):
             lambda: obstore.put(
                 self._client,
                 key,
-                source.parts(),
+                _in_motion(source),
                 attributes={"Content-Type": content_type},
                 use_multipart=source.size > UPLOAD_PART_BYTES,
                 chunk_size=UPLOAD_PART_BYTES,
@@ -287,7 +303,18 @@ class CloudStore(Store):
             )
 
     def _attempt(self, call: Callable[[], T]) -> T | Fault:
-        """What `call` returns, or obstore's error as a value: so that its text is in no chain of errors."""
+        """What `call` of obstore returns, or its error as a value: so that its text is in no chain of errors.
+
+        Nothing can interrupt such a call, so it is left alone when the time of the caller is over.
+        """
+        longest = REQUEST_SECONDS_FACTOR * self._request_seconds
+        try:
+            return self._caught(lambda: give_up_in_time(call, longest=longest, what=f"request to {self._url}"))
+        except GivenUp:
+            return OUT_OF_TIME
+
+    @staticmethod
+    def _caught(call: Callable[[], T]) -> T | Fault:
         try:
             return call()
         except FileNotFoundError as error:
@@ -303,6 +330,13 @@ class CloudStore(Store):
         except exceptions.BaseError as error:
             kind, text = FaultKind.OTHER, str(error)
         return parse_fault(kind, text)
+
+    def _direct(self, key: str, call: Callable[[], T]) -> T:
+        """What a signed request returns, which ends in time by itself; of obstore it needs only the signature."""
+        result = self._caught(call)
+        if isinstance(result, Fault):
+            raise fault_on_read(self._url, key, result)
+        return result
 
     def _read(self, key: str | None, call: Callable[[], T]) -> T:
         result = self._attempt(call)
@@ -351,6 +385,15 @@ class CloudStore(Store):
                 return {"version": version} if self._url.scheme == "gs" else {"e_tag": version}
             case _:
                 assert_never(precondition)
+
+
+def _in_motion(source: Source) -> Iterator[bytes]:
+    """The parts of an object; that another is wanted shows that the store takes them."""
+    deadline = current()
+    for part in source.parts():
+        if deadline is not None:
+            deadline.answered()
+        yield part
 
 
 def _milliseconds(moment: datetime) -> StoreTime:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from wormdb.errors import InvalidRequestError, PermissionDeniedError, WormError
 from wormdb.storage.verdict import Verdict, error_code, judge, read_error, unreached, write_error
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wormdb.storage.store import Precondition
     from wormdb.storage.url import StoreUrl
 
-__all__ = ["Fault", "FaultKind", "fault_on_read", "fault_on_write", "parse_fault"]
+__all__ = ["OUT_OF_TIME", "Fault", "FaultKind", "fault_on_read", "fault_on_write", "parse_fault"]
 
 RANGE_NOT_SATISFIABLE = 416
 
@@ -85,10 +85,17 @@ class Fault:
         return {
             "Connect": "no connection",
             "Timeout": "it timed out",
+            "OutOfTime": "no answer came in the time of the call",
             "Request": "the connection broke",
             "Interrupted": "the connection broke",
             "Decode": "the answer was cut short",
         }.get(self.stage, "the client library failed")
+
+
+OUT_OF_TIME: Final = Fault(
+    kind=FaultKind.OTHER, status=None, code="", stage="OutOfTime", of_credentials=False, misdirected=False, path=""
+)
+"""The time of the call was over before an answer came: anything may have happened."""
 
 
 def parse_fault(kind: FaultKind, text: str) -> Fault:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count as counter
 from typing import TYPE_CHECKING, Literal
 
 from wormdb.clock import SystemClock
-from wormdb.errors import ClosedError, InvalidRequestError
+from wormdb.errors import ClosedError, InvalidRequestError, OutcomeUnknownError, UnavailableError
 from wormdb.limits import DELETE_MANY_KEYS, UPLOAD_PART_BYTES
 from wormdb.storage.prices import Prices, RequestKind, prices_of
 from wormdb.storage.store import OCTETS, Store, coalesce
@@ -122,6 +124,22 @@ class MeteredStore(WrappedStore):
         self._errors: dict[str, int] = {}
         self._bytes_up = 0
         self._bytes_down = 0
+        self._waiting: dict[int, float] = {}
+        """When each request began that is on its way."""
+        self._number = counter()
+        self._answered = -math.inf
+        self._unanswered: float | None = None
+        """When the first request began after which none was answered."""
+
+    @property
+    def silence(self) -> float:
+        """For how many seconds the store was asked and has answered nothing; 0 if it answered the last request."""
+        waiting = [*self._waiting.copy().values()]
+        if self._unanswered is not None:
+            waiting.append(self._unanswered)
+        if not waiting:
+            return 0.0
+        return max(0.0, self._clock.monotonic() - max(min(waiting), self._answered))
 
     def mark(self) -> Usage:
         """Totals so far."""
@@ -218,6 +236,8 @@ class MeteredStore(WrappedStore):
         self._lifetime.check()
         call = _Call(kind, key, count)
         begin = self._clock.monotonic()
+        number = next(self._number)
+        self._waiting[number] = begin
         try:
             yield call
         except (InvalidRequestError, ClosedError):
@@ -225,9 +245,19 @@ class MeteredStore(WrappedStore):
         except BaseException as error:
             # What fails, fails at its first request as far as we can tell.
             call.count = min(call.count, 1)
+            self._hear(begin, is_answer=not isinstance(error, UnavailableError | OutcomeUnknownError))
             self._record(call, self._clock.monotonic() - begin, type(error).__name__)
             raise
+        finally:
+            self._waiting.pop(number, None)
+        self._hear(begin, is_answer=True)
         self._record(call, self._clock.monotonic() - begin, "")
+
+    def _hear(self, begin: float, *, is_answer: bool) -> None:
+        if is_answer:
+            self._answered, self._unanswered = self._clock.monotonic(), None
+        elif self._unanswered is None:
+            self._unanswered = begin
 
     def _record(self, call: _Call, seconds: float, error: str) -> None:
         with self._lock:

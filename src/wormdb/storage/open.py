@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
 from wormdb.clock import SystemChance, SystemClock
+from wormdb.limits import REQUEST_SECONDS
 from wormdb.storage.aws_profile import profile_settings
 from wormdb.storage.url import StoreUrl, check_endpoint, parse_url
 
@@ -27,10 +28,16 @@ _ENDPOINTS = {
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
 
-def open_store(url: str | StoreUrl, *, clock: Clock | None = None, chance: Chance | None = None) -> Store:
+def open_store(
+    url: str | StoreUrl,
+    *,
+    clock: Clock | None = None,
+    chance: Chance | None = None,
+    request_seconds: float = REQUEST_SECONDS,
+) -> Store:
     """The bare store that `url` names (see `wormdb.storage.url` for the forms). No requests.
 
-    Credentials come from the environment. The caller wraps the store and closes it.
+    Credentials come from the environment. The caller wraps the store and closes it. `request_seconds` is for clouds.
     Raises InvalidRequestError.
     """
     place = parse_url(url) if isinstance(url, str) else url
@@ -48,7 +55,8 @@ def open_store(url: str | StoreUrl, *, clock: Clock | None = None, chance: Chanc
             from wormdb.storage.cloud import CloudStore
 
             settings = profile_settings(os.environ) if place.scheme == "s3" else {}
-            return CloudStore(_complete(place, os.environ, settings.pop("region", None)), settings, clock=clock)
+            place = _complete(place, os.environ, settings.pop("region", None))
+            return CloudStore(place, settings, clock=clock, request_seconds=request_seconds)
         case _:
             assert_never(place.scheme)
 

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from wormdb.deadline import current, within
 from wormdb.errors import ClosedError
-from wormdb.limits import POOL_THREADS
+from wormdb.limits import CLOSE_SECONDS, POOL_THREADS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    from wormdb.deadline import Deadline
 
 __all__ = ["Pool", "SerialPool", "ThreadPool"]
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+_MOMENT = 0.1
+_LOOK_SECONDS = 1.0
+"""How often it is looked whether the deadline of the call was moved."""
 
 
 class Pool(Protocol):
@@ -47,14 +56,57 @@ class ThreadPool:
         """Threads are made when there is work for them."""
         self._executor = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="wormdb")
         self._closed = False
+        self._running: set[Future[Any]] = set()
 
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        """Results in the order of `items`; the first error in that order is raised. ClosedError after `close`."""
+        """Results in the order of `items`; the first error in that order is raised. ClosedError after `close`.
+
+        The threads work for the call that this one works for. Raises UnavailableError if its time is over before a
+        result is there: others may have taken all threads.
+        """
         if self._closed:
             raise ClosedError("thread pool", reason="the database it belongs to was closed")
-        return self._executor.map(function, items)
+        deadline = current()
+
+        def run(item: T) -> R:
+            with within(deadline):
+                return function(item)
+
+        futures = deque(self._submit(run, item) for item in items)
+        return self._results(futures, deadline)
+
+    def _submit(self, run: Callable[[T], R], item: T) -> Future[R]:
+        future = self._executor.submit(run, item)
+        self._running.add(future)
+        future.add_done_callback(self._running.discard)
+        return future
+
+    @staticmethod
+    def _results(futures: deque[Future[R]], deadline: Deadline | None) -> Iterator[R]:
+        try:
+            while futures:
+                # Popped first: a result that was taken is not kept.
+                yield _result(futures.popleft(), deadline)
+        finally:
+            for future in futures:
+                future.cancel()
 
     def close(self) -> None:
-        """Wait for what runs, drop what has not begun, end the threads."""
+        """Wait for what runs, but not for long, drop what has not begun, end the threads."""
         self._closed = True
-        self._executor.shutdown(wait=True, cancel_futures=True)
+        self._executor.shutdown(wait=False, cancel_futures=True)
+        wait(self._running.copy(), CLOSE_SECONDS)
+
+
+def _result(future: Future[R], deadline: Deadline | None) -> R:
+    if deadline is None:
+        return future.result()
+    while True:
+        # What runs ends in time by itself; the moment more is for it to say so.
+        rest = deadline.rest + _MOMENT
+        try:
+            return future.result(min(rest, _LOOK_SECONDS))
+        except FutureTimeout:
+            if not future.done() and deadline.rest <= 0 and rest <= _MOMENT:
+                future.cancel()
+                raise deadline.passed("request") from None

@@ -1,4 +1,4 @@
-"""Bounded retry of calls that may be repeated: full jitter, and a budget shared by all of them.
+"""Bounded retry of calls that may be repeated: full jitter, a budget shared by all of them, and the call's deadline.
 
 What may be repeated: reads, deletes, and a put with `Always` (also when its outcome is
 unknown, for then it writes the same bytes again). A put with IfAbsent or IfMatch is never
@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Literal, TypeVar
 
+from wormdb.deadline import Deadline, current, within
 from wormdb.errors import OutcomeUnknownError, UnavailableError
 from wormdb.limits import RETRY_ATTEMPTS_MAX, RETRY_DELAY_SECONDS_MAX
 from wormdb.storage.store import OCTETS, Always, Store
@@ -35,6 +36,8 @@ __all__ = ["RetryBudget", "RetryingStore"]
 T = TypeVar("T")
 
 DELAY_SECONDS_FIRST = 0.05
+PATIENT_SECONDS_MAX = 1.0
+"""Between two tries of a call that goes on until its deadline: it should notice soon that the store is back."""
 
 
 class RetryBudget:
@@ -73,7 +76,10 @@ class RetryBudget:
 
 
 class RetryingStore(WrappedStore):
-    """Repeats unconditional calls on UnavailableError, at most `attempts` times, while the budget lasts."""
+    """Repeats unconditional calls on UnavailableError, at most `attempts` times, while the budget lasts.
+
+    For a patient call (a commit), until its deadline.
+    """
 
     def __init__(
         self,
@@ -83,13 +89,15 @@ class RetryingStore(WrappedStore):
         chance: Chance,
         attempts: int = RETRY_ATTEMPTS_MAX,
         budget: RetryBudget | None = None,
+        seconds: float | None = None,
     ) -> None:
-        """Give several stores one `budget` to share it."""
+        """Give several stores one `budget` to share it. A verb outside of any call has `seconds`, tries included."""
         super().__init__(inner)
         self._clock = clock
         self._chance = chance
         self._attempts = attempts
         self._budget = budget or RetryBudget()
+        self._seconds = seconds
 
     def get(self, key: str) -> StoredObject:
         """The whole object. 1 GET an attempt."""
@@ -120,14 +128,15 @@ class RetryingStore(WrappedStore):
         attempt = 1
         while True:
             try:
-                page = next(pages, None)
+                with self._bounded() as deadline:
+                    page = next(pages, None)
             except UnavailableError:
                 if not self._pause(attempt):
                     raise
                 attempt += 1
                 pages = self._inner.list(prefix, after=seen, delimiter=delimiter)
                 continue
-            self._budget.succeed()
+            self._succeed(deadline)
             if page is None:
                 return
             attempt = 1
@@ -170,21 +179,48 @@ class RetryingStore(WrappedStore):
         call: Callable[[], T],
         kinds: tuple[type[UnavailableError | OutcomeUnknownError], ...] = (UnavailableError,),
     ) -> T:
-        for attempt in range(1, self._attempts + 1):
-            try:
-                result = call()
-            except kinds:
-                if not self._pause(attempt):
-                    raise
-                continue
-            self._budget.succeed()
-            return result
-        raise AssertionError  # the last attempt returned or raised
+        attempt = 0
+        with self._bounded() as deadline:
+            while True:
+                attempt += 1
+                try:
+                    result = call()
+                except kinds:
+                    if not self._pause(attempt):
+                        raise
+                    continue
+                self._succeed(deadline)
+                return result
+
+    def _bounded(self) -> within:
+        """The call that this thread works for; outside of one, a call of its own."""
+        deadline = current()
+        if deadline is None and self._seconds is not None:
+            deadline = Deadline(self._clock, self._seconds, "read_seconds")
+        return within(deadline)
+
+    def _succeed(self, deadline: Deadline | None) -> None:
+        self._budget.succeed()
+        if deadline is not None:
+            deadline.answered()
 
     def _pause(self, attempt: int) -> bool:
-        """Wait before the attempt after `attempt`; False if there shall be none."""
-        if attempt >= self._attempts or not self._budget.take():
+        """Wait before the attempt after `attempt`; False if there shall be none.
+
+        A call that has promised to go on until its deadline does so, slowly where the budget is spent.
+        """
+        deadline = current()
+        if deadline is not None and deadline.left <= 0:
             return False
-        ceiling = min(RETRY_DELAY_SECONDS_MAX, DELAY_SECONDS_FIRST * 2**attempt)
-        self._clock.sleep(ceiling * self._chance.fraction())
+        is_patient = deadline is not None and deadline.is_patient
+        if attempt >= self._attempts and not is_patient:
+            return False
+        is_paid = self._budget.take()
+        if not is_paid and not is_patient:
+            return False
+        ceiling = min(RETRY_DELAY_SECONDS_MAX, DELAY_SECONDS_FIRST * 2 ** min(attempt, 20))
+        if is_patient:
+            ceiling = min(ceiling, PATIENT_SECONDS_MAX) if is_paid else PATIENT_SECONDS_MAX
+        pause = ceiling * self._chance.fraction()
+        self._clock.sleep(pause if deadline is None else min(pause, deadline.left))
         return True

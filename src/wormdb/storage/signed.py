@@ -16,9 +16,12 @@ from typing import TYPE_CHECKING, Literal, assert_never
 
 import obstore
 
+from wormdb.deadline import current
 from wormdb.errors import InvalidRequestError, OutcomeUnknownError, UnavailableError, UnsupportedStoreError
+from wormdb.limits import REQUEST_SECONDS, REQUEST_SECONDS_FACTOR
 from wormdb.storage.header_signature import Keys, sign_headers
 from wormdb.storage.store import Always, IfAbsent, IfMatch, Precondition, Probe, PutResult, StoredObject
+from wormdb.storage.unanswered import GivenUp, give_up_in_time
 from wormdb.storage.verdict import Verdict, error_code, judge, read_error, unreached, write_error
 from wormdb.storage.wire import Exchange, NoAnswer, NotSent, Wire
 from wormdb.types import StoreTime, Version
@@ -48,6 +51,7 @@ class SignedRequests:
         clock: Clock,
         keys: Keys | None = None,
         encryption: Encryption | None = None,
+        request_seconds: float = REQUEST_SECONDS,
     ) -> None:
         """`client` signs; it knows the credentials, the endpoint and the prefix.
 
@@ -59,6 +63,7 @@ class SignedRequests:
         self._encryption = encryption
         self._url = url
         self._clock = clock
+        self._request_seconds = request_seconds
         self._wire: Wire | None = None
         self._date: tuple[str, StoreTime | None] = ("", None)
 
@@ -112,7 +117,7 @@ class SignedRequests:
         Raises UnavailableError.
         """
         assert self._keys is not None
-        origin, path = self._place(obstore.sign(self._client, "GET", "x", EXPIRES_IN))
+        origin, path = self._place(self._sign("GET", "x"))
         below = f"{self._url.prefix}/x" if self._url.prefix else "x"
         bucket = "/".join(path.split("/")[: -1 - below.count("/")]) or "/"
         ended = self._send("GET", origin, f"{bucket}?{setting}=", {}, None)
@@ -131,12 +136,30 @@ class SignedRequests:
     def _exchange(
         self, method: Literal["GET", "PUT"], key: str, headers: dict[str, str], body: bytes | None
     ) -> Exchange:
-        signed = obstore.sign(self._client, method, key, EXPIRES_IN)
+        deadline = current()
+        if deadline is not None:
+            deadline.check(f"object {key}")
+        signed = self._sign(method, key)
         origin, path = self._place(signed)
         if self._encryption is None:
             return self._reach(origin).exchange(method, signed[len(origin) :], headers, body)
         more = self._encryption.headers if method == "PUT" else self._encryption.read_headers
         return self._send(method, origin, path, {**headers, **more}, body)
+
+    def _sign(self, method: Literal["GET", "PUT"], key: str) -> str:
+        """A signed URL. Where no keys are known here, obstore may ask a service of the machine, which may be silent."""
+        if self._keys is not None or self._url.scheme != "s3":
+            return obstore.sign(self._client, method, key, EXPIRES_IN)
+        try:
+            return give_up_in_time(
+                lambda: obstore.sign(self._client, method, key, EXPIRES_IN),
+                longest=REQUEST_SECONDS_FACTOR * self._request_seconds,
+                what=f"object {key}",
+            )
+        except GivenUp:
+            raise UnavailableError(
+                f"credentials for {self._url}", reason="no machine identity answered in time", key=key
+            ) from None
 
     def _send(self, method: str, origin: str, target: str, headers: dict[str, str], body: bytes | None) -> Exchange:
         """Sign in the headers, and send."""
@@ -148,7 +171,7 @@ class SignedRequests:
     def _reach(self, origin: str) -> Wire:
         wire = self._wire
         if wire is None:
-            wire = self._wire = Wire(origin, clock=self._clock)
+            wire = self._wire = Wire(origin, clock=self._clock, request_seconds=self._request_seconds)
         return wire
 
     @staticmethod

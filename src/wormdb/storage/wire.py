@@ -9,6 +9,7 @@ its answer are written and read here, which takes a fraction of the processor ti
 from __future__ import annotations
 
 import base64
+import math
 import select
 import ssl
 import threading
@@ -16,13 +17,17 @@ import weakref
 from collections import deque
 from dataclasses import dataclass, replace
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from io import BufferedReader
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from wormdb.errors import InvalidRequestError
-from wormdb.limits import CONNECT_TIMEOUT_SECONDS, MIB, POOL_THREADS, REQUEST_TIMEOUT_SECONDS
+from wormdb.deadline import current
+from wormdb.errors import InvalidRequestError, UnavailableError
+from wormdb.limits import CONNECT_TIMEOUT_SECONDS, MIB, POOL_THREADS, REQUEST_SECONDS
 from wormdb.storage.http_answer import Answer, read_answer
+from wormdb.storage.timed_socket import Patience, TimedReader, send_all
+from wormdb.storage.unanswered import GivenUp, give_up_in_time
 
 if TYPE_CHECKING:
     import socket
@@ -57,8 +62,11 @@ Exchange = Answer | NotSent | NoAnswer
 class Wire:
     """Connections to one origin (`https://host:port`), at most POOL_THREADS at once."""
 
-    def __init__(self, origin: str, *, clock: Clock) -> None:
-        """Nothing is connected before the first exchange. Honours http_proxy, https_proxy and no_proxy."""
+    def __init__(self, origin: str, *, clock: Clock, request_seconds: float = REQUEST_SECONDS) -> None:
+        """Nothing is connected before the first exchange. Honours http_proxy, https_proxy and no_proxy.
+
+        An exchange ends when nothing moved for `request_seconds`, and when the time of the call is over.
+        """
         parts = urlsplit(origin)
         assert parts.hostname is not None
         self._secure = parts.scheme == "https"
@@ -69,6 +77,7 @@ class Wire:
         if self._proxy is not None and not self._secure:
             self._absolute, self._always = origin, self._proxy[2]
         self._clock = clock
+        self._request_seconds = request_seconds
         self._idle: deque[tuple[socket.socket, float]] = deque()
         # Idle connections are a cache: who drops a store without closing it deserves no ResourceWarning later.
         weakref.finalize(self, _close_all, self._idle).atexit = False
@@ -81,12 +90,14 @@ class Wire:
         `target` and `headers` must hold no control characters.
         """
         head = self._head(method, target, headers, body)
-        with self._slots:
+        if not self._slots.acquire(timeout=self._rest(self._request_seconds)):
+            return NotSent(f"{POOL_THREADS} requests before it are not answered yet")
+        try:
             connection = self._take()
             if isinstance(connection, NotSent):
                 return connection
             try:
-                ended = _converse(connection, method, head, body or b"")
+                ended = _converse(connection, method, head, body or b"", Patience(self._clock, self._request_seconds))
             except BaseException:
                 connection.close()
                 raise
@@ -95,6 +106,13 @@ class Wire:
             else:
                 connection.close()
             return ended
+        finally:
+            self._slots.release()
+
+    @staticmethod
+    def _rest(most: float) -> float:
+        deadline = current()
+        return most if deadline is None else min(most, deadline.rest)
 
     def close(self) -> None:
         """Close idle connections; those in use are closed by their users."""
@@ -117,22 +135,32 @@ class Wire:
             if self._clock.monotonic() - since <= IDLE_SECONDS_MAX and not _has_news(connection):
                 return connection
             connection.close()
-        maker = self._make()
+        return self._connect()
+
+    def _connect(self) -> socket.socket | NotSent:
+        seconds = min(CONNECT_TIMEOUT_SECONDS, self._request_seconds)
+        if (rest := self._rest(seconds)) <= 0:
+            return NotSent("the time of the call is over")
+        maker = self._make(rest)
         try:
-            maker.connect()
+            # Looking up a name may take long, and each of its addresses has the whole time.
+            give_up_in_time(maker.connect, longest=math.inf, what="connection", late=lambda _: maker.close())
+        except GivenUp:
+            return NotSent("no connection in time")
+        except UnavailableError as error:
+            return NotSent(error.reason)
         except (OSError, HTTPException) as error:
             maker.close()
             return NotSent(_describe(error))
-        maker.sock.settimeout(REQUEST_TIMEOUT_SECONDS)
         return maker.sock
 
-    def _make(self) -> HTTPConnection:
+    def _make(self, seconds: float) -> HTTPConnection:
         host, port, authorization = self._proxy or (self._host, self._port, {})
         if not self._secure:
-            return HTTPConnection(host, port, timeout=CONNECT_TIMEOUT_SECONDS)
+            return HTTPConnection(host, port, timeout=seconds)
         if self._context is None:
             self._context = ssl.create_default_context()
-        connection = HTTPSConnection(host, port, timeout=CONNECT_TIMEOUT_SECONDS, context=self._context)
+        connection = HTTPSConnection(host, port, timeout=seconds, context=self._context)
         if self._proxy is not None:
             connection.set_tunnel(self._host, self._port, authorization)
         return connection
@@ -143,16 +171,16 @@ def _close_all(connections: deque[tuple[socket.socket, float]]) -> None:
         connections.pop()[0].close()
 
 
-def _converse(connection: socket.socket, method: str, head: bytes, body: bytes) -> Exchange:
+def _converse(connection: socket.socket, method: str, head: bytes, body: bytes, patience: Patience) -> Exchange:
     broken: OSError | None = None
     try:
-        _send(connection, head, body)
+        _send(connection, head, body, patience)
     except OSError as error:
         # Not all bytes were taken, so the server cannot have the whole request. It may
         # have refused early and said why.
         broken = error
     try:
-        with connection.makefile("rb") as stream:
+        with BufferedReader(TimedReader(connection, patience)) as stream:
             answer = read_answer(stream, method)
     except (OSError, HTTPException) as error:
         return NoAnswer(_describe(error)) if broken is None else NotSent(_describe(broken))
@@ -161,15 +189,12 @@ def _converse(connection: socket.socket, method: str, head: bytes, body: bytes) 
     return NotSent(_describe(broken)) if answer.status < 300 else replace(answer, may_continue=False)
 
 
-def _send(connection: socket.socket, head: bytes, body: bytes) -> None:
+def _send(connection: socket.socket, head: bytes, body: bytes, patience: Patience) -> None:
     if len(body) <= MIB:
-        connection.sendall(head + body)
+        send_all(connection, head + body, patience)
         return
-    connection.sendall(head)
-    view = memoryview(body)
-    # A socket's timeout is for one call to send; in pieces a slow uplink has time for each.
-    for start in range(0, len(body), MIB):
-        connection.sendall(view[start : start + MIB])
+    send_all(connection, head, patience)
+    send_all(connection, body, patience)
 
 
 def _has_news(connection: socket.socket) -> bool:

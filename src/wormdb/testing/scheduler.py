@@ -9,6 +9,7 @@ the same run.
 from __future__ import annotations
 
 import heapq
+import math
 import sys
 import threading
 from contextlib import ExitStack, contextmanager
@@ -284,13 +285,16 @@ class BatonLock:
         self._depth = 0
         self._waiting: list[tuple[Task, int]] = []
 
-    def acquire(self, blocking: bool = True) -> bool:
-        """Wait until it is free, and take it; or do not wait, and say whether it was taken."""
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """Wait until it is free, for `timeout` seconds at most, and take it; or do not wait. Whether it was taken."""
         task = self._scheduler.current
+        ends = math.inf if timeout < 0 else self._scheduler.now + timeout * 1000
         while self._owner is not None and not (self._reentrant and self._owner is task):
-            if not blocking:
+            if not blocking or self._scheduler.now >= ends:
                 return False
             self._waiting.append((task, task.ticket))
+            if ends < math.inf:
+                self._scheduler.after(ends - self._scheduler.now, partial(self._scheduler.awake, task, task.ticket))
             self._scheduler.park()
         self._owner = task
         self._depth += 1
@@ -328,12 +332,14 @@ class _BatonEvents:
     def wait(self, event: threading.Event, timeout: float | None = None) -> bool:
         if not self._scheduler.owns_thread():
             return self._wait(event, timeout)
-        assert timeout is None, "no lock of the engine waits for a time"
         task = self._scheduler.current
-        while not event.is_set():
+        ends = math.inf if timeout is None else self._scheduler.now + timeout * 1000
+        while not event.is_set() and self._scheduler.now < ends:
             self._waiting.setdefault(event, []).append((task, task.ticket))
+            if ends < math.inf:
+                self._scheduler.after(ends - self._scheduler.now, partial(self._scheduler.awake, task, task.ticket))
             self._scheduler.park()
-        return True
+        return event.is_set()
 
     def set(self, event: threading.Event) -> None:
         self._set(event)

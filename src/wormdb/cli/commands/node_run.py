@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
+import threading
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -15,7 +17,7 @@ from wormdb.cli.place import URL
 from wormdb.cli.verbs import Verb
 from wormdb.database import connect
 from wormdb.errors import InvalidRequestError
-from wormdb.limits import NODE_WINDOW_MS
+from wormdb.limits import NODE_KILL_SECONDS, NODE_WINDOW_MS
 from wormdb.service.node import Node
 from wormdb.service.pace import Pace
 from wormdb.settings import Settings
@@ -70,7 +72,7 @@ def command(url: str, node: int | None, interval: int, port: int | None, *, once
         except _GivenUp:
             click.echo("stopped before it had an id")
             return 0
-        _on_signals(lambda *_: service.ended.set())
+        _on_signals(lambda *_: _end(service))
         with ExitStack() as stack:
             click.echo(f"node {service.id} looks after {database.url}")
             if port is not None:
@@ -84,11 +86,30 @@ def command(url: str, node: int | None, interval: int, port: int | None, *, once
     return 0
 
 
+def _end(service: Node) -> None:
+    service.end()
+    _watch()
+
+
+def _watch() -> None:
+    """End the process soon, even if something waits for ever: a killed node loses nothing."""
+    watchdog = threading.Timer(NODE_KILL_SECONDS, _kill)
+    watchdog.daemon = True
+    watchdog.start()
+
+
+def _kill() -> None:
+    sys.stderr.write("the node was stopped while it waited for the store\n")
+    sys.stderr.flush()
+    os._exit(1)
+
+
 class _GivenUp(BaseException):
     """A signal came while the node waited for its id."""
 
 
 def _give_up(*_: object) -> None:
+    _watch()
     raise _GivenUp
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
 from wormdb.engine.paths import EnginePaths
+from wormdb.engine.timed_lock import TimedLock
 from wormdb.errors import NotFoundError
 from wormdb.files.foreign.answer import Answer
 from wormdb.files.foreign.entities import Entities
@@ -52,7 +52,7 @@ class ForeignCollection:
         )
         self._is_told = settings.source == "files"
         self._is_foreign: bool | None = True if self._is_told else None
-        self._lock = threading.Lock()
+        self._lock = TimedLock(f"files of {collection}")
 
     @property
     def is_known(self) -> bool:

@@ -1,0 +1,185 @@
+"""How long a call may take: a deadline that goes with the call, through every layer and into the threads of the pool.
+
+Whoever makes a request or waits for a lock asks `current()` how much time is left. There are three kinds:
+
+* a *strict* deadline never moves: the caller named a time, or the call is one step;
+* a deadline by *steps* begins anew with each batch of rows that a query reads, so that a long scan may go on;
+* a deadline for *work* (forwarding, garbage collection, uploads) begins anew with every answer of the store: it ends
+  work that waits for a store which does not answer, however much there is to do.
+
+After `at` nothing is tried again; what is on its way then is cut off GRACE_SECONDS later.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from wormdb.errors import UnavailableError
+from wormdb.limits import GRACE_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextvars import Token
+
+    from wormdb.clock import Clock
+
+__all__ = ["Deadline", "beside", "current", "pause", "stepwise", "within"]
+
+T = TypeVar("T")
+
+Kind = Literal["strict", "steps", "work"]
+
+
+class Deadline:
+    """When a call ends. Threads of the call share it; times are on the monotonic clock."""
+
+    __slots__ = ("_clock", "_is_hastened", "_kind", "_outer", "_seconds", "_steps", "at", "is_patient", "name")
+
+    def __init__(
+        self, clock: Clock, seconds: float, name: str, kind: Kind = "strict", *, is_patient: bool = False
+    ) -> None:
+        """From now. `name` is what a user can change, for messages.
+
+        With `is_patient` reads that fail are tried again until then, however many tries that takes: a commit has
+        promised so.
+        """
+        self._clock = clock
+        self._seconds = seconds
+        self._kind = kind
+        self._steps = 0
+        self._is_hastened = False
+        self._outer = _current.get()
+        self.name = name
+        self.is_patient = is_patient
+        self.at = clock.monotonic() + seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds in which something may be tried again; never under 0."""
+        own = self.at - self._clock.monotonic()
+        outer = self._outer
+        if outer is not None and outer.is_firm:
+            own = min(own, outer.left)
+        return max(0.0, own)
+
+    @property
+    def rest(self) -> float:
+        """Seconds until what is on its way is cut off; never under 0."""
+        own = self.at + GRACE_SECONDS - self._clock.monotonic()
+        outer = self._outer
+        if outer is not None and outer.is_firm:
+            own = min(own, outer.rest)
+        return max(0.0, own)
+
+    @property
+    def is_firm(self) -> bool:
+        """Whether it also ends calls inside of it. Work does not: that a store is silent, they notice themselves."""
+        return self._kind != "work" or self._is_hastened or (self._outer is not None and self._outer.is_firm)
+
+    def answered(self) -> None:
+        """The store answered: work goes on."""
+        if self._kind == "work":
+            self.at = max(self.at, self._clock.monotonic() + self._seconds)
+        if self._outer is not None:
+            self._outer.answered()
+
+    def step(self) -> None:
+        """A batch of rows is there, and the next one is wanted. The first belongs to what was before it."""
+        self._steps += 1
+        if self._kind != "strict" and self._steps > 1:
+            self.at = max(self.at, self._clock.monotonic() + self._seconds)
+        if self._outer is not None:
+            self._outer.step()
+
+    def loosened(self, seconds: float) -> Deadline:
+        """As this one, but with every answer of the store `seconds` more; itself if the caller named a time."""
+        if self.is_strict:
+            return self
+        other = Deadline(self._clock, self.left, self.name, "work")
+        other._outer, other._seconds = None, seconds
+        return other
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether the caller named a time, of this call or of one around it."""
+        return self._kind == "strict" or (self._outer is not None and self._outer.is_strict)
+
+    def become_work(self) -> None:
+        """What is to be done takes long: go on while the store answers, unless the caller named a time."""
+        if self._kind == "steps":
+            self._kind = "work"
+        if self._outer is not None:
+            self._outer.become_work()
+
+    def hasten(self, seconds: float) -> None:
+        """Wait no longer than `seconds` for an answer from now on."""
+        self._is_hastened = True
+        self._seconds = min(self._seconds, seconds)
+        self.at = min(self.at, self._clock.monotonic() + self._seconds)
+
+    def check(self, what: str) -> None:
+        """Raise UnavailableError if it is over: nothing more may be begun."""
+        if self.rest <= 0:
+            raise self.passed(what)
+
+    def passed(self, what: str) -> UnavailableError:
+        """The error of a call that did not end in time, and did nothing."""
+        return UnavailableError(
+            what, reason=f"the time of the call is over ({self.name})", fix="retry, or give it more time"
+        )
+
+
+_current: ContextVar[Deadline | None] = ContextVar("wormdb_deadline", default=None)
+
+
+def current() -> Deadline | None:
+    """The deadline of the call that this thread works for; None outside of calls."""
+    return _current.get()
+
+
+class within:  # noqa: N801 - used as a statement: with within(deadline)
+    """What is done inside is done for a call with this deadline. Must not be left open across a `yield`."""
+
+    __slots__ = ("_deadline", "_token")
+
+    def __init__(self, deadline: Deadline | None) -> None:
+        """None: for no call."""
+        self._deadline = deadline
+        self._token: Token[Deadline | None] | None = None
+
+    def __enter__(self) -> Deadline | None:
+        self._token = _current.set(self._deadline)
+        return self._deadline
+
+    def __exit__(self, *_: object) -> None:
+        assert self._token is not None
+        _current.reset(self._token)
+
+
+def beside(clock: Clock, seconds: float) -> within:
+    """For work that a call does beside its own, such as bringing the log forward after a commit.
+
+    It has the time of the call, and more while the store answers within `seconds`, unless the caller named a time.
+    """
+    ambient = current()
+    if ambient is None:
+        return within(Deadline(clock, seconds, "read_seconds", "work"))
+    return within(ambient.loosened(seconds))
+
+
+def pause(clock: Clock, seconds: float) -> None:
+    """Sleep, but not beyond the deadline of the call."""
+    deadline = current()
+    clock.sleep(seconds if deadline is None else min(seconds, deadline.left))
+
+
+def stepwise(items: Iterator[T], begin: Callable[[], within]) -> Iterator[T]:
+    """The items, each of them fetched within a deadline of its own: whoever takes them may rest in between."""
+    while True:
+        with begin():
+            try:
+                item = next(items)
+            except StopIteration:
+                return
+        yield item

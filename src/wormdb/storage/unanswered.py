@@ -1,0 +1,112 @@
+"""Calls of a client library that nothing can interrupt, given up when the time of their caller is over.
+
+Such a call is made in a thread beside the caller's. Whoever has no more time goes on without it; the thread stays until
+the library's own timeout ends the call, and what it brings then is thrown away. The threads are daemons: the end of
+a program does not wait for them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from wormdb.deadline import current
+from wormdb.errors import UnavailableError
+from wormdb.limits import POOL_THREADS, UNANSWERED_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["GivenUp", "give_up_in_time"]
+
+T = TypeVar("T")
+
+LOOK_SECONDS = 1.0
+"""How often a waiting caller looks whether its deadline was moved."""
+
+
+class GivenUp(Exception):  # noqa: N818 - an event, caught by the store that waited
+    """The time was over before the call was."""
+
+
+class _Call(Generic[T]):
+    """One call, and what became of it."""
+
+    def __init__(self, function: Callable[[], T], late: Callable[[T], object]) -> None:
+        self._function = function
+        self._late = late
+        self._lock = threading.Lock()
+        self.done = threading.Event()
+        self.result: T | None = None
+        self.error: BaseException | None = None
+        self._is_given_up = False
+
+    def run(self) -> None:
+        try:
+            result = self._function()
+        except BaseException as error:  # noqa: BLE001 - it is the caller's
+            self.error = error
+            self.done.set()
+            return
+        with self._lock:
+            self.result = result
+            self.done.set()
+            if not self._is_given_up:
+                return
+        self._late(result)
+
+    def give_up(self) -> bool:
+        """Whether nobody waits any more; False if it ended just now."""
+        with self._lock:
+            self._is_given_up = not self.done.is_set()
+            return self._is_given_up
+
+
+_idle: deque[SimpleQueue[_Call[Any]]] = deque()
+_places = threading.BoundedSemaphore(UNANSWERED_MAX)
+
+
+def give_up_in_time(
+    function: Callable[[], T], *, longest: float, what: str, late: Callable[[T], object] = lambda _: None
+) -> T:
+    """What `function` returns or raises; raises GivenUp when the time of the current call is over.
+
+    If that is longer than `longest` seconds away, which is when the function ends by itself, it is called as it is.
+    `late` is given what came too late. Raises UnavailableError, with nothing begun, if no time is left, or too many
+    calls were given up and did not end yet.
+    """
+    deadline = current()
+    if deadline is None or deadline.rest > longest:
+        return function()
+    deadline.check(what)
+    if not _places.acquire(blocking=False):
+        raise UnavailableError(
+            what, reason=f"{UNANSWERED_MAX} requests before it were not answered yet", fix="retry later"
+        )
+    call = _Call(function, late)
+    try:
+        worker = _idle.pop()
+    except IndexError:
+        worker = SimpleQueue()
+        threading.Thread(target=_serve, args=(worker,), name="wormdb-request", daemon=True).start()
+    worker.put(call)
+    while not call.done.wait(min(deadline.rest, LOOK_SECONDS)):
+        if deadline.rest <= 0 and call.give_up():
+            raise GivenUp
+    if call.error is not None:
+        try:
+            raise call.error
+        finally:
+            del call
+    return call.result  # type: ignore[return-value]  # it is done, without an error
+
+
+def _serve(worker: SimpleQueue[_Call[Any]]) -> None:
+    while True:
+        worker.get().run()
+        _places.release()
+        if len(_idle) >= POOL_THREADS:
+            return
+        _idle.append(worker)
