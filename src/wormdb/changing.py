@@ -56,6 +56,7 @@ class Changing(Generic[T]):
         sort: WrittenSort = None,
         actor: str | None = None,
         metadata: Metadata = None,
+        timeout: float | None = None,
     ) -> UpdateResult:
         """Change the first document that matches, by operators: $set, $unset, $inc, $push and others.
 
@@ -81,6 +82,7 @@ class Changing(Generic[T]):
         array_filters: ArrayFilters = None,
         actor: str | None = None,
         metadata: Metadata = None,
+        timeout: float | None = None,
     ) -> UpdateResult:
         """Change all documents that match one state, in one batch. Otherwise as `update_one`.
 
@@ -101,6 +103,7 @@ class Changing(Generic[T]):
         sort: WrittenSort = None,
         actor: str | None = None,
         metadata: Metadata = None,
+        timeout: float | None = None,
     ) -> UpdateResult:
         """Put a whole document in the place of the first that matches, under its id; a model's `createdAt` stays.
 
@@ -119,6 +122,7 @@ class Changing(Generic[T]):
         sort: WrittenSort = None,
         actor: str | None = None,
         metadata: Metadata = None,
+        timeout: float | None = None,
     ) -> DeleteResult:
         """Delete the first document that matches; of a model with softDelete it goes to the trash.
 
@@ -134,6 +138,7 @@ class Changing(Generic[T]):
         *,
         actor: str | None = None,
         metadata: Metadata = None,
+        timeout: float | None = None,
     ) -> DeleteResult:
         """Delete all documents that match one state, in one batch; {} matches every document.
 
@@ -155,6 +160,7 @@ class Changing(Generic[T]):
         array_filters: ArrayFilters = None,
         actor: str | None = None,
         metadata: Metadata = None,
+        timeout: float | None = None,
     ) -> T | None: ...
 
     @overload
@@ -170,6 +176,7 @@ class Changing(Generic[T]):
         array_filters: ArrayFilters = None,
         actor: str | None = None,
         metadata: Metadata = None,
+        timeout: float | None = None,
     ) -> dict[str, Any] | None: ...
 
     @commits
@@ -185,6 +192,7 @@ class Changing(Generic[T]):
         array_filters: ArrayFilters = None,
         actor: str | None = None,
         metadata: Metadata = None,
+        timeout: float | None = None,
     ) -> T | dict[str, Any] | None:
         """As `update_one`, and the document as it was before, or is after that; None if there was none.
 
@@ -207,6 +215,7 @@ class Changing(Generic[T]):
         select: None = None,
         actor: str | None = None,
         metadata: Metadata = None,
+        timeout: float | None = None,
     ) -> T | None: ...
 
     @overload
@@ -221,6 +230,7 @@ class Changing(Generic[T]):
         select: Select,
         actor: str | None = None,
         metadata: Metadata = None,
+        timeout: float | None = None,
     ) -> dict[str, Any] | None: ...
 
     @commits
@@ -235,6 +245,7 @@ class Changing(Generic[T]):
         select: Select | None = None,
         actor: str | None = None,
         metadata: Metadata = None,
+        timeout: float | None = None,
     ) -> T | dict[str, Any] | None:
         """As `replace_one`, and the document as it was before, or is after that. Otherwise as `find_one_and_update`."""
         targets = _targets(filter, sort)
@@ -251,6 +262,7 @@ class Changing(Generic[T]):
         select: None = None,
         actor: str | None = None,
         metadata: Metadata = None,
+        timeout: float | None = None,
     ) -> T | None: ...
 
     @overload
@@ -262,6 +274,7 @@ class Changing(Generic[T]):
         select: Select,
         actor: str | None = None,
         metadata: Metadata = None,
+        timeout: float | None = None,
     ) -> dict[str, Any] | None: ...
 
     @commits
@@ -273,6 +286,7 @@ class Changing(Generic[T]):
         select: Select | None = None,
         actor: str | None = None,
         metadata: Metadata = None,
+        timeout: float | None = None,
     ) -> T | dict[str, Any] | None:
         """As `delete_one`, and the document as it was; None if there was none.
 

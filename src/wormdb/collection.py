@@ -59,7 +59,9 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
 
     Calls that write take an `actor` and `metadata`, a mapping, which are kept with each change; without them those
     of the database count. Calls with `as_of` read the past: a log number, a datetime with a time zone, or ISO text.
-    They raise InvalidRequestError for a moment to come, and SnapshotTooOldError for one before history.
+    They raise InvalidRequestError for a moment to come, and SnapshotTooOldError for one before history. `timeout` in
+    seconds replaces the deadline of the settings: after it, UnavailableError says that nothing was read or written, and
+    OutcomeUnknownError that a write was on its way.
     """
 
     def __init__(self, access: Access[T]) -> None:
@@ -98,7 +100,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
     # --- reading ---
 
     @reads
-    def find_by_id(self, identity: Any, *, as_of: Moment = None) -> T | None:
+    def find_by_id(self, identity: Any, *, as_of: Moment = None, timeout: float | None = None) -> T | None:
         """The document with this id, or None. 1 GET in a warm process; of the past as `get_history`.
 
         One of the past is a copy, with the `rev` and `seq` it had: saving it replaces what is there now.
@@ -109,7 +111,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         return self._access.find(identity)
 
     @reads
-    def exists(self, identity: Any, *, as_of: Moment = None) -> bool:
+    def exists(self, identity: Any, *, as_of: Moment = None, timeout: float | None = None) -> bool:
         """Whether there is a document with this id. 1 GET in a warm process; of the past as `get_history`."""
         if as_of is not None:
             return self._recall.at(identity, as_of) is not None
@@ -140,7 +142,13 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
 
     @reads
     def to_arrow(
-        self, columns: Sequence[str] | None = None, *, start: Any = None, stop: Any = None, as_of: Moment = None
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        start: Any = None,
+        stop: Any = None,
+        as_of: Moment = None,
+        timeout: float | None = None,
     ) -> pa.Table:
         """Columns of all documents of one state as one table in memory, in order of id.
 
@@ -184,7 +192,14 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         return self._writer.create(data, values)
 
     @commits
-    def insert(self, document: T | Mapping[str, Any], *, actor: str | None = None, metadata: Metadata = None) -> T:
+    def insert(
+        self,
+        document: T | Mapping[str, Any],
+        *,
+        actor: str | None = None,
+        metadata: Metadata = None,
+        timeout: float | None = None,
+    ) -> T:
         """Save a document that must not exist yet. 1 PUT when nobody else writes.
 
         Raises AlreadyExistsError, UniqueViolationError, ValidationError, UnavailableError, OutcomeUnknownError.
@@ -193,7 +208,12 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
 
     @commits
     def insert_many(
-        self, documents: Iterable[T | Mapping[str, Any]], *, actor: str | None = None, metadata: Metadata = None
+        self,
+        documents: Iterable[T | Mapping[str, Any]],
+        *,
+        actor: str | None = None,
+        metadata: Metadata = None,
+        timeout: float | None = None,
     ) -> list[Any]:
         """Insert documents, all or none; their ids. 1 PUT when nobody else writes."""
         if not isinstance(documents, Iterable):
@@ -203,7 +223,14 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         return self._access.insert_all(documents, self._access.by(actor, metadata))
 
     @commits
-    def save(self, document: T | Mapping[str, Any], *, actor: str | None = None, metadata: Metadata = None) -> T:
+    def save(
+        self,
+        document: T | Mapping[str, Any],
+        *,
+        actor: str | None = None,
+        metadata: Metadata = None,
+        timeout: float | None = None,
+    ) -> T:
         """Save a document, new or not. 1 PUT when nobody else writes; none if nothing changed.
 
         A document that was read must be unchanged since (ConflictError); any other replaces what is there.
@@ -211,7 +238,9 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         return self._access.write("save", document, self._access.by(actor, metadata))
 
     @commits
-    def delete(self, document: Any, *, actor: str | None = None, metadata: Metadata = None) -> bool:
+    def delete(
+        self, document: Any, *, actor: str | None = None, metadata: Metadata = None, timeout: float | None = None
+    ) -> bool:
         """Remove a document, given itself or its id; whether it was there. 1 PUT when nobody else writes.
 
         Of a model with softDelete it goes to the trash. A document that was read must be unchanged since
@@ -228,6 +257,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         *,
         actor: str | None = None,
         metadata: Metadata = None,
+        timeout: float | None = None,
     ) -> T:
         """Load, change and save a document; again from the start if somebody else was faster.
 
@@ -404,7 +434,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
     # --- history ---
 
     @reads
-    def get_history(self, identity: Any) -> list[HistoryEntry]:
+    def get_history(self, identity: Any, *, timeout: float | None = None) -> list[HistoryEntry]:
         """Every change of a document, oldest first, also of one that is gone; none if there never was one.
 
         1 GET if the log tells all; 2 more for each run of history that holds it, 1 or none if the run is known.
@@ -422,7 +452,15 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         return self._recall.diff(identity, a, b)
 
     @commits
-    def rollback(self, identity: Any, *, to_seq: int, actor: str | None = None, metadata: Metadata = None) -> T:
+    def rollback(
+        self,
+        identity: Any,
+        *,
+        to_seq: int,
+        actor: str | None = None,
+        metadata: Metadata = None,
+        timeout: float | None = None,
+    ) -> T:
         """Bring a document back to what its change `to_seq` left, also if it is deleted now. That is one more change.
 
         `rollbackTo` is added to its metadata, and a model's `updatedAt` is now. 1 PUT after what `get_history` and
@@ -522,7 +560,9 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
             self._context.sleep(poll_seconds)
 
     @reads
-    def resolve(self, commit_id: str | OutcomeUnknownError, *, settle: bool = False) -> Fate:
+    def resolve(
+        self, commit_id: str | OutcomeUnknownError, *, settle: bool = False, timeout: float | None = None
+    ) -> Fate:
         """What became of a commit whose outcome was unknown: committed, not committed, or unknown.
 
         With `settle` an empty slot is filled, after which the write can no longer land. 2 to 5 requests.
@@ -533,7 +573,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         return self._access.log.resolve(text, settle=settle)
 
     @works
-    def forward(self) -> int:
+    def forward(self, *, timeout: float | None = None) -> int:
         """Bring the log so far into blocks, indexes and history; through which log number.
 
         Reads are cheaper after it: nothing has to be read from the log. 2 GETs if nothing is new; otherwise 1 PUT for
@@ -542,6 +582,6 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         return self._access.log.forward()
 
     @works
-    def gc(self, *, dry_run: bool = False) -> Collected:
+    def gc(self, *, dry_run: bool = False, timeout: float | None = None) -> Collected:
         """Remove what nobody needs any more, as `Database.gc` does; with `dry_run` only say what that is."""
         return self._context.collect(self._access.log.collection, dry_run=dry_run)

@@ -202,14 +202,16 @@ class Querying(Generic[T]):
     # --- numbers ---
 
     @reads
-    def count(self, filter: WrittenFilter = None, *, as_of: Moment = None) -> int:
+    def count(self, filter: WrittenFilter = None, *, as_of: Moment = None, timeout: float | None = None) -> int:
         """How many documents there are, or match. All: 1 GET in a warm process; of the past a scan of history."""
         if filter is None and self._access.files is None:
             return self._access.view().count if as_of is None else Recall(self._access).count(as_of)
         return self._found(filter, {"as_of": as_of}).count()
 
     @reads
-    def distinct(self, field: str, filter: WrittenFilter = None, *, as_of: Moment = None) -> list[Any]:
+    def distinct(
+        self, field: str, filter: WrittenFilter = None, *, as_of: Moment = None, timeout: float | None = None
+    ) -> list[Any]:
         """The different values of a field, in order; of an array its elements."""
         return self._summing.distinct(field, filter, {"as_of": as_of})
 
@@ -225,6 +227,7 @@ class Querying(Generic[T]):
         max: Names = None,
         filter: WrittenFilter = None,
         as_of: Moment = None,
+        timeout: float | None = None,
     ) -> dict[str, Any]:
         """Functions over all documents, or over what a filter finds: `{"count": 2, "sum": 30}`.
 

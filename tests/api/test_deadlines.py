@@ -89,7 +89,7 @@ READS: Mapping[str, Callable[[Database, Collection[Document]], object]] = {
 }
 WRITES: Mapping[str, Callable[[Database, Collection[Document]], object]] = {
     "insert": lambda _, c: c.insert({"id": "new", "n": 5}),
-    "insert timeout": lambda _, c: c.insert({"id": "new", "n": 5}, timeout=DEADLINE_SECONDS),  # type: ignore[call-arg]
+    "insert timeout": lambda _, c: c.insert({"id": "new", "n": 5}, timeout=DEADLINE_SECONDS),
     "insert_many": lambda _, c: c.insert_many([{"id": "new"}, {"id": "newer"}]),
     "save": lambda _, c: c.save({"id": "new"}),
     "batch": lambda _, c: c.batch().insert({"id": "new"}).delete("a").flush(),
@@ -176,7 +176,7 @@ def prepared(s3_server: S3Server, tarpit: Tarpit, s3_url: str, names: list[str],
         database = wormdb.connect(url, settings=SETTINGS, schema=SCHEMA)
         calls.append(Called(name, database, database[f"c{number}"]))
         if is_warm:
-            calls[-1].collection.find_by_id("a", timeout=60.0)  # type: ignore[call-arg]
+            calls[-1].collection.find_by_id("a", timeout=60.0)
     return calls
 
 
@@ -289,5 +289,5 @@ def vars_of(kind: type) -> set[str]:
 def test_a_timeout_is_a_number_above_nothing(timeout: Any) -> None:
     collection = wormdb.connect("memory://")["things"]
     with pytest.raises(InvalidRequestError, match="timeout="):
-        collection.find_by_id("a", timeout=timeout)  # type: ignore[call-arg]
+        collection.find_by_id("a", timeout=timeout)
     assert not collection.exists("a")

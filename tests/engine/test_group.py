@@ -7,24 +7,29 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.engine.rig import HookStore, Rig, contents, insert, save
+from tests.engine.rig import HookStore, Rig, contents, entry_at, insert, save
 from wormdb.clock import ManualClock, SystemClock
 from wormdb.engine.commit import Committed
 from wormdb.engine.group import GroupCommit, _Ticket
+from wormdb.engine.head import BEFORE_FIRST
 from wormdb.engine.operations import Pending
+from wormdb.engine.resolve import Fate
 from wormdb.errors import (
     AlreadyExistsError,
     LimitExceededError,
+    OutcomeUnknownError,
     UnavailableError,
     WormError,
 )
 from wormdb.limits import GROUP_BATCHES_MAX
+from wormdb.storage.store import OCTETS
 from wormdb.types import LogNumber, Misc
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wormdb.engine.commit import Outcome
+    from wormdb.storage.store import Precondition, PutResult, Store
 
 WAIT_SECONDS = 20.0
 
@@ -292,3 +297,102 @@ def test_many_threads_share_few_entries_and_lose_nothing() -> None:
     assert found["once"][1] == 1
     assert len(errors) == 79
     assert len(puts) < 100, "161 changes by 8 threads must share entries"
+
+
+# --- deadlines ---
+
+
+def at_deadline(group: GroupCommit, clock: ManualClock, pending: Pending, deadline: float) -> object:
+    """Submit in a thread of its own; the outcome, once its time is over."""
+    outcome: list[object] = []
+    thread = threading.Thread(target=lambda: outcome.append(group.submit(pending, deadline)))
+    thread.start()
+    thread.join(WAIT_SECONDS)
+    assert not thread.is_alive(), "it waits for ever"
+    return outcome[0]
+
+
+def test_one_that_waits_in_the_queue_ends_at_its_own_deadline_and_nothing_was_written() -> None:
+    gate, crowd = held_up(["patient"])
+    outcome = at_deadline(crowd.group, ManualClock(), Pending("hurried"), 0.01)
+    assert isinstance(outcome, UnavailableError)
+    assert "nothing was written" in outcome.reason
+    gate.go.set()
+    crowd.join()
+    assert gate.groups == [["first"], ["patient"]]
+
+
+def test_the_one_with_the_most_time_leads_and_takes_nobody_who_has_much_more() -> None:
+    gate = Gate()
+    crowd = Crowd(GroupCommit(gate.commit, ManualClock()))
+    crowd.submit("first")
+    assert gate.entered.wait(WAIT_SECONDS)
+    deadlines = {"short": 11.0, "long": 60.0, "middle": 30.0}
+    for number, (name, deadline) in enumerate(deadlines.items(), 1):
+        thread = threading.Thread(
+            target=lambda name=name, deadline=deadline: crowd.group.submit(Pending(name), deadline)
+        )
+        crowd.threads.append(thread)
+        thread.start()
+        crowd.wait_for(number)
+    assert [ticket.pending.id for ticket in crowd.group._take(crowd.group._queue[0])] == ["short"]
+    gate.go.set()
+    # `short` was taken out of the queue here, and is nobody's any more.
+    for thread in (crowd.threads[0], *crowd.threads[2:]):
+        thread.join(WAIT_SECONDS)
+    assert gate.groups == [["first"], ["long", "middle"]]
+
+
+class Slow(HookStore):
+    """The first PUT of an entry waits until it is let go."""
+
+    def __init__(self, inner: Store, lands: bool) -> None:
+        super().__init__(inner)
+        self.entered, self.go = threading.Event(), threading.Event()
+        self.lands = lands
+
+    def put(
+        self, key: str, body: bytes, precondition: Precondition | None = None, *, content_type: str = OCTETS
+    ) -> PutResult:
+        if "/committed/" in key and not self.entered.is_set():
+            self.entered.set()
+            assert self.go.wait(WAIT_SECONDS)
+            if not self.lands:
+                # Somebody else was faster.
+                self._inner.put(key, entry_at(1, BEFORE_FIRST), precondition, content_type=content_type)
+        return super().put(key, body, precondition, content_type=content_type)
+
+
+@pytest.mark.parametrize("lands", [True, False])
+def test_one_whose_batch_is_on_its_way_is_told_its_commit_id_and_that_is_true(lands: bool) -> None:
+    """Also if the entry loses its slot: the batch must not go on to the next one behind the back of its caller."""
+    rig = Rig(clock=SystemClock())  # type: ignore[arg-type] # real time, because real threads wait
+    store = Slow(rig.store, lands)
+    ledger = rig.ledger(store=store)
+    group = ledger._group
+    outcomes: dict[str, object] = {}
+    clock = SystemClock()
+
+    def submit(name: str, seconds: float) -> None:
+        outcomes[name] = group.submit(rig.batch(insert(name)), clock.monotonic() + seconds)
+
+    group._gather = lambda: Crowd(group).wait_for(2)  # type: ignore[method-assign] # both are in one entry
+    threads = [
+        threading.Thread(target=submit, args=("slow", 60.0)),
+        threading.Thread(target=submit, args=("hurried", 0.1)),
+    ]
+    threads[0].start()
+    Crowd(group).wait_for(1)
+    threads[1].start()
+    assert store.entered.wait(WAIT_SECONDS)
+    del group.__dict__["_gather"]
+    threads[1].join(WAIT_SECONDS)
+    told = outcomes["hurried"]
+    assert isinstance(told, OutcomeUnknownError)
+    assert told.commit_id is not None
+    store.go.set()
+    threads[0].join(WAIT_SECONDS)
+    fate = ledger.resolve(told.commit_id)
+    assert (fate is Fate.COMMITTED) == lands
+    assert ("hurried" in contents(ledger.view())) == lands
+    assert isinstance(outcomes["slow"], Committed)
