@@ -122,6 +122,15 @@ def test_a_rival_before_any_request(name: str, overwrite: bool) -> None:
     assert place > 8
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("name", RIVALS)
+def test_a_rival_before_the_last_requests(name: str, overwrite: bool) -> None:
+    """There the job is attached: what comes between its last look and its entry is told by the entry alone."""
+    last = run_with_rival(name, 10_000, overwrite=overwrite)
+    for place in range(last - 3, last + 1):
+        run_with_rival(name, place, overwrite=overwrite)
+
+
 def run_with_rival(name: str, place: int, *, overwrite: bool) -> int:
     rig = Rig()
     prepared(rig)

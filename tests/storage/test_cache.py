@@ -173,6 +173,17 @@ def test_what_is_larger_than_the_cache_is_not_kept(tmp_path: Path) -> None:
     assert gets(store) == 3
 
 
+def test_what_is_larger_than_the_cache_takes_the_place_of_nothing() -> None:
+    store = make(bytes_max=2_000)
+    store.put("data/small", b"x" * 100)
+    store.put("data/large", b"x" * 5_000)
+    store.get("data/small")
+    store.get("data/large")
+    before = gets(store)
+    store.get("data/small")
+    assert gets(store) == before
+
+
 def test_writes_and_deletes_through_the_cache_forget(tmp_path: Path) -> None:
     store = make(tmp_path)
     store.put("data/1", b"first")

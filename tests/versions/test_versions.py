@@ -230,6 +230,26 @@ def test_an_index_of_an_older_root_is_not_believed() -> None:
             assert [hit.document["_id"] for hit in run_plan(plan.root, request, source)] == expected
 
 
+def test_owners_in_an_older_root_are_not_believed() -> None:
+    """A process that stands on the root of before a mapping knows that the unique index is ready again."""
+    world = World()
+    indexes = {"byA": {"field": "a", "unique": True}}
+    old = filled(world, indexes=indexes)
+    old.forward(["Thing"])
+    things = old.model("Thing")
+    assert things.count({"a": 2}) == 1
+    newer = database_on(world, schema_of(2, indexes=indexes), seed=7)
+    newer.apply_schema(mappings={"Thing": {"$inc": {"a": 10}}})
+    finish(newer)
+    things.count()
+    assert things._ledger.view().is_ahead, "it stands on the root of before"
+    with pytest.raises(UniqueViolationError):
+        things.insert({"id": "taken", "a": 2})  # its program is the older one: as a mapped document it has 12
+    things.insert({"id": "free", "a": -8})
+    assert [one["id"] for one in newer.model("Thing").find({"a": 2})] == ["free"]
+    assert [one["id"] for one in newer.model("Thing").find({"a": 12})] == ["t2"]
+
+
 def test_history_and_the_past_are_as_they_were_written() -> None:
     world = World()
     old = filled(world)
