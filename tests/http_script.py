@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, ClassVar
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Asked", "Drop", "Reply", "ScriptedServer", "Stall", "scripted_server"]
+__all__ = ["Asked", "Drop", "Raw", "Reply", "ScriptedServer", "Stall", "scripted_server"]
 
 DATE = "Sun, 06 Nov 1994 08:49:37 GMT"
 DATE_MS = 784_111_777_000
+ENDLESS_BYTES = 1 << 30
+"""What is sent of a body without end: more than any client should take."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,14 @@ class Reply:
     status: int
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Raw:
+    """Send these bytes, then `again` over and over until the client has gone or ENDLESS_BYTES were sent; then close."""
+
+    data: bytes
+    again: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -41,7 +51,7 @@ class Stall:
     """Say nothing until the client gives up."""
 
 
-Action = Reply | Drop | Stall
+Action = Reply | Raw | Drop | Stall
 
 
 @dataclass(frozen=True)
@@ -59,6 +69,8 @@ class ScriptedServer:
         self.actions: list[Action] = [Reply(200)]
         self.asked: list[Asked] = []
         self.connections = 0
+        self.sent_bytes = 0
+        """Of the last answer without end."""
         self.released = threading.Event()
         self.endpoint = ""
 
@@ -94,6 +106,18 @@ class _Handler(BaseHTTPRequestHandler):
                 self.reset()
             case Reply():
                 self.reply(action)
+            case Raw():
+                self.send(action)
+
+    def send(self, raw: Raw) -> None:
+        self.close_connection = True
+        script, script.sent_bytes = self.script, 0
+        with contextlib.suppress(OSError):
+            self.connection.settimeout(5)
+            self.connection.sendall(raw.data)
+            while raw.again and script.sent_bytes < ENDLESS_BYTES:
+                self.connection.sendall(raw.again)
+                script.sent_bytes += len(raw.again)
 
     def reply(self, reply: Reply) -> None:
         self.send_response_only(reply.status)

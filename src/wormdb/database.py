@@ -17,6 +17,7 @@ from wormdb.engine.landing import landed
 from wormdb.errors import InvalidRequestError, NotFoundError, SchemaError
 from wormdb.evolving import Evolution, ModelPlan, SchemaPlan, Ways
 from wormdb.files.foreign.collections import ForeignCollections
+from wormdb.files.names import bytes_max
 from wormdb.files.verify import repair_all, verify_all
 from wormdb.filing import Filing
 from wormdb.ledgers import Ledgers, Means
@@ -86,7 +87,7 @@ def connect(  # noqa: PLR0913 - one door with keyword-only options
     clock, chance = clock or SystemClock(), chance or SystemChance()
     settings = settings or Settings()
     loaded = None if schema is None else given_schema(schema)
-    store = open_store(str(url), clock=clock, chance=chance, request_seconds=settings.request_seconds)
+    store = open_store(str(url), clock=clock, chance=chance, request_seconds=settings.request_seconds, bound=bytes_max)
     metered = MeteredStore(store, hook=hook, clock=clock)
     pool = ThreadPool(settings.pool_threads)
     database = Database(metered, pool, settings=settings, schema=loaded, actor=actor, clock=clock, chance=chance)

@@ -58,6 +58,10 @@ SIDECAR_BYTES_MAX: Final = 64 * MIB
 """A block's sidecar, uncompressed."""
 PAGE_BYTES_MAX: Final = 64 * MIB
 """One page of a block, uncompressed: holds at least one document of the largest size."""
+FILE_BYTES_MAX: Final = 4 * DOCUMENT_BYTES_MAX
+"""A readable file that is read whole: a document, or a change with what was before it and after it."""
+OBJECT_BYTES_MAX: Final = 1024 * MIB
+"""Any other object that is read whole, such as a block that is verified, or a manifest. No kind may be larger."""
 
 # --- requests ---
 POOL_THREADS: Final = 32
@@ -75,6 +79,8 @@ UPLOAD_PARTS_AT_ONCE: Final = 4
 RETRY_ATTEMPTS_MAX: Final = 5
 """Tries of one unconditional request, the first included."""
 RETRY_DELAY_SECONDS_MAX: Final = 5.0
+ANSWER_BYTES_MAX: Final = 1 * MIB
+"""What is read of an answer that is no object: to a write, to a question about a bucket, of an error."""
 REQUEST_SECONDS: Final = 10.0
 """How long a request may go without a byte of its answer."""
 REQUEST_SECONDS_FACTOR: Final = 3

@@ -42,6 +42,8 @@ VERY_ROUGH = {
     WireFault.REQUEST_LOST: 0.03,
     WireFault.REQUEST_LATE: 0.06,
     WireFault.REQUEST_DELAYED: 0.02,
+    WireFault.FRONT_DOOR: 0.02,
+    WireFault.ANSWER_REPLACED: 0.02,
 }
 STEP_BYTES = 300
 """About two operations in a journal."""

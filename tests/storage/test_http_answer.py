@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 from http.client import HTTPException
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wormdb.storage.http_answer import HEADERS_MAX, LINE_BYTES_MAX, read_answer
+from wormdb.limits import ANSWER_BYTES_MAX, MIB
+from wormdb.storage.http_answer import HEADERS_MAX, LINE_BYTES_MAX, TooLongError, read_answer
 
 OK = b"HTTP/1.1 200 OK\r\n"
 
@@ -30,9 +32,64 @@ def test_body_in_chunks() -> None:
     assert stream.read() == b"NEXT"
 
 
-def test_body_to_the_end() -> None:
-    answer = read_answer(io.BytesIO(OK + b"\r\nall of it"), "GET")
-    assert (answer.body, answer.may_continue) == (b"all of it", False)
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+def test_a_body_that_ends_with_the_connection_is_no_success(method: str) -> None:
+    """If the connection broke it would look the same: the entry that was written would be another's, shorter one."""
+    for body in (b"all of it", b"all", b""):
+        with pytest.raises(HTTPException):
+            read_answer(io.BytesIO(OK + b"\r\n" + body), method)
+        answer = read_answer(io.BytesIO(b"HTTP/1.1 500 X\r\n\r\n" + body), method)
+        assert (answer.status, answer.body, answer.may_continue) == (500, body, False)
+
+
+class Endless(io.RawIOBase):
+    """A stream that begins like this and goes on for ever; `taken` are the bytes that were read."""
+
+    def __init__(self, begin: bytes, again: bytes) -> None:
+        self._rest, self._again, self.taken = begin, again, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self._rest = self._rest or self._again
+        count = min(len(buffer), len(self._rest))
+        buffer[:count], self._rest = self._rest[:count], self._rest[count:]
+        self.taken += count
+        return count
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+@pytest.mark.parametrize("status", [200, 206, 404, 500])
+@pytest.mark.parametrize("framing", ["Transfer-Encoding: chunked", "Content-Length: 10000000000000", "X: y"])
+def test_no_answer_is_read_without_end(method: str, status: int, framing: str) -> None:
+    chunk = b"100000\r\n" + bytes(0x100000) + b"\r\n" if "chunked" in framing else bytes(0x10000)
+    stream = Endless(b"HTTP/1.1 %d X\r\n%s\r\n\r\n" % (status, framing.encode()), chunk)
+    if status >= 300 and framing == "X: y":
+        assert len(read_answer(io.BufferedReader(stream), method).body) == ANSWER_BYTES_MAX
+    else:
+        is_object = method == "GET" and status < 300 and framing != "X: y"
+        with pytest.raises(TooLongError if is_object else HTTPException):
+            read_answer(io.BufferedReader(stream), method, object_max=3 * MIB)
+    assert stream.taken < 5 * MIB
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, 101, 4 * MIB, 9 * MIB + 1])
+@pytest.mark.parametrize("bound", [100, 9 * MIB])
+def test_an_object_is_read_up_to_its_bound(size: int, bound: int) -> None:
+    body = bytes(range(256)) * (size // 256) + bytes(range(size % 256))
+    framed = [
+        b"Content-Length: %d\r\n\r\n%s" % (size, body),
+        b"Transfer-Encoding: chunked\r\n\r\n%s0\r\n\r\n" % (b"%x\r\n%s\r\n" % (size, body) if size else b""),
+    ]
+    for rest in framed:
+        stream = io.BytesIO(OK + rest)
+        if size <= bound:
+            assert read_answer(stream, "GET", object_max=bound).body == body
+            continue
+        with pytest.raises(TooLongError) as caught:
+            read_answer(stream, "GET", object_max=bound)
+        assert caught.value.size == size
 
 
 @pytest.mark.parametrize(("status", "method"), [(204, "PUT"), (304, "GET"), (200, "HEAD")])
@@ -65,6 +122,14 @@ def test_interim_answers_are_passed_over() -> None:
         OK + b"Content-Length: 4\r\n\r\nbod",
         OK + b"Content-Length: -1\r\n\r\n",
         OK + b"Content-Length: four\r\n\r\n",
+        OK + b"Content-Length: 1_0\r\n\r\n0123456789",
+        OK + b"Content-Length: +4\r\n\r\nbody",
+        OK + b"Content-Length: \r\n\r\n",
+        OK + b"Content-Length: \xb2\r\n\r\nbody",
+        OK + b"Content-Length: " + b"9" * 5000 + b"\r\n\r\nbody",
+        OK + b"Content-Length: 1" + b"0" * 30 + b"\r\n\r\nbody",
+        OK + b"Content-Length: 4\r\nContent-Length: 3\r\n\r\nbody",
+        OK + b"Transfer-Encoding: chunked\r\n\r\n0x3\r\nabc\r\n0\r\n\r\n",
         OK + b"Content-Length: 4\r\n",
         OK + b"no colon\r\n\r\n",
         OK + b": no name\r\n\r\n",

@@ -103,10 +103,13 @@ def test_gcs_reads_generations_and_deletes_what_is_gone(
         probe = store.probe("key")
         assert probe.found is not None
         assert (probe.found.version, probe.time) == ("41", None)
-        script.answer(Reply(404))
+        script.answer(Reply(404, b"<Error><Code>NoSuchKey</Code></Error>"))
         store.delete("key")
         store.delete_many(["key", "other"])
         assert store.probe("key").found is None
+        script.answer(Reply(404, b"404 page not found"))
+        for error in every_verb(store):
+            assert isinstance(error, UnavailableError | OutcomeUnknownError)
         script.answer(Reply(404, b"<Error><Code>NoSuchBucket</Code></Error>"))
         with pytest.raises(NotFoundError, match="bucket bucket"):
             store.probe("key")

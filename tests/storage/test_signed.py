@@ -73,10 +73,13 @@ S3_PUTS: list[tuple[Precondition, Reply, type[WormError]]] = [
     (ABSENT, Reply(304), AlreadyExistsError),
     (OLD, Reply(304), ConflictError),
     (OLD, Reply(404, xml("NoSuchKey")), ConflictError),
-    (OLD, Reply(404), ConflictError),
+    (OLD, Reply(404), OutcomeUnknownError),
+    (OLD, Reply(404, b"404 page not found"), OutcomeUnknownError),
     (ABSENT, Reply(404, xml("NoSuchBucket")), NotFoundError),
     (OLD, Reply(404, xml("NoSuchBucket")), NotFoundError),
-    (ALWAYS, Reply(404), NotFoundError),
+    (ALWAYS, Reply(404), OutcomeUnknownError),
+    (ABSENT, Reply(404, xml("NoSuchUpload")), OutcomeUnknownError),
+    (ABSENT, Reply(408), OutcomeUnknownError),
     (ABSENT, Reply(409, xml("ConditionalRequestConflict")), UnavailableError),
     (OLD, Reply(409, xml("ConditionalRequestConflict")), UnavailableError),
     (ABSENT, Reply(409, xml("OperationAborted")), UnavailableError),
@@ -96,6 +99,7 @@ S3_PUTS: list[tuple[Precondition, Reply, type[WormError]]] = [
     (ABSENT, Reply(201), OutcomeUnknownError),
     (ABSENT, Reply(204), OutcomeUnknownError),
     (ABSENT, Reply(200), OutcomeUnknownError),  # a success without an ETag names no version
+    (ABSENT, Reply(200, b"<html/>", {"ETag": '"page"'}), OutcomeUnknownError),  # a page, not a store
     (ABSENT, Reply(302, headers={"Location": "http://127.0.0.1:1/"}), OutcomeUnknownError),
     (ABSENT, Reply(307, xml("TemporaryRedirect")), OutcomeUnknownError),
     (ABSENT, Reply(301, xml("PermanentRedirect")), InvalidRequestError),
@@ -129,6 +133,11 @@ AZURE_PUTS: list[tuple[Precondition, Reply, type[WormError]]] = [
 
 READS: list[tuple[Reply, type[WormError]]] = [
     (Reply(404, xml("NoSuchBucket")), NotFoundError),
+    (Reply(404), UnavailableError),
+    (Reply(404, b"404 page not found"), UnavailableError),
+    (Reply(404, xml("NoSuchUpload")), UnavailableError),
+    (Reply(403, xml("NoSuchKey")), PermissionDeniedError),
+    (Reply(408), UnavailableError),
     (Reply(403, xml("AccessDenied")), PermissionDeniedError),
     (Reply(500), UnavailableError),
     (Reply(503, xml("SlowDown")), UnavailableError),
@@ -216,13 +225,12 @@ def test_azure_put_names_the_kind_of_blob(script: ScriptedServer) -> None:
 
 
 def test_probe_tells_the_time_of_both_answers(script: ScriptedServer) -> None:
-    script.answer(Reply(200, b"entry", {"ETag": '"v"'}), Reply(404, xml("NoSuchKey")), Reply(404))
+    script.answer(Reply(200, b"entry", {"ETag": '"v"'}), Reply(404, xml("NoSuchKey")))
     with s3_at(script.endpoint) as store:
-        found, missing, bare = store.probe("key"), store.probe("key"), store.probe("key")
+        found, missing = store.probe("key"), store.probe("key")
     assert found.found is not None
     assert (found.found.body, found.found.version, found.time) == (b"entry", '"v"', DATE_MS)
     assert (missing.found, missing.time) == (None, DATE_MS)
-    assert (bare.found, bare.time) == (None, DATE_MS)
 
 
 def test_a_dropped_answer_is_unknown_for_a_write_and_unavailable_for_a_read(script: ScriptedServer) -> None:

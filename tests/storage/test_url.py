@@ -265,7 +265,7 @@ def test_profiles_are_read_from_the_files(clean: pytest.MonkeyPatch, tmp_path: P
     clean.setenv("AWS_ACCESS_KEY_ID", "K3")
     clean.setenv("AWS_SECRET_ACCESS_KEY", "S3")
     with scripted_server() as script, open_store(f"s3://bucket?endpoint={script.endpoint}") as store:
-        script.answer(Reply(404))
+        script.answer(Reply(404, b"<Error><Code>NoSuchKey</Code></Error>"))
         store.probe("key")
         assert parse_qs(script.asked[0].path)["X-Amz-Credential"][0].startswith("K3/")
 

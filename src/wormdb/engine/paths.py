@@ -7,17 +7,38 @@ for every collection, so that whoever lists a bucket knows what may be edited by
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from wormdb.limits import (
+    ENTRY_BYTES_MAX,
+    HEARTBEAT_BYTES_MAX,
+    MIB,
+    NODE_BYTES_MAX,
+    OBJECT_BYTES_MAX,
+    ROOT_BYTES_MAX,
+    SIDECAR_BYTES_MAX,
+)
 
 if TYPE_CHECKING:
     from wormdb.types import LogNumber
 
-__all__ = ["ENGINE_FOLDER", "NODES_FOLDER", "EnginePaths", "is_immutable", "node_key"]
+__all__ = ["ENGINE_FOLDER", "NODES_FOLDER", "EnginePaths", "engine_bytes_max", "is_immutable", "node_key"]
 
 ENGINE_FOLDER = ".worm.db/"
 NODES_FOLDER = ".worm.nodes/"
 """Of a whole database: the heartbeats of services."""
 NUMBER_DIGITS = 20
+# By how a key goes on behind the engine's folder, and how it ends. The rest are blocks, blobs, and what jobs say.
+_SIZES: Final = (
+    ("block0", "", ROOT_BYTES_MAX),
+    ("files", "", ROOT_BYTES_MAX),
+    ("adopt", "", ROOT_BYTES_MAX),
+    ("committed/", "", ENTRY_BYTES_MAX),
+    ("data/", ".retired", ROOT_BYTES_MAX),
+    ("data/", ".map", 2 * SIDECAR_BYTES_MAX),
+    ("history/", ".map", 2 * SIDECAR_BYTES_MAX),
+    ("indexes/", "", max(NODE_BYTES_MAX, SIDECAR_BYTES_MAX)),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +127,20 @@ class EnginePaths:
 def node_key(node: int) -> str:
     """The heartbeat of a service."""
     return f"{NODES_FOLDER}{node}"
+
+
+def engine_bytes_max(key: str) -> int | None:
+    """How many bytes an object of the engine has at most, as it is stored; None if it is no object of the engine.
+
+    The limits of formats are of what is packed; what cannot be packed grows a little.
+    """
+    if key.startswith(NODES_FOLDER):
+        return HEARTBEAT_BYTES_MAX
+    _, found, rest = key.partition(ENGINE_FOLDER)
+    if not found:
+        return None
+    plain = next((size for begin, end, size in _SIZES if rest.startswith(begin) and rest.endswith(end)), None)
+    return OBJECT_BYTES_MAX if plain is None else plain + plain // 64 + MIB
 
 
 def is_immutable(key: str) -> bool:

@@ -11,11 +11,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from wormdb.engine.paths import engine_bytes_max
 from wormdb.errors import InvalidRequestError
 from wormdb.files.file_key import META, FileKey, FileKind, index_key, index_name, manifest_key
 from wormdb.files.numbers import one_form
 from wormdb.files.placement import Placement
 from wormdb.format.segment import decode_segment, encode_segment
+from wormdb.limits import FILE_BYTES_MAX, OBJECT_BYTES_MAX
 from wormdb.schema.path import SINGLETON_ID
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ __all__ = [
     "FileKey",
     "FileKind",
     "FileNames",
+    "bytes_max",
     "id_of",
     "id_text",
     "short_snapshot_name",
@@ -66,6 +69,17 @@ def id_of(text: str) -> Any:
             key=text,
         )
     return identity
+
+
+def bytes_max(key: str) -> int:
+    """How many bytes an object of a database has at most, whichever it is, by its key alone. No requests.
+
+    What is none of the engine's is a file of a document, or a table of all documents.
+    """
+    found = engine_bytes_max(key)
+    if found is not None:
+        return found
+    return OBJECT_BYTES_MAX if f"/{_MANIFEST}" in f"/{key}" or f"/{_INDEX}" in f"/{key}" else FILE_BYTES_MAX
 
 
 def snapshot_name(ts: datetime) -> str:

@@ -90,7 +90,8 @@ class DiskCache:
     def _read(self, key: str, span: ByteRange | None) -> StoredObject | None:
         path = self._path(key, span)
         try:
-            content = path.read_bytes()
+            with path.open("rb") as file:
+                content = file.read(self._bytes_max + 1)
         except OSError:
             return None
         stored = self._decode(key, content)

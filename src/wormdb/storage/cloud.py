@@ -1,11 +1,16 @@
 """S3, GCS and Azure, through obstore and through requests that obstore signs.
 
-Reading, listing and deleting go through obstore, with its own retries off. Writes and probes go
-as signed plain HTTP requests where a signature is made locally: on S3, and on Azure with an
+Listing, deleting and several ranges at once go through obstore, with its own retries off. Single objects are
+written and read by signed plain HTTP requests where a signature is made locally: on S3, and on Azure with an
 account key. Elsewhere (GCS, whose conditions a signed URL would have to sign, Azure without an
 account key, buckets read without credentials, and S3 that is to encrypt where the keys are not in the
 environment or a profile) they go through obstore too: then answers carry no time, and whatever is not a
 clean success or a clean refusal is an unknown outcome.
+
+Nothing is missing or empty because something before the store says so. A 404 counts with the store's own error code.
+A HEAD has no body for one: there S3's request id counts, and without it a GET of one byte is asked what it means. And
+obstore reads any page as a listing of nothing, so an empty listing counts when a GET then finds a store that says of
+an object that it is not there.
 
 Keys are exact: what other tools see in the bucket is the prefix and our key, character by
 character. A listing cannot pass objects of other tools whose keys have empty, `.` or `..` segments
@@ -24,7 +29,13 @@ import obstore
 from obstore import exceptions
 
 from wormdb.deadline import current
-from wormdb.errors import LimitExceededError
+from wormdb.errors import (
+    LimitExceededError,
+    OutcomeUnknownError,
+    PermissionDeniedError,
+    UnavailableError,
+    UnsupportedStoreError,
+)
 from wormdb.limits import (
     DELETE_MANY_KEYS,
     KEY_BYTES_MAX,
@@ -34,9 +45,10 @@ from wormdb.limits import (
     UPLOAD_PART_BYTES,
     UPLOAD_PARTS_AT_ONCE,
 )
+from wormdb.storage.bounds import Bound, any_object, check_write, oversized
 from wormdb.storage.clients import can_sign, make_client
 from wormdb.storage.encryption import encryption_of
-from wormdb.storage.fault import OUT_OF_TIME, Fault, FaultKind, fault_on_read, fault_on_write, parse_fault
+from wormdb.storage.fault import OUT_OF_TIME, Fault, FaultKind, fault_on_read, fault_on_write, parse_fault, verdict_of
 from wormdb.storage.header_signature import keys_of
 from wormdb.storage.lifetime import CloudLifetime
 from wormdb.storage.listing import exact_offset, in_byte_order, paged, paged_level, safe_offset, verified_order
@@ -59,6 +71,7 @@ from wormdb.storage.store import (
     coalesce,
 )
 from wormdb.storage.unanswered import GivenUp, give_up_in_time
+from wormdb.storage.verdict import Verdict, read_error
 from wormdb.types import StoreTime, Version
 
 if TYPE_CHECKING:
@@ -68,6 +81,8 @@ if TYPE_CHECKING:
     from obstore import ObjectMeta, PutMode
 
     from wormdb.clock import Clock
+    from wormdb.errors import WormError
+    from wormdb.storage.clients import Client
     from wormdb.storage.store import Source
     from wormdb.storage.url import StoreUrl
 
@@ -79,18 +94,29 @@ T = TypeVar("T")
 _ORDERED_HOSTS = (".amazonaws.com", ".amazonaws.com.cn", ".r2.cloudflarestorage.com", "storage.googleapis.com")
 
 
+_NEVER_THERE = ".worm.nothing"
+
+
 class CloudStore(Store):
     """One bucket or container, below the URL's prefix. Makes no request when it is opened."""
 
     def __init__(
-        self, url: StoreUrl, settings: Mapping[str, str], *, clock: Clock, request_seconds: float = REQUEST_SECONDS
+        self,
+        url: StoreUrl,
+        settings: Mapping[str, str],
+        *,
+        clock: Clock,
+        request_seconds: float = REQUEST_SECONDS,
+        bound: Bound = any_object,
     ) -> None:
         """`settings` are obstore's, beyond what the URL says and what it reads from the environment.
 
+        `bound` says how many bytes an object has at most.
         Raises InvalidRequestError when obstore cannot use them.
         """
         self._url = url
         self._name = str(url)
+        self._bound = bound
         self._prefix_bytes = len(url.prefix.encode()) + 1 if url.prefix else 0
         self._lifetime = CloudLifetime(self._name)
         encryption = encryption_of(url, os.environ)
@@ -115,14 +141,11 @@ class CloudStore(Store):
         return self._name
 
     def get(self, key: str) -> StoredObject:
-        """The whole object, without the store's time. 1 GET."""
-        self._begin(key)
-
-        def get() -> StoredObject:
-            result = obstore.get(self._client, key)
-            return StoredObject(key, bytes(result.bytes()), self._version(result.meta))
-
-        return self._read(key, get)
+        """The whole object. 1 GET; raises CorruptionError if it is longer than its bound."""
+        found = self.probe(key).found
+        if found is None:
+            raise read_error(self._url, key, Verdict.MISSING, "")
+        return found
 
     def get_range(self, key: str, span: ByteRange) -> bytes:
         """The bytes of `span` that exist. 1 GET, or 1 HEAD if it is of no length."""
@@ -130,17 +153,23 @@ class CloudStore(Store):
         if span.length == 0:
             self.head(key)
             return b""
-        result = self._attempt(lambda: bytes(obstore.get_range(self._client, key, start=span.start, end=span.stop)))
-        if not isinstance(result, Fault):
+        signed = self._signed
+        if signed is not None:
+            return self._direct(key, lambda: signed.get_range(key, span))
+        result = self._attempt(lambda: _ranged(self._client, key, span))
+        if isinstance(result, bytes):
             return result
-        if result.beyond_end:
+        if isinstance(result, Fault) and verdict_of(self._url, "GET", result) is Verdict.BEYOND:
             return b""
-        raise fault_on_read(self._url, key, result)
+        if isinstance(result, Fault):
+            raise fault_on_read(self._url, key, result)
+        raise self._unfit(key)
 
     def get_ranges(self, key: str, spans: Sequence[ByteRange]) -> tuple[bytes, ...]:
         """Several ranges, in the order asked. 1 GET for each span of `coalesce(spans)`, side by side.
 
-        If one of them begins beyond the object's end they are read again, one after the other.
+        One that came short is read again by itself: only then it is seen whether the object ends there. If one of them
+        begins beyond the end, all are.
         """
         self._begin(key)
         joined = coalesce(spans)
@@ -160,25 +189,42 @@ class CloudStore(Store):
         self._begin(key)
         signed = self._signed
         if signed is not None:
-            return self._direct(key, lambda: signed.probe(key))
+            return self._direct(key, lambda: signed.probe(key, self._bound(key)))
         result = self._attempt(lambda: obstore.get(self._client, key))
         if isinstance(result, Fault):
-            if result.object_missing:
+            if verdict_of(self._url, "GET", result) is Verdict.MISSING:
                 return Probe(None, None)
             raise fault_on_read(self._url, key, result)
-        found = self._read(key, lambda: StoredObject(key, bytes(result.bytes()), self._version(result.meta)))
-        return Probe(found, None)
+        size = result.meta["size"]
+        if size > self._bound(key):
+            raise oversized(key, size, self._bound(key))
+        body = self._read(key, lambda: bytes(result.bytes()))
+        if len(body) != size:
+            raise self._unfit(key)
+        return Probe(StoredObject(key, body, self._version(key, result.meta)), None)
 
     def head(self, key: str) -> ObjectInfo:
-        """Size, time and version of an object. 1 HEAD."""
+        """Size, time and version of an object. 1 HEAD, and 1 GET if a 404 does not show that the store says it."""
         self._begin(key)
-        meta = self._read(key, lambda: obstore.head(self._client, key))
-        return ObjectInfo(key, meta["size"], _milliseconds(meta["last_modified"]), self._version(meta))
+        signed = self._signed
+        if signed is not None:
+            found = self._direct(key, lambda: signed.head(key))
+            if found is not None:
+                return found
+        else:
+            meta = self._attempt(lambda: obstore.head(self._client, key))
+            if not isinstance(meta, Fault):
+                self._version(key, meta)
+                return self._info(meta)
+            if verdict_of(self._url, "HEAD", meta) is not Verdict.STRANGER:
+                raise fault_on_read(self._url, key, meta)
+        self.get_range(key, ByteRange(0, 1))
+        raise UnavailableError(f"object {key}", reason=f"{self._url} has it for a GET, and not for a HEAD", key=key)
 
     def list(
         self, prefix: str = "", *, after: str | None = None, delimiter: Literal["/"] | None = None
     ) -> Iterator[ListPage]:
-        """Objects under a folder, in order of key bytes. 1 LIST for each 1,000 names.
+        """Objects under a folder, in order of key bytes. 1 LIST for each 1,000 names, and 1 GET if there are none.
 
         One level (`delimiter`) is read whole before its first page. On Azure, and for one level,
         `after` skips what was read; at an endpoint of unknown order, see `listing`.
@@ -191,6 +237,8 @@ class CloudStore(Store):
             return
         if delimiter is not None:
             result = self._read(None, lambda: obstore.list_with_delimiter(self._client, prefix or None))
+            if not result["objects"] and not result["common_prefixes"]:
+                self._confirm_empty(prefix)
             objects = [self._info(meta) for meta in result["objects"] if meta["path"].startswith(prefix)]
             yield from paged_level(objects, [f"{folder}/" for folder in result["common_prefixes"]], floor)
             return
@@ -206,9 +254,10 @@ class CloudStore(Store):
         """Write a whole object under the precondition. 1 PUT, never repeated.
 
         Raises AlreadyExistsError, ConflictError, UnavailableError (nothing was done),
-        OutcomeUnknownError, PermissionDeniedError, NotFoundError (the bucket).
+        OutcomeUnknownError, PermissionDeniedError, NotFoundError (the bucket), LimitExceededError.
         """
         self._begin(key)
+        check_write(key, len(body), self._bound(key))
         condition = precondition or Always()
         signed = self._signed
         if signed is not None:
@@ -226,7 +275,10 @@ class CloudStore(Store):
         )
         if isinstance(result, Fault):
             raise fault_on_write(self._url, key, condition, result)
-        return PutResult(Version(str(result["version"] if self._url.scheme == "gs" else result["e_tag"])), None)
+        version = result["version"] if self._url.scheme == "gs" else result["e_tag"]
+        if not version:
+            raise OutcomeUnknownError(f"object {key}", reason=f"the answer of {self._url} has no version", key=key)
+        return PutResult(Version(version), None)
 
     def upload(self, key: str, source: Source, *, content_type: str = OCTETS) -> None:
         """Write a part at a time, a few side by side. 1 PUT for each part and 2 more; 1 for a single part.
@@ -252,7 +304,7 @@ class CloudStore(Store):
         """Remove the object; it is no error if it is not there. 1 DELETE."""
         self._begin(key)
         result = self._attempt(lambda: obstore.delete(self._client, key))
-        if isinstance(result, Fault) and not result.object_missing:
+        if isinstance(result, Fault) and verdict_of(self._url, "DELETE", result) is not Verdict.MISSING:
             raise fault_on_read(self._url, key, result)
 
     def delete_many(self, keys: Sequence[str]) -> None:
@@ -268,7 +320,7 @@ class CloudStore(Store):
             result = self._attempt(partial(obstore.delete, self._client, part))
             if not isinstance(result, Fault):
                 continue
-            if not result.object_missing:
+            if verdict_of(self._url, "DELETE", result) is not Verdict.MISSING:
                 raise fault_on_read(self._url, part[0], result)
             for key in part:
                 self.delete(key)
@@ -350,20 +402,43 @@ class CloudStore(Store):
             # Exactly one request a range: what is near enough was joined before.
             result = self._attempt(lambda: obstore.get_ranges(self._client, key, starts=starts, ends=ends, coalesce=0))
             if not isinstance(result, Fault):
-                return tuple(bytes(part) for part in result)
-            if not result.beyond_end:
+                parts = zip(joined, map(bytes, result), strict=True)
+                return tuple(part if len(part) == span.length else self.get_range(key, span) for span, part in parts)
+            if verdict_of(self._url, "GET", result) is not Verdict.BEYOND:
                 raise fault_on_read(self._url, key, result)
         return tuple(self.get_range(key, span) for span in joined)
 
     def _walk(self, prefix: str, offset: str | None) -> Iterator[ObjectInfo]:
         stream = obstore.list(self._client, prefix or None, offset=offset, chunk_size=LIST_PAGE_KEYS)
+        is_empty = True
         while True:
             self._lifetime.check()
             chunk = self._read(None, lambda: next(stream, None))
             if chunk is None:
-                return
+                break
+            is_empty = is_empty and not chunk
             # The placeholder of the folder itself comes as an object beside it.
             yield from (self._info(meta) for meta in chunk if meta["path"].startswith(prefix))
+        if is_empty:
+            self._confirm_empty(prefix)
+
+    def _confirm_empty(self, prefix: str) -> None:
+        """Ask for an object that is not there, of which only a store knows how to say so; raises UnavailableError."""
+        key = f"{prefix}{_NEVER_THERE}"
+        try:
+            found = self.probe(key).found
+        except (PermissionDeniedError, LimitExceededError):
+            return  # it may list, and not read here; or the folder's name is too long for any object in it
+        if found is not None:
+            raise UnavailableError(
+                f"listing of {prefix or 'the root'}",
+                reason=f"{self._url} has something for every key: it is no store",
+                fix="look at what is between here and the store (ingress, load balancer, proxy, endpoint), then retry",
+                key=key,
+            )
+
+    def _unfit(self, key: str) -> WormError:
+        return read_error(self._url, key, Verdict.UNKNOWN, "a body that is not what its headers say")
 
     def _info(self, meta: ObjectMeta) -> ObjectInfo:
         version = meta["version"] if self._url.scheme == "gs" else meta["e_tag"]
@@ -371,9 +446,12 @@ class CloudStore(Store):
             meta["path"], meta["size"], _milliseconds(meta["last_modified"]), Version(version) if version else None
         )
 
-    def _version(self, meta: ObjectMeta) -> Version:
+    def _version(self, key: str, meta: ObjectMeta) -> Version:
         # GCS compares generations, the others entity tags.
-        return Version(str(meta["version"] if self._url.scheme == "gs" else meta["e_tag"]))
+        version = meta["version"] if self._url.scheme == "gs" else meta["e_tag"]
+        if not version:
+            raise UnsupportedStoreError(f"object {key}", reason=f"the answer of {self._url} has no version", key=key)
+        return Version(version)
 
     def _mode(self, precondition: Precondition) -> PutMode:
         match precondition:
@@ -394,6 +472,16 @@ def _in_motion(source: Source) -> Iterator[bytes]:
         if deadline is not None:
             deadline.answered()
         yield part
+
+
+def _ranged(client: Client, key: str, span: ByteRange) -> bytes | None:
+    """The bytes of `span` that exist, as one answer says that it has them; None if the answer has others. 1 GET."""
+    result = obstore.get(client, key, options={"range": (span.start, span.stop)})
+    begin, end = result.range
+    if begin != span.start or end != min(span.stop, result.meta["size"]):
+        return None
+    body = bytes(result.bytes())
+    return body if len(body) == end - begin else None
 
 
 def _milliseconds(moment: datetime) -> StoreTime:

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from wormdb.storage.store import Precondition
     from wormdb.storage.url import StoreUrl
 
-__all__ = ["OUT_OF_TIME", "Fault", "FaultKind", "fault_on_read", "fault_on_write", "parse_fault"]
-
-RANGE_NOT_SATISFIABLE = 416
+__all__ = ["OUT_OF_TIME", "Fault", "FaultKind", "fault_on_read", "fault_on_write", "parse_fault", "verdict_of"]
 
 _STATUS = re.compile(r"^ +status: (\d{3}),$", flags=re.MULTILINE)
 _STAGE = re.compile(r"HttpError \{\n +kind: (\w+),$", flags=re.MULTILINE)
@@ -62,16 +60,6 @@ class Fault:
     misdirected: bool
     """The server pointed elsewhere without saying where: the region is wrong."""
     path: str
-
-    @property
-    def object_missing(self) -> bool:
-        """The object is not there, though its bucket is."""
-        return self.kind is FaultKind.MISSING and "Bucket" not in self.code and "Container" not in self.code
-
-    @property
-    def beyond_end(self) -> bool:
-        """The range asked for begins beyond the object's end."""
-        return self.status == RANGE_NOT_SATISFIABLE
 
     @property
     def detail(self) -> str:
@@ -117,13 +105,15 @@ def parse_fault(kind: FaultKind, text: str) -> Fault:
     )
 
 
-def _verdict(url: StoreUrl, method: str, fault: Fault) -> Verdict:
+def verdict_of(url: StoreUrl, method: str, fault: Fault) -> Verdict:
+    """What the store decided about a `method` request that failed. No requests."""
     if fault.status is not None:
         return judge(url.scheme, method, fault.status, fault.code)
     if fault.misdirected:
         return Verdict.ELSEWHERE
+    if fault.kind is FaultKind.MISSING:
+        return judge(url.scheme, method, 404, fault.code)
     return {
-        FaultKind.MISSING: Verdict.MISSING,
         FaultKind.DENIED: Verdict.DENIED,
         FaultKind.EXISTS: Verdict.LOST,
         FaultKind.PRECONDITION: Verdict.LOST,
@@ -143,7 +133,7 @@ def fault_on_read(url: StoreUrl, key: str | None, fault: Fault) -> WormError:
         )
     if fault.stage == "Connect":
         return unreached(url, key, fault.detail)
-    verdict = _verdict(url, "GET", fault)
+    verdict = verdict_of(url, "GET", fault)
     if verdict is Verdict.MISSING and key is None:
         verdict = Verdict.NO_BUCKET
     if verdict is Verdict.LOST:
@@ -157,7 +147,7 @@ def fault_on_write(url: StoreUrl, key: str, precondition: Precondition, fault: F
         return _no_credentials(url)
     if fault.stage == "Connect":
         return unreached(url, key, fault.detail)
-    return write_error(url, key, precondition, _verdict(url, "PUT", fault), fault.detail)
+    return write_error(url, key, precondition, verdict_of(url, "PUT", fault), fault.detail)
 
 
 def _no_credentials(url: StoreUrl) -> WormError:

@@ -27,6 +27,7 @@ from urllib.parse import quote
 from wormdb.clock import SystemChance, SystemClock
 from wormdb.errors import InvalidRequestError, NotFoundError, UnavailableError
 from wormdb.limits import LIST_PAGE_KEYS
+from wormdb.storage.bounds import Bound, any_object, check_write, oversized
 from wormdb.storage.folder import (
     RESERVED_FOLDER,
     FolderTree,
@@ -75,16 +76,23 @@ class LocalStore(Store):
     """Objects as files below a folder. Needs POSIX and a local file system, not NFS."""
 
     def __init__(
-        self, root: str | os.PathLike[str], *, clock: Clock | None = None, chance: Chance | None = None
+        self,
+        root: str | os.PathLike[str],
+        *,
+        clock: Clock | None = None,
+        chance: Chance | None = None,
+        bound: Bound = any_object,
     ) -> None:
         """Open the folder `root`, which the first write makes if it is not there.
 
+        `bound` says how many bytes an object has at most.
         Raises InvalidRequestError if `root` cannot be a folder, PermissionDeniedError if it cannot be looked at,
         UnsupportedStoreError without flock.
         """
         path = Path(os.path.abspath(root))  # noqa: PTH100 - resolve() would pin where a link leads today
         _check_root(path)
         self._name = f"file://{quote(os.fsencode(path))}"
+        self._bound = bound
         self._clock = clock or SystemClock()
         self._lifetime = Lifetime(self._name)
         self._tree = FolderTree(path, self._clock, chance or SystemChance())
@@ -100,9 +108,14 @@ class LocalStore(Store):
         return self._name
 
     def get(self, key: str) -> StoredObject:
-        """The whole object; raises NotFoundError, also for a folder or a link."""
+        """The whole object; raises NotFoundError, also for a folder or a link.
+
+        Raises CorruptionError if it is longer than its bound, which a sparse file can be on any disk.
+        """
         began = self._clock.uptime()
         with self._opened(key) as (descriptor, info):
+            if info.st_size > self._bound(key):
+                raise oversized(key, info.st_size, self._bound(key))
             body = _read(descriptor, 0, info.st_size)
         return StoredObject(key, body, version_of(info), self._time.after(began))
 
@@ -167,11 +180,12 @@ class LocalStore(Store):
     ) -> PutResult:
         """Write if the precondition holds; on disk when it returns.
 
-        Raises AlreadyExistsError, ConflictError, InvalidRequestError where a folder or a link is
+        Raises AlreadyExistsError, ConflictError, LimitExceededError, InvalidRequestError where a folder or a link is
         in the object's place, UnavailableError on a full disk, and OutcomeUnknownError if the
         object is in place but the disk did not confirm it.
         """
         self._split(key)
+        check_write(key, len(body), self._bound(key))
         with typed_errors(f"object {key}", key):
             return self._publisher.publish(key, (body,), precondition or Always())
 

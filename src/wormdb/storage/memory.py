@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, assert_never
 from wormdb.clock import SystemClock
 from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError
 from wormdb.limits import LIST_PAGE_KEYS
+from wormdb.storage.bounds import Bound, any_object, check_write, oversized
 from wormdb.storage.lifetime import Lifetime
 from wormdb.storage.store import (
     OCTETS,
@@ -114,8 +115,12 @@ def drop_memory(name: str) -> None:
 class MemoryStore(Store):
     """Objects in memory. Handles of one name share their data within this process."""
 
-    def __init__(self, name: str | None = None, *, clock: Clock | None = None) -> None:
-        """Open `memory://name`, or with no name data of its own. Times come from `clock`."""
+    def __init__(self, name: str | None = None, *, clock: Clock | None = None, bound: Bound = any_object) -> None:
+        """Open `memory://name`, or with no name data of its own. Times come from `clock`.
+
+        `bound` says how many bytes an object has at most.
+        """
+        self._bound = bound
         self._name = f"memory://{name or ''}"
         self._clock = clock or SystemClock()
         self._lifetime = Lifetime(self._name)
@@ -134,8 +139,10 @@ class MemoryStore(Store):
         return self._name
 
     def get(self, key: str) -> StoredObject:
-        """The whole object; raises NotFoundError."""
+        """The whole object; raises NotFoundError, CorruptionError if it is longer than its bound."""
         entry = self._entry(key)
+        if len(entry.body) > self._bound(key):
+            raise oversized(key, len(entry.body), self._bound(key))
         return StoredObject(key, entry.body, entry.version, self._time())
 
     def get_range(self, key: str, span: ByteRange) -> bytes:
@@ -180,9 +187,10 @@ class MemoryStore(Store):
         *,
         content_type: str = OCTETS,  # noqa: ARG002 - a memory has no use for it
     ) -> PutResult:
-        """Write if the precondition holds; raises AlreadyExistsError, ConflictError."""
+        """Write if the precondition holds; raises AlreadyExistsError, ConflictError, LimitExceededError."""
         self._lifetime.check()
         check_key(key)
+        check_write(key, len(body), self._bound(key))
         with self._shelf.lock:
             self._judge(key, self._shelf.entries.get(key), precondition or Always())
             time = self._time()

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, assert_never
 from wormdb.clock import SystemChance, SystemClock
 from wormdb.limits import REQUEST_SECONDS
 from wormdb.storage.aws_profile import profile_settings
+from wormdb.storage.bounds import any_object
 from wormdb.storage.url import StoreUrl, check_endpoint, parse_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wormdb.clock import Chance, Clock
+    from wormdb.storage.bounds import Bound
     from wormdb.storage.store import Store
 
 __all__ = ["open_store"]
@@ -34,10 +36,12 @@ def open_store(
     clock: Clock | None = None,
     chance: Chance | None = None,
     request_seconds: float = REQUEST_SECONDS,
+    bound: Bound = any_object,
 ) -> Store:
     """The bare store that `url` names (see `wormdb.storage.url` for the forms). No requests.
 
     Credentials come from the environment. The caller wraps the store and closes it. `request_seconds` is for clouds.
+    `bound` says by the key how many bytes an object has at most; what is longer is not read.
     Raises InvalidRequestError.
     """
     place = parse_url(url) if isinstance(url, str) else url
@@ -46,17 +50,17 @@ def open_store(
         case "memory":
             from wormdb.storage.memory import MemoryStore
 
-            return MemoryStore(place.bucket or None, clock=clock)
+            return MemoryStore(place.bucket or None, clock=clock, bound=bound)
         case "file":
             from wormdb.storage.local import LocalStore
 
-            return LocalStore(place.path, clock=clock, chance=chance)
+            return LocalStore(place.path, clock=clock, chance=chance, bound=bound)
         case "s3" | "gs" | "az":
             from wormdb.storage.cloud import CloudStore
 
             settings = profile_settings(os.environ) if place.scheme == "s3" else {}
             place = _complete(place, os.environ, settings.pop("region", None))
-            return CloudStore(place, settings, clock=clock, request_seconds=request_seconds)
+            return CloudStore(place, settings, clock=clock, request_seconds=request_seconds, bound=bound)
         case _:
             assert_never(place.scheme)
 

@@ -1,7 +1,7 @@
-"""Writes and probes as plain HTTP requests, signed by obstore with the store's own credentials.
+"""Requests for single objects as plain HTTP, signed by obstore with the store's own credentials.
 
-obstore hides the exact status, the error code and the store's time, which commits rest on; so
-these requests go over `wire`, one request each, never repeated and never redirected. A signed
+obstore hides the exact status, the headers and the store's time, which commits rest on, and takes what an answer says
+of its length; so these requests go over `wire`, one request each, never repeated and never redirected. A signed
 URL is used once, at once, and appears in no error, log or repr. Where S3 is asked to encrypt, the
 request is signed in its headers instead (`header_signature`), because S3 wants those of encryption signed.
 """
@@ -9,21 +9,25 @@ request is signed in its headers instead (`header_signature`), because S3 wants 
 from __future__ import annotations
 
 import hashlib
+import re
 from base64 import b64encode
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
+from http.client import HTTPException
 from typing import TYPE_CHECKING, Literal, assert_never
 
 import obstore
 
 from wormdb.deadline import current
 from wormdb.errors import InvalidRequestError, OutcomeUnknownError, UnavailableError, UnsupportedStoreError
-from wormdb.limits import REQUEST_SECONDS, REQUEST_SECONDS_FACTOR
+from wormdb.limits import ANSWER_BYTES_MAX, REQUEST_SECONDS, REQUEST_SECONDS_FACTOR
+from wormdb.storage.bounds import oversized
 from wormdb.storage.header_signature import Keys, sign_headers
-from wormdb.storage.store import Always, IfAbsent, IfMatch, Precondition, Probe, PutResult, StoredObject
+from wormdb.storage.http_answer import whole_number
+from wormdb.storage.store import Always, IfAbsent, IfMatch, ObjectInfo, Precondition, Probe, PutResult, StoredObject
 from wormdb.storage.unanswered import GivenUp, give_up_in_time
 from wormdb.storage.verdict import Verdict, error_code, judge, read_error, unreached, write_error
-from wormdb.storage.wire import Exchange, NoAnswer, NotSent, Wire
+from wormdb.storage.wire import Exchange, NoAnswer, NotSent, TooLong, Wire
 from wormdb.types import StoreTime, Version
 
 if TYPE_CHECKING:
@@ -32,16 +36,19 @@ if TYPE_CHECKING:
     from wormdb.clock import Clock
     from wormdb.storage.encryption import Encryption
     from wormdb.storage.http_answer import Answer
+    from wormdb.storage.store import ByteRange
     from wormdb.storage.url import StoreUrl
 
 __all__ = ["SignedRequests", "store_time"]
 
 # As far as S3 lets a client's clock be wrong for other requests; so a machine that can read can also write.
 EXPIRES_IN = timedelta(minutes=15)
+_CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})")
+_SERVER_CHARS_MAX = 60
 
 
 class SignedRequests:
-    """PUT and GET of single objects of one S3 bucket or Azure container."""
+    """PUT, GET and HEAD of single objects of one S3 bucket or Azure container."""
 
     def __init__(
         self,
@@ -78,7 +85,7 @@ class SignedRequests:
         ended = self._exchange("PUT", key, headers, body)
         if isinstance(ended, NotSent):
             raise self._unreached(key, ended)
-        if isinstance(ended, NoAnswer):
+        if isinstance(ended, NoAnswer | TooLong):
             raise OutcomeUnknownError(
                 f"object {key}", reason=f"no answer came from {self._url}: {ended.reason}", key=key
             )
@@ -86,30 +93,68 @@ class SignedRequests:
         if verdict is not Verdict.OK:
             raise write_error(self._url, key, precondition, verdict, detail)
         version = ended.headers.get("etag")
-        if not version:
-            raise OutcomeUnknownError(f"object {key}", reason=f"the answer of {self._url} has no ETag", key=key)
+        if not version or ended.body:
+            # No store says more than that: this may be a page of something before it.
+            lack = "says more than a store does" if version else "has no ETag"
+            raise OutcomeUnknownError(f"object {key}", reason=f"the answer of {self._url} {lack}", key=key)
         return PutResult(Version(version), self._time(ended))
 
-    def probe(self, key: str) -> Probe:
+    def probe(self, key: str, bytes_max: int) -> Probe:
         """The object or None, and the store's time. 1 GET.
 
-        Raises PermissionDeniedError, NotFoundError (the bucket), UnavailableError.
+        Raises PermissionDeniedError, NotFoundError (the bucket), UnavailableError, CorruptionError if it has more than
+        `bytes_max` bytes.
         """
-        ended = self._exchange("GET", key, {}, None)
-        if isinstance(ended, NotSent):
-            raise self._unreached(key, ended)
-        if isinstance(ended, NoAnswer):
-            raise UnavailableError(f"object {key}", reason=f"no answer from {self._url}: {ended.reason}", key=key)
+        ended = self._get(key, {}, bytes_max)
         verdict, detail = self._judge("GET", ended)
         if verdict is Verdict.MISSING:
             return Probe(None, self._time(ended))
         if verdict is not Verdict.OK:
             raise read_error(self._url, key, verdict, detail)
-        version = ended.headers.get("etag")
-        if not version:
-            raise UnsupportedStoreError(f"object {key}", reason=f"the answer of {self._url} has no ETag", key=key)
         time = self._time(ended)
-        return Probe(StoredObject(key, ended.body, Version(version), time), time)
+        return Probe(StoredObject(key, ended.body, self._version(key, ended), time), time)
+
+    def get_range(self, key: str, span: ByteRange) -> bytes:
+        """The bytes of `span` that exist; there must be some in it. 1 GET.
+
+        Raises NotFoundError, PermissionDeniedError, UnavailableError.
+        """
+        ended = self._get(key, {"Range": f"bytes={span.start}-{span.stop - 1}"}, span.length)
+        verdict, detail = self._judge("GET", ended)
+        if verdict is Verdict.BEYOND:
+            return b""
+        if ended.status == 206 and _fits(ended, span):
+            return ended.body
+        if ended.status in (200, 206):
+            verdict, detail = Verdict.UNKNOWN, f"status {ended.status}, which is not the range that was asked for"
+        raise read_error(self._url, key, verdict, detail)
+
+    def head(self, key: str) -> ObjectInfo | None:
+        """Size, time and version of an object; None where a 404 does not show that the store says it. 1 HEAD.
+
+        Raises NotFoundError, PermissionDeniedError, UnavailableError, UnsupportedStoreError.
+        """
+        ended = self._exchange("HEAD", key, {}, None)
+        if isinstance(ended, NotSent):
+            raise self._unreached(key, ended)
+        if isinstance(ended, NoAnswer | TooLong):
+            raise self._unserved(key, ended)
+        verdict, detail = self._judge("HEAD", ended)
+        if verdict is Verdict.STRANGER:
+            # A HEAD has no body for a code. What passes for S3's own answer has S3's number on it.
+            if self._url.scheme != "s3" or not ended.headers.get("x-amz-request-id"):
+                return None
+            verdict = Verdict.MISSING
+        if verdict is not Verdict.OK:
+            raise read_error(self._url, key, verdict, detail)
+        modified = store_time(ended.headers.get("last-modified", ""))
+        try:
+            size = whole_number(ended.headers.get("content-length", ""))
+        except HTTPException:
+            size = -1
+        if modified is None or size < 0:
+            raise read_error(self._url, key, Verdict.UNKNOWN, "an answer without size or time")
+        return ObjectInfo(key, size, modified, self._version(key, ended))
 
     def ask_bucket(self, setting: str) -> bytes | None:
         """What the bucket answers to `?setting`, or None if it has or shows no such setting. 1 GET.
@@ -121,7 +166,7 @@ class SignedRequests:
         below = f"{self._url.prefix}/x" if self._url.prefix else "x"
         bucket = "/".join(path.split("/")[: -1 - below.count("/")]) or "/"
         ended = self._send("GET", origin, f"{bucket}?{setting}=", {}, None)
-        if isinstance(ended, NotSent | NoAnswer):
+        if isinstance(ended, NotSent | NoAnswer | TooLong):
             raise UnavailableError(f"setting {setting} of {self._url.place}", reason=ended.reason)
         return ended.body if ended.status == 200 else None
 
@@ -133,8 +178,33 @@ class SignedRequests:
     def _unreached(self, key: str, ended: NotSent) -> UnavailableError:
         return unreached(self._url, key, ended.reason)
 
+    def _unserved(self, key: str, ended: NoAnswer | TooLong) -> UnavailableError:
+        return UnavailableError(f"object {key}", reason=f"no answer from {self._url}: {ended.reason}", key=key)
+
+    def _get(self, key: str, headers: dict[str, str], bytes_max: int) -> Answer:
+        """An answer of at most so many bytes."""
+        ended = self._exchange("GET", key, headers, None, bytes_max)
+        if isinstance(ended, NotSent):
+            raise self._unreached(key, ended)
+        if isinstance(ended, TooLong) and "Range" not in headers:
+            raise oversized(key, ended.size, bytes_max)
+        if isinstance(ended, NoAnswer | TooLong):
+            raise self._unserved(key, ended)
+        return ended
+
+    def _version(self, key: str, answer: Answer) -> Version:
+        version = answer.headers.get("etag")
+        if not version:
+            raise UnsupportedStoreError(f"object {key}", reason=f"the answer of {self._url} has no ETag", key=key)
+        return Version(version)
+
     def _exchange(
-        self, method: Literal["GET", "PUT"], key: str, headers: dict[str, str], body: bytes | None
+        self,
+        method: Literal["GET", "PUT", "HEAD"],
+        key: str,
+        headers: dict[str, str],
+        body: bytes | None,
+        object_max: int = ANSWER_BYTES_MAX,
     ) -> Exchange:
         deadline = current()
         if deadline is not None:
@@ -142,11 +212,12 @@ class SignedRequests:
         signed = self._sign(method, key)
         origin, path = self._place(signed)
         if self._encryption is None:
-            return self._reach(origin).exchange(method, signed[len(origin) :], headers, body)
+            target = signed[len(origin) :]
+            return self._reach(origin).exchange(method, target, headers, body, object_max=object_max)
         more = self._encryption.headers if method == "PUT" else self._encryption.read_headers
-        return self._send(method, origin, path, {**headers, **more}, body)
+        return self._send(method, origin, path, {**headers, **more}, body, object_max)
 
-    def _sign(self, method: Literal["GET", "PUT"], key: str) -> str:
+    def _sign(self, method: Literal["GET", "PUT", "HEAD"], key: str) -> str:
         """A signed URL. Where no keys are known here, obstore may ask a service of the machine, which may be silent."""
         if self._keys is not None or self._url.scheme != "s3":
             return obstore.sign(self._client, method, key, EXPIRES_IN)
@@ -161,12 +232,20 @@ class SignedRequests:
                 f"credentials for {self._url}", reason="no machine identity answered in time", key=key
             ) from None
 
-    def _send(self, method: str, origin: str, target: str, headers: dict[str, str], body: bytes | None) -> Exchange:
+    def _send(
+        self,
+        method: str,
+        origin: str,
+        target: str,
+        headers: dict[str, str],
+        body: bytes | None,
+        object_max: int = ANSWER_BYTES_MAX,
+    ) -> Exchange:
         """Sign in the headers, and send."""
         assert self._keys is not None
         host, now_ms = origin.partition("://")[2], self._clock.now_ms()
         signed = sign_headers(self._keys, method, host, target, headers, body or b"", now_ms=now_ms)
-        return self._reach(origin).exchange(method, target, signed, body)
+        return self._reach(origin).exchange(method, target, signed, body, object_max=object_max)
 
     def _reach(self, origin: str) -> Wire:
         wire = self._wire
@@ -204,8 +283,13 @@ class SignedRequests:
 
     def _judge(self, method: str, answer: Answer) -> tuple[Verdict, str]:
         code = answer.headers.get("x-ms-error-code") or error_code(answer.body) if answer.status >= 300 else ""
+        verdict = judge(self._url.scheme, method, answer.status, code)
         detail = f"status {answer.status}" + (f", {code}" if code else "")
-        return judge(self._url.scheme, method, answer.status, code), detail
+        if verdict is Verdict.STRANGER:
+            # Not what it says: a page that quotes the request would quote its signature.
+            server = "".join(filter(str.isprintable, answer.headers.get("server", "")))[:_SERVER_CHARS_MAX]
+            detail += f" of {server}" if server else " of a server without a name"
+        return verdict, detail
 
     def _time(self, answer: Answer) -> StoreTime | None:
         text = answer.headers.get("date", "")
@@ -219,8 +303,15 @@ def store_time(date: str) -> StoreTime | None:
     """An HTTP date in milliseconds, or None if it is none."""
     try:
         moment = parsedate_to_datetime(date)
-    except ValueError:
+        return None if moment.tzinfo is None else StoreTime(int(moment.timestamp() * 1000))
+    except (ValueError, OverflowError):
         return None
-    if moment.tzinfo is None:
-        return None
-    return StoreTime(int(moment.timestamp() * 1000))
+
+
+def _fits(answer: Answer, span: ByteRange) -> bool:
+    """Whether a part of an object is the one asked for: all of it, or as much as there is up to the object's end."""
+    found = _CONTENT_RANGE.fullmatch(answer.headers.get("content-range", ""))
+    if found is None:
+        return False
+    first, last, size = (int(text) for text in found.groups())
+    return first == span.start and last == min(span.stop, size) - 1 and len(answer.body) == last - first + 1

@@ -3,6 +3,9 @@
 One status means different things on different stores (409 is "try again" on S3 and "you lost" on
 Azure), and one meaning has several codes. Whatever is not in the tables is unknown: a write that
 may have happened is never called a write that did not.
+
+A 404 is believed only with the store's own code for it. Ingresses, load balancers and default pages
+say 404 too, of everything, and a reader that believed them would see an empty database.
 """
 
 from __future__ import annotations
@@ -38,6 +41,8 @@ class Verdict(StrEnum):
     LOST = "lost"
     """The precondition did not hold."""
     MISSING = "missing"
+    BEYOND = "beyond the end"
+    """The range that was asked for begins where the object has ended."""
     NO_BUCKET = "no bucket"
     CONFLICT_RETRY = "conflict, retry"
     """Several writers met, and nothing was decided about this one."""
@@ -48,12 +53,15 @@ class Verdict(StrEnum):
     UNSUPPORTED = "unsupported"
     REFUSED = "refused"
     """The request is wrong in itself."""
+    STRANGER = "stranger"
+    """A 404 without a code of the store: something before it answered."""
     UNKNOWN = "unknown"
 
 
 _S3_CODES = {
     Verdict.LOST: "PreconditionFailed",
     Verdict.MISSING: "NoSuchKey",
+    Verdict.BEYOND: "InvalidRange",
     Verdict.NO_BUCKET: "NoSuchBucket",
     Verdict.CONFLICT_RETRY: "ConditionalRequestConflict OperationAborted RequestTimeout",
     Verdict.THROTTLED: "SlowDown SlowDownRead SlowDownWrite ServiceUnavailable Throttling ThrottlingException "
@@ -66,6 +74,7 @@ _S3_CODES = {
 _AZURE_CODES = {
     Verdict.LOST: "BlobAlreadyExists ConditionNotMet TargetConditionNotMet",
     Verdict.MISSING: "BlobNotFound ResourceNotFound",
+    Verdict.BEYOND: "InvalidRange",
     Verdict.NO_BUCKET: "ContainerNotFound ContainerBeingDeleted ContainerDisabled",
     Verdict.THROTTLED: "ServerBusy",
     Verdict.DENIED: "AccountIsDisabled AuthenticationFailed AuthorizationFailure AuthorizationPermissionMismatch "
@@ -79,14 +88,18 @@ _STATUSES = {
     304: Verdict.LOST,  # an old MinIO's word for a failed precondition
     401: Verdict.DENIED,
     403: Verdict.DENIED,
-    404: Verdict.MISSING,
+    404: Verdict.STRANGER,
+    408: Verdict.UNKNOWN,
     409: Verdict.UNKNOWN,
     412: Verdict.LOST,
+    416: Verdict.UNKNOWN,
     429: Verdict.THROTTLED,
     501: Verdict.UNSUPPORTED,
 }
 # Only these are believed of a server in trouble.
 _SERVER_REFUSALS = {(503, Verdict.THROTTLED), (501, Verdict.UNSUPPORTED)}
+# An object is absent, or over, only where status and code agree.
+_ONLY_WITH = {Verdict.MISSING: 404, Verdict.BEYOND: 416}
 _SUCCESSES = {("s3", "PUT"): 200, ("az", "PUT"): 201, ("gs", "PUT"): 200}
 
 _XML_CODE = re.compile(rb"<Code>([A-Za-z0-9_.-]{1,80})</Code>")
@@ -106,6 +119,8 @@ def judge(scheme: str, method: str, status: int, code: str = "") -> Verdict:
     if status == _SUCCESSES.get((scheme, method), 200):
         return Verdict.OK
     by_code = _CODES[scheme].get(code)
+    if by_code in _ONLY_WITH and _ONLY_WITH[by_code] != status:
+        by_code = None
     if by_code is not None and (300 <= status < 500 or (status, by_code) in _SERVER_REFUSALS):
         return by_code
     if status in _STATUSES:
@@ -118,6 +133,13 @@ def read_error(url: StoreUrl, key: str | None, verdict: Verdict, detail: str) ->
     what = f"object {key}" if key is not None else "listing"
     if verdict is Verdict.MISSING and key is not None:
         return NotFoundError(what, reason=f"it is not in {url}", key=key)
+    if verdict is Verdict.STRANGER:
+        return UnavailableError(
+            what,
+            reason=f"{detail} came from {url} without the error code of a store: something else answered",
+            fix="look at what is between here and the store (ingress, load balancer, proxy, endpoint), then retry",
+            key=key,
+        )
     return _common_error(url, what, key, verdict, detail) or UnavailableError(
         what, reason=f"{url} did not serve it: {detail}", key=key
     )
@@ -161,8 +183,6 @@ def _common_error(url: StoreUrl, what: str, key: str | None, verdict: Verdict, d
                 reason="it does not exist" + (f" at {url.endpoint}" if url.endpoint else ""),
                 fix=f"create it, or check the {word} and the endpoint in the store URL",
             )
-        case Verdict.MISSING:
-            return NotFoundError(f"{word} {url.bucket}", reason=detail, fix="check the store URL")
         case Verdict.DENIED:
             return PermissionDeniedError(what, reason=f"{url} refused: {detail}", key=key, fix=_denied_fix(detail))
         case Verdict.ELSEWHERE:

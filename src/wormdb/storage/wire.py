@@ -1,9 +1,9 @@
 """Plain HTTP to one origin over pooled connections, with nothing done behind the caller's back.
 
 No retries, no redirects, no logging. What counts is how sure we are of what the server saw,
-so an exchange ends in one of three ways: an answer, a request that was certainly not received
-whole, or silence. Python's own HTTP client makes the connections; the few lines of a request and
-its answer are written and read here, which takes a fraction of the processor time.
+so an exchange ends in one of four ways: an answer, a request that was certainly not received
+whole, an object too long to take, or silence. Python's own HTTP client makes the connections; the few lines of a
+request and its answer are written and read here, which takes a fraction of the processor time.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from urllib.request import getproxies, proxy_bypass
 
 from wormdb.deadline import current
 from wormdb.errors import InvalidRequestError, UnavailableError
-from wormdb.limits import CONNECT_TIMEOUT_SECONDS, MIB, POOL_THREADS, REQUEST_SECONDS
-from wormdb.storage.http_answer import Answer, read_answer
+from wormdb.limits import ANSWER_BYTES_MAX, CONNECT_TIMEOUT_SECONDS, MIB, POOL_THREADS, REQUEST_SECONDS
+from wormdb.storage.http_answer import Answer, TooLongError, read_answer
 from wormdb.storage.timed_socket import Patience, TimedReader, send_all
 from wormdb.storage.unanswered import GivenUp, give_up_in_time
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from wormdb.clock import Clock
 
-__all__ = ["Exchange", "NoAnswer", "NotSent", "Wire"]
+__all__ = ["Exchange", "NoAnswer", "NotSent", "TooLong", "Wire"]
 
 # Servers close idle connections after 20 s or more; one that a middlebox dropped in
 # silence would turn the next write into an unknown outcome.
@@ -56,7 +56,19 @@ class NoAnswer:
     reason: str
 
 
-Exchange = Answer | NotSent | NoAnswer
+@dataclass(frozen=True, slots=True)
+class TooLong:
+    """A GET was answered by an object with more bytes than the caller takes: as many as were said, or seen so far."""
+
+    size: int
+
+    @property
+    def reason(self) -> str:
+        """For messages."""
+        return f"an object of {self.size} bytes or more"
+
+
+Exchange = Answer | NotSent | NoAnswer | TooLong
 
 
 class Wire:
@@ -84,10 +96,19 @@ class Wire:
         self._slots = threading.BoundedSemaphore(POOL_THREADS)
         self._context: ssl.SSLContext | None = None
 
-    def exchange(self, method: str, target: str, headers: Mapping[str, str], body: bytes | None = None) -> Exchange:
+    def exchange(
+        self,
+        method: str,
+        target: str,
+        headers: Mapping[str, str],
+        body: bytes | None = None,
+        *,
+        object_max: int = ANSWER_BYTES_MAX,
+    ) -> Exchange:
         """Send one request for `target` (path and query) and read the answer. 1 request, never 2.
 
-        `target` and `headers` must hold no control characters.
+        `target` and `headers` must hold no control characters. An object that is asked for has at most `object_max`
+        bytes.
         """
         head = self._head(method, target, headers, body)
         if not self._slots.acquire(timeout=self._rest(self._request_seconds)):
@@ -97,7 +118,8 @@ class Wire:
             if isinstance(connection, NotSent):
                 return connection
             try:
-                ended = _converse(connection, method, head, body or b"", Patience(self._clock, self._request_seconds))
+                patience = Patience(self._clock, self._request_seconds)
+                ended = _converse(connection, method, (head, body or b""), patience, object_max)
             except BaseException:
                 connection.close()
                 raise
@@ -171,17 +193,21 @@ def _close_all(connections: deque[tuple[socket.socket, float]]) -> None:
         connections.pop()[0].close()
 
 
-def _converse(connection: socket.socket, method: str, head: bytes, body: bytes, patience: Patience) -> Exchange:
+def _converse(
+    connection: socket.socket, method: str, request: tuple[bytes, bytes], patience: Patience, object_max: int
+) -> Exchange:
     broken: OSError | None = None
     try:
-        _send(connection, head, body, patience)
+        _send(connection, *request, patience)
     except OSError as error:
         # Not all bytes were taken, so the server cannot have the whole request. It may
         # have refused early and said why.
         broken = error
     try:
         with BufferedReader(TimedReader(connection, patience)) as stream:
-            answer = read_answer(stream, method)
+            answer = read_answer(stream, method, object_max=object_max)
+    except TooLongError as error:
+        return TooLong(error.size) if broken is None else NotSent(_describe(broken))
     except (OSError, HTTPException) as error:
         return NoAnswer(_describe(error)) if broken is None else NotSent(_describe(broken))
     if broken is None:

@@ -42,6 +42,7 @@ CALL_SECONDS_MAX = 60.0
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 _LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]+) *\r\n", re.IGNORECASE)
 _CHUNKED = re.compile(rb"\r\ntransfer-encoding:", re.IGNORECASE)
+_PAGE = b"HTTP/1.1 404 Not Found\r\nContent-Length: 19\r\nConnection: close\r\n\r\n404 page not found\n"
 _LENGTH_REQUIRED = b"HTTP/1.1 411 Length Required\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
@@ -58,6 +59,10 @@ class WireFault(StrEnum):
     """The same, but after a delay, when the client has long given up, the server gets the request."""
     REQUEST_DELAYED = "request delayed"
     """The request waits before it goes on; nothing is lost."""
+    FRONT_DOOR = "front door"
+    """Something before the server says 404 with a page of its own; the server hears nothing."""
+    ANSWER_REPLACED = "answer replaced"
+    """The server gets the request, and the client such a page in place of the answer."""
 
 
 ROUGH: Final[Mapping[WireFault, float]] = {
@@ -66,8 +71,10 @@ ROUGH: Final[Mapping[WireFault, float]] = {
     WireFault.REQUEST_LOST: 0.02,
     WireFault.REQUEST_LATE: 0.02,
     WireFault.REQUEST_DELAYED: 0.02,
+    WireFault.FRONT_DOOR: 0.01,
+    WireFault.ANSWER_REPLACED: 0.01,
 }
-"""One request in ten meets a fault."""
+"""One request in eight meets a fault."""
 
 
 class FaultProxy:
@@ -106,7 +113,11 @@ class FaultProxy:
 
     def heal(self) -> None:
         """From now on every request passes; what is late still arrives late."""
-        self._rates = {}
+        self.change({})
+
+    def change(self, rates: Mapping[WireFault, float]) -> None:
+        """From now on each fault meets as many requests as this says."""
+        self._rates = dict(rates)
 
     def __enter__(self) -> Self:
         """Listen on a free port."""
@@ -166,9 +177,12 @@ class FaultProxy:
                     task.add_done_callback(self._late.discard)
                     connection.reset()
                     return
+                case WireFault.FRONT_DOOR:
+                    connection.show_page()
+                    return
                 case WireFault.REQUEST_DELAYED:
                     await self._pause()
-                case WireFault.ANSWER_LOST | WireFault.ANSWER_CUT | None:
+                case WireFault.ANSWER_LOST | WireFault.ANSWER_CUT | WireFault.ANSWER_REPLACED | None:
                     pass
             if connection.server is None:
                 connection.attach(*await asyncio.open_connection(self._host, self._port))
@@ -224,6 +238,11 @@ class _Connection:
         self.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
         self.writer.transport.abort()
 
+    def show_page(self) -> None:
+        """Answer the client as something would that knows nothing of the server, and then no more."""
+        self.writer.write(_PAGE)
+        self.writer.write_eof()
+
     def close(self) -> None:
         if self._answers is not None:
             self._answers.cancel()
@@ -236,6 +255,9 @@ class _Connection:
             while piece := await reader.read(PIECE_BYTES):
                 if self._fault is WireFault.ANSWER_LOST:
                     self.reset()
+                    return
+                if self._fault is WireFault.ANSWER_REPLACED:
+                    self.show_page()
                     return
                 if self._fault is WireFault.ANSWER_CUT:
                     self.writer.write(piece[: len(piece) // 2])
