@@ -58,7 +58,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKTEST")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     with scripted_server() as script:
-        script.answer(Reply(200, b"body", {"ETag": '"v"', "Last-Modified": "Sun, 06 Nov 1994 08:49:37 GMT"}))
+        script.answer(Reply(200, b"", {"ETag": '"v"', "Last-Modified": "Sun, 06 Nov 1994 08:49:37 GMT"}))
         yield script
 
 
