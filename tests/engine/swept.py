@@ -11,6 +11,7 @@ from wormdb.clock import ManualClock, SeededChance
 from wormdb.database import Database
 from wormdb.engine.resolve import Fate
 from wormdb.errors import AlreadyExistsError
+from wormdb.limits import OBJECT_BYTES_MAX
 from wormdb.schema.load import load_schema
 from wormdb.settings import Settings
 from wormdb.storage.memory import MemoryStore
@@ -82,7 +83,8 @@ class World(MemoryStore):
         self.manual = ManualClock()
         self.witnessed: dict[str, bytes] = {}
         """The first object that was ever written under each key of a log."""
-        super().__init__(clock=self.manual)
+        self.bytes_max = OBJECT_BYTES_MAX
+        super().__init__(clock=self.manual, bound=lambda key: self.bytes_max)
 
     def put(
         self, key: str, body: bytes, precondition: Precondition | None = None, *, content_type: str = OCTETS
@@ -99,6 +101,7 @@ class World(MemoryStore):
         copied._shelf.entries = dict(self._shelf.entries)
         copied._shelf.keys = list(self._shelf.keys)
         copied.witnessed = dict(self.witnessed)
+        copied.bytes_max = self.bytes_max
         return copied
 
 

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 
 __all__ = ["BYTES", "damage", "entries_of", "lie_in_entries", "lie_in_rows", "lie_in_tree", "put_root", "replaced"]
 
-BYTES = ("flip", "truncate", "delete", "swap")
+BYTES = ("flip", "truncate", "delete", "swap", "swell")
+SWOLLEN_BYTES = 1 << 20
+"""More than any object of these small worlds has."""
 
 
 def damage(world: World, key: str, how: str, *, at: float = 0.5, mask: int = 1) -> bool:
@@ -48,6 +50,12 @@ def damage(world: World, key: str, how: str, *, at: float = 0.5, mask: int = 1) 
         if not others:
             return False
         body = world.get(others[0]).body
+    elif how == "swell":
+        # Longer than the store lets anybody read or write: as a sparse file is in a folder.
+        world.bytes_max = SWOLLEN_BYTES + len(body)
+        world.put(key, body + bytes(SWOLLEN_BYTES), Always())
+        world.bytes_max = SWOLLEN_BYTES
+        return True
     elif how == "truncate":
         body = body[: int(len(body) * at)]
     else:

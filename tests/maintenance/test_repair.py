@@ -78,12 +78,13 @@ def everything_but_times(world: World) -> Answers:
     return replace(found, histories=histories)
 
 
+@pytest.mark.parametrize("how", ["delete", "swell"])
 @pytest.mark.parametrize("kinds", TOGETHER, ids=" ".join)
-def test_what_the_log_still_has_is_made_again_without_a_trace(kinds: tuple[str, ...]) -> None:
+def test_what_the_log_still_has_is_made_again_without_a_trace(kinds: tuple[str, ...], how: str) -> None:
     world = whole_world()
     before, by_kind = answers(world), objects_by_kind(world)
     for kind in kinds:
-        damage(world, by_kind[kind], "delete")
+        damage(world, by_kind[kind], how)
     done = repair(site_on(world))
     assert (done.left, done.lost) == ((), ())
     assert {by_kind[kind] for kind in kinds} <= {finding.key for finding in done.repaired}
@@ -134,7 +135,7 @@ def test_a_sound_collection_is_left_alone() -> None:
 # --- roots ---
 
 
-@pytest.mark.parametrize("how", ["flip", "truncate"])
+@pytest.mark.parametrize("how", ["flip", "truncate", "swell"])
 def test_a_root_is_made_from_a_whole_log(how: str) -> None:
     world = whole_world()
     before = everything_but_times(world)

@@ -99,7 +99,7 @@ def test_one_request_an_object_and_none_that_writes() -> None:
     verify(site_on(world, store))
     root = root_of(world)
     keys = [request.key for request in store.trace]
-    assert {request.verb for request in store.trace} <= {"get", "probe"}
+    assert {request.verb for request in store.trace} <= {"get", "get_range", "probe"}
     # Blocks of jobs that were not merged are documents and history; nothing else is read twice.
     wheres: tuple[Where, ...] = ("attached", "blocks")
     lists = [CheckedList(site_on(world), where, root, Report()) for where in wheres]

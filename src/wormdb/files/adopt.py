@@ -180,7 +180,7 @@ class _Run:
         found = survey(reader, inventory, choices, indexes, lambda done: adopter.told("reading", done, total))
         if choices.dry_run:
             return self._result(found, None, is_resumed=record is not None)
-        is_empty = found.counts.skipped == total
+        is_empty = found.counts.skipped == total + inventory.unnamed
         if fatal := found.fatal or (found.broken if is_empty else []):
             fix = "correct the files: nothing is left without them" if is_empty else _fix_of(found)
             raise InvalidRequestError(f"adoption of {adopter.collection}", problems=fatal, fix=fix)

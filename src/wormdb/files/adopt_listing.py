@@ -67,6 +67,8 @@ class Inventory:
     """Of the names, sizes, times and versions of all files: another one if any file was written since."""
     strays: list[Problem]
     """What lies in a system folder, or where documents lie, and cannot be told."""
+    unnamed: int = 0
+    """How many of those are files of documents, in folders that are no ids."""
 
     @property
     def files(self) -> int:
@@ -82,12 +84,13 @@ def take_inventory(store: Store, names: FileNames, told: Callable[[int], None] =
     found: dict[bytes, Listed] = {}
     strays: list[Problem] = []
     digest = sha256()
-    count = 0
+    count = unnamed = 0
     for info in _objects(store, names):
         key = names.parse(info.key)
         if key is None or key.kind not in _KINDS:
             if key is None and (stray := _stray(info.key, names)) is not None:
                 strays.append(stray)
+                unnamed += _is_unnamed(info.key, names)
             continue
         digest.update(_told(info))
         listed = found.setdefault(encode_key(key.id), Listed(key.id))
@@ -111,7 +114,7 @@ def take_inventory(store: Store, names: FileNames, told: Callable[[int], None] =
     for listed in found.values():
         listed.oplog.sort()
     strays += _elsewhere(store, names)
-    return Inventory(sorted(found.items(), key=lambda item: item[0]), digest.digest(), strays)
+    return Inventory(sorted(found.items(), key=lambda item: item[0]), digest.digest(), strays, unnamed)
 
 
 def files_digest(store: Store, names: FileNames) -> bytes:
@@ -135,6 +138,12 @@ def _objects(store: Store, names: FileNames) -> Iterator[ObjectInfo]:
             yield from (info for info in page.objects if not info.key.startswith(engine))
 
 
+def _is_unnamed(key: str, names: FileNames) -> bool:
+    """Whether a key that is none of ours is that of a document, but for its folder."""
+    rest = key.removeprefix(names.collection)
+    return rest.count("/") == 1 and rest.endswith("/" + names.model.path.file_name) and not rest.startswith(".")
+
+
 def _stray(key: str, names: FileNames) -> Problem | None:
     """What is wrong with a key that is none of ours; None if it is nobody's business."""
     if any(f"/{folder}" in f"/{key}" for folder in _SYSTEM.values()):
@@ -143,8 +152,7 @@ def _stray(key: str, names: FileNames) -> Problem | None:
             "it lies in a system folder, and is not named as the layout of the schema says",
             "give the bucket's layout as `storage` in the schema, or move the file away",
         )
-    rest = key.removeprefix(names.collection)
-    if rest.count("/") == 1 and rest.endswith("/" + names.model.path.file_name) and not rest.startswith("."):
+    if _is_unnamed(key, names):
         return Problem(key, "its folder is no id as wormdb writes it", "rename the folder, or move it away")
     return None
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from wormdb.errors import NotFoundError, Problem, ValidationError, WormError
+from wormdb.errors import CorruptionError, NotFoundError, Problem, ValidationError, WormError
 from wormdb.files.adopt_past import Filed, settle
 from wormdb.files.entity_file import read_entity
 from wormdb.files.oplog_file import read_oplog
+from wormdb.files.plain import fault_text
 from wormdb.files.trash_file import read_tombstone_file
 from wormdb.format.damage import corrupt
 from wormdb.format.segment import check_id
@@ -34,6 +35,8 @@ __all__ = ["Reader", "Reading"]
 T = TypeVar("T")
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_Body = bytes | CorruptionError | None
+"""Of a file: its bytes, why they cannot be had, or None if it is gone."""
 _FILES_AT_ONCE: Final = 1_000
 _BYTES_AT_ONCE: Final = 16 * 1024 * 1024
 
@@ -70,18 +73,20 @@ class Reader:
             for key, listed in some:
                 yield self._reading(key, listed, bodies)
 
-    def _body(self, key: str) -> bytes | None:
+    def _body(self, key: str) -> _Body:
         try:
             return self.store.get(key).body
         except NotFoundError as error:
             if error.key != key:
                 raise  # the bucket is missing, not this object
             return None
+        except CorruptionError as error:
+            return error
 
-    def _reading(self, key: bytes, listed: Listed, bodies: dict[str, bytes | None]) -> Reading:
+    def _reading(self, key: bytes, listed: Listed, bodies: dict[str, _Body]) -> Reading:
         parsed = _Parsing(self.names, listed.id, bodies)
         filed, is_lost = parsed.filed(listed)
-        settled = None if is_lost else settle(filed, self.limit)
+        settled = None if is_lost else parsed.settled(filed, self.limit)
         faults = () if settled is None else settled.faults
         mismatches = tuple(self._problem(listed, fault) for fault in faults if not fault.is_note)
         notes = [self._problem(listed, fault) for fault in faults if fault.is_note]
@@ -119,7 +124,7 @@ def _portions(documents: Sequence[tuple[bytes, Listed]]) -> Iterator[list[tuple[
 class _Parsing:
     """The files of one document."""
 
-    def __init__(self, names: FileNames, identity: Any, bodies: dict[str, bytes | None]) -> None:
+    def __init__(self, names: FileNames, identity: Any, bodies: dict[str, _Body]) -> None:
         self._names = names
         self._id = identity
         self._bodies = bodies
@@ -144,6 +149,10 @@ class _Parsing:
         }
         return Filed(identity, entity, tuple(oplog), snapshots, trashed, stone), is_lost
 
+    def settled(self, filed: Filed, limit: int) -> Settled | None:
+        """What the files say together; None if that is too large for a document."""
+        return self._try(self._names.entity(self._id), lambda: settle(filed, limit))
+
     def misfits(self, entity: Document | None) -> list[Problem]:
         """In what a document does not fit its model: it is adopted as it is."""
         if entity is None:
@@ -167,6 +176,8 @@ class _Parsing:
         body = self._bodies[key]
         if body is None:
             corrupt(key, "it was there a moment ago, and is gone")
+        if isinstance(body, CorruptionError):
+            raise body
         return body
 
     def _document(self, key: str) -> Document | None:
@@ -207,5 +218,5 @@ class _Parsing:
         try:
             return read()
         except WormError as error:
-            self.broken.append(Problem(key, error.reason or error.what, error.fix))
+            self.broken.append(Problem(key, fault_text(error), error.fix))
             return None

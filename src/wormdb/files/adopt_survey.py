@@ -52,7 +52,7 @@ class Counts:
     versions: int = 0
     snapshots: int = 0
     skipped: int = 0
-    """Documents that are left out, because a file of theirs is broken."""
+    """Documents that are left out, because a file of theirs is broken, or its folder is no id."""
     mismatched: int = 0
     """Documents whose files do not agree, and that are taken as their own file has them."""
 
@@ -109,6 +109,7 @@ def survey(
     """
     found = Survey(choices)
     found.counts.files = inventory.files
+    found.counts.skipped = inventory.unnamed
     found.add(inventory.strays, found.broken)
     claims = _Claims(reader.names, [index for index in indexes if index.unique], indexes)
     sampled: list[tuple[bytes, bytes | None]] = []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from wormdb.errors import CorruptionError
+from wormdb.errors import CorruptionError, LimitExceededError
 from wormdb.format import json
 from wormdb.format.damage import corrupt
 from wormdb.schema.coerce import coerce, parse_datetime
@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
+    from wormdb.errors import WormError
     from wormdb.format.kinds import Document
     from wormdb.schema.model import Model
 
 __all__ = [
     "STAMPS",
     "canonical",
+    "fault_text",
     "indented",
     "iso_text",
     "member",
@@ -48,6 +50,13 @@ _DATE: Final = b'"$date"'
 _ISO_LENGTH: Final = len("2026-02-24T12:00:00.000Z")
 _sorted: Final = msgspec.json.Encoder(order="sorted")
 _tree: Final = msgspec.json.Decoder(dict[str, Any])
+
+
+def fault_text(error: WormError) -> str:
+    """Why a file cannot be used, in the words of the error that reading it gave. No requests."""
+    if isinstance(error, LimitExceededError) and error.reason:
+        return f"{error.what}: {error.reason}"  # the reason is only which limit it is
+    return error.reason or error.what
 
 
 # --- writing ---

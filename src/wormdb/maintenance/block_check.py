@@ -33,7 +33,16 @@ if TYPE_CHECKING:
     from wormdb.format.blockread import Block
     from wormdb.format.sidecar import PageMap, Sidecar
 
-__all__ = ["Content", "block_faults", "content_of", "read_sidecar", "rebuilt_sidecar", "salvaged", "sidecar_faults"]
+__all__ = [
+    "Content",
+    "block_faults",
+    "check_length",
+    "content_of",
+    "read_sidecar",
+    "rebuilt_sidecar",
+    "salvaged",
+    "sidecar_faults",
+]
 
 _TOLD: Final = ("rows", "deleted", "trashed", "key_first", "key_last", "rev_first", "rev_last", "columns")
 
@@ -68,10 +77,17 @@ class Content:
         return map_file(self.body, digest, self.keys, self.versions, first_cell=self.rows[0].cell)
 
 
+def check_length(body: bytes, recorded: int, name: str) -> None:
+    """Raise CorruptionError if `body`, which ends a byte after the end, is not as long as recorded. No requests."""
+    if len(body) > recorded:
+        corrupt(name, f"it has more than the {recorded} bytes that are recorded for it")
+    if len(body) < recorded:
+        corrupt(name, f"it has {len(body)} bytes, and {recorded} are recorded for it")
+
+
 def content_of(body: bytes, entry: BlockEntry, *, name: str, is_history: bool) -> Content:
     """The rows of a block. Raises CorruptionError, UnsupportedFormatError if they cannot be believed or read."""
-    if len(body) != entry.length:
-        corrupt(name, f"it has {len(body)} bytes, and {entry.length} are recorded for it")
+    check_length(body, entry.length, name)
     block = open_block(body, name=name, sha256=entry.sha256)
     rows = list(read_documents(block))
     if not rows:
@@ -154,8 +170,7 @@ def _same(one: Sequence[Any], other: Sequence[Any]) -> bool:
 def read_sidecar(data: bytes, entry: BlockEntry, *, name: str, block: str) -> Sidecar:
     """A sidecar whose bytes are those that the list says; raises CorruptionError, UnsupportedFormatError."""
     ref = entry.sidecar
-    if len(data) != ref.length:
-        corrupt(name, f"it has {len(data)} bytes, and {ref.length} are recorded for it")
+    check_length(data, ref.length, name)
     if sha256(data).digest() != ref.sha256:
         corrupt(name, "its SHA-256 is not the one recorded for it")
     if frame_length(data, name=name) != ref.map_bytes:

@@ -127,10 +127,10 @@ class OpenJobs:
     def _is_adopted_now(self) -> bool:
         """Whether somebody writes blocks that no entry names yet, and that a record will name. 1 GET."""
         key = self.site.paths.adoption
-        body = self.site.body(key)
-        if body is None:
-            return False
         try:
+            body = self.site.body(key)
+            if body is None:
+                return False
             record = decode_adopt_record(body, name=key, path=self.site.collection)
         except (CorruptionError, UnsupportedFormatError):
             return True

@@ -18,7 +18,14 @@ from wormdb.format.blocklist import BlockEntry, BlockPageRef, decode_block_page
 from wormdb.format.blockread import read_documents
 from wormdb.format.damage import corrupt
 from wormdb.format.key import encode_key
-from wormdb.maintenance.block_check import block_faults, content_of, read_sidecar, salvaged, sidecar_faults
+from wormdb.maintenance.block_check import (
+    block_faults,
+    check_length,
+    content_of,
+    read_sidecar,
+    salvaged,
+    sidecar_faults,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -153,7 +160,7 @@ class CheckedList:
         return []
 
     def _page(self, ref: BlockPageRef, key: str) -> tuple[BlockEntry, ...]:
-        body = checked_body(self.site.body(key), ref.length, ref.sha256, key)
+        body = checked_body(self.site.body(key, ref.length), ref.length, ref.sha256, key)
         entries = decode_block_page(body, name=key, identity=ref.name).blocks
         if not entries or any(entry.run != ref.run for entry in entries):
             corrupt(key, "it does not hold the blocks that the root says")
@@ -165,7 +172,8 @@ class CheckedList:
         key, sidecar_key = self.keys(entry)
         self.report.count("blocks")
         self.report.look(key)
-        body, sidecar = self.site.body(key), self.site.body(sidecar_key)
+        body = self.site.body(key, entry.length)
+        sidecar = self.site.body(sidecar_key, entry.sidecar.length)
         try:
             if body is None:
                 corrupt(key, "it is missing")
@@ -231,7 +239,8 @@ def is_sound(site: Site, entry: BlockEntry, where: Where) -> bool:
     is_history = where in ("history", "brought")
     folder = site.paths.history if is_history else site.paths.data
     key = f"{folder}{entry.name}.parquet"
-    body, sidecar = site.body(key), site.body(f"{folder}{entry.sidecar.name}.map")
+    body = site.body(key, entry.length)
+    sidecar = site.body(f"{folder}{entry.sidecar.name}.map", entry.sidecar.length)
     if body is None or sidecar is None:
         return False
     try:
@@ -250,8 +259,7 @@ def checked_body(body: bytes | None, length: int, digest: bytes, key: str) -> by
     """The bytes of an object that are those recorded for it; raises CorruptionError. No requests."""
     if body is None:
         corrupt(key, "it is missing")
-    if len(body) != length:
-        corrupt(key, f"it has {len(body)} bytes, and {length} are recorded for it")
+    check_length(body, length, key)
     if sha256(body).digest() != digest:
         corrupt(key, "its SHA-256 is not the one recorded for it")
     return body

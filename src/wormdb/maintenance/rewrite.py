@@ -82,7 +82,7 @@ def with_sidecars(site: Site, root: Root, where: Where, blocks: Mapping[str, Blo
 
 def _mended(site: Site, listed: CheckedList, entry: BlockEntry) -> BlockEntry:
     key, _ = listed.keys(entry)
-    body = site.body(key)
+    body = site.body(key, entry.length)
     assert body is not None, "the block was read a moment ago"
     data, map_bytes = rebuilt_sidecar(content_of(body, entry, name=key, is_history=listed.is_history))
     ref = ObjectRef.of(site.writer.new_name(), data)

@@ -11,6 +11,7 @@ from wormdb.engine.paths import EnginePaths
 from wormdb.engine.place import Place
 from wormdb.engine.register import Register
 from wormdb.errors import NotFoundError
+from wormdb.storage.store import ByteRange
 
 if TYPE_CHECKING:
     from wormdb.engine.ledger import Surroundings
@@ -65,9 +66,15 @@ class Site:
         """A root of it."""
         return Place(self.store, self.pool, self.paths, root)
 
-    def body(self, key: str) -> bytes | None:
-        """The bytes of an object, None if there is none. 1 GET."""
+    def body(self, key: str, recorded: int | None = None) -> bytes | None:
+        """The bytes of an object, None if there is none. 1 GET; raises CorruptionError if it is too long for its kind.
+
+        Of one whose length is `recorded` somewhere, at most one byte more: that it is too long is then for the caller
+        to say, who may save what is in it.
+        """
         try:
+            if recorded is not None:
+                return self.store.get_range(key, ByteRange(0, recorded + 1))
             return self.store.get(key).body
         except NotFoundError as error:
             if error.key != key:

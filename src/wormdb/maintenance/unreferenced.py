@@ -53,7 +53,7 @@ def named_objects(site: Site, root: Root) -> Iterator[str]:
     while older is not None:
         key = paths.retired(older.name)
         yield key
-        body = site.body(key)
+        body = site.body(key, older.length)
         try:
             found = None if body is None else decode_retired(body, name=key, identity=older.name)
         except (CorruptionError, UnsupportedFormatError):

@@ -9,6 +9,7 @@ import wormdb
 from tests.files.adopt.bucket import iso, plain
 from wormdb.clock import ManualClock, SeededChance
 from wormdb.database import Database
+from wormdb.files.names import bytes_max
 from wormdb.schema.load import load_schema
 from wormdb.settings import Settings
 from wormdb.storage.conditions import ensure_conditions
@@ -30,7 +31,7 @@ NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
 def world(bucket: Bucket, clock: ManualClock | None = None) -> MemoryStore:
     """The bucket as a store."""
-    store = MemoryStore(clock=clock or new_clock())
+    store = MemoryStore(clock=clock or new_clock(), bound=bytes_max)
     ensure_conditions(store, SeededChance(0))
     for key, text in bucket.files.items():
         store.put(key, text.encode(), Always())

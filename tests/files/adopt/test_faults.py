@@ -6,10 +6,13 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from tests.files.adopt.bucket import BEGIN, LAYOUTS, Bucket, iso, plain, sample, schema
 from tests.files.adopt.rig import database_on, world
 from wormdb.errors import InvalidRequestError
+from wormdb.format import json as format_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,6 +75,46 @@ def test_documents_with_broken_files_are_skipped() -> None:
         assert [found.id for found in customers] == ["d"]
         assert customers.get_history("a") == []
         assert database.verify()[0].is_sound
+
+
+SPOILED: dict[str, Callable[[str], str]] = {
+    "sound": lambda name: json.dumps({"id": name, "name": name}),
+    "cut": lambda name: json.dumps({"id": name})[:-1],
+    "another": lambda _: json.dumps({"id": "another"}),
+    "large": lambda name: json.dumps({"id": name, "name": "x" * 3_000}),
+    "long": lambda name: json.dumps({"id": name}).ljust(10_000),
+    "deep": lambda name: json.dumps({"id": name, "name": 0}).replace("0", "[" * 200 + "]" * 200),
+}
+# What begins with a dot is a folder of the system's own.
+SEGMENTS = st.text(st.sampled_from("abAZ09 -_.%+~üé京"), min_size=1, max_size=4).filter(lambda text: text[0] != ".")
+
+
+@settings(max_examples=10)
+@given(st.dictionaries(SEGMENTS, st.sampled_from(sorted(SPOILED)), min_size=1, max_size=6))
+@example({"plain": "sound", "müller": "sound", "北京": "sound", "a b": "sound"})
+@example({"a": "sound", "big": "large"})
+@example({"a": "sound", "big": "long"})
+def test_what_is_adopted_and_what_is_left_out_are_all_there_is(folders: dict[str, str]) -> None:
+    """Whatever folders are called, and whatever is wrong with the files in them."""
+    bucket = Bucket(ROOT)
+    for folder, how in folders.items():
+        bucket.files[f"org/customers/{folder}/profile.json"] = SPOILED[how](folder)
+    bucket.files["org/customers/sound/profile.json"] = SPOILED["sound"]("sound")
+    store = world(bucket)
+    keys = {found.key for page in store.list("org/") for found in page.objects}
+    with pytest.MonkeyPatch.context() as patch, database_on(store, schema(ROOT), on_broken="skip") as database:
+        patch.setattr(format_json, "DOCUMENT_BYTES_MAX", 2_000)
+        patch.setattr(store, "_bound", lambda key: 9_000)
+        readable = {found.id for found in database.model("Customer").find_all()}
+        dry = database.adopt("Customer", on_broken="skip", dry_run=True)
+        done = database.adopt("Customer", on_broken="skip")
+        assert dry.counts == done.counts
+        assert done.counts.documents + done.counts.skipped == len(keys)
+        assert len({problem.path for problem in done.problems if problem.severity == "error"}) == done.counts.skipped
+        assert {problem.path for problem in done.problems} <= keys
+        adopted = {found.id for found in database.model("Customer").find_all()}
+        assert adopted <= readable
+        assert len(adopted) == done.counts.documents
 
 
 def test_nothing_but_broken_files() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.files.foreign.worm_bucket import FOLDER, Bucket, customer
 from wormdb.errors import CorruptionError
+from wormdb.limits import DOCUMENT_BYTES_MAX, FILE_BYTES_MAX
 
 DOCUMENTS = [customer(number) for number in range(4)]
 KEY = f"{FOLDER}c002/profile.json"
@@ -19,6 +20,9 @@ BROKEN: dict[str, Any] = {
     "no bytes": b"",
     "bad value": {"id": "c002", "at": {"$date": "never"}},
     "bad text": b'{"id": "c002", "name": "\xff"}',
+    "too large": b'{"id": "c002", "name": "%b"}' % (b"x" * DOCUMENT_BYTES_MAX),
+    "too deep": b'{"id": "c002", "name": %b}' % (b"[" * 200 + b"]" * 200),
+    "longer than any": b'{"id": "c002"}'.ljust(FILE_BYTES_MAX + 1),
 }
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from wormdb.engine.state import Held
 from wormdb.errors import CorruptionError, InvalidRequestError, NotFoundError
 from wormdb.files.entity_file import read_entity
+from wormdb.files.plain import fault_text
 from wormdb.format import json
 
 if TYPE_CHECKING:
@@ -36,16 +37,16 @@ class Entities:
         """One document; None if its file is gone, or broken and passed over. 1 GET; raises CorruptionError."""
         try:
             body = self._site.store.get(entity.key).body
+            document, rev = read_entity(body, key=entity.key, model=self._site.model, identity=entity.id)
+            encoded = json.encode_document(document)
         except NotFoundError as error:
             if error.key != entity.key:
                 raise  # the bucket is missing, not this file
             return None
-        try:
-            document, rev = read_entity(body, key=entity.key, model=self._site.model, identity=entity.id)
         except (CorruptionError, InvalidRequestError) as error:
-            self.broken(entity.key, error.reason or error.what, error)
+            self.broken(entity.key, fault_text(error), error)
             return None
-        return Held(json.encode(entity.id), rev or 0, 0, json.encode_document(document))
+        return Held(json.encode(entity.id), rev or 0, 0, encoded)
 
     def stream(self, entities: Sequence[Entity], first: int | None = None) -> Iterator[Sequence[Held]]:
         """All that are there and whole, in their order, some at a time: while some are used, the next are read.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from wormdb.engine.portion import DOCUMENT, Portion, elsewhere_rows, texts_of
-from wormdb.errors import WormError
+from wormdb.errors import LimitExceededError, WormError
 from wormdb.files.foreign.site import read_id_text
 from wormdb.files.plain import STAMPS, read_object, read_values
 from wormdb.format import json
@@ -151,7 +151,7 @@ class Rows:
                 cells[KIND_PREFIX + path] = column.kinds
                 needed.update(elsewhere_rows(column.kinds))
         if needed:
-            bodies = [json.encode_document(self.document(row)) if row in needed else None for row in range(len(self))]
+            bodies = [self._encoded(row) if row in needed else None for row in range(len(self))]
             cells[DOCUMENT] = texts_of(bodies)
         portion = Portion(pa.table(cells), {path: column.type for path, column in columns.items()})
         if not span.low and span.high is None:
@@ -173,6 +173,12 @@ class Rows:
         return document
 
     # --- inside ---
+
+    def _encoded(self, row: int) -> bytes:
+        try:
+            return json.encode_document(self.document(row))
+        except LimitExceededError as error:
+            raise DamagedRowsError(f"the row of {self.ids[row]!r} is too large: {error}") from error
 
     def _values(self, names: Sequence[str]) -> dict[str, list[Any]]:
         """By top-level name the values of all rows as JSON has them, MISSING where there is none."""
