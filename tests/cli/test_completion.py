@@ -78,6 +78,7 @@ def test_help_imports_no_more_than_it_needs() -> None:
         "wormdb.cli.commands",
         "wormdb.cli.commands.table",
         "wormdb.cli.main",
+        "wormdb.cli.terminal",
         "wormdb.cli.verbs",
         "wormdb.errors",
         "wormdb.version",

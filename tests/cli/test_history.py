@@ -300,7 +300,7 @@ def test_files_of_another_program_have_no_history_yet(tmp_path: Path) -> None:
         printed = at(str(place), *words)
         assert printed.code == 2
         assert "Customer has no log" in printed.errors
-    assert at(str(place), "table", "list").lines[-1].split() == ["Customer", "1", "stale", "--", "--"]
+    assert at(str(place), "table", "list").lines[-1].split() == ["Customer", "1", "n/a", "--", "--"]
     assert "not known: another program keeps the files" in at(str(place), "table", "inspect", "Customer").text
     described = json.loads(at(str(place), "table", "inspect", "Customer", "--json").text)
     assert described["collection"] == {"count": 1, "sizeBytes": None, "lastUpdated": None}

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from wormdb.cli.shown import cut, time_text
+from wormdb.cli.shown import cut, one_line, time_text
+from wormdb.cli.terminal import write_own
 from wormdb.format import json
 from wormdb.jobs.plain_text import plain_of
 
@@ -57,16 +58,19 @@ def _differ(one: Any, two: Any) -> bool:
 
 
 def say(text: str) -> None:
-    """One line; colours only on a terminal, and not where NO_COLOR is set."""
-    click.echo(text, color=False if os.environ.get("NO_COLOR") else None)
+    """One line of harmless text; colours only on a terminal, and not where NO_COLOR is set."""
+    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+        write_own(f"{text}\n")
+    else:
+        click.echo(text, color=False)
 
 
 def say_changes(diff: Mapping[str, Sequence[Any]], indent: str = "  ") -> None:
     """A line for each field: + new, - gone, ~ changed."""
     changes = list(field_changes(diff))
-    width = max((len(_printable(each.path)) for each in changes), default=0)
+    width = max((len(one_line(each.path)) for each in changes), default=0)
     for each in changes:
-        name = f"{_printable(each.path):{width}}"
+        name = f"{one_line(each.path):{width}}"
         if each.before is None:
             line = click.style(f"+ {name}  {_shown(each.after)}", fg="green")
         elif each.after is None:
@@ -88,13 +92,13 @@ def say_history(entries: Sequence[HistoryEntry], shown: Sequence[HistoryEntry]) 
         if entry.seq not in wanted:
             continue
         cells = [f"{cell:{width}}" for cell, width in zip(rows[entry.seq], widths, strict=True)]
-        metadata = "" if entry.metadata is None else _printable(json.encode(entry.metadata).decode())
+        metadata = "" if entry.metadata is None else one_line(json.encode(entry.metadata).decode())
         say(click.style("  ".join([*cells, metadata]).rstrip(), bold=True))
         say_changes(diff)
 
 
 def _head(entry: HistoryEntry) -> tuple[str, str, str, str]:
-    return str(entry.seq), entry.op, time_text(entry.ts), _printable(entry.actor or "--")
+    return str(entry.seq), entry.op, time_text(entry.ts), one_line(entry.actor or "--")
 
 
 def _step(state: dict[str, Any], entry: HistoryEntry) -> tuple[dict[str, Sequence[Any]], dict[str, Any]]:
@@ -114,12 +118,8 @@ def _step(state: dict[str, Any], entry: HistoryEntry) -> tuple[dict[str, Sequenc
 def _shown(value: Any) -> str:
     """A value with its type to be seen: text in quotes."""
     text = json.encode(value).decode() if isinstance(value, str) else plain_of(value) or "null"
-    text = _printable(text)
+    text = one_line(text)
     return cut(text, _VALUE_PLACES) if sys.stdout.isatty() else text
-
-
-def _printable(text: str) -> str:
-    return text if text.isprintable() else "".join(letter if letter.isprintable() else "·" for letter in text)
 
 
 # --- for programs ---

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from wormdb.cli.terminal import guard_terminals, guarded_terminals
 from wormdb.cli.verbs import Verbs
 from wormdb.errors import InvalidRequestError, MissingExtraError, WormError
 from wormdb.version import __version__
@@ -65,11 +66,17 @@ def worm() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command line and exit the process with its code."""
+    guard_terminals()
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; its exit code. Set WORM_DEBUG=1 to see the whole traceback."""
+    with guarded_terminals():
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str]) -> int:
     try:
         code = worm.main(list(arguments), prog_name="worm", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import shutil
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
+
+from wormdb.cli.shown import one_line
+from wormdb.cli.terminal import write_own
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -55,7 +61,10 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, styles
         table.add_column(column, overflow="fold")
     for number, row in enumerate(rows):
         style = styles[number] if number < len(styles) else ""
-        table.add_row(*(Text(cell) for cell in row), style=style)
-    console = Console()
+        table.add_row(*(Text(one_line(cell)) for cell in row), style=style)
+    is_terminal = sys.stdout.isatty()
+    drawn = io.StringIO()
     # A pipe has no width: wrapping there would only hurt whoever greps.
-    Console(width=None if console.is_terminal else 200).print(table)
+    width = shutil.get_terminal_size().columns if is_terminal else 200
+    Console(file=drawn, force_terminal=is_terminal, width=width).print(table)
+    write_own(drawn.getvalue())

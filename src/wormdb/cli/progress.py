@@ -6,7 +6,8 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-import click
+from wormdb.cli.shown import one_line
+from wormdb.cli.terminal import write_own
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -89,4 +90,4 @@ def bar_line(done: float | None, text: str) -> str:
 
 def tell_line(text: str) -> None:
     """Write over the last line of the terminal."""
-    click.echo(f"\r\x1b[K{text}", err=True, nl=False)
+    write_own(f"\r\x1b[K{one_line(text)}", err=True)

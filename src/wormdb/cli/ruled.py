@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from wormdb.cli.shown import cut, width_of
+from wormdb.cli.shown import cut, one_line, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,8 +37,9 @@ def print_ruled(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
 
 def fitted(column: Column, cells: Sequence[str], width_max: int | None = None) -> Column:
     """A column wide enough for its name and some cells, at most `width_max`."""
-    width = max([column.width, width_of(column.name), *(width_of(cell) for cell in cells)])
-    return Column(column.name, width if width_max is None else min(width, width_max), column.is_right)
+    name = one_line(column.name)
+    width = max([column.width, width_of(name), *(width_of(one_line(cell)) for cell in cells)])
+    return Column(name, width if width_max is None else min(width, width_max), column.is_right)
 
 
 def ruled_head(columns: Sequence[Column]) -> tuple[str, str]:
@@ -52,6 +53,6 @@ def ruled_row(columns: Sequence[Column], cells: Sequence[str]) -> str:
 
 
 def _placed(column: Column, cell: str) -> str:
-    shown = cut(cell, column.width)
+    shown = cut(one_line(cell), column.width)
     blanks = " " * (column.width - width_of(shown))
     return blanks + shown if column.is_right else shown + blanks

@@ -10,7 +10,7 @@ from typing import Any, Final
 from wormdb.format.kinds import Decimal128
 from wormdb.jobs.plain_text import plain_of
 
-__all__ = ["cell_of", "cut", "is_number", "number_text", "size_text", "time_text", "width_of"]
+__all__ = ["cell_of", "cut", "is_number", "number_text", "one_line", "size_text", "time_text", "width_of"]
 
 _WIDE: Final = frozenset("WF")
 
@@ -50,7 +50,11 @@ def cell_of(value: Any) -> str:
     """A value in one line of a table; nothing for a missing one."""
     if value is None:
         return "null"
-    text = plain_of(value) or ""
+    return one_line(plain_of(value) or "")
+
+
+def one_line(text: str) -> str:
+    """The text with · for every letter that takes no place of its own: newlines, controls, what changes the order."""
     return text if text.isprintable() else "".join(letter if letter.isprintable() else "·" for letter in text)
 
 

@@ -10,6 +10,7 @@ import click
 
 from wormdb.cli.output import camel, counted, print_json
 from wormdb.cli.place import AS_JSON, MODEL, URL
+from wormdb.cli.progress import tell_line
 from wormdb.cli.verbs import Verb
 from wormdb.errors import InvalidRequestError
 
@@ -171,11 +172,11 @@ def _progress() -> Callable[[str, int, int], None]:
     def tell(what: str, done: int, total: int) -> None:
         part = done / total if total else 0.0
         bar = f"[{'#' * int(_BAR * part):{_BAR}}] {part:4.0%} of {total:,}" if total else f"{done:,}"
-        click.echo(f"\r\x1b[K{what} {bar}", err=True, nl=False)
+        tell_line(f"{what} {bar}")
 
     return tell
 
 
 def _forget(told: Callable[[str, int, int], None] | None) -> None:
     if told is not None:
-        click.echo("\r\x1b[K", err=True, nl=False)
+        tell_line("")

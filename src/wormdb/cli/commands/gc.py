@@ -10,6 +10,7 @@ import click
 from wormdb.cli.found import existing_status
 from wormdb.cli.output import camel, counted, print_json, print_table
 from wormdb.cli.place import NAMES, PLACE, place_of
+from wormdb.cli.progress import tell_line
 from wormdb.database import connect
 from wormdb.settings import Settings
 from wormdb.storage.conditions import remove_probes
@@ -43,7 +44,7 @@ def command(url: str | None, names: tuple[str, ...], *, dry_run: bool, as_json: 
         if not names and not dry_run:
             remove_probes(database.store)
         if is_shown:
-            click.echo("\r\x1b[K", err=True, nl=False)
+            tell_line("")
     if as_json:
         print_json([{**camel(each), "objects": each.objects, "bytes": each.bytes} for each in found])
         return
@@ -74,4 +75,4 @@ def _print(found: Collected) -> None:
 
 def _tell(where: str) -> None:
     """One line that is written over and over."""
-    click.echo(f"\r\x1b[K{where[-_COLUMNS_SHOWN:]}", err=True, nl=False)
+    tell_line(where[-_COLUMNS_SHOWN:])

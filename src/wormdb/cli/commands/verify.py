@@ -10,6 +10,7 @@ import click
 from wormdb.cli.found import missing_collection
 from wormdb.cli.output import camel, counted, print_json, print_table
 from wormdb.cli.place import NAMES, PLACE, place_of
+from wormdb.cli.progress import tell_line
 from wormdb.database import connect
 from wormdb.errors import InvalidRequestError
 from wormdb.maintenance.report import Checked
@@ -128,11 +129,11 @@ def _progress() -> Callable[[str], None]:
     """One line that is written over and over."""
 
     def tell(where: str) -> None:
-        click.echo(f"\r\x1b[K{where[-_COLUMNS_SHOWN:]}", err=True, nl=False)
+        tell_line(where[-_COLUMNS_SHOWN:])
 
     return tell
 
 
 def _forget_progress(told: Any) -> None:
     if told is not None:
-        click.echo("\r\x1b[K", err=True, nl=False)
+        tell_line("")
