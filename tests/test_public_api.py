@@ -79,6 +79,7 @@ PUBLIC = [
     "connect",
     "open_store",
     "reference_of",
+    "rev_of",
 ]
 
 PARENTS = {

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from wormdb.collection import Change, Collection
     from wormdb.cursor import Cursor
     from wormdb.database import Database, connect
-    from wormdb.document import Document
+    from wormdb.document import Document, rev_of
     from wormdb.evolving import ModelPlan, SchemaPlan
     from wormdb.files.adopt import Adoption
     from wormdb.files.faults import FileFault
@@ -127,6 +127,7 @@ __all__ = [
     "connect",
     "open_store",
     "reference_of",
+    "rev_of",
 ]
 
 # What needs heavy libraries is imported when it is first asked for: `import wormdb` stays cheap.
@@ -173,6 +174,7 @@ _LATER = {
     "connect": "wormdb.database",
     "open_store": "wormdb.storage.open",
     "reference_of": "wormdb.format.blob",
+    "rev_of": "wormdb.document",
 }
 
 

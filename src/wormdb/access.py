@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wormdb.calls import limited
 from wormdb.engine.bulk import JobSpec
-from wormdb.engine.operations import Pending, Remove
-from wormdb.errors import InvalidRequestError, PermissionDeniedError
+from wormdb.engine.operations import Loaded, Pending, Remove
+from wormdb.engine.state import id_key
+from wormdb.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    InvalidRequestError,
+    NotFoundError,
+    PermissionDeniedError,
+    UniqueViolationError,
+    WormError,
+)
 from wormdb.files.table_state import rewrite_tables
 from wormdb.format import json
 from wormdb.format.values import normalize
@@ -24,7 +33,7 @@ if TYPE_CHECKING:
     from wormdb.engine.bulk_report import ConflictRule
     from wormdb.engine.commit import Committed
     from wormdb.engine.ledger import Ledger
-    from wormdb.engine.operations import Loaded, Operation
+    from wormdb.engine.operations import Operation
     from wormdb.engine.past_reader import History
     from wormdb.engine.state import Held, View
     from wormdb.files.foreign.collection import ForeignCollection
@@ -36,7 +45,7 @@ if TYPE_CHECKING:
     from wormdb.query.plan_cache import PlanCache
     from wormdb.settings import Settings
     from wormdb.storage.meter import Usage
-    from wormdb.writing import Prepared, Writer
+    from wormdb.writing import Prepared, Shape, Writer
 
 __all__ = ["Access", "Context"]
 
@@ -181,14 +190,64 @@ class Access(Generic[T]):
             )
 
     def write(self, verb: str, document: T | Mapping[str, Any], by: By, loaded: Loaded | None = None) -> T:
-        """Insert or save one document. 1 PUT when nobody else writes; none if nothing changed."""
+        """Insert or save one document; with `loaded`, which was read just now, it is a change of that.
+
+        1 PUT when nobody else writes. If nothing changed, none: then a document that was read before the call is
+        looked up, which costs as `get`, and ConflictError is raised if it is not as it was read.
+        """
         shape = self.writer.shape(verb, document, loaded)
         if verb == "save" and shape.is_unchanged:
+            if loaded is None:
+                self._check_unchanged(shape)
             return self.writer.as_result(document, shape)
         prepared = self.writer.prepared(verb, document, shape)
-        committed = self.commit([prepared.operation], by)
+        committed = self._save([prepared], by)
         (change,) = committed.changes
         return self.writer.typed(self.writer.after(prepared, change, committed.number))
+
+    def modify(self, identity: Any, change: Callable[[T], T | Mapping[str, Any] | None], by: By) -> T:
+        """Load, change and save a document, again from the start if somebody else was faster.
+
+        For each try `get` of the state now, so that no document is missed that is there, and 1 PUT if something
+        changed. Raises NotFoundError, and ConflictError after many losses.
+        """
+        key = self.writer.key_of(identity)
+        what = f"document {identity!r} in {self.name}"
+        attempts = self.context.settings.modify_attempts
+        for _ in range(attempts):
+            view, held = self.get(key, is_now=True)
+            if held is None or held.document is None:
+                raise NotFoundError(what, reason="it does not exist")
+            document = self.writer.show(held, view.number)
+            changed = change(document)
+            loaded = Loaded(held, view.number, self.writer.origin)
+            try:
+                return self.write("save", document if changed is None else changed, by, loaded)
+            except ConflictError:
+                continue
+        raise ConflictError(what, reason=f"somebody else changed it {attempts} times in a row")
+
+    def loaded_at(self, document: Any, rev: Any) -> Loaded:
+        """The document that another is to replace, if it is at a revision now. Costs as `get`.
+
+        Raises ConflictError if it is at another one or gone, InvalidRequestError for what is no revision.
+        """
+        if isinstance(rev, bool) or not isinstance(rev, int) or rev < 1:
+            raise InvalidRequestError(f"if_rev={rev!r:.40}", reason="it is no revision", fix="use what rev_of gives")
+        identity = self.writer.identity_of(document)
+        view, held = self.get(id_key(identity), is_now=True)
+        if held is None or held.document is None or held.rev != rev:
+            raise changed_since(identity, self.name, rev)
+        return Loaded(held, view.number, self.writer.origin)
+
+    def _check_unchanged(self, shape: Shape) -> None:
+        """Raise ConflictError if a document is no longer what it was read as."""
+        assert shape.id is not None
+        assert shape.loaded is not None
+        _, held = self.get(id_key(shape.id), is_now=True)
+        known = shape.loaded.held
+        if held is None or held.document is None or held.version != known.version:
+            raise changed_since(shape.id, self.name, known.rev)
 
     def insert_all(self, documents: Iterable[Any], by: By) -> list[Any]:
         """Insert documents, all or none; their ids. 1 PUT when nobody else writes; none if there are no documents."""
@@ -198,6 +257,8 @@ class Access(Generic[T]):
         committed = self.commit(inserts.operations, by)
         for place, prepared in inserts.held:
             self.writer.after(prepared, committed.changes[place], committed.number)
+        for place, instance in inserts.instances:
+            self.writer.inserted(instance, committed.changes[place], committed.number)
         return [
             json.decode(change.id, name="document id") if identity is None else identity
             for identity, change in zip(inserts.ids, committed.changes, strict=True)
@@ -205,7 +266,7 @@ class Access(Generic[T]):
 
     def commit_all(self, prepared: Sequence[Prepared], by: By) -> Committed:
         """Commit several, and bring the documents they came from up to date. 1 PUT when nobody else writes."""
-        committed = self.commit([each.operation for each in prepared], by)
+        committed = self._save(prepared, by)
         changes = deque(committed.changes)
         left = Counter(change.id for change in changes)
         for each in prepared:
@@ -217,6 +278,18 @@ class Access(Generic[T]):
             elif isinstance(each.operation, Remove) and _is_removed(each.operation, changes):
                 left[changes.popleft().id] -= 1
         return committed
+
+    def _save(self, prepared: Sequence[Prepared], by: By) -> Committed:
+        """Commit several; instances that were not read are refused as conflicts where something is there."""
+        try:
+            return self.commit([each.operation for each in prepared], by)
+        except UniqueViolationError:
+            raise
+        except AlreadyExistsError as error:
+            unread = [each for each in prepared if each.is_unread and each.key == error.key]
+            if not unread:
+                raise
+            raise _unread(unread[0].document, error) from error
 
     def commit(self, operations: Sequence[Operation], by: By, *also: Event) -> Committed:
         """Commit operations as one batch, `also` with it. 1 PUT when nobody else writes.
@@ -283,6 +356,34 @@ class Access(Generic[T]):
         if operations and events:
             self.context.creating()
         return self.ledger.commit(pending, seconds=self.context.settings.commit_seconds)
+
+
+def changed_since(identity: bytes, name: str, rev: int) -> ConflictError:
+    """The error for a document that is not as its caller read it."""
+    return ConflictError(
+        f"document {json.decode(identity, name='document id')!r} in {name}",
+        reason=f"it changed since it was read at revision {rev}",
+        fix="load it again and retry, or use modify()",
+        key=identity.decode(),
+    )
+
+
+def _unread(instance: object, error: AlreadyExistsError) -> WormError:
+    """The error for an instance that does not say what it was read as, where something is there."""
+    name = type(instance).__name__
+    if hasattr(instance, "__dict__"):
+        return ConflictError(
+            error.what,
+            reason=f"it exists, and this {name} was not read: it may be a copy of an older version",
+            fix="find it and change that, modify() it, save(…, if_rev=…), or replace_one() what is there",
+            key=error.key,
+        )
+    return InvalidRequestError(
+        error.what,
+        reason=f"it exists, and a {name} has no __dict__ to remember which version it was read as",
+        fix="declare the class without slots, a Struct with dict=True; or modify() it, or save(…, if_rev=…)",
+        key=error.key,
+    )
 
 
 def _is_removed(operation: Remove, changes: deque[Change]) -> bool:

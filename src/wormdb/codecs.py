@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast, is_typeddict
 
-from wormdb.document import Document, stored
+from wormdb.document import Document, Memory, remember, stored
 from wormdb.errors import InvalidRequestError, WormError
-from wormdb.format.values import normalize_document
+from wormdb.format import json
+from wormdb.format.values import equal, normalize_document
 from wormdb.schema.classes import Converter, model_from_class
+from wormdb.schema.identity import SAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -33,7 +35,19 @@ class Codec(Protocol[T_co]):
         ...
 
     def from_document(self, document: Document) -> T_co:
-        """The user's type."""
+        """The user's type, which remembers what the document was read as if it can."""
+        ...
+
+    def id_of(self, document: Any) -> Any:
+        """The id that an instance has; None if it has none, or is no instance."""
+        ...
+
+    def over(self, values: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+        """Values of an instance in the place of the stored document that it was read as."""
+        ...
+
+    def completed(self, values: dict[str, Any]) -> dict[str, Any]:
+        """A stored document with what instances have by default; raises ValidationError if it is no instance."""
         ...
 
 
@@ -55,6 +69,18 @@ class PlainCodec:
     def from_document(self, document: Document) -> Document:
         """The document."""
         return document
+
+    def id_of(self, document: Any) -> Any:  # noqa: ARG002 - there are no instances
+        """None: a mapping says itself what it has."""
+        return None
+
+    def over(self, values: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002 - as above
+        """The values: a mapping says all of them."""
+        return values
+
+    def completed(self, values: dict[str, Any]) -> dict[str, Any]:
+        """The document."""
+        return values
 
 
 class ClassCodec(Generic[T]):
@@ -85,7 +111,76 @@ class ClassCodec(Generic[T]):
         """An instance; for a TypedDict the document itself, which is a dict."""
         if self._is_mapping:
             return cast("T", document)
-        return self._converter.from_document(stored(document))
+        instance = self._converter.from_document(stored(document))
+        remember(instance, Memory(document.loaded, document.past))
+        return instance
+
+    def id_of(self, document: Any) -> Any:
+        """The id that an instance has; None if it is empty."""
+        return None if isinstance(document, Mapping) else self._converter.id_of(document)
+
+    def over(self, values: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+        """Values of an instance in the place of the stored document that it was read as.
+
+        What the class does not show of that stays as it is: an instance cannot mean to remove what it does not have.
+        """
+        seen = self._converter.to_document(self._converter.from_document(before))
+        merged = replaced(dict(before), seen, normalize_document(values))
+        assert isinstance(merged, dict)
+        return merged
+
+    def completed(self, values: dict[str, Any]) -> dict[str, Any]:
+        """A stored document with what instances have by default, where each has another one.
+
+        So it is what its instance will be whenever it is read. Raises ValidationError if it is no instance.
+        """
+        if self._is_mapping:
+            return values
+        instance = self._converter.from_document(values if "_id" in values else {"_id": SAMPLES["seq"], **values})
+        missing = self._converter.made - values.keys()
+        if not missing:
+            return values
+        made = self._converter.to_document(instance)
+        return {**values, **{name: made[name] for name in made if name in missing}}
+
+
+def replaced(stored: Any, seen: Any, given: Any) -> Any:
+    """A changed value in the place of a stored one of which its class showed only `seen`. All are normalized.
+
+    Parts that did not change stay as they are stored. Elements of an array are matched by what they are, and, in one
+    that kept its length, by their place.
+    """
+    if equal(seen, given):
+        return stored
+    if equal(stored, seen):
+        return given
+    if isinstance(stored, dict) and isinstance(seen, dict) and isinstance(given, dict):
+        kept = {
+            name: value
+            if name not in given
+            else replaced(value, seen[name], given[name])
+            if name in seen
+            else given[name]
+            for name, value in stored.items()
+            if name in given or name not in seen
+        }
+        return kept | {name: value for name, value in given.items() if name not in stored}
+    if isinstance(stored, list) and isinstance(seen, list) and isinstance(given, list) and len(stored) == len(seen):
+        return _elements(stored, seen, given)
+    return given
+
+
+def _elements(stored: list[Any], seen: list[Any], given: list[Any]) -> list[Any]:
+    by_text = {json.encode(value): place for place, value in reversed(list(enumerate(seen)))}
+    result = []
+    for place, value in enumerate(given):
+        is_same = place < len(seen) and equal(seen[place], value)
+        found = place if is_same else by_text.get(json.encode(value))
+        if found is None and len(given) == len(seen):
+            result.append(replaced(stored[place], seen[place], value))
+        else:
+            result.append(value if found is None else stored[found])
+    return result
 
 
 def portions(documents: Iterable[Any]) -> Iterator[Sequence[Any]]:

@@ -12,8 +12,7 @@ from wormdb.batch import Batch
 from wormdb.blobs import Blobs
 from wormdb.calls import commits, reads, works
 from wormdb.changing import Changing
-from wormdb.engine.operations import Loaded
-from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError, OutcomeUnknownError
+from wormdb.errors import InvalidRequestError, OutcomeUnknownError
 from wormdb.feed import Change, Resume, changes_of, parse_resume
 from wormdb.importing import Importer
 from wormdb.indexes import Indexes, index_of
@@ -227,27 +226,40 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         self,
         document: T | Mapping[str, Any],
         *,
+        if_rev: int | None = None,
         actor: str | None = None,
         metadata: Metadata = None,
         timeout: float | None = None,
     ) -> T:
-        """Save a document, new or not. 1 PUT when nobody else writes; none if nothing changed.
+        """Save a document, new or not. 1 PUT when nobody else writes; if nothing changed, `find_by_id` instead of it.
 
-        A document that was read must be unchanged since (ConflictError); any other replaces what is there.
+        A Document or an instance that was read must be unchanged since (ConflictError), and is at its new revision
+        afterwards. Fields that a class does not have stay. Another mapping replaces what is there, but for a model's
+        `createdAt`; another instance must be new (ConflictError), because it may be an old copy. With `if_rev`, from
+        `rev_of`, what is there must be at that revision, whatever this was read as; that costs `find_by_id` more.
         """
-        return self._access.write("save", document, self._access.by(actor, metadata))
+        by = self._access.by(actor, metadata)
+        loaded = None if if_rev is None else self._access.loaded_at(document, if_rev)
+        return self._access.write("save", document, by, loaded)
 
     @commits
     def delete(
-        self, document: Any, *, actor: str | None = None, metadata: Metadata = None, timeout: float | None = None
+        self,
+        document: Any,
+        *,
+        if_rev: int | None = None,
+        actor: str | None = None,
+        metadata: Metadata = None,
+        timeout: float | None = None,
     ) -> bool:
         """Remove a document, given itself or its id; whether it was there. 1 PUT when nobody else writes.
 
         Of a model with softDelete it goes to the trash. A document that was read must be unchanged since
-        (ConflictError).
+        (ConflictError). With `if_rev` it must be at that revision, as in `save`.
         """
         by = self._access.by(actor, metadata)
-        return bool(self._access.commit([self._writer.prepare("delete", document).operation], by).changes)
+        loaded = None if if_rev is None else self._access.loaded_at(document, if_rev)
+        return bool(self._access.commit([self._writer.prepare("delete", document, loaded).operation], by).changes)
 
     @commits
     def modify(
@@ -261,10 +273,9 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
     ) -> T:
         """Load, change and save a document; again from the start if somebody else was faster.
 
-        `change` may edit the document in place or return another; it may run several times.
-        Raises NotFoundError, and ConflictError after many losses.
+        `change` may edit the document in place or return another; it may run several times. `find_by_id` of the state
+        now, and 1 PUT, none if nothing changed. Raises NotFoundError, and ConflictError after many losses.
         """
-        key = self._writer.key_of(identity)
         by = self._access.by(actor, metadata)
         if not callable(change):
             raise InvalidRequestError(
@@ -272,21 +283,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
                 reason=f"the change is {type(change).__name__}, and no function",
                 fix="give a function that takes the document",
             )
-        for _ in range(self._context.settings.modify_attempts):
-            view, held = self._access.get(key)
-            if held is None or held.document is None:
-                raise NotFoundError(f"document {identity!r} in {self.name}", reason="it does not exist")
-            document = self._writer.show(held, view.number)
-            changed = change(document)
-            loaded = Loaded(held, view.number, self._writer.origin)
-            try:
-                return self._access.write("save", document if changed is None else changed, by, loaded)
-            except ConflictError:
-                continue
-        raise ConflictError(
-            f"document {identity!r} in {self.name}",
-            reason=f"somebody else changed it {self._context.settings.modify_attempts} times in a row",
-        )
+        return self._access.modify(identity, change, by)
 
     def batch(self, *, actor: str | None = None, metadata: Metadata = None) -> Batch[T]:
         """Several changes that happen together or not at all. No requests until it is flushed."""

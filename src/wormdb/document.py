@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.engine.operations import Loaded
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
+from wormdb.format.kinds import MISSING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from wormdb.engine.state import Held
     from wormdb.types import LogNumber
 
-__all__ = ["Document", "shown", "shown_past", "shown_values", "stored", "with_id"]
+__all__ = [
+    "Document",
+    "Memory",
+    "memory_of",
+    "remember",
+    "rev_of",
+    "shown",
+    "shown_past",
+    "shown_values",
+    "stored",
+    "with_id",
+]
+
+_MEMORY: Final = "_wormdb_memory"
+"""The name in an instance's `__dict__`: no field of a class, so that comparing and writing it leave it out."""
 
 
 class Document(dict[str, Any]):
@@ -84,6 +99,59 @@ def _rebuilt(values: dict[str, Any], loaded: Loaded | None, past: Held | None) -
     return Document(values, loaded, past=past)
 
 
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What a document was read as: `loaded` as it was then the newest, `past` as it once was.
+
+    Neither of an instance that `create` made and that was not saved yet. A memory never changes, because copies of
+    an instance share it: an instance that is saved gets another.
+    """
+
+    loaded: Loaded | None = None
+    past: Held | None = None
+
+    @property
+    def held(self) -> Held | None:
+        """The version that it is of."""
+        return self.past if self.loaded is None else self.loaded.held
+
+
+def remember(instance: object, memory: Memory) -> None:
+    """Let an instance of a class remember; one without `__dict__` cannot.
+
+    It is an item of `__dict__`, which copies, `model_copy` and pickle take along, and which works for frozen classes.
+    """
+    if hasattr(instance, "__dict__"):
+        instance.__dict__[_MEMORY] = memory
+
+
+def memory_of(document: object) -> Memory | None:
+    """What a Document or an instance remembers; None if it remembers nothing."""
+    if isinstance(document, Document):
+        return Memory(document.loaded, document.past)
+    found = getattr(document, "__dict__", {}).get(_MEMORY)
+    return found if isinstance(found, Memory) else None
+
+
+def rev_of(document: object) -> int | None:
+    """The revision that a document was read at or saved as: a Document, or an instance of a class that is a model.
+
+    It is the log number of its last change, and serves as an ETag: no other version of the document has it. None for
+    what was never read nor saved, and for any other mapping. Give it to `Collection.save(…, if_rev=…)`. Raises
+    InvalidRequestError for an instance that cannot remember, because its class has no `__dict__`. No requests.
+    """
+    memory = memory_of(document)
+    if memory is not None:
+        return None if memory.held is None else memory.held.rev or None
+    if not isinstance(document, Mapping) and not hasattr(document, "__dict__"):
+        raise InvalidRequestError(
+            f"revision of a {type(document).__name__}",
+            reason="instances of this class cannot remember what they were read as",
+            fix="declare the class without slots, and a Struct with dict=True",
+        )
+    return None
+
+
 def shown(held: Held, number: LogNumber, origin: str, values: Mapping[str, Any] | None = None) -> Document:
     """A document of log `origin` as users see it: `_id` shows as `id`. `values` are those of it, if they are known."""
     assert held.document is not None, "deleted documents are not shown"
@@ -111,11 +179,22 @@ def with_id(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def stored(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values with the identity field called `_id`, in first place where there is one."""
-    if "id" not in values:
-        if "_id" in values:
-            return {"_id": values["_id"], **values}
+    """The values with the identity field called `_id`, in first place where there is one.
+
+    Raises InvalidRequestError for an id that is given and is null or empty text, and for two that differ.
+    """
+    if "id" not in values and "_id" not in values:
         return dict(values)
+    for name in ("id", "_id"):
+        identity = values.get(name, MISSING)
+        if identity is None or (isinstance(identity, str) and not identity):
+            raise InvalidRequestError(
+                "document",
+                reason=f"its {name} is {'null' if identity is None else 'empty'}, and that is no id",
+                fix=f"leave {name} out where ids are made, or give one",
+            )
+    if "id" not in values:
+        return {"_id": values["_id"], **values}
     if "_id" in values and values["_id"] != values["id"]:
         raise InvalidRequestError(
             "document",

@@ -41,6 +41,7 @@ __all__ = ["CONFLICT_RULES", "ImportOptions", "ImportResult", "Importer", "Rejec
 ConflictRule = Literal["error", "replace", "ignore"]
 CONFLICT_RULES: Final[tuple[ConflictRule, ...]] = ("error", "replace", "ignore")
 _MADE: Final = frozenset({"uuid", "ulid", "objectid"})
+_IDS: Final = ("id", "_id")
 
 T = TypeVar("T")
 
@@ -170,7 +171,7 @@ class Importer(Generic[T]):
         """The values with the id that counts, made if it can be made alike in every run."""
         model = self._access.writer.model
         values = with_given_id(values, self._options.get("id_field"), model)
-        if any(values.get(name) not in (None, "") for name in ("id", "_id")):
+        if any(name in values for name in _IDS):
             return values
         strategy = "ulid" if model is None else model.id
         source = self._options.get("source")
@@ -332,14 +333,14 @@ def with_given_id(values: dict[str, Any], id_field: str | None, model: Model | N
 
     No requests; raises InvalidRequestError for two ids.
     """
-    if id_field is not None and id_field not in {"id", "_id"} and values.get(id_field) not in (None, ""):
-        if any(values.get(each) not in (None, "") for each in ("id", "_id")):
+    if id_field is not None and id_field not in _IDS and values.get(id_field, "") != "":
+        if any(name in values for name in _IDS):
             raise InvalidRequestError(
                 "record with two ids", reason=f"it has an id and {id_field!r}", fix="rename one of them"
             )
         rest = values if model is not None and id_field in model.fields else _without(values, id_field)
         values = {"id": values[id_field], **_without(rest, "id")}
-    given = next((name for name in ("id", "_id") if values.get(name) not in (None, "")), None)
+    given = next((name for name in _IDS if name in values), None)
     if given is None or type(values[given]) is not int or not _has_text_ids(model):
         return values
     return {**values, given: str(values[given])}

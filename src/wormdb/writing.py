@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wormdb.admission import changes_existing, check_deletes, check_fit, mapped
 from wormdb.codecs import portions
-from wormdb.document import Document, shown, shown_past, stored
+from wormdb.document import Document, Memory, memory_of, remember, shown, shown_past, shown_values, stored, with_id
 from wormdb.engine.operations import Insert, InsertNext, Loaded, Remove, Save
 from wormdb.engine.state import Held, id_key
 from wormdb.errors import (
@@ -68,6 +68,10 @@ class Shape:
     is_unchanged: bool
     is_anew: bool = False
     """Whether it replaces what was read, of which nothing is left in it."""
+    is_new: bool = False
+    """Whether it is an instance that was not read: nothing may be there, or it might be an old copy of that."""
+    is_stamped: bool = False
+    """Whether its `createdAt` was not given: a document that is there keeps its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,13 @@ class Prepared:
     """None for a delete."""
     given: dict[str, Any] | None = None
     """What a Document held when it was given, to see whether its holder went on editing."""
+    is_unread: bool = False
+    """Whether it saves an instance that was not read."""
+
+    @property
+    def key(self) -> str | None:
+        """The id as errors name it; None if the commit gives one."""
+        return None if self.shape is None or self.shape.id is None else self.shape.id.decode()
 
 
 @dataclass(slots=True)
@@ -91,6 +102,8 @@ class Inserts:
     """Of each document; None where the commit gives it."""
     held: list[tuple[int, Prepared]] = field(default_factory=list)
     """Those that their holder gave as a Document, each with its place among all."""
+    instances: list[tuple[int, Any]] = field(default_factory=list)
+    """Instances that have their id, each with its place among all."""
 
 
 class Writer(Generic[T]):
@@ -153,52 +166,61 @@ class Writer(Generic[T]):
 
     def create(self, data: Any, more: Mapping[str, Any]) -> T:
         """A new document that is not saved; raises ValidationError. No requests."""
-        given = {**({} if data is None else self._codec.to_values(data)), **more}
+        given = stored({**({} if data is None else self._codec.to_values(data)), **more})
         values = self._new(given)
-        fresh = None if _has_id(given) or self._is_singleton else values.get("_id")
-        return self._codec.from_document(Document({_outer(name): value for name, value in values.items()}, fresh=fresh))
+        fresh = None if "_id" in given or self._is_singleton else values.get("_id")
+        return self._codec.from_document(Document(with_id(values), fresh=fresh))
 
     def given(self, document: Any) -> dict[str, Any]:
-        """What a document or an instance says, without an id that is none. No requests."""
-        values = stored(self._codec.to_values(document))
-        return values if _has_id(values) else {name: value for name, value in values.items() if name != "_id"}
+        """What a document or an instance says; raises InvalidRequestError for an id that is none. No requests."""
+        return stored(self._codec.to_values(document))
 
     def shape(self, verb: str, document: Any, loaded: Loaded | None = None) -> Shape:
         """Check and encode a document; with `loaded` it is a change of that, and to "replace" it gets defaults too."""
         loaded = loaded or self._loaded(verb, document)
-        given = self._codec.to_values(document)
-        if loaded is not None and not _has_id(given):
-            given = {**given, "id": json.decode(loaded.held.id, name="document id")}
-        values = self._new(given) if loaded is None or verb == "replace" else self._checked(stored(given), loaded)
-        values = values if loaded is None else self._with_times(values, loaded)
+        memory = memory_of(document)
+        past = None if memory is None or loaded is not None else memory.past
+        given = self.given(document)
+        if loaded is not None and "_id" not in given:
+            given = {"_id": json.decode(loaded.held.id, name="document id"), **given}
+        before = loaded.held if loaded is not None else past
+        if before is not None and before.document is not None and not isinstance(document, Mapping):
+            given = self._codec.over(given, json.decode_document(before.document, name="document"))
+        values = self._new(given) if loaded is None or verb == "replace" else self._checked(given, loaded)
+        values = self._codec.completed(values if loaded is None else self._with_times(values, loaded))
         if "_id" not in values and not self._is_numbered:
             raise InvalidRequestError(
                 f"document of {self.name}", reason="it has no id", fix="give one: ids of this model are not made"
             )
         unchanged = loaded is not None and json.encode_document(values) == loaded.held.document
         if not unchanged:
-            is_old = isinstance(document, Document) and document.past is not None
-            values = self._stamped(values, self.model, is_change=loaded is not None or is_old)
+            values = self._stamped(values, self.model, is_change=before is not None)
+        body = json.encode_document(values)
         if "_id" not in values:
-            return Shape(None, json.encode_document(values), values, None, fresh=True, is_unchanged=False)
+            return Shape(None, body, values, None, fresh=True, is_unchanged=False)
         # A model has looked at the id with all else.
         identity = json.encode(self.check_id(values["_id"]) if self.model is None else values["_id"])
-        if loaded is not None and identity != loaded.held.id:
-            if verb != "insert":
-                raise InvalidRequestError(
-                    f"document {json.decode(loaded.held.id, name='document id')!r} in {self.name}",
-                    reason=f"its id was changed to {values['_id']!r}, and an id stays for life",
-                    fix="insert it under the new id, and delete the old one",
-                )
+        if loaded is not None and verb != "insert":
+            self._check_same(identity, loaded)
+        elif loaded is not None and identity != loaded.held.id:
             loaded = None
-        fresh = loaded is None and self._is_fresh(document, given, values["_id"])
-        return Shape(identity, json.encode_document(values), values, loaded, fresh, unchanged, verb == "replace")
+        return Shape(
+            identity,
+            body,
+            values,
+            loaded,
+            fresh=loaded is None and self._is_fresh(document, given, values["_id"]),
+            is_unchanged=unchanged,
+            is_anew=verb == "replace",
+            is_new=not isinstance(document, Mapping) and before is None,
+            is_stamped=self.model is not None and before is None and given.get("createdAt") is None,
+        )
 
-    def prepare(self, verb: str, document: Any) -> Prepared:
-        """The operation of one verb: insert, save, update or delete. No requests."""
+    def prepare(self, verb: str, document: Any, loaded: Loaded | None = None) -> Prepared:
+        """The operation of one verb: insert, save, update or delete; with `loaded` of that. No requests."""
         if verb == "delete":
-            return Prepared(Remove(self._identity(document), self._loaded(verb, document)), document, None)
-        return self.prepared(verb, document, self.shape(verb, document))
+            return Prepared(self._removal(document, loaded), document, None)
+        return self.prepared(verb, document, self.shape(verb, document, loaded))
 
     def inserts(self, documents: Iterable[Any]) -> Inserts:
         """Check and encode documents to be inserted, as `prepare` does each. No requests."""
@@ -215,11 +237,17 @@ class Writer(Generic[T]):
         assert prepared.shape is not None
         if prepared.given is not None:
             inserts.held.append((len(inserts.operations), prepared))
+        elif self._is_named(document):
+            inserts.instances.append((len(inserts.operations), document))
         inserts.operations.append(prepared.operation)
         inserts.ids.append(prepared.shape.values.get("_id"))
 
     def _insert_some(self, documents: Sequence[Any], inserts: Inserts) -> None:
-        passed = self._sieve.run([self._values(document) for document in documents])
+        given = [self._values(document) for document in documents]
+        passed = [
+            None if one is None or not self._is_whole(values) else one
+            for one, values in zip(self._sieve.run(given), given, strict=True)
+        ]
         made = self._made_ids(sum(one is not None and one.id is None for one in passed))
         times = json.encode(self._stamped({}, self.model, is_change=False))[1:-1]
         end = b"," + times + b"}" if times else b"}"
@@ -227,6 +255,8 @@ class Writer(Generic[T]):
             if one is None:
                 self._insert(document, inserts)
                 continue
+            if one.id is not None and not isinstance(document, dict):
+                inserts.instances.append((len(inserts.operations), document))
             identity, encoded = next(made, (None, b"")) if one.id is None else (one.id, json.encode_plain(one.id))
             members = one.members
             if identity is not None:
@@ -251,46 +281,74 @@ class Writer(Generic[T]):
         if type(document) is dict:
             return document
         try:
-            return None if isinstance(document, Mapping) else self._codec.to_values(document)
+            is_told = isinstance(document, Mapping) or memory_of(document) is not None
+            return None if is_told else self._codec.to_values(document)
         except WormError:
             return None
+
+    def _is_whole(self, values: dict[str, Any]) -> bool:
+        """Whether what passed as it is, is an instance with nothing added."""
+        try:
+            return self._codec.completed(values) is values
+        except WormError:
+            return False
 
     def prepared(self, verb: str, document: Any, shape: Shape) -> Prepared:
         """The operation that writes a document as it was checked. No requests."""
         operation: Operation
         if shape.id is None:
             operation = InsertNext(shape.body)
-        elif verb == "insert" or (shape.fresh and verb == "save"):
+        elif verb == "insert" or (verb == "save" and (shape.fresh or shape.is_new)):
             operation = Insert(shape.id, shape.body, fresh=shape.fresh)
         else:
-            is_known = verb == "update"
-            operation = Save(shape.id, shape.body, shape.loaded, must_exist=is_known, is_anew=shape.is_anew)
+            operation = Save(
+                shape.id,
+                shape.body,
+                shape.loaded,
+                must_exist=verb == "update",
+                is_anew=shape.is_anew,
+                is_stamped=shape.is_stamped,
+            )
         given = None
         if isinstance(document, Document):
             # From now on somebody may have seen the id: the answer of this commit may get lost.
             document.fresh = None
             given = dict(document)
-        return Prepared(operation, document, shape, given)
+        return Prepared(operation, document, shape, given, is_unread=verb == "save" and shape.is_new)
 
     def after(self, prepared: Prepared, change: Change, number: LogNumber, *, is_last: bool = True) -> Document:
         """The document as it is now; a Document that was given is brought up to date in place.
 
-        Unless `is_last` its batch changed it again afterwards: then it stands for no version, and cannot be saved.
+        An instance that was given remembers it; the values of one are left alone. Unless `is_last` its batch changed it
+        again afterwards: then it stands for no version, and cannot be saved.
         """
-        assert prepared.shape is not None
-        held = Held(change.id, number, change.seq if is_last else 0, change.after)
-        # No state shows what was changed again, so the one before is the newest that may be compared with.
-        loaded = Loaded(held, number if is_last else LogNumber(number - 1), self.origin)
-        identity = {} if prepared.shape.id is not None else {"id": json.decode(change.id, name="document id")}
-        values = identity | {_outer(name): value for name, value in prepared.shape.values.items()}
+        shape = prepared.shape
+        assert shape is not None
+        loaded = self._now(change, number, is_last=is_last)
+        if shape.is_stamped and change.before is not None and change.after is not None:
+            values = shown_values(change.after)
+        else:
+            identity = {} if shape.id is not None else {"id": json.decode(change.id, name="document id")}
+            values = identity | with_id(shape.values)
         document = prepared.document
         if not isinstance(document, Document):
+            if shape.loaded is not None or self._is_named(document):
+                remember(document, Memory(loaded))
             return Document(values, loaded)
         if document == prepared.given:
             document.clear()
             document.update(values)
         document.loaded, document.past = loaded, None
         return document
+
+    def inserted(self, document: Any, change: Change, number: LogNumber) -> None:
+        """Let an instance that was inserted with its id remember it. No requests."""
+        remember(document, Memory(self._now(change, number)))
+
+    def _now(self, change: Change, number: LogNumber, *, is_last: bool = True) -> Loaded:
+        held = Held(change.id, number, change.seq if is_last else 0, change.after)
+        # No state shows what was changed again, so the one before is the newest that may be compared with.
+        return Loaded(held, number if is_last else LogNumber(number - 1), self.origin)
 
     def typed(self, document: Document) -> T:
         """A document in the caller's type."""
@@ -300,7 +358,7 @@ class Writer(Generic[T]):
         """A document that needed no write."""
         if isinstance(document, Document):
             return self._codec.from_document(document)
-        return self._codec.from_document(Document({_outer(n): v for n, v in shape.values.items()}, shape.loaded))
+        return self._codec.from_document(Document(with_id(shape.values), shape.loaded))
 
     def brought_back(self, document: bytes, model: Model | None) -> bytes:
         """An old version, fit for the model now in force and stamped anew; raises ValidationError. No requests."""
@@ -426,13 +484,20 @@ class Writer(Generic[T]):
 
     def _loaded(self, verb: str, document: Any) -> Loaded | None:
         """What a document was read as; None if it was not, or if it is to be inserted as a new one here."""
-        loaded = document.loaded if isinstance(document, Document) else None
+        memory = memory_of(document)
+        if memory is None and verb in ("update", "delete") and self._is_named(document):
+            raise InvalidRequestError(
+                f"{verb} of a {type(document).__name__}",
+                reason="it was not read, so it is not known which version it is of",
+                fix="give its id to delete or modify, or find it first",
+            )
+        loaded = None if memory is None else memory.loaded
         if loaded is None or loaded.origin == self.origin:
             return loaded
         if verb == "insert":
             return None
         raise InvalidRequestError(
-            f"document {document.id!r}",
+            f"document {json.decode(loaded.held.id, name='document id')!r}",
             reason=f"it was read from {loaded.origin}, and this is {self.origin}",
             fix="insert it here, or change it where it is: one batch belongs to one collection",
         )
@@ -441,24 +506,48 @@ class Writer(Generic[T]):
         """Whether the id was made from randomness and nobody can have seen it, so that nothing need be looked up."""
         if isinstance(document, Document) and document.fresh is not None:
             return bool(document.fresh == identity)
-        return not _has_id(given) and not self._is_singleton
+        return "_id" not in given and not self._is_singleton
 
-    def _identity(self, document: Any) -> bytes:
+    def _is_named(self, document: Any) -> bool:
+        """Whether an instance says which document it is."""
+        is_instance = not isinstance(document, Mapping) and self._codec.is_document(document)
+        return is_instance and (self._is_singleton or self._codec.id_of(document) is not None)
+
+    def identity_of(self, document: Any) -> bytes:
+        """The id of a document, as it is stored; of an id itself. Raises InvalidRequestError. No requests."""
         if not self._codec.is_document(document):
             return json.encode(self.check_id(document))
-        values = stored(self._codec.to_values(document))
-        if not _has_id(values) and not self._is_singleton:
+        values = self.given(document)
+        memory = memory_of(document)
+        if "_id" not in values and memory is not None and memory.held is not None:
+            return memory.held.id
+        if "_id" not in values and not self._is_singleton:
             raise InvalidRequestError(f"document of {self.name}", reason="it has no id", fix="give one that was saved")
         return json.encode(self.check_id(values.get("_id")))
+
+    def _removal(self, document: Any, loaded: Loaded | None) -> Remove:
+        """The delete of a document, or of an id."""
+        if loaded is None and self._codec.is_document(document):
+            loaded = self._loaded("delete", document)
+        identity = self.identity_of(document)
+        if loaded is not None:
+            self._check_same(identity, loaded)
+        return Remove(identity, loaded)
+
+    def _check_same(self, identity: bytes, loaded: Loaded) -> None:
+        if identity != loaded.held.id:
+            old, new = (json.decode(each, name="document id") for each in (loaded.held.id, identity))
+            raise InvalidRequestError(
+                f"document {old!r} in {self.name}",
+                reason=f"its id was changed to {new!r}, and an id stays for life",
+                fix="insert it under the new id, and delete the old one",
+            )
 
     def _new(self, given: Mapping[str, Any]) -> dict[str, Any]:
         if self.model is not None:
             return new_document(self.model, given, clock=self._clock, chance=self._chance)
         values = normalize_document(stored(given))
-        if values.get("_id") is None:
-            made = new_id("ulid", clock=self._clock, chance=self._chance)
-            values = {"_id": made, **{name: value for name, value in values.items() if name != "_id"}}
-        return values
+        return values if "_id" in values else {"_id": new_id("ulid", clock=self._clock, chance=self._chance), **values}
 
     def _checked(self, values: Mapping[str, Any], loaded: Loaded) -> dict[str, Any]:
         """A changed document, by the model that was in force when it was read."""
@@ -468,8 +557,8 @@ class Writer(Generic[T]):
         return normalize_document(values) if model is None else validate(model, values)
 
     def _with_times(self, values: dict[str, Any], loaded: Loaded) -> dict[str, Any]:
-        """Add the times of what was read, where a class has no attribute for them."""
-        missing = [] if self.model is None else [name for name in _TIMES if name not in values]
+        """Add the times of what was read, where a document does not say them."""
+        missing = [] if self.model is None else [name for name in _TIMES if values.get(name) is None]
         if not missing or loaded.held.document is None:
             return values
         before = json.decode_document(loaded.held.document, name="document")
@@ -479,8 +568,11 @@ class Writer(Generic[T]):
         if model is None:
             return values
         now = moment(self._clock.now_ms())
-        created = values.get("createdAt") or now
-        return {**values, "createdAt": created, "updatedAt": now if is_change else values.get("updatedAt", now)}
+        updated = now if is_change else values.get("updatedAt") or now
+        if is_change and values.get("createdAt") is None:
+            # Adopted, or older than its model: when it was created is not known, and it was not now.
+            return {**values, "updatedAt": updated}
+        return {**values, "createdAt": values.get("createdAt") or now, "updatedAt": updated}
 
 
 @lru_cache(maxsize=1_000)
@@ -492,11 +584,3 @@ def _warn(origin: str, name: str, version: int) -> None:
 def _is_undefined(view: View) -> bool:
     """Whether a collection has no schema and no documents: it takes the first schema that comes."""
     return view.definition.model is None and view.count == 0
-
-
-def _outer(name: str) -> str:
-    return "id" if name == "_id" else name
-
-
-def _has_id(values: Mapping[str, Any]) -> bool:
-    return any(values.get(name) not in (None, "") for name in ("id", "_id"))

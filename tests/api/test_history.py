@@ -119,7 +119,7 @@ def test_the_history_of_a_class_and_of_its_folder_are_the_same(book: Notebook) -
     plain = book.db.model(Plain)
     plain.insert(Plain("x", "a"))
     book.settle()
-    plain.save(Plain("y", "a"))
+    plain.modify("a", lambda _: Plain("y", "a"))
     assert plain.get_history("a") == book.db["plain"].get_history("a")
     assert plain.rollback("a", to_seq=1) == Plain("x", "a")
 

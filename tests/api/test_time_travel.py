@@ -188,7 +188,7 @@ def test_a_class_gives_instances_of_the_past(book: Notebook) -> None:
     plain = book.db.model(Plain)
     plain.insert(Plain("x", "a"))
     book.settle()
-    plain.save(Plain("y", "a"))
+    plain.modify("a", lambda _: Plain("y", "a"))
     assert plain.find_by_id("a", as_of=1) == Plain("x", "a")
     assert list(plain.scan(as_of=1)) == [Plain("x", "a")]
 

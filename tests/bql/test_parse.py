@@ -47,7 +47,7 @@ A = ("a",)
         ({"a": {"$options": "si", "$regex": "x"}}, RegexMatch(A, "x", "is")),
         ({"a": {"$regex": re.compile("x"), "$options": "i"}}, RegexMatch(A, "x", "i")),
         ({"a": Decimal("1.5")}, Compare(A, "eq", Decimal128("1.5"))),
-        ({"a": datetime(2024, 1, 1)}, Compare(A, "eq", datetime(2024, 1, 1, tzinfo=UTC))),  # noqa: DTZ001 - taken as UTC
+        ({"a": datetime(2024, 1, 1, tzinfo=UTC)}, Compare(A, "eq", datetime(2024, 1, 1, tzinfo=UTC))),
         ({"a": {"$elemMatch": {"$gt": 1}}}, ElemMatch(A, Compare((), "gt", 1), "value")),
         ({"a": {"$elemMatch": {"id": 1}}}, ElemMatch(A, Compare(("id",), "eq", 1), "document")),
         ({"a": {"$all": [{"$elemMatch": {"$gt": 1}}]}}, ElemMatch(A, Compare((), "gt", 1), "value")),

@@ -21,6 +21,7 @@ from wormdb.engine.bulk_report import BulkTarget, TaskReport, decode_report
 from wormdb.engine.bulk_task import BulkTask
 from wormdb.engine.bulk_write import BatchWriter
 from wormdb.engine.forward import Sizes
+from wormdb.errors import InvalidRequestError
 from wormdb.format.event import SchemaChanged
 from wormdb.schema.load import load_model
 from wormdb.writing import Writer
@@ -134,10 +135,19 @@ ODD: dict[str, dict[str, pa.Array]] = {
     "a path": {"a.b": pa.array([1])},
     "a whole document": {"_doc": pa.array(['{"_id":"a"}'])},
     "an odd id": {"id": pa.array(["é"])},
-    "no id": {"id": pa.array([None], pa.string())},
     "its own time": {"createdAt": pa.array([DAY], pa.timestamp("us", tz="UTC"))},
     "another type": {"t": pa.array(["2024-05-17T12:30:00Z"])},
 }
+
+
+@pytest.mark.parametrize("name", ["id", "_id"])
+@pytest.mark.parametrize("by_column", [True, False])
+@pytest.mark.parametrize("others", [[], ["k1"], ["k1", "k2"]])
+def test_a_null_id_is_refused_and_not_made(name: str, by_column: bool, others: list[str]) -> None:
+    batch = pa.RecordBatch.from_pydict({name: pa.array([*others, None], pa.string())})
+    for model in (load_model("Thing", MODEL), None):
+        with pytest.raises(InvalidRequestError, match="its id is null"):
+            loaded(batch, model, by_column=by_column)
 
 
 @pytest.mark.parametrize("name", ODD)

@@ -343,16 +343,15 @@ class LikePydantic:
 
     def __init__(self, **values: Any) -> None:
         self.values = values
+        for name, info in self.model_fields.items():
+            if (info.alias or name) in values:
+                setattr(self, name, values[info.alias or name])
 
     @classmethod
     def model_validate(cls, values: dict[str, Any]) -> LikePydantic:
         if "name" not in values:
             raise ValueError("1 validation error\nname: field required")
         return cls(**values)
-
-    def model_dump(self, *, by_alias: bool) -> dict[str, Any]:
-        assert by_alias
-        return self.values
 
 
 def test_the_protocol_of_pydantic() -> None:

@@ -98,7 +98,7 @@ def test_plain_documents_pass_with_defaults_and_dates(count: int) -> None:
         PLAIN,
         {"name": "Bob", "born": datetime(1815, 12, 10, tzinfo=UTC), "lines": [{"sku": "x", "count": 1}, {}]},
         {"name": "Cyd", "born": "1999-01-01T12:00:00+02:00", "extra": [[1.5], "ü"]},
-        {"name": "Dan", "when": datetime(2020, 1, 1, 12, 0, 0, 123456), "address": {"zip": "1", "land": "FR"}},  # noqa: DTZ001 - taken as UTC
+        {"name": "Dan", "when": datetime(2020, 1, 1, 12, 0, 0, 123456, UTC), "address": {"zip": "1", "land": "FR"}},
         {"name": "Eve", "age": None, "tags": None, "status": "old"},
     ] * count
     assert None not in check(model_of(), given)
@@ -198,6 +198,7 @@ ODD: list[Any] = [
     datetime(2020, 1, 1),  # noqa: DTZ001 - taken as UTC
     datetime(2020, 1, 1, 1, 2, 3, 456789, tzinfo=timezone(timedelta(hours=5))),
     datetime.max.replace(tzinfo=timezone(timedelta(hours=-5))),
+    datetime(2020, 1, 1, 1, 2, 3),  # noqa: DTZ001 - it is no moment
     (1, 2),
     {1, 2},
     OrderedDict(a=1),

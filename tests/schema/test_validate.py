@@ -212,9 +212,16 @@ def test_given_values_win_over_defaults_null_included() -> None:
     assert make(model_of({"x": {"default": 1}}), {"x": None})["x"] is None
 
 
-@pytest.mark.parametrize("data", [{}, {"id": None}, {"_id": None}, {"id": ""}])
-def test_an_id_is_made_where_none_is_given(data: dict[str, Any]) -> None:
-    first, second = make(model_of(), data), make(model_of(), data, seed=2)
+@pytest.mark.parametrize("data", [{"id": None}, {"_id": None}, {"id": ""}, {"_id": "", "id": ID}])
+def test_an_id_that_is_given_and_is_none_is_refused(data: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="that is no id"):
+        make(model_of(), data)
+    with pytest.raises(ValidationError, match="that is no id"):
+        validate(model_of(), data)
+
+
+def test_an_id_is_made_where_none_is_given() -> None:
+    first, second = make(model_of(), {}), make(model_of(), {}, seed=2)
     assert list(first) == ["_id"]
     assert first["_id"] != second["_id"]
     assert validate(model_of(), first) == first

@@ -72,6 +72,8 @@ class RowReader:
             values = batch.column(name).to_pylist()
             for place, value in enumerate(values):
                 row = found[place]
+                if value is None and name in ID_COLUMNS and not self._has_documents:
+                    found[place] = _NO_ID
                 if value is None or isinstance(row, WormError):
                     continue
                 try:
@@ -79,6 +81,11 @@ class RowReader:
                 except WormError as error:
                     found[place] = error
         return found
+
+
+_NO_ID: Final = InvalidRequestError(
+    "a row without an id", reason="its id is null", fix="fill the column in, or drop it so that ids are made"
+)
 
 
 def _parsed(text: str | None) -> dict[str, Any] | WormError:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from wormdb.format import json
 from wormdb.format.event import JobAttached, SchemaChanged
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from wormdb.types import LogNumber
 
 __all__ = ["Insert", "InsertNext", "Loaded", "Operation", "Pending", "Purge", "Remove", "Restore", "Save"]
+
+CREATED = "createdAt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,17 @@ class Save:
     must_exist: bool = False
     is_anew: bool = False
     """Whether the document was not made from the one that was read: then it is of the writer's version of the model."""
+    is_stamped: bool = False
+    """Whether its `createdAt` was not given: it is of this moment if the document is new."""
+
+    def written(self, before: bytes | None) -> bytes:
+        """The document in the place of `before`, which goes on to say when it was created, or that it is not known."""
+        if before is None or not self.is_stamped:
+            return self.document
+        created = json.decode_document(before, name="document").get(CREATED)
+        values = json.decode_document(self.document, name="document")
+        kept = {name: value for name, value in values.items() if name != CREATED or created is not None}
+        return json.encode_document(kept | ({} if created is None else {CREATED: created}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -252,7 +252,7 @@ class _BatchCheck:
             case Save():
                 if operation.must_exist and image is None:
                     self._missing(operation)
-                after = operation.document
+                after = operation.written(image)
             case Remove():
                 if image is None:
                     if operation.must_exist:

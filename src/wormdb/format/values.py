@@ -78,25 +78,26 @@ _REGEX_FLAGS: Final = re.IGNORECASE | re.LOCALE | re.MULTILINE | re.DOTALL | re.
 _Place = tuple[Any, object] | None
 
 
-def normalize(value: Any, *, path: str = "") -> Any:
+def normalize(value: Any, *, path: str = "", plain: Callable[[Any], Any] | None = None) -> Any:
     """A fresh deep copy of `value` in plain types; `path` says where it stands, for messages.
 
     tuple becomes list, any Mapping dict, Decimal Decimal128, UUID Binary of subtype 4, Binary of
-    subtype 0 bytes, re.Pattern Regex; dates become UTC, cut to milliseconds, and those without a
-    zone are taken as UTC; subclasses of int, float and str become the plain type; every NaN of
-    Decimal128 becomes the one that JSON can write.
+    subtype 0 bytes, re.Pattern Regex; dates become UTC, cut to milliseconds; subclasses of int,
+    float and str become the plain type; every NaN of Decimal128 becomes the one that JSON can write.
+    `plain` is asked first about all that JSON and BSON do not have as it is: it gives back what
+    stands for a value, whose parts are looked at in turn, or the value itself.
 
     Raises InvalidRequestError for what BSON or a dotted path cannot express and LimitExceededError
     for what is too deep, too wide or too large; both name the dotted path. No requests.
     """
-    return _Copier().copy(value, 0, (None, path) if path else None)
+    return _Copier(plain).copy(value, 0, (None, path) if path else None)
 
 
-def normalize_document(mapping: Mapping[str, Any]) -> Document:
+def normalize_document(mapping: Mapping[str, Any], *, plain: Callable[[Any], Any] | None = None) -> Document:
     """`normalize` for a whole document; InvalidRequestError also if it is no mapping. No requests."""
     if not isinstance(mapping, Mapping):
         _refuse(mapping, None, reason="a document is a mapping of field names to values", fix="pass a dict")
-    return _Copier().mapping(mapping, 1, None)
+    return _Copier(plain).mapping(mapping, 1, None)
 
 
 def are_field_names(names: Iterable[str]) -> bool:
@@ -113,10 +114,11 @@ def are_field_names(names: Iterable[str]) -> bool:
 class _Copier:
     """One run of `normalize`: counts values down so that shared parts cannot blow up."""
 
-    __slots__ = ("_left",)
+    __slots__ = ("_left", "_plain")
 
-    def __init__(self) -> None:
+    def __init__(self, plain: Callable[[Any], Any] | None) -> None:
         self._left = _VALUES_MAX
+        self._plain = plain
 
     def copy(self, value: Any, level: int, place: _Place) -> Any:
         kind = type(value)
@@ -124,6 +126,8 @@ class _Copier:
             return self.mapping(value, level + 1, place)
         if kind is list:
             return self.sequence(value, level + 1, place)
+        if self._plain is not None and (stands := self._plain(value)) is not value:
+            return self.copy(stands, level, place)
         if (convert := _CONVERT.get(kind)) is not None:
             return convert(value, place)
         if isinstance(value, Mapping):
@@ -251,7 +255,10 @@ def _date(value: datetime, place: _Place) -> datetime:
     if type(value) is datetime and value.tzinfo is UTC and not value.microsecond % 1000 and not value.fold:
         return value
     try:
-        moment = value.replace(tzinfo=UTC) if value.utcoffset() is None else value.astimezone(UTC)
+        if value.utcoffset() is None:
+            reason = "it has no time zone, so it is no moment"
+            _refuse(value, place, reason=reason, fix="use datetime.now(UTC), or replace(tzinfo=…)")
+        moment = value.astimezone(UTC)
         milliseconds = moment.microsecond // 1000
         day = (moment.year, moment.month, moment.day)
         return datetime(*day, moment.hour, moment.minute, moment.second, milliseconds * 1000, tzinfo=UTC)

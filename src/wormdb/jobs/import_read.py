@@ -114,10 +114,9 @@ def _entity(folder: str, part: Part, model: Model | None) -> Record:
         return Record(1, None, len(body), problem=problem, text=body[:10_000].decode(errors="replace"))
     (record,) = found
     values = found[0].values
-    if any(values.get(name) not in (None, "") for name in ("id", "_id")):
+    if "id" in values or "_id" in values:
         return record
-    rest = {name: value for name, value in values.items() if name not in ("id", "_id")}
-    return replace(record, values={"id": _named(part.key, model), **rest})
+    return replace(record, values={"id": _named(part.key, model), **values})
 
 
 def _named(key: str, model: Model | None) -> Any:

@@ -29,7 +29,16 @@ from wormdb.errors import SchemaError
 from wormdb.format.blob import BlobReference
 from wormdb.format.values import MISSING, Decimal128, ObjectId
 
-__all__ = ["Attribute", "Unsupported", "attributes_of", "field_definition", "is_class_model", "is_pydantic"]
+__all__ = [
+    "Attribute",
+    "Unsupported",
+    "attributes_of",
+    "field_definition",
+    "is_class_model",
+    "is_pydantic",
+    "pydantic_values",
+    "takes_more",
+]
 
 _SCALARS: Final[Mapping[Any, str]] = {
     Any: "any",
@@ -90,7 +99,8 @@ def is_class_model(kind: Any) -> bool:
     """Whether a class can be a model: dataclass, TypedDict, msgspec.Struct or pydantic."""
     if not isinstance(kind, type):
         return False
-    return dataclasses.is_dataclass(kind) or is_typeddict(kind) or issubclass(kind, msgspec.Struct) or is_pydantic(kind)
+    is_record = dataclasses.is_dataclass(kind) or is_typeddict(kind) or issubclass(kind, msgspec.Struct)
+    return is_record or (is_pydantic(kind) and not is_root(kind))
 
 
 def attributes_of(kind: Any) -> tuple[Attribute, ...]:
@@ -139,7 +149,44 @@ def _typed_key(kind: Any, name: str, hint: Any) -> Attribute:
 def _pydantic(name: str, info: Any) -> Attribute:
     has_default = not info.is_required()
     is_plain = has_default and info.default_factory is None
-    return Attribute(name, info.alias or name, info.annotation, has_default, info.default if is_plain else MISSING)
+    default = info.default if is_plain else MISSING
+    return Attribute(name, _stored_name(name, info), info.annotation, has_default, default)
+
+
+def _stored_name(name: str, info: Any) -> str:
+    """The name that pydantic reads a field by, so that what is stored comes back, whatever name it writes it under."""
+    alias = getattr(info, "validation_alias", None) or info.alias or name
+    if not isinstance(alias, str):
+        raise SchemaError(
+            f"field {name} cannot be stored", reason="it is read by several names, or a path", fix="give it one alias"
+        )
+    return alias
+
+
+def pydantic_values(instance: Any) -> Any:
+    """The fields of a pydantic instance by their stored names, and what it has beside them; the root of a RootModel.
+
+    Not what it would dump: that leaves fields out (`exclude`), adds computed ones, and cuts instances of subclasses.
+    """
+    kind = type(instance)
+    if is_root(kind):
+        return instance.root
+    values = {
+        _stored_name(name, info): getattr(instance, name)
+        for name, info in kind.model_fields.items()
+        if hasattr(instance, name)
+    }
+    return {**(getattr(instance, "model_extra", None) or {}), **values}
+
+
+def is_root(kind: Any) -> bool:
+    """Whether a class is a RootModel of pydantic, which is stored as what it wraps."""
+    return bool(getattr(kind, "__pydantic_root_model__", False))
+
+
+def takes_more(kind: Any) -> bool:
+    """Whether instances of a class keep fields that it does not name."""
+    return is_typeddict(kind) or (is_pydantic(kind) and getattr(kind, "model_config", {}).get("extra") == "allow")
 
 
 def field_definition(annotation: Any, inside: tuple[Any, ...] = ()) -> dict[str, Any]:
@@ -163,6 +210,8 @@ def field_definition(annotation: Any, inside: tuple[Any, ...] = ()) -> dict[str,
         return _mapping(arguments, inside)
     if isinstance(kind, type) and issubclass(kind, Enum):
         return _choices([member.value for member in kind])
+    if is_root(kind):
+        return field_definition(kind.model_fields["root"].annotation, inside)
     if is_class_model(kind):
         return _nested(kind, inside)
     raise Unsupported(f"{_name(kind)} cannot be a field", _FIXES.get(kind, "use a type that JSON or BSON has"))

@@ -1,28 +1,27 @@
 """Models from classes: dataclass, TypedDict, msgspec.Struct, or a pydantic model if it is installed.
 
 The attribute `id` is the document's `_id`; empty text or None means that one is to be made. UUID attributes
-are stored as text, enums by their value. Fields of a document that the class does not have are not in the
-instance, so saving an instance back leaves them out.
+are stored as text, enums by their value. Every field of the class is stored, also those that it leaves out
+elsewhere (`Field(exclude=True)`); properties, computed fields and private attributes are none.
 """
 
 from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
 from decimal import Decimal
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from uuid import UUID
 
 import msgspec
 
 from wormdb.errors import Problem, SchemaError, ValidationError
 from wormdb.format.blob import BlobReference, reference_of
-from wormdb.format.values import MISSING, Decimal128, Document, normalize_document
+from wormdb.format.values import MISSING, Decimal128, Document, normalize, normalize_document
 from wormdb.schema.annotations import (
     Attribute,
     Unsupported,
@@ -30,17 +29,20 @@ from wormdb.schema.annotations import (
     field_definition,
     is_class_model,
     is_pydantic,
+    pydantic_values,
+    takes_more,
 )
 from wormdb.schema.keys import TABLES
 from wormdb.schema.load import load_model
+from wormdb.schema.model import SYSTEM_FIELDS
 from wormdb.schema.report import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from wormdb.schema.model import Model
 
-__all__ = ["Converter", "from_document", "model_from_class", "to_document"]
+__all__ = ["Converter", "from_document", "model_from_class", "plain", "to_document"]
 
 T = TypeVar("T")
 
@@ -81,7 +83,7 @@ def model_from_class(cls: type[Any], *, name: str | None = None, **overrides: An
 def _definition(attribute: Attribute, cls: type[Any]) -> dict[str, Any]:
     definition = field_definition(attribute.annotation, (cls,))
     if attribute.default is not MISSING and not (attribute.default is None and attribute.is_nullable):
-        definition["default"] = _plain(attribute.default)
+        definition["default"] = normalize(attribute.default, plain=plain)
     if not attribute.has_default and not attribute.is_nullable:
         definition["required"] = True
     if attribute.is_nullable and "enum" in definition:
@@ -104,30 +106,44 @@ class Converter(Generic[T]):
         self._cls = cls
         self._is_pydantic = is_pydantic(cls)
         attributes = attributes_of(cls)
-        self._id = next((each.stored for each in attributes if each.stored in {"id", "_id"}), None)
+        self._id = next((each for each in attributes if each.stored in {"id", "_id"}), None)
         self._nullable = [each.stored for each in attributes if each.is_nullable and not each.has_default]
+        self._made = frozenset(each.stored for each in attributes if each.has_default and each.default is MISSING)
+        # A class that takes no other names would take no document of a model: every one has its times.
+        names = frozenset(each.stored for each in attributes)
+        self._unknown = frozenset() if takes_more(cls) else frozenset(SYSTEM_FIELDS) - names - {"_id"}
         if not self._is_pydantic:
             _read_once(cls)
+
+    @property
+    def made(self) -> frozenset[str]:
+        """The fields whose default is made anew for each instance."""
+        return self._made
+
+    def id_of(self, instance: T) -> Any:
+        """The id that an instance has; None if it has none, or an empty one."""
+        identity = None if self._id is None else getattr(instance, self._id.name, None)
+        return None if identity == "" else identity
 
     def to_document(self, instance: T) -> Document:
         """The document of an instance, normalized; it has no `_id` where `id` is empty or None.
 
+        Every field is in it with the value that the instance has, whatever the class says about writing it elsewhere,
+        and with its subclass's fields if it is of one; attributes that are no fields are not.
         Raises InvalidRequestError for values that cannot be stored. No requests.
         """
-        values = cast("dict[str, Any]", _plain(instance))
-        identity = values.pop(self._id, None) if self._id is not None else None
-        if identity is not None and identity != "":
-            values = {"_id": identity, **values}
-        return normalize_document(values)
+        values = normalize_document(plain(instance), plain=plain)
+        identity = values.pop(self._id.stored, None) if self._id is not None else None
+        return values if identity is None or identity == "" else {"_id": identity, **values}
 
     def from_document(self, document: Mapping[str, Any]) -> T:
         """The instance of a document; nullable attributes without a default may be missing.
 
         Raises ValidationError if the document does not fit the class. No requests.
         """
-        values = {name: _decimals(value) for name, value in document.items()}
+        values = {name: _decimals(value) for name, value in document.items() if name not in self._unknown}
         if self._id is not None and "_id" in values:
-            values[self._id] = values.pop("_id")
+            values[self._id.stored] = values.pop("_id")
         for name in self._nullable:
             values.setdefault(name, None)
         convert = self._validate if self._is_pydantic else self._convert
@@ -167,23 +183,28 @@ def from_document(cls: type[T], document: Mapping[str, Any]) -> T:
     return Converter(cls).from_document(document)
 
 
-def _plain(value: Any) -> Any:
-    """Instances as dictionaries by their stored names; enums and UUIDs as they are stored."""
+def plain(value: Any) -> Any:
+    """What stands for a value of a class in a document: fields by their stored names, not looked into any further.
+
+    Enums stand by their value, UUIDs as text; everything else is itself.
+    """
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, UUID):
         return str(value)
-    if isinstance(value, Mapping):
-        return {name: _plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
     if isinstance(value, msgspec.Struct):
-        return {each.encode_name: _plain(getattr(value, each.name)) for each in msgspec.structs.fields(value)}
-    if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: _plain(getattr(value, each.name)) for each in dataclass_fields(value)}
-    if is_pydantic(type(value)):
-        return _plain(value.model_dump(by_alias=True))
-    return value
+        return _struct(value)
+    if isinstance(value, type):
+        return value
+    if is_dataclass(value):
+        return {each.name: getattr(value, each.name) for each in dataclass_fields(value)}
+    return pydantic_values(value) if is_pydantic(type(value)) else value
+
+
+def _struct(value: msgspec.Struct) -> dict[str, Any]:
+    fields = {each.encode_name: getattr(value, each.name) for each in msgspec.structs.fields(value)}
+    config = value.__struct_config__
+    return fields if config.tag_field is None else {config.tag_field: config.tag, **fields}
 
 
 def _decimals(value: Any) -> Any:

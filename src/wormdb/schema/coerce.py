@@ -6,7 +6,7 @@ decimals, ObjectIds. Everything else is taken or refused as it is.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal, DecimalException
 from typing import TYPE_CHECKING, Any, Final
 
@@ -82,9 +82,14 @@ def _is_kept(field: Field, values: list[Any]) -> bool:
 
 
 def parse_datetime(text: str) -> datetime | None:
-    """The moment of an ISO 8601 text, as stored: UTC, milliseconds; None if it is none."""
+    """The moment of an ISO 8601 text, as stored: UTC, milliseconds; None if it is none.
+
+    Text without a zone is of UTC, as files of data have it; a datetime without one is refused by `normalize`, because
+    programs mean the time of their place by it.
+    """
     try:
-        moment = normalize(datetime.fromisoformat(text))
+        written = datetime.fromisoformat(text)
+        moment = normalize(written.replace(tzinfo=UTC) if written.tzinfo is None else written)
     except (ValueError, InvalidRequestError):
         return None
     assert isinstance(moment, datetime)

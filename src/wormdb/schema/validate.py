@@ -86,9 +86,12 @@ def _validated(model: Model, document: Document, *, need_id: bool) -> Document:
 
 
 def _with_id_first(model: Model, document: Document) -> Document:
-    """`id` becomes `_id`; one that is null or empty text counts as not given."""
+    """`id` becomes `_id`; raises ValidationError for one that is given and is none."""
     given = [document.pop(name) for name in ("_id", "id") if name in document]
-    given = [value for value in given if value is not None and value != ""]
+    if any(value is None or value == "" for value in given):
+        report = Report()
+        report.error("_id", "is null or empty, and that is no id", "leave it out where ids are made, or give one")
+        raise ValidationError(f"this is no {model.name}", problems=report.errors)
     if model.is_singleton:
         return {"_id": SINGLETON_ID, **document}
     if len(given) == 2 and not equal(given[0], given[1]):
