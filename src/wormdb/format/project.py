@@ -235,7 +235,11 @@ def _with_dates(values: list[Any]) -> list[Any]:
 def _at_path(values: Sequence[Any], path: Path) -> Sequence[Any]:
     if path:
         # No path has a segment that starts with `$`, so none leads into an extended form.
-        values = [get_direct(value, path) if type(value) in _CONTAINERS else MISSING for value in values]
+        # Below an array that was crossed on the way all is beyond it.
+        values = [
+            get_direct(value, path) if type(value) in _CONTAINERS else TRAVERSED if value is TRAVERSED else MISSING
+            for value in values
+        ]
     if _CONTAINERS.isdisjoint(map(type, values)):
         return values
     return [_revive(value) if type(value) in _CONTAINERS else value for value in values]
