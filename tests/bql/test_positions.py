@@ -42,9 +42,12 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], str, int | None]] = [
     ({"a": {"$exists": True}}, {"a": [1]}, "a", None),
     ({"a.0": 1}, {"a": [1]}, "a", None),
     ({"x": {"a": [1]}}, {"x": {"a": [1]}}, "x.a", None),
-    # no array, or behind another array
+    # no array
     ({"a": 5}, {"a": 5}, "a", None),
-    ({"x.a": 5}, {"x": [{"a": [5]}]}, "x.a", None),
+    # behind another array: the position in that one
+    ({"x.a": 5}, {"x": [{"a": [5]}]}, "x.a", 0),
+    ({"x.a": 5}, {"x": [{"a": [1, 2]}, {"a": [3, 5]}]}, "x.a", 1),
+    ({"x.a": 5}, {"x": [{"a": 1}, {"a": 5}]}, "x.a", 1),
     ({"a": None}, {}, "a", None),
 ]
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from wormdb.bql.regex import OPTIONS, compile_regex
 from wormdb.errors import InvalidRequestError
 from wormdb.format.key import encode_key
-from wormdb.format.kinds import Decimal128, Regex
+from wormdb.format.kinds import MISSING, Decimal128, Regex
 from wormdb.format.values import normalize
 from wormdb.format.wrappers import regex_options
 from wormdb.limits import INT_MAX, INT_MIN
@@ -33,6 +34,7 @@ __all__ = [
     "read_types",
     "read_value",
     "read_values",
+    "whole_number",
 ]
 
 TYPE_CODES: Final[dict[str, int]] = {
@@ -116,10 +118,11 @@ def _sorted(values: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def read_flag(operand: Any) -> bool:
-    """True or false; numbers as MongoDB takes them."""
-    if not isinstance(operand, bool | int | float):
-        raise OperandError(f"it takes true or false, not {_named(operand)}", "write true or false")
-    return bool(operand)
+    """Whether a value counts as true: all do but false, null and zero."""
+    value = read_value(operand)
+    if isinstance(value, Decimal128):
+        return not value.to_decimal().is_zero()
+    return bool(value) if isinstance(value, bool | int | float) else value is not None
 
 
 def read_text(operand: Any) -> str:
@@ -132,8 +135,9 @@ def read_text(operand: Any) -> str:
 
 def read_size(operand: Any) -> int:
     """A number of elements."""
-    count = _whole(operand, "a whole number")
-    if count != operand or count < 0:
+    _check_number(operand, "a whole number")
+    count = whole_number(operand)
+    if count is None or count < 0:
         raise OperandError("a number of elements is whole and not negative", "write 0, 1, 2, …")
     return count
 
@@ -149,12 +153,28 @@ def read_mod(operand: Any) -> tuple[int, int]:
 
 
 def _whole(operand: Any, what: str) -> int:
+    """A number without its fraction."""
+    _check_number(operand, what)
     number = operand.to_decimal() if isinstance(operand, Decimal128) else operand
-    if isinstance(operand, bool) or not isinstance(operand, int | float | Decimal128):
-        raise OperandError(f"it takes {what}, not {_named(operand)}", "write a number")
-    if not isfinite(number) or not INT_MIN <= number <= INT_MAX:
+    is_finite = number.is_finite() if isinstance(number, Decimal) else isfinite(number)
+    if not is_finite or not INT_MIN <= number <= INT_MAX:
         raise OperandError("the number is not in -2^63..2^63-1", "write a smaller one")
     return int(number)
+
+
+def _check_number(operand: Any, what: str) -> None:
+    if isinstance(operand, bool) or not isinstance(operand, int | float | Decimal128):
+        raise OperandError(f"it takes {what}, not {_named(operand)}", "write a number")
+
+
+def whole_number(operand: Any) -> int | None:
+    """The integer of 64 bits that a number of any type is; None for all else, fractions too."""
+    try:
+        number = _whole(operand, "")
+    except OperandError:
+        return None
+    exact = operand.to_decimal() if isinstance(operand, Decimal128) else operand
+    return number if number == exact else None
 
 
 def read_types(operand: Any) -> tuple[str, ...]:
@@ -172,24 +192,25 @@ def _aliases(item: Any) -> tuple[str, ...]:
         if item not in TYPE_CODES:
             raise OperandError(f"there is no type {item[:40]!r}", did_you_mean(item, [*TYPE_CODES, "number"]))
         return (item,)
-    if isinstance(item, int | float) and not isinstance(item, bool) and item in _ALIASES:
-        return (_ALIASES[int(item)],)
+    code = whole_number(item)
+    if code in _ALIASES:
+        return (_ALIASES[code],)
     raise OperandError("it takes names or numbers of BSON's types", 'write such as "string", "number" or 2')
 
 
-def read_regex(operand: Any, options: Any = None) -> tuple[str, str]:
-    """Pattern and sorted options of a regular expression that RE2 can run; options None if not given.
+def read_regex(operand: Any, options: Any = MISSING) -> tuple[str, str]:
+    """Pattern and sorted options of a regular expression that RE2 can run; options MISSING if not given.
 
     Raises MissingExtraError without google-re2.
     """
     if is_regex(operand):
         expression: Regex[str] = read_value(operand)
         pattern, given = expression.pattern, regex_options(expression)
-        if options is not None and given not in {"", "u"}:
+        if options is not MISSING and given not in {"", "u"}:
             raise OperandError("the expression has options of its own", "give the options once")
-        letters = given if options is None else options
+        letters = given if options is MISSING else options
     elif isinstance(operand, str):
-        pattern, letters = read_text(operand), "" if options is None else options
+        pattern, letters = read_text(operand), "" if options is MISSING else options
     else:
         raise OperandError(f"it takes a pattern as text, not {_named(operand)}", "write a string")
     if not isinstance(letters, str) or not set(letters) <= set(OPTIONS):

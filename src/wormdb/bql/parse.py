@@ -40,7 +40,7 @@ from wormdb.bql.tree import (
     negation,
 )
 from wormdb.errors import InvalidRequestError, LimitExceededError
-from wormdb.format.kinds import Regex
+from wormdb.format.kinds import MISSING, Regex
 from wormdb.format.path import parse_path
 from wormdb.limits import FILTER_CONDITIONS_MAX, FILTER_DEPTH_MAX, FILTER_VALUES_MAX
 from wormdb.schema.report import Report, did_you_mean
@@ -159,7 +159,7 @@ class _Parser:
 
     def _regex(self, path: Path, written: Mapping[Any, Any], place: str) -> Filter:
         try:
-            return RegexMatch(path, *read_regex(written["$regex"], written.get("$options")))
+            return RegexMatch(path, *read_regex(written["$regex"], written.get("$options", MISSING)))
         except OperandError as error:
             return self._refuse(place, error.reason, error.fix)
 

@@ -45,7 +45,8 @@ def names_array(tree: Filter, array: Path) -> bool:
 def compile_positions(tree: Filter, arrays: Iterable[str]) -> Callable[[Document], dict[str, int]]:
     """A function that tells, for a document that matches, the position that matched in each of `arrays`.
 
-    An array without such an element is left out. No requests.
+    Where another array stands on the way, it is the position in that one. An array without such an element is left
+    out. No requests.
     """
     finders = [(array, _finder(tree, tuple(array.split(".")))) for array in arrays]
 
@@ -59,15 +60,15 @@ def compile_positions(tree: Filter, arrays: Iterable[str]) -> Callable[[Document
 def _finder(tree: Filter, array: Path) -> Callable[[Document], int | None]:
     if not _is_about(tree, array):
         return lambda _: None
-    matches = compile_filter(_restricted(tree, array))
+    ways = [array[:size] for size in range(1, len(array) + 1)]
+    tests = [(way, compile_filter(_restricted(tree, way))) for way in ways]
 
     def find(document: Document) -> int | None:
-        elements = get_direct(document, array)
-        if type(elements) is not list:
-            return None
-        for position, element in enumerate(elements):
-            if matches(_with(document, array, [element])):
-                return position
+        for way, matches in tests:
+            elements = get_direct(document, way)
+            if type(elements) is list:
+                alone = (matches(_with(document, way, [element])) for element in elements)
+                return next((position for position, is_match in enumerate(alone) if is_match), None)
         return None
 
     return find

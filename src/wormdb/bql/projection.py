@@ -55,7 +55,7 @@ class FirstMatch:
 
 @dataclass(frozen=True, slots=True)
 class Queried:
-    """The element of an array that the query matched (`field.$`); `array` is its path."""
+    """The element that the query matched (`field.$`), of the first array on the path `array`."""
 
     array: str
 
@@ -68,6 +68,8 @@ class Branch:
 
 
 Part: TypeAlias = Whole | Slice | FirstMatch | Queried | Branch
+Positions: TypeAlias = "Mapping[str, int] | None"
+"""Of each array that is asked for the position of the query's match; None if no `$` is, or none any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ def project(projection: Projection, document: Document, *, matched: Mapping[str,
     `matched` has the position of the query's match in each of `projection.arrays` (see `wormdb.bql.positions`). Raises
     InvalidRequestError if it is needed and not there. No requests.
     """
-    positions = matched or {}
+    positions = (matched or {}) if projection.arrays else None
     if projection.mode == "exclude":
         return _without(projection.parts, document, positions)
     shown = _only(projection.parts, document, positions)
@@ -114,55 +116,76 @@ def _paths(branch: Branch, prefix: str) -> Iterator[str]:
             yield prefix + name
 
 
-def _only(branch: Branch, document: Document, matched: Mapping[str, int]) -> Document:
+# `inner`: an array that stands directly in another one was entered. Names go through those, but $slice does not.
+
+
+def _only(branch: Branch, document: Document, matched: Positions, *, inner: bool = False) -> Document:
     parts = branch.parts
-    found = ((name, _shown(parts[name], value, matched)) for name, value in document.items() if name in parts)
+    found = (
+        (name, _shown(parts[name], value, matched, inner=inner)) for name, value in document.items() if name in parts
+    )
     return {name: value for name, value in found if value is not MISSING}
 
 
-def _shown(part: Part, value: Any, matched: Mapping[str, int]) -> Any:
+def _shown(part: Part, value: Any, matched: Positions, *, inner: bool) -> Any:
     if type(part) is Whole:
         return value
     if not isinstance(part, Branch):
-        return _elements(part, value, matched)
+        return _elements(part, value, matched, inner=inner)
     if type(value) is dict:
-        return _only(part, value, matched)
+        return _only(part, value, matched, inner=inner)
     if type(value) is list:
-        return [_shown(part, element, matched) for element in value if type(element) in {dict, list}]
+        array = None if matched is None else _queried_below(part)
+        if array is not None:  # the element is one of the first array on the way
+            value, matched = _queried(value, array, matched or {}), None
+        containers = [element for element in value if type(element) in {dict, list}]
+        return [_shown(part, element, matched, inner=inner or type(element) is list) for element in containers]
     return MISSING
 
 
-def _without(branch: Branch, document: Document, matched: Mapping[str, int]) -> Document:
+def _without(branch: Branch, document: Document, matched: Positions, *, inner: bool = False) -> Document:
     parts = branch.parts
-    found = ((name, _left(parts[name], value, matched) if name in parts else value) for name, value in document.items())
+    found = (
+        (name, _left(parts[name], value, matched, inner=inner) if name in parts else value)
+        for name, value in document.items()
+    )
     return {name: value for name, value in found if value is not MISSING}
 
 
-def _left(part: Part, value: Any, matched: Mapping[str, int]) -> Any:
+def _left(part: Part, value: Any, matched: Positions, *, inner: bool) -> Any:
     if type(part) is Whole:
         return MISSING
     if not isinstance(part, Branch):
-        return _elements(part, value, matched)
+        return _elements(part, value, matched, inner=inner)
     if type(value) is dict:
-        return _without(part, value, matched)
+        return _without(part, value, matched, inner=inner)
     if type(value) is list:
-        return [_left(part, element, matched) for element in value]
+        return [_left(part, element, matched, inner=inner or type(element) is list) for element in value]
     return value
 
 
-def _elements(part: Whole | Slice | FirstMatch | Queried, value: Any, matched: Mapping[str, int]) -> Any:
+def _elements(part: Whole | Slice | FirstMatch | Queried, value: Any, matched: Positions, *, inner: bool) -> Any:
     match part:
         case Slice(skip, limit):
-            return _sliced(value, skip, limit) if type(value) is list else value
+            return _sliced(value, skip, limit) if type(value) is list and not inner else value
         case FirstMatch():
             elements = value if type(value) is list else []
             return next(([element] for element in elements if part.matches([element])), MISSING)
         case Queried(array):
-            return _queried(value, array, matched) if type(value) is list else value
+            return _queried(value, array, matched) if type(value) is list and matched is not None else value
         case Whole():
             return value
         case _:
             assert_never(part)
+
+
+def _queried_below(branch: Branch) -> str | None:
+    """The array of the `$` that stands somewhere below."""
+    for part in branch.parts.values():
+        found = _queried_below(part) if isinstance(part, Branch) else part.array if isinstance(part, Queried) else None
+        if found is not None:
+            return found
+    return None
 
 
 def _sliced(array: list[Any], skip: int, limit: int | None) -> list[Any]:

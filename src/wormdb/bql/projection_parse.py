@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from wormdb.bql.match import compile_filter
@@ -147,17 +148,16 @@ class _Reader:
             self.mistakes.add(here, f"there is no operator {str(name)[:40]} of projections", fix)
 
     def _slice(self, operand: Any, at: str) -> Part:
-        numbers = list(operand) if isinstance(operand, list | tuple) else [operand]
-        if any(isinstance(number, bool) or not isinstance(number, int) for number in numbers) or len(numbers) > 2:
-            self.mistakes.add(at, "$slice takes a whole number, or two in a list", "write 5, -5 or [skip, limit]")
-        elif len(numbers) == 2 and isinstance(operand, list | tuple):
-            if numbers[1] <= 0:
-                self.mistakes.add(at, "the limit of $slice is 1 at least", "write [skip, limit]")
-            return Slice(numbers[0], numbers[1])
+        listed = list(operand) if isinstance(operand, list | tuple) else [operand]
+        numbers = [_cut_off(number) for number in listed]
+        if None in numbers or len(numbers) > 2:
+            self.mistakes.add(at, "$slice takes a number, or two in a list", "write 5, -5 or [skip, limit]")
         elif isinstance(operand, list | tuple):
-            self.mistakes.add(at, "a list of $slice has two numbers", "write [skip, limit]")
+            if len(numbers) == 2 and numbers[1] > 0:
+                return Slice(numbers[0], numbers[1])
+            self.mistakes.add(at, "a list of $slice has two numbers, the second is 1 at least", "write [skip, limit]")
         else:
-            return Slice(0, operand) if operand >= 0 else Slice(operand, None)
+            return Slice(0, numbers[0]) if numbers[0] >= 0 else Slice(numbers[0], None)
         return Slice(0, None)
 
     def _first_match(self, operand: Any, at: str) -> Part:
@@ -209,11 +209,21 @@ class _Reader:
         found = [(path, part, at) for path, (_, part, at) in self._parts.items() if isinstance(part, Queried)]
         for _, _, at in found[1:]:
             self.mistakes.add(at, "only one array can show what the query matched", "use $elemMatch for the others")
+        if found and any(isinstance(part, FirstMatch) for _, part, _ in self._parts.values()):
+            self.mistakes.add(found[0][2], "`$` cannot stand beside $elemMatch", "use $elemMatch for both")
         for path, _, at in found:
             if query is not None and not names_array(query, path):
                 reason = f"the filter has no condition on {'.'.join(path)}, so `$` stands for no element"
                 self.mistakes.add(at, reason, "add a condition, or use $slice or $elemMatch")
         return tuple(part.array for _, part, _ in found)
+
+
+def _cut_off(operand: Any) -> Any:
+    """A number without its fraction; None for what is no number, or none that is finite."""
+    if isinstance(operand, bool) or not isinstance(operand, int | float | Decimal128):
+        return None
+    number = operand.to_decimal() if isinstance(operand, Decimal128) else Decimal(operand)
+    return int(number) if number.is_finite() else None
 
 
 def _branch(parts: dict[Path, Part]) -> Branch:

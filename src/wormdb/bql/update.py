@@ -17,7 +17,7 @@ from wormdb.bql.positions import names_array
 from wormdb.bql.update_arrays import ARRAY_OPERATORS
 from wormdb.bql.update_fields import FIELD_OPERATORS, MovedAway, MovedHere
 from wormdb.bql.update_path import IDENTIFIER, MATCHED, filter_name, is_identity, parse_update_path
-from wormdb.bql.update_tree import ConflictingPathsError, Leaf, Occasion, grow
+from wormdb.bql.update_tree import ConflictingPathsError, Fields, Leaf, Occasion, grow
 from wormdb.bql.update_walk import walk
 from wormdb.format.kinds import MISSING
 from wormdb.limits import UPDATE_PATHS_MAX
@@ -76,7 +76,6 @@ def parse_update(
     arrays = _matched_arrays(leaves, query, mistakes)
     tree = _grow(leaves, mistakes)
     mistakes.settle("the update cannot be used")
-    assert tree is not None
     return Update(tree, {name: compile_filter(found) for name, found in filters.items()}, arrays)
 
 
@@ -132,8 +131,6 @@ def _entries(name: str, operand: Any, mistakes: Mistakes) -> list[tuple[Any, Any
     else:
         mistakes.add(name, f"{name} takes a document of fields", f'write {{"{name}": {{"field": …}}}}')
         return []
-    if not entries:
-        mistakes.add(name, f"{name} is empty", "name a field, or leave the operator out")
     return entries
 
 
@@ -237,15 +234,16 @@ def _matched_arrays(leaves: list[Leaf], query: Filter | None, mistakes: Mistakes
     return tuple(arrays)
 
 
-def _grow(leaves: list[Leaf], mistakes: Mistakes) -> Node | None:
+def _grow(leaves: list[Leaf], mistakes: Mistakes) -> Node:
+    """The tree; one that changes nothing where operators name no field, as {"$set": {}}, which MongoDB takes too."""
     left = list(leaves)
     for _ in range(_CONFLICTS_MAX):
         try:
-            return grow(left) if left else None
+            return grow(left) if left else Fields(())
         except ConflictingPathsError as conflict:
             first, second = sorted((conflict.first, conflict.second), key=leaves.index)
             other, path = (".".join(leaf.path) for leaf in (first, second))
             reason = f"{first.name} of {other} changes the same value as {second.name} of {path}"
             mistakes.add(f"{second.name}.{path}", reason, "change each value once")
             left.remove(second)
-    return None
+    return Fields(())

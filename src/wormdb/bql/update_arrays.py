@@ -8,7 +8,7 @@ from functools import cmp_to_key
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.bql.match import compile_filter
-from wormdb.bql.operands import is_operators, is_regex
+from wormdb.bql.operands import is_operators, is_regex, whole_number
 from wormdb.bql.parse import LOGICAL_OPERATORS, parse_filter
 from wormdb.bql.tree import EVERYTHING, Filter
 from wormdb.format.key import encode_key
@@ -176,14 +176,10 @@ def _read_each(operand: Mapping[str, Any], at: str, mistakes: Mistakes) -> tuple
 def _read_whole(operand: Mapping[str, Any], name: str, at: str, mistakes: Mistakes) -> int | None:
     if name not in operand:
         return None
-    number = mistakes.value(f"{at}.{name}", operand[name])
-    if type(number) is float and number.is_integer():
-        number = int(number)
-    if type(number) is int:
-        return number
-    if number is not MISSING:
+    number = whole_number(operand[name])
+    if number is None:
         mistakes.add(f"{at}.{name}", f"{name} takes a whole number", "write such as 5 or -5")
-    return None
+    return number
 
 
 def _read_sort(operand: Any, at: str, mistakes: Mistakes) -> tuple[tuple[Path, int], ...] | None:
@@ -199,10 +195,11 @@ def _read_sort(operand: Any, at: str, mistakes: Mistakes) -> tuple[tuple[Path, i
 
 
 def _read_sign(operand: Any, at: str, mistakes: Mistakes) -> int:
-    if isinstance(operand, bool) or operand not in (1, -1):
+    sign = whole_number(operand)
+    if sign not in (1, -1):
         mistakes.add(at, "an order is 1 or -1", "write 1 for ascending, -1 for descending")
         return 1
-    return int(operand)
+    return sign
 
 
 def _read_add_to_set(operand: Any, at: str, mistakes: Mistakes) -> Operator:
@@ -229,9 +226,10 @@ _LOGICAL: Final = tuple(name for name in LOGICAL_OPERATORS if name != "$not")
 
 
 def _read_pop(operand: Any, at: str, mistakes: Mistakes) -> Operator:
-    if isinstance(operand, bool) or operand not in (1, -1):
+    side = whole_number(operand)
+    if side not in (1, -1):
         mistakes.add(at, "$pop takes 1 for the last element or -1 for the first", "write 1 or -1")
-    return _Pop(operand == 1)
+    return _Pop(side == 1)
 
 
 ARRAY_OPERATORS: Final[dict[str, Callable[[Any, str, Mistakes], Operator]]] = {
