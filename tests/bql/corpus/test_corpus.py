@@ -1,0 +1,81 @@
+"""The pure language gives the recorded answer to every case, and the oracles still say what is recorded of them."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.bql.corpus.generate import asked
+from tests.bql.corpus.laws import LAWS
+from tests.bql.corpus.oracles import agrees, ask_mongomock, ask_montydb, is_same
+from tests.bql.corpus.questions import REFUSED, answer
+from tests.bql.corpus.reading import CASES, FOLDER, SETS, read_lines
+from wormdb.format.json import encode
+
+if TYPE_CHECKING:
+    from tests.bql.corpus.reading import Case
+
+STRIDE = int(os.environ.get("WORMDB_STRIDE", "41"))
+ALL = [case for cases in CASES.values() for case in cases]
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_the_language_gives_the_recorded_answers(kind: str) -> None:
+    given = ((case, answer(case.question)) for case in CASES[kind])
+    wrong = [(case.name, found, case.answer) for case, found in given if not is_same(found, case.answer, loose=False)]
+    assert wrong == []
+
+
+def test_the_cases_are_many_and_of_all_kinds() -> None:
+    assert {kind: len(cases) > 450 for kind, cases in CASES.items()} == dict.fromkeys(CASES, True)
+    assert len(ALL) > 7_000
+    refused = sum(case.answer == REFUSED for case in ALL)
+    assert 500 < refused < len(ALL) / 4
+    found = [case for case in CASES["find"] if case.answer not in (REFUSED, [])]
+    partial = [case for case in found if len(case.answer) < len(case.question.documents)]
+    assert len(partial) > len(CASES["find"]) / 2
+
+
+def test_each_case_has_two_oracles_or_a_verdict() -> None:
+    """Two agree and none differs; otherwise the case names the law that settles it."""
+    unsettled = [case.name for case in ALL if (case.differ or len(case.agree.split()) < 2) and case.verdict not in LAWS]
+    assert unsettled == []
+    assert [case.name for case in ALL if case.verdict and not case.differ and len(case.agree.split()) > 1] == []
+    assert set(LAWS) == {law for _, _, _, law in asked()}, "a law without a case, or a case without a law"
+    assert sum(len(case.agree.split()) > 1 for case in ALL) > 4_500
+
+
+def test_the_files_hold_what_is_asked() -> None:
+    """Else make the corpus again: see generate.py."""
+    written = Counter(encode({"file": file, **question}) for file, question, _, _ in asked())
+    names = {case.name.partition(":")[0] for case in ALL}
+    told = ("answer", "agree", "differ", "verdict")
+    lines = [(file, line) for file in names for line in read_lines(file)]
+    kept = Counter(
+        encode({"file": file, **{name: value for name, value in line.items() if name not in told}})
+        for file, line in lines
+    )
+    assert set(kept) == set(written)
+    assert max(kept.values()) == 1, "a case is there twice"
+    assert max(path.stat().st_size for path in FOLDER.glob("*.jsonl")) < 300_000
+
+
+# Some of montydb's generators are not closed in time, which is no business of ours.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("name", ["mongomock", "montydb"])
+def test_the_oracles_say_what_is_recorded(name: str) -> None:
+    ask = {"mongomock": ask_mongomock, "montydb": ask_montydb}[name]
+    changed = [case.name for case in ALL[::STRIDE] if agrees(case.answer, ask(case.question)) is not said(case, name)]
+    assert changed == []
+
+
+def said(case: Case, name: str) -> bool | None:
+    """What is recorded: it gives our answer, another one, or none."""
+    return True if name in case.agree.split() else False if name in case.differ.split() else None
+
+
+def test_every_set_is_asked() -> None:
+    assert {case.set for case in ALL} == {*SETS, ""}
