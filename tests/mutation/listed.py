@@ -248,7 +248,7 @@ MUTANTS = [
         "storage/retry.py", "if not isinstance(precondition, Always | None):", "if False:", ("storage/test_retry.py",)
     ),
     Mutant("storage/retry.py", "seen = max(last) if last else seen", "seen = after", ("storage/test_retry.py",)),
-    Mutant("storage/retry.py", "or not self._budget.take()", "", ("storage/test_retry.py",)),
+    Mutant("storage/retry.py", "is_paid = self._budget.take()", "is_paid = True", ("storage/test_retry.py",)),
     # --- cache ---
     Mutant(
         "storage/cache.py",
