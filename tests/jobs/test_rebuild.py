@@ -233,3 +233,29 @@ def test_readable_files_are_mended_if_wanted() -> None:
 def test_a_collection_without_documents_is_rebuilt_to_nothing() -> None:
     with wormdb.connect(empty_place(), schema=shop(), apply=True) as db:
         assert pipeline(db, "Customer").rebuild().documents == 0
+
+
+@pytest.mark.parametrize("step", range(6))
+def test_a_version_that_comes_meanwhile_is_not_undone_by_trees_of_before(step: int) -> None:
+    """A mapping changes what documents have in an index, and leaves their revisions as they are."""
+    newer = shop()
+    newer["models"]["Customer"] = {**newer["models"]["Customer"], "version": 2}
+    steps = iter(range(6))
+    with opened(empty_place()) as db:
+        act(db, ("save", list(range(9)), 3))
+        db.model("Customer").forward()
+
+        def disturb() -> None:
+            if next(steps, None) == step:
+                chosen = wormdb.Settings(forward="manual", forward_interval_ms=0)
+                with wormdb.connect(db.url, schema=newer, settings=chosen) as other:
+                    other.apply_schema(mappings={"Customer": {"$inc": {"age": 10}}})
+                    for _ in range(4):
+                        other.model("Customer").forward()
+
+        Pipeline(Where.named(db.url, "Customer"), Disturbed(disturb)).rebuild(RebuildOptions(block_bytes=600))
+        with wormdb.connect(db.url) as fresh:
+            found = fresh.model("Customer").find({"age": 13}, strategy="index_lookup")
+            assert len(list(found)) == 9
+            assert not list(fresh.model("Customer").find({"age": 3}, strategy="index_lookup"))
+            assert fresh.verify(["Customer"])[0].findings == ()
