@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 from wormdb.document import with_id
 from wormdb.engine.column_scan import portions_of
 from wormdb.engine.moments import view_at
+from wormdb.engine.upgrade import NO_UPGRADES
 from wormdb.errors import InvalidRequestError, SnapshotTooOldError
 from wormdb.query import run as query
 from wormdb.query.aggregate import aggregate
@@ -153,11 +154,14 @@ class FileState(Generic[T]):
 AnyState: TypeAlias = State[T] | FileState[T]
 
 
-def open_state(access: Access[T], moment: AsOf | None, *, is_fresh: bool = False) -> AnyState[T]:
+def open_state(
+    access: Access[T], moment: AsOf | None, *, is_fresh: bool = False, as_shown: bool = False
+) -> AnyState[T]:
     """The state now, or of a moment. 1 GET in a warm process; none for files.
 
-    With `is_fresh` the store is asked, whatever the settings allow. Raises SchemaMismatchError; InvalidRequestError for
-    a moment to come, SnapshotTooOldError for one before history.
+    With `is_fresh` the store is asked, whatever the settings allow. Documents of a moment are as they were written;
+    with `as_shown`, for an entry of the log, as a reader saw them then, mapped to the version of that time. Raises
+    SchemaMismatchError; InvalidRequestError for a moment to come, SnapshotTooOldError for one before history.
     """
     files = access.files
     if files is not None:
@@ -175,7 +179,8 @@ def open_state(access: Access[T], moment: AsOf | None, *, is_fresh: bool = False
     then = view_at(present, moment)
     if then is not None:
         return State(access, then, EngineSource.of(then, access.ledger), then.number)
-    source = PastSource(present, access.history(present), moment)
+    upgrades = present.definition.upgrades.through(moment.bound) if as_shown else NO_UPGRADES
+    source = PastSource(present, access.history(present), moment, upgrades)
     return State(access, present, source, LogNumber(0 if moment.is_time else moment.bound))
 
 
@@ -193,7 +198,7 @@ class Reading(Generic[T]):
     def state(self) -> AnyState[T]:
         """The state. 1 GET at the first call."""
         if self._state is None:
-            self._state = open_state(self.access, self.asked.moment)
+            self._state = open_state(self.access, self.asked.moment, as_shown=not self.asked.is_past)
         return self._state
 
     def request(self) -> Request:
@@ -233,7 +238,7 @@ class Reading(Generic[T]):
                 if self._is_shown or not isinstance(state, State):
                     raise
                 self.access.ledger.renew(state.view, error)
-                self._state = open_state(self.access, self.asked.moment, is_fresh=True)
+                self._state = open_state(self.access, self.asked.moment, is_fresh=True, as_shown=not self.asked.is_past)
         return read(self.state)
 
 

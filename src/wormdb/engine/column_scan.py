@@ -119,7 +119,8 @@ def _wanted(view: View, names: Sequence[str]) -> Wanted:
 def is_excluded(shelf: Shelf, entry: BlockEntry, bounds: Mapping[str, Range]) -> bool:
     """Whether no document of a block can have a value in each of the ranges, by its path. No requests.
 
-    A range that has the key of null also stands for missing fields.
+    A range that has the key of null also stands for missing fields. An array may have elements in several ranges, and
+    so be met by conditions of which no single value meets all: arrays are never left out.
     """
     stats = {column.path: column for column in shelf.stats(entry)} if bounds else {}
     return any(path in stats and not _may_have(stats[path], span) for path, span in bounds.items())
@@ -132,11 +133,15 @@ def _may_have(stats: ColumnStats, span: Range) -> bool:
         return True
     if _MISSING_KEY in span and stats.missing:
         return True
-    if not stats.values or span.empty:
+    if not stats.values:
         return False
     if stats.low is None:
-        return True
-    return (span.high is None or stats.low < span.high) and (stats.high is None or span.low <= stats.high)
+        return True  # arrays, whose elements may be anything: not even a range without keys leaves them out
+    return (
+        not span.empty
+        and (span.high is None or stats.low < span.high)
+        and (stats.high is None or span.low <= stats.high)
+    )
 
 
 # --- the scan ---

@@ -142,6 +142,10 @@ class Upgrades:
         """The entry of the last mapping; 0 if there is none."""
         return self.steps[-1].number if self.steps else 0
 
+    def through(self, number: int) -> Upgrades:
+        """Those that were in force at entry `number`."""
+        return Upgrades(tuple(step for step in self.steps if step.number <= number))
+
     def touches(self, path: str, since: int = 0) -> bool:
         """Whether a mapping after entry `since` may read or change what is at a dotted path."""
         return any(step.touches(path) for step in self.steps if step.number > since)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wormdb.engine.column_scan import portions_of
+from wormdb.engine.upgrade import NO_UPGRADES
 from wormdb.query.facts import Facts
 from wormdb.query.plan import ALL_IDS
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from wormdb.engine.past_reader import History
     from wormdb.engine.portion import Portion
     from wormdb.engine.state import Held, View
+    from wormdb.engine.upgrade import Upgrades
     from wormdb.index.entries import Range
     from wormdb.query.source import Entries
 
@@ -30,6 +32,8 @@ class PastSource:
     """The present, which knows of the past."""
     history: History
     moment: AsOf
+    upgrades: Upgrades = NO_UPGRADES
+    """The mappings by which documents are shown; without any they are as they were written."""
 
     @property
     def facts(self) -> Facts:
@@ -48,12 +52,16 @@ class PastSource:
     ) -> Iterator[Portion]:
         """As `Source`; costs as `History.scan`."""
         found = self.history.scan(self.moment, span.low, span.high)
-        return portions_of(self.view, (held for _, held in found), names)
+        return portions_of(self.view, (self.upgrades.held(held, held.rev) for _, held in found), names)
 
     def fetch(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
         """As `Source`; costs as `History.at` for each."""
         found = {key: self.history.at(key, self.moment) for key in keys}
-        return {key: held for key, held in found.items() if held is not None and held.document is not None}
+        return {
+            key: self.upgrades.held(held, held.rev)
+            for key, held in found.items()
+            if held is not None and held.document is not None
+        }
 
     def entries(self, name: str) -> Entries:
         """As `Source`; there are none."""

@@ -7,7 +7,9 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.query.execute.world import MANIFEST, REQUESTS, WORLDS, World, answer, same, shown
+from tests.query.execute.questions import REQUESTS
+from tests.query.execute.world import World, answer, same, shown
+from tests.query.execute.worlds import MANIFEST, WORLDS
 from wormdb.format.field_statistics import FieldStatistics, FrequentValue, digest_of
 from wormdb.format.key import encode_key
 from wormdb.query.planner import candidates, make_plan

@@ -1,88 +1,242 @@
-"""Collections at random, in all the states that documents can be in, and what pure functions say of them."""
+"""A collection that can be brought into every state that documents can be in, and what pure functions say of it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import strategies as st
-
-from tests.bql.written import FILTERS, filled, parts
+from tests.engine.bulk_rig import run_job
+from tests.engine.compact_rig import compact_lists, rebuild_trees
 from tests.engine.rig import Rig, ident, remove
 from tests.engine.stage_rig import MANUAL, SMALL
-from tests.query.columns.portions_rig import FAMILIES
 from wormdb.bql.match import compile_filter
-from wormdb.bql.parse import parse_filter
 from wormdb.bql.positions import compile_positions
 from wormdb.bql.projection import project
-from wormdb.bql.projection_parse import parse_projection
-from wormdb.bql.sorting import parse_sort, sort_key
-from wormdb.bql.tree import EVERYTHING, And
+from wormdb.bql.sorting import sort_key
+from wormdb.bql.update import apply_update, parse_update
+from wormdb.clock import SeededChance
+from wormdb.database import Database
+from wormdb.engine.compact_plan import Aim
+from wormdb.engine.index_build import Builder
 from wormdb.engine.operations import Save
-from wormdb.errors import InvalidRequestError
+from wormdb.errors import InvalidRequestError, UniqueViolationError
 from wormdb.format import json
 from wormdb.format.event import SchemaChanged
 from wormdb.format.key import encode_key
 from wormdb.query.engine_source import EngineSource
-from wormdb.query.request import Request
-from wormdb.schema.load import load_model
+from wormdb.schema.load import load_model, load_schema
+from wormdb.settings import Settings
 from wormdb.storage.meter import MeteredStore
+from wormdb.storage.pool import SerialPool
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from wormdb.bql.tree import Filter
+    from wormdb.collection import Collection
+    from wormdb.document import Document
+    from wormdb.engine.state import View
+    from wormdb.query.request import Request
     from wormdb.query.run import Hit
 
-__all__ = ["REQUESTS", "WORLDS", "World", "answer", "same", "shown"]
+__all__ = ["INDEXES", "STAMPS", "World", "answer", "canonical", "index_fields", "same", "shown"]
 
 Values = dict[str, Any]
 
 INDEXES: dict[str, dict[str, Any]] = {
     "byA": {"field": "a"},
     "byAB": {"field": "a.b", "sparse": False},
+    "byB": {"field": "b", "sparse": False},
     "byN": {"field": "n", "sparse": False},
     "byT": {"field": "t", "type": "multiValue"},
     "byNA": {"fields": ["n", "a"], "sparse": False},
     "byNT": {"fields": ["n", "t"]},
+    "byA0": {"field": "a.0", "sparse": False},
+    "byABA": {"fields": ["a.b", "a.a"]},
+    "onlyU": {"field": "u", "unique": True},
 }
-MANIFEST = ("a", "b", "n", "t", "a.b", "b.a")
+NOW = datetime(2020, 1, 1, tzinfo=UTC)
+STAMPS = ("createdAt", "updatedAt")
+REFUSALS = (InvalidRequestError, UniqueViolationError)
+"""What a step may meet that the indexes or the model of a world do not allow; then nothing has happened."""
 
 
-@dataclass
+def index_fields(name: str) -> list[str]:
+    """The fields of one of the indexes."""
+    return list(INDEXES[name].get("fields") or [INDEXES[name]["field"]])
+
+
+class _Stopped(Exception):  # noqa: N818 - a process that ends is no error
+    """The process that builds an index ends here."""
+
+
+@dataclass(repr=False)
 class World:
     """One collection. Its documents are forwarded when told, and otherwise stay in the tail."""
 
     indexes: Sequence[str] = ()
     manifest: Sequence[str] = ()
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """Fields that the model declares; documents are stored whatever it says."""
+    cache_bytes: int = 0
+    """Of the processes that `things` belongs to."""
     rig: Rig = field(default_factory=Rig)
 
     def __post_init__(self) -> None:
-        model: Values = {"path": "@things/(id:any)", "indexes": {name: INDEXES[name] for name in self.indexes}}
+        self.model: Values = {
+            "path": "@things/(id:any)",
+            "version": 1,
+            "fields": dict(self.fields),
+            "indexes": {name: self._index(name) for name in self.indexes},
+        }
         if self.manifest:
-            model["manifest"] = {"enabled": True, "fields": list(self.manifest)}
-        self.store = MeteredStore(self.rig.store)
+            self.model["manifest"] = {"enabled": True, "fields": list(self.manifest)}
+        self.store = MeteredStore(self.rig.store, clock=self.rig.clock)
         self.ledger = self.rig.ledger(self.store, MANUAL, SMALL)
         self._stager = self.rig.ledger(self.store, MANUAL, SMALL, stage_bytes=1)
-        definition = load_model("Thing", model).canonical()
+        definition = load_model("Thing", self.model).canonical()
         self.ledger.commit(self.rig.batch(events=(SchemaChanged(definition=definition),)))
         self.documents: dict[bytes, Values] = {}
+        self.written: dict[bytes, Values] = {}
+        """The same as history has them: as they were written, before mappings."""
+        self.past: dict[int, dict[bytes, Values]] = {}
+        """By log number what there was then."""
+        self._jobs, self._seeds = count(), count()
+        self.story: list[str] = []
+        """What happened to it, for people."""
+        self.things = self.opened()
+        """The collection as a process sees it that is there from the beginning."""
+
+    def __repr__(self) -> str:
+        return "\n".join([f"World({self.model}, cache_bytes={self.cache_bytes})", *self.story])
+
+    def _index(self, name: str) -> Values:
+        """An index as the model has it: of a field that is declared as no array, it has one value."""
+        is_plain = self.fields.get(INDEXES[name].get("field", ""), {"type": "any"})["type"] not in ("any", "array")
+        return _without(INDEXES[name], *(["type"] if is_plain else []))
+
+    # --- changes ---
 
     def save(self, documents: Sequence[Values], *, staged: bool = False) -> None:
         """Write documents: through the log, or as blocks that a job attaches."""
+        self.story.append(f"save documents={documents}, staged={staged}")
         if documents:
             operations = [Save(ident(one["_id"]), json.encode_document(one)) for one in documents]
             (self._stager if staged else self.ledger).commit(self.rig.batch(*operations))
-            self.documents |= {encode_key(one["_id"]): one for one in documents}
+            self.happened({encode_key(one["_id"]): one for one in documents})
+
+    def load(self, tasks: Sequence[Sequence[Values]]) -> None:
+        """Write documents as blocks of a job of several tasks, whose ranges may overlap; ids come once."""
+        self.story.append(f"load tasks={tasks}")
+        rows = [[(one["_id"], _without(one, "_id")) for one in each] for each in tasks]
+        run_job(self.rig, rows, "replace", every=3, store=self.store, job=f"job {next(self._jobs)}")
+        self.happened({encode_key(one["_id"]): one for each in tasks for one in each})
 
     def remove(self, identity: Any) -> None:
         """Delete one."""
+        self.story.append(f"remove {identity!r}")
         self.ledger.commit(self.rig.batch(remove(identity)))
-        self.documents.pop(encode_key(identity), None)
+        self.happened({encode_key(identity): None})
+
+    def happened(self, changes: Mapping[bytes, Values | None]) -> None:
+        """Documents were changed, None for those that are gone."""
+        for key, document in changes.items():
+            if document is None:
+                self.documents.pop(key, None)
+                self.written.pop(key, None)
+            else:
+                self.documents[key] = self.written[key] = document
+        self.past[self.ledger.view().number] = dict(self.written)
+
+    def upgrade(self, mapping: Values, *, is_written: bool) -> None:
+        """A new version of the model: by a mapping, or by a function, by which all documents are written again."""
+        self.story.append(f"upgrade {mapping}, is_written={is_written}")
+        model = {**self.model, "version": self.model["version"] + 1}
+        change = partial(apply_update, parse_update(mapping), now=NOW)
+        expected = {key: change(one) for key, one in self.documents.items()}
+        if is_written:
+            self._database(model).apply_schema(migrate={"Thing": change})
+        else:
+            self._database(model).apply_schema(mappings={"Thing": mapping})
+        written = dict(self.written)
+        self.model = model
+        self.things = self.opened()
+        self.settle(expected)
+        if not is_written:
+            self.written = written
+            self.past[self.ledger.view().number] = dict(written)
+
+    def settle(self, expected: Mapping[bytes, Values]) -> None:
+        """A change by the API happened: see that it is as expected but for times, which are learned from it."""
+        held = {key: one.document for key, one in self.ledger.view().scan() if one.document is not None}
+        found = {key: json.decode_document(body, name="document") for key, body in held.items()}
+        assert {key: canonical(_without(one, *STAMPS)) for key, one in found.items()} == {
+            key: canonical(_without(one, *STAMPS)) for key, one in expected.items()
+        }
+        changed = {key: one for key, one in found.items() if canonical(one) != canonical(self.documents.get(key))}
+        self.happened({**dict.fromkeys(self.documents.keys() - found.keys()), **changed})
+
+    # --- what changes no document ---
 
     def forward(self) -> None:
-        """Bring everything into blocks and trees."""
+        """Bring everything into blocks and trees; indexes that wait are built."""
+        self.story.append("forward")
         self.ledger.forward()
+
+    def advance(self) -> None:
+        """The same, and nothing is built or written again."""
+        self.story.append("advance")
+        self.ledger._keeper.advance()
+
+    def compact(self) -> None:
+        """Write all blocks again as larger ones."""
+        self.story.append("compact")
+        compact_lists(self.ledger, Aim(SMALL.block_target * 3, everything=True))
+
+    def rebuild(self) -> None:
+        """Make the trees of ready indexes again."""
+        self.story.append("rebuild")
+        if self.ledger._register.read().root is not None:
+            rebuild_trees(self.ledger, Aim(SMALL.block_target, everything=True))
+
+    def trim(self) -> None:
+        """Remove the entries of the log that blocks and history have."""
+        self.story.append("trim")
+        self.ledger.trim(0)
+
+    def create_index(self, name: str) -> None:
+        """Define an index that is not built yet."""
+        self.story.append(f"create_index {name}")
+        how = {each: INDEXES[name][each] for each in ("unique", "sparse") if each in INDEXES[name]}
+        self.things.create_index(index_fields(name), name=name, wait=False, **how)
+
+    def build(self, steps: int) -> None:
+        """Go on with what is not built, some entries at a time; the process ends after so many looks at the state."""
+        self.story.append(f"build {steps}")
+        ledger, looks = self.ledger, count()
+
+        def view() -> View:
+            if next(looks) >= steps:
+                raise _Stopped
+            return ledger.view()
+
+        builder = Builder(
+            ledger._register,
+            ledger._forwarder.writer,
+            SerialPool(),
+            commit=ledger._commit_events,
+            view=view,
+            forward=ledger._keeper.advance,
+            shelf=ledger._trees,
+            chunk_entries=3,
+        )
+        with suppress(_Stopped):
+            builder.run()
+
+    # --- who reads ---
 
     def source(self) -> EngineSource:
         """The state now."""
@@ -93,11 +247,26 @@ class World:
         ledger = self.rig.ledger(self.store, MANUAL, SMALL)
         return EngineSource.of(ledger.view(), ledger)
 
+    def opened(self) -> Collection[Document]:
+        """The collection for a process that knows nothing yet."""
+        return self._database(self.model).model("Thing")
+
+    def _database(self, model: Values) -> Database:
+        return Database(
+            self.store,
+            SerialPool(),
+            settings=Settings(forward="manual", forward_interval_ms=0, block_bytes=300, cache_bytes=self.cache_bytes),
+            schema=load_schema({"schemaVersion": "1.0", "sourceOfTruth": "local", "models": {"Thing": model}}),
+            actor=None,
+            clock=self.rig.clock,
+            chance=SeededChance(next(self._seeds)),
+        )
+
 
 # --- what must be answered ---
 
 
-def answer(request: Request, documents: dict[bytes, Values]) -> list[tuple[bytes, bytes, Values]]:
+def answer(request: Request, documents: Mapping[bytes, Values]) -> list[tuple[bytes, bytes, Values]]:
     """Keys, sort keys and documents, by pure functions alone."""
     order, matches = sort_key(request.sort), compile_filter(request.filter)
     found = sorted((order(one), key, one) for key, one in documents.items() if matches(one))
@@ -116,12 +285,13 @@ def shown(hits: Sequence[Hit]) -> list[tuple[bytes, bytes, Values]]:
 
 def same(one: list[tuple[bytes, bytes, Values]], other: list[tuple[bytes, bytes, Values]]) -> bool:
     """Whether two answers are alike, fields in any order; NaN equals itself, 1 is not 1.0."""
-    return [(key, place, _canonical(document)) for key, place, document in one] == [
-        (key, place, _canonical(document)) for key, place, document in other
+    return [(key, place, canonical(document)) for key, place, document in one] == [
+        (key, place, canonical(document)) for key, place, document in other
     ]
 
 
-def _canonical(value: Any) -> bytes:
+def canonical(value: Any) -> bytes:
+    """Equal for values that are the same, fields in any order."""
     return json.encode(_sorted(value))
 
 
@@ -131,101 +301,5 @@ def _sorted(value: Any) -> Any:
     return [_sorted(item) for item in value] if isinstance(value, list) else value
 
 
-# --- at random ---
-
-_IDS = st.integers(0, 12)
-_NUMBERS = st.sampled_from([0, 1, 2, 3, 1.5, "x", None])
-_TAGS = st.lists(st.sampled_from([0, 1, 2, "x"]), max_size=3) | st.sampled_from([1, None])
-
-
-@st.composite
-def _worlds(draw: st.DrawFn) -> World:
-    names = st.lists(st.sampled_from(sorted(INDEXES)), unique=True, max_size=4)
-    world = World(draw(names), draw(st.lists(st.sampled_from(MANIFEST), unique=True, max_size=4)))
-    families = {name: draw(st.sampled_from(FAMILIES)) for name in ("a", "b")}
-    shapes = st.fixed_dictionaries(
-        {"_id": _IDS},
-        optional={
-            "a": families["a"] | st.fixed_dictionaries({}, optional={"b": families["a"], "a": _NUMBERS}),
-            "b": families["b"] | st.fixed_dictionaries({}, optional={"a": families["b"]}),
-            "n": _NUMBERS,
-            "t": _TAGS,
-        },
-    )
-    for kind in draw(st.lists(st.sampled_from(["save", "save", "stage", "remove", "forward"]), max_size=6)):
-        if kind == "forward":
-            world.forward()
-        elif kind == "remove":
-            world.remove(draw(_IDS))
-        else:
-            several = draw(st.lists(shapes, max_size=6, unique_by=lambda one: one["_id"]))
-            world.save(several, staged=kind == "stage")
-    return world
-
-
-WORLDS = _worlds()
-
-_SORTS = st.lists(
-    st.builds(
-        lambda sign, name: sign + name,
-        st.sampled_from(["", "-"]),
-        st.sampled_from(["a", "b", "n", "n", "t", "a.b", "a.0", "id"]),
-    ),
-    unique_by=lambda name: name.removeprefix("-"),
-    max_size=2,
-).map(parse_sort)
-_SHOWN: list[Any] = [
-    ["a"],
-    ["n", "b"],
-    ["a.b", "n"],
-    ["a.b", "a.a"],
-    ["t", "b.a", "a.b"],
-    ["id"],
-    {"a": 0},
-    {"b.a": 0, "_id": 0},
-    {"n": 1, "_id": 0},
-    {"t": {"$slice": 1}, "n": 1},
-    {"t": {"$elemMatch": {"$gte": 1}}, "a": 1},
-]
-_PLAIN: list[Any] = [
-    {},
-    {"n": 1},
-    {"n": {"$gte": 1}},
-    {"n": {"$in": [0, 2, "x", None]}},
-    {"t": 1},
-    {"t": {"$gt": 0, "$lt": 2}},
-    {"n": 1, "t": 2},
-    {"n": {"$gt": 0}, "a": {"$exists": True}},
-    {"a.b": {"$lte": 1}},
-    {"$or": [{"n": 2}, {"t": "x"}]},
-    {"_id": {"$in": [1, 2, 50]}},
-    {"id": {"$gt": 3}, "n": {"$ne": 1}},
-    {"n": {"$gt": 2, "$lt": 2}},
-]
-
-
-@st.composite
-def requests(draw: st.DrawFn, documents: dict[bytes, Values]) -> Request:
-    """A request that has to do with some documents."""
-    written = draw(st.sampled_from(_PLAIN) | FILTERS)
-    found = [part for one in documents.values() for part in parts(one) if part is not one] or [0]
-    try:
-        tree: Filter = parse_filter(filled(written, found))
-    except InvalidRequestError:
-        tree = EVERYTHING
-    if draw(st.integers(0, 3)) == 0 and not isinstance(tree, And):
-        tree = And((tree, parse_filter({"n": {"$in": [0, 1]}})))
-    request = Request(
-        filter=tree,
-        sort=draw(_SORTS),
-        limit=draw(st.none() | st.integers(0, 6)),
-        offset=draw(st.sampled_from([0, 0, 1, 3])),
-        projection=draw(st.none() | st.sampled_from(_SHOWN).map(parse_projection)),
-    )
-    if draw(st.integers(0, 3)) == 0 and documents:
-        last = documents[draw(st.sampled_from(sorted(documents)))]
-        request = replace(request, after=sort_key(request.sort)(last))
-    return request
-
-
-REQUESTS = requests
+def _without(document: Values, *names: str) -> Values:
+    return {name: value for name, value in document.items() if name not in names}
