@@ -35,6 +35,12 @@ def _one(name: str, operand: SearchStrategy[Any]) -> SearchStrategy[Values]:
     return operand.map(lambda value: {name: value})
 
 
+def _weighted(*choices: tuple[int, SearchStrategy[Any]]) -> SearchStrategy[Any]:
+    """One of some strategies, as often as said; `one_of` takes each of them, and what is in them, once."""
+    several = [strategy for weight, strategy in choices for _ in range(weight)]
+    return st.integers(0, len(several) - 1).flatmap(several.__getitem__)
+
+
 _COMPARED = st.builds(
     lambda names, values: dict(zip(names, values, strict=False)),
     st.lists(st.sampled_from(["$gt", "$gte", "$lt", "$lte", "$eq", "$ne"]), min_size=1, max_size=3, unique=True),
@@ -42,34 +48,28 @@ _COMPARED = st.builds(
 )
 """One to three comparisons: a range, one that touches itself, or one that contradicts itself."""
 _LISTED = st.lists(_OPERANDS, min_size=1, max_size=3)
-_OPERATORS = st.one_of(
-    _COMPARED,
-    _COMPARED,
-    _COMPARED,
-    _one("$all", _LISTED),
-    _one("$all", _LISTED),
-    _one("$in", _LISTED),
-    _one("$nin", _LISTED),
-    _one("$contains", _OPERANDS),
-    _one("$size", st.integers(0, 3)),
-    _one("$exists", st.booleans()),
-    _one("$type", st.sampled_from(["array", "number", "string", "null", "object", "date", "decimal"])),
-    _one("$startsWith", st.sampled_from(["", "a", "x"])),
-    _one("$regex", st.sampled_from(["^a", "b", "^ab?"])),
-    st.builds(lambda one, other: {**one, **other}, _COMPARED, _one("$in", _LISTED)),
+_OPERATORS = _weighted(
+    (4, _COMPARED),
+    (2, _one("$all", _LISTED)),
+    (1, _one("$in", _LISTED)),
+    (1, _one("$nin", _LISTED)),
+    (1, _one("$contains", _OPERANDS)),
+    (1, _one("$size", st.integers(0, 3))),
+    (1, _one("$exists", st.booleans())),
+    (1, _one("$type", st.sampled_from(["array", "number", "string", "null", "object", "date", "decimal"]))),
+    (1, _one("$startsWith", st.sampled_from(["", "a", "x"]))),
+    (1, _one("$regex", st.sampled_from(["^a", "b", "^ab?"]))),
+    (1, st.builds(lambda one, other: {**one, **other}, _COMPARED, _one("$in", _LISTED))),
 )
-_ELEMENT = _OPERATORS | st.dictionaries(
-    st.sampled_from(["a", "b", "0"]), _OPERANDS | _OPERATORS, min_size=1, max_size=2
-)
-_CONDITIONS = st.one_of(
-    _OPERANDS,
-    _OPERATORS,
-    _OPERATORS,
-    _OPERATORS,
-    _one("$elemMatch", _ELEMENT),
-    _one("$not", _OPERATORS),
-    _one("$all", st.lists(_one("$elemMatch", _ELEMENT), min_size=1, max_size=2)),
-    st.sampled_from([Regex("^a"), Regex("B", "i")]),
+_OF_ELEMENT = st.dictionaries(st.sampled_from(["a", "b", "0"]), _OPERANDS | _OPERATORS, min_size=1, max_size=2)
+_ELEMENT = _weighted((2, _OPERATORS), (1, _OF_ELEMENT))
+_CONDITIONS = _weighted(
+    (2, _OPERANDS),
+    (5, _OPERATORS),
+    (1, _one("$elemMatch", _ELEMENT)),
+    (1, _one("$not", _OPERATORS)),
+    (1, _one("$all", st.lists(_one("$elemMatch", _ELEMENT), min_size=1, max_size=2))),
+    (1, st.sampled_from([Regex("^a"), Regex("B", "i")])),
 )
 
 
@@ -106,7 +106,7 @@ def _met(draw: st.DrawFn, documents: Mapping[bytes, Values]) -> Values:
     """
     places = [(path, found) for one in documents.values() for path in PATHS if (found := _values(one, path))]
     crowded = [place for place in places if len(place[1]) > 1]
-    path, known = draw(st.sampled_from(crowded * 3 + places or [("n", [None])]))
+    path, known = draw(st.sampled_from(crowded or places or [("n", [None])]))
     values = draw(st.permutations(known))[: draw(st.sampled_from([2, 3, 1]))]
     several = [_SATISFIED[draw(st.sampled_from(sorted(_SATISFIED)))](value) for value in values]
     match draw(st.integers(0, 4)):
@@ -205,9 +205,8 @@ class Question:
 
 @st.composite
 def _questions(draw: st.DrawFn, documents: Mapping[bytes, Values]) -> Question:
-    written = draw(
-        st.one_of(*[_met(documents), _pointed(documents)] * 2, _met(documents), FILTERS, st.sampled_from(_PLAIN))
-    )
+    ways = ((4, _met(documents)), (3, _pointed(documents)), (1, FILTERS), (1, st.sampled_from(_PLAIN)))
+    written = draw(_weighted(*ways))
     found = [part for one in documents.values() for part in parts(one) if part is not one] or [0]
     written = filled(written, found)
     try:
