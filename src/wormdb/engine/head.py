@@ -6,7 +6,8 @@ apart (by the store's own time in them) are safe, because entries stay for at le
 after they are applied. Otherwise the root is read *after* the slot: `trimmed` only grows, so if it is
 still below the slot now, the slot had not been trimmed when we looked.
 
-Requests are made without the lock; what they bring is taken in under it, in whatever order it comes.
+Requests are made without the lock; what they bring is taken in under it, in whatever order it comes. An interrupt may
+come at any line: whoever changes what is known first says that nothing is (`opened`), and last that it is whole again.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from wormdb.engine.state import Base
     from wormdb.errors import SnapshotTooOldError
     from wormdb.format.entry import Entry
+    from wormdb.format.root import Root
     from wormdb.index.definition import Index
     from wormdb.storage.store import Probe
     from wormdb.types import StoreTime
@@ -301,6 +303,7 @@ class Head:
             self._rooted = state.time
             if root.applied == self.applied and root.revision <= self.revision:
                 return
+            whole = self._taken_apart()
             self.revision = root.revision
             self.applied = LogNumber(root.applied)
             self._base = self._load.root(state)
@@ -310,6 +313,7 @@ class Head:
             self._unique = {}
             self._points, self._last = kept, kept[self.number]
             self._tail_bytes = sum(point.bytes for point in kept.values())
+            self.opened, self.caught_up = whole
 
     def renew(self, revision: int, error: SnapshotTooOldError) -> None:
         """Know nothing, because an object is gone that the root of a revision names: a newer one does without. 1 GET.
@@ -335,7 +339,14 @@ class Head:
     def _view(self, point: Point) -> View:
         return View(point.number, point.definition, self._base, self.applied, self._overlay, point.count, point.jobs)
 
+    def _taken_apart(self) -> tuple[bool, bool]:
+        """Believe nothing until `opened` and `caught_up` are set again to what this returns; an interrupt leaves it so."""
+        whole = self.opened, self.caught_up
+        self.opened = self.caught_up = False
+        return whole
+
     def _extend(self, record: Record) -> None:
+        whole = self._taken_apart()
         entry, last = record.entry, self._last
         definition = last.definition.after(entry.events, record.number)
         if definition.unique != last.definition.unique:
@@ -358,6 +369,7 @@ class Head:
         self._last = Point(record.number, record.hash, definition, count, sequence, jobs, record.bytes)
         self._points[record.number] = self._last
         self._tail_bytes += record.bytes
+        self.opened, self.caught_up = whole
         self.on_news(entry)
 
     def _follow(self, number: LogNumber, known: StoreTime | None, tails: Iterable[TailRound]) -> LogNumber | None:
@@ -404,11 +416,12 @@ class Head:
 
     def _open(self, state: RootState) -> None:
         self.forget()
-        self.opened = True
         self.time = state.time
-        root = state.root
-        if root is None:
-            return
+        if state.root is not None:
+            self._stand_on(state, state.root)
+        self.opened = True
+
+    def _stand_on(self, state: RootState, root: Root) -> None:
         self.revision, self._rooted = root.revision, state.time
         self.applied = LogNumber(root.applied)
         self._base = self._load.root(state)
