@@ -71,10 +71,10 @@ def test_company_of_an_interrupted_leader_can_ask_what_became_of_its_batch() -> 
     with pytest.raises(Stop):
         committer.commit(batches, 10.0)
     for batch in batches:
-        commit_id = committer.commit_id_of(batch)
-        assert commit_id is not None
+        commit_id = committer.fate_of(batch)
+        assert isinstance(commit_id, str)
         assert rig.ledger().resolve(commit_id) == "committed"
-    assert committer.commit_id_of(rig.batch(insert("c"))) is None
+    assert committer.fate_of(rig.batch(insert("c"))) is None
 
 
 def test_what_landed_before_an_error_stays_committed() -> None:

@@ -179,12 +179,17 @@ class Committer:
             self._withdrawn.difference_update(outcomes)
         return [outcomes[pending.id] for pending in batches]
 
-    def commit_id_of(self, pending: Pending) -> str | None:
-        """The commit that a batch was in when the committing thread was interrupted; None if it was in none."""
+    def fate_of(self, pending: Pending) -> Outcome | str | None:
+        """What is known of a batch of the commit that is under way, or was interrupted.
+
+        Its outcome if it has one; its commit id if it is on its way, or may be in the log; None if it was not sent.
+        """
+        if pending.id in self._outcomes:
+            return self._outcomes[pending.id]
         attempt = self._in_flight
         if attempt is None or all(batch.id != pending.id for batch in attempt.entry.batches):
             return None
-        return str(CommitId(attempt.number, WriteId(attempt.entry.write_id), pending.id))
+        return str(attempt.commit_id(pending.id))
 
     def withdraw(self, pending: Pending) -> Outcome | str | None:
         """Take a batch out of the commit that is under way, because its time is over.
@@ -193,10 +198,9 @@ class Committer:
         if it will not be sent.
         """
         with self._fates:
-            if pending.id in self._outcomes:
-                return self._outcomes[pending.id]
-            self._withdrawn.add(pending.id)
-            return self.commit_id_of(pending)
+            if pending.id not in self._outcomes:
+                self._withdrawn.add(pending.id)
+            return self.fate_of(pending)
 
     def _begin(self, attempt: _Try) -> bool:
         """Whether all its batches are still wanted: then it is on its way."""
@@ -209,8 +213,9 @@ class Committer:
     def _end(self, told: dict[str, Outcome]) -> None:
         """What was on its way is there or is not, and its batches have these outcomes."""
         with self._fates:
-            self._in_flight = None
+            # In this order: whoever is interrupted in between still knows what was on its way.
             self._outcomes |= told
+            self._in_flight = None
 
     def _settle_anew(self, batches: Sequence[Pending], outcomes: dict[str, Outcome], deadline: float) -> None:
         """As `_settle`; from the newest root if objects of the one that is known are gone."""

@@ -49,20 +49,22 @@ class GroupCommit:
         self,
         commit: Callable[[list[Pending], float], list[Outcome]],
         clock: Clock,
-        commit_id_of: Callable[[Pending], str | None] = lambda _: None,
+        fate_of: Callable[[Pending], Outcome | str | None] = lambda _: None,
         withdraw: Callable[[Pending], Outcome | str | None] = lambda _: None,
     ) -> None:
-        """`commit` is called by one thread at a time; `commit_id_of` tells what it was doing when interrupted.
+        """`commit` is called by one thread at a time; `fate_of` tells what is known of a batch if it was interrupted.
 
-        `withdraw` takes a batch out of the commit that is under way: its outcome if it has one, its commit id if it is
-        on its way, None if it will not be sent.
+        That is its outcome if it has one, its commit id if it is on its way, None if it was not sent. `withdraw` tells
+        the same, and takes the batch out of the commit that is under way, so that it will not be sent any more.
         """
         self._commit = commit
-        self._commit_id_of = commit_id_of
+        self._fate_of = fate_of
         self._withdraw = withdraw
         self._clock = clock
         self._lock = threading.Lock()
         self._queue: list[_Ticket] = []
+        self._group: list[_Ticket] = []
+        """Those that the leader commits for; it does not leave before each of them knows its outcome."""
         self._is_led = False
         self._last_size = 1
         self._last_seconds = 0.0
@@ -97,13 +99,16 @@ class GroupCommit:
     def _leave(self, ticket: _Ticket) -> None:
         """Whoever led makes the oldest that waits lead next; whoever comes when nobody waits leads at once.
 
-        A thread that was interrupted while it waited takes its ticket along: nobody would lead for it.
+        A thread that was interrupted while it waited takes its ticket along: nobody would lead for it. If it led, it
+        tells those for whom it did what it knows. All of this can be done again, if an interrupt comes meanwhile.
         """
         with self._lock:
             if ticket in self._queue:
                 self._queue.remove(ticket)
             if not ticket.leads:
                 return
+            self._settle(self._group, [each.outcome or self._interrupted(each.pending) for each in self._group])
+            self._group = []
             self._is_led = bool(self._queue)
             if self._queue:
                 following = max(self._queue, key=lambda waiting: waiting.deadline)
@@ -129,12 +134,7 @@ class GroupCommit:
         if fate is None:
             ticket.outcome = self._too_late("the state that it is checked against was not read in time")
         elif isinstance(fate, str):
-            ticket.outcome = OutcomeUnknownError(
-                "commit",
-                reason="no answer came until its deadline",
-                fix="call resolve(commit_id) before retrying: the batch may be in the log, or may still land",
-                commit_id=fate,
-            )
+            ticket.outcome = _unknown("no answer came until its deadline", fate)
         else:
             ticket.outcome = fate
 
@@ -156,9 +156,6 @@ class GroupCommit:
         except WormError as error:
             # Raised before an entry was sent, or after it was known to have lost: nothing was written.
             outcomes = [error] * len(group)
-        except BaseException:
-            self._settle(group, [self._interrupted(ticket.pending) for ticket in group])
-            raise
         self._last_seconds = self._clock.monotonic() - start
         self._settle(group, outcomes)
 
@@ -200,13 +197,20 @@ class GroupCommit:
                 break
             group.append(ticket)
         taken = set(group)
+        self._group = group
         self._queue = [ticket for ticket in self._queue if ticket not in taken]
         self._last_size = len(group)
         return group
 
-    def _interrupted(self, pending: Pending) -> OutcomeUnknownError:
-        return OutcomeUnknownError(
-            "commit",
-            reason="the thread that committed for several was interrupted",
-            commit_id=self._commit_id_of(pending),
-        )
+    def _interrupted(self, pending: Pending) -> Outcome:
+        """The outcome of a batch that another thread committed until it was interrupted."""
+        fate = self._fate_of(pending)
+        reason = "the thread that committed for several was interrupted"
+        if fate is None:
+            return UnavailableError("commit", reason=f"{reason}; nothing was written", fix="retry")
+        return _unknown(reason, fate) if isinstance(fate, str) else fate
+
+
+def _unknown(reason: str, commit_id: str) -> OutcomeUnknownError:
+    fix = "call resolve(commit_id) before retrying: the batch may be in the log, or may still land"
+    return OutcomeUnknownError("commit", reason=reason, fix=fix, commit_id=commit_id)

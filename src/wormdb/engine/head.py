@@ -340,7 +340,7 @@ class Head:
         return View(point.number, point.definition, self._base, self.applied, self._overlay, point.count, point.jobs)
 
     def _taken_apart(self) -> tuple[bool, bool]:
-        """Believe nothing until `opened` and `caught_up` are set again to what this returns; an interrupt leaves it so."""
+        """Believe nothing until `opened` and `caught_up` are again what this returns; an interrupt leaves it so."""
         whole = self.opened, self.caught_up
         self.opened = self.caught_up = False
         return whole

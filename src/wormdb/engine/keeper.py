@@ -7,7 +7,6 @@ do this at once, and the root's compare-and-set lets one of them win.
 from __future__ import annotations
 
 import logging
-import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -87,7 +86,7 @@ class Keeper:
         self._chance = chance
         self._turn = TimedLock(f"forwarding of {head.collection}")
         self._swapped: float | None = None
-        self._building = threading.Lock()
+        self._building = TimedLock(f"work on {head.collection}")
         self.build: Callable[[], object] = lambda: None
         """Goes on with the indexes that are not ready yet; may commit."""
         self.rewrite: Callable[[], RootState] | None = None
@@ -118,19 +117,26 @@ class Keeper:
 
     def _forward(self) -> LogNumber:
         number = self.advance()
-        if self._wants_work and self._building.acquire(blocking=False):
+        if self._wants_work:
             # Not under `_turn`: a build commits, and who commits may have to wait for its turn.
-            try:
-                if self._wants_build:
-                    self.build()
-                if self.rewrite is not None and self._wants_rewrite:
-                    self._head.rebase(self.rewrite())
-            finally:
-                self._building.release()
+            self._work()
         if self.publish is not None and self._keeps_files:
             # Not under `_turn` either: what waits for a root need not wait for files.
             self.publish(LogNumber(self._head.applied))
         return number
+
+    def _work(self) -> None:
+        """Build indexes and write blocks again, unless another thread does."""
+        depth = self._building.depth
+        try:
+            if not self._building.attempt():
+                return
+            if self._wants_build:
+                self.build()
+            if self.rewrite is not None and self._wants_rewrite:
+                self._head.rebase(self.rewrite())
+        finally:
+            self._building.release_to(depth)
 
     def advance(self) -> LogNumber:
         """As `forward`, but indexes that wait go on waiting."""
@@ -278,9 +284,12 @@ class Keeper:
 
     def _try_forward(self) -> WormError | None:
         """Forward, unless another thread does; what went wrong, if anything did."""
-        if not self._turn.acquire(blocking=False):
-            return None
-        self._turn.release()
+        depth = self._turn.depth
+        try:
+            if not self._turn.attempt():
+                return None
+        finally:
+            self._turn.release_to(depth)
         try:
             with beside(self._clock, REQUEST_SECONDS):
                 self.forward()

@@ -135,7 +135,7 @@ class Ledger:
         )
         self._committer.settle_attached = self._keeper.advance
         self._group = GroupCommit(
-            self._committer.commit, around.clock, self._committer.commit_id_of, self._committer.withdraw
+            self._committer.commit, around.clock, self._committer.fate_of, self._committer.withdraw
         )
         self._keeper.build = Builder(
             self._register,

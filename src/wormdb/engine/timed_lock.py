@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-from typing import TYPE_CHECKING
+import _thread
+from typing import TYPE_CHECKING, Any
 
 from wormdb.deadline import current
 
@@ -18,35 +18,61 @@ LOOK_SECONDS = 1.0
 
 MOMENT = 0.001
 
+_RLock: Any = _thread.RLock  # the stubs do not know all that it has
 
-class TimedLock:
-    """A lock that may be held while a request is on its way."""
 
-    def __init__(self, what: str, *, is_reentrant: bool = False) -> None:
+class TimedLock(_RLock):  # type: ignore[misc]  # of a type that the stubs do not know
+    """A lock that may be held while a request is on its way.
+
+    An interrupt may come at any line, also between taking it and knowing so. `with` is safe: it is left by the
+    interpreter's own function, in which no signal is handled. Whoever calls `attempt` notes the `depth` before, and
+    goes back to it whatever happens.
+    """
+
+    def __new__(cls, what: str, *, is_reentrant: bool = False) -> Self:
         """Free. `what` it guards, for messages. A reentrant one can be taken several times by the same thread."""
-        self._what = what
-        self._lock = threading.RLock() if is_reentrant else threading.Lock()
+        lock: Self = super().__new__(cls)
+        lock._what, lock._is_reentrant = what, is_reentrant
+        return lock
 
-    def acquire(self, *, blocking: bool = True) -> bool:
-        """Take it; without `blocking` say whether it was free. Raises UnavailableError when the call's time is over."""
-        if self._lock.acquire(blocking=False):
-            return True
-        if not blocking:
+    _what: str
+    _is_reentrant: bool
+
+    @property
+    def depth(self) -> int:
+        """How often this thread has taken it."""
+        count: int = self._recursion_count()
+        return count
+
+    def attempt(self) -> bool:
+        """Take it if it is free; whether it was."""
+        if self.depth and not self._is_reentrant:
             return False
-        deadline = current()
-        if deadline is None:
-            return self._lock.acquire()
-        while not self._lock.acquire(timeout=max(min(deadline.rest, LOOK_SECONDS), MOMENT)):
-            deadline.check(self._what)
-        return True
+        taken: bool = self.acquire(blocking=False)
+        return taken
 
-    def release(self) -> None:
-        """Give it back."""
-        self._lock.release()
+    def release_to(self, depth: int) -> None:
+        """Give it back until this thread has it so often."""
+        while self.depth > depth:
+            self.release()
 
     def __enter__(self) -> Self:
-        self.acquire()
-        return self
+        """Take it. Raises UnavailableError when the time of the call is over."""
+        depth = self.depth
+        try:
+            self._wait()
+            return self  # noqa: TRY300 - an interrupt here must give it back
+        except BaseException:
+            self.release_to(depth)
+            raise
 
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
+    def _wait(self) -> None:
+        if self.attempt():
+            return
+        assert not self.depth, f"{self._what}: a thread waits for itself"
+        deadline = current()
+        if deadline is None:
+            self.acquire()
+            return
+        while not self.acquire(timeout=max(min(deadline.rest, LOOK_SECONDS), MOMENT)):
+            deadline.check(self._what)

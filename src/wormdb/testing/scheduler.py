@@ -300,6 +300,20 @@ class BatonLock:
         self._depth += 1
         return True
 
+    @property
+    def depth(self) -> int:
+        """How often the current task has taken it."""
+        return self._depth if self._owner is self._scheduler.current else 0
+
+    def attempt(self) -> bool:
+        """Take it if it is free; whether it was."""
+        return self.acquire(blocking=False)
+
+    def release_to(self, depth: int) -> None:
+        """Give it back until the current task has it so often."""
+        while self.depth > depth:
+            self.release()
+
     def release(self) -> None:
         """Give it back; all that wait try again, in an order that the seed decides."""
         self._depth -= 1
@@ -365,10 +379,16 @@ def cooperative_locks(scheduler: Scheduler) -> Iterator[None]:
         RLock=lambda: BatonLock(scheduler, reentrant=True),
         Event=threading.Event,
     )
+
+    def timed(what: str, *, is_reentrant: bool = False) -> BatonLock:  # noqa: ARG001 - called as a lock of the engine is made
+        return BatonLock(scheduler, reentrant=is_reentrant)
+
     with ExitStack() as stack:
         for name, module in list(sys.modules.items()):
             if name.startswith("wormdb.engine.") and hasattr(module, "threading"):
                 stack.enter_context(mock.patch.object(module, "threading", namespace))
+            if name.startswith("wormdb.") and hasattr(module, "TimedLock"):
+                stack.enter_context(mock.patch.object(module, "TimedLock", timed))
         # A class that was made before holds on to threading.Event itself.
         stack.enter_context(mock.patch.object(threading.Event, "wait", _method(events.wait)))
         stack.enter_context(mock.patch.object(threading.Event, "set", _method(events.set)))
