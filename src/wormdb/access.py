@@ -16,6 +16,7 @@ from wormdb.errors import (
     InvalidRequestError,
     NotFoundError,
     PermissionDeniedError,
+    SchemaMismatchError,
     UniqueViolationError,
     WormError,
 )
@@ -137,15 +138,29 @@ class Access(Generic[T]):
 
         1 GET for the log and 1 for a page; raises SchemaMismatchError.
         """
-        view, held = self.log.get(key, staleness_ms=0 if is_now else self.context.settings.staleness_ms)
+        staleness_ms = 0 if is_now else self.context.settings.staleness_ms
+        view, held = self.log.get(key, staleness_ms=staleness_ms)
+        if staleness_ms and not self._fits(view):
+            return self.get(key, is_now=True)
         self.writer.check_definition(view)
         return view, held
 
     def view(self) -> View:
         """The state now, or as old as the settings allow. 1 GET; raises SchemaMismatchError."""
-        view = self.log.view(staleness_ms=self.context.settings.staleness_ms)
+        staleness_ms = self.context.settings.staleness_ms
+        view = self.log.view(staleness_ms=staleness_ms)
+        if staleness_ms and not self._fits(view):
+            return self.present()
         self.writer.check_definition(view)
         return view
+
+    def _fits(self, view: View) -> bool:
+        """Whether the model fits a state, which may be old: a refusal is of the state now."""
+        try:
+            self.writer.check_definition(view)
+        except SchemaMismatchError:
+            return False
+        return True
 
     def present(self) -> View:
         """The state now: who asks for a moment of the past must know all that came before it. 1 GET."""

@@ -73,6 +73,9 @@ class Indexes(Generic[T]):
             return described
         view = self._access.view()
         found = describe_index(view, name)
+        if found is None:  # perhaps it is new, and the state is old
+            view = self._access.present()
+            found = describe_index(view, name)
         if found is None:
             raise self._unknown(name, indexes_of(view.definition))
         if found.state != "ready":

@@ -122,7 +122,7 @@ class Recall(Generic[T]):
     def snapshots(self, identity: Any) -> list[Snapshot]:
         """The snapshots of a document that are kept, oldest first."""
         key = self.access.writer.key_of(identity)
-        view = self.access.view()
+        view = self.access.present()
         self._check_enabled(view)
         return [each.snapshot for each in self._visible(view, key)]
 
