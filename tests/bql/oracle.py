@@ -14,7 +14,7 @@ from typing import Any
 from bson import Binary, Decimal128, MaxKey, MinKey, ObjectId, Regex, Timestamp
 
 from wormdb.bql.regex import compile_regex
-from wormdb.format.kinds import MISSING, kind_of
+from wormdb.format.kinds import MISSING, Kind, kind_of
 from wormdb.format.order import compare
 from wormdb.format.path import resolve
 from wormdb.format.wrappers import regex_options
@@ -98,7 +98,7 @@ def _operator(each: list[Any], whole: list[Any], name: str, operand: Any, beside
         return any(_about_whole(value, name, operand) for value in whole)
     match name:
         case "$exists":
-            return any(value is not MISSING for value in each) == bool(operand)
+            return any(value is not MISSING for value in each) == _is_true(operand)
         case "$options":
             return True
         case "$not":
@@ -134,7 +134,7 @@ def _about_whole(value: Any, name: str, operand: Any) -> bool:
         return False
     match name:
         case "$size":
-            return bool(len(value) == operand)
+            return compare(len(value), operand) == 0
         case "$contains":
             return any(_equal(element, operand) for element in value)
         case "$elemMatch":
@@ -196,13 +196,21 @@ def _is_nan(value: Any) -> bool:
 def _typed(value: Any, operand: Any) -> bool:
     named = operand if isinstance(operand, list) else [operand]
     codes = [code for name in named for code in (ALIASES[name] if isinstance(name, str) else [name])]
-    for code in codes:
+    for code in map(_whole, codes):
         if code in {16, 18}:
             if type(value) is int and (-(2**31) <= value < 2**31) == (code == 16):
                 return True
         elif isinstance(value, CODES[code]) and (code != 1 or type(value) is float):
             return True
     return False
+
+
+def _is_true(operand: Any) -> bool:
+    return not (operand is None or operand is False or (kind_of(operand) is Kind.NUMBER and compare(operand, 0) == 0))
+
+
+def _whole(code: Any) -> int:
+    return int(code.to_decimal() if isinstance(code, Decimal128) else code)
 
 
 def _mod(value: Any, divisor: int, remainder: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bson import Regex
+from bson import Decimal128, Int64, Regex
 from hypothesis import strategies as st
 
 from tests.bql.oracle import ALIASES, CODES
@@ -68,6 +68,14 @@ def _merged(found: list[dict[str, Any]]) -> dict[str, Any]:
     return {name: value for item in found for name, value in item.items()}
 
 
+def of_any_type(number: int) -> SearchStrategy[Any]:
+    """A whole number as each type of numbers has it."""
+    return st.sampled_from([number, float(number), Decimal128(str(number)), Int64(number)])
+
+
+TYPES = st.sampled_from([*CODES, 16, 18]).flatmap(of_any_type) | st.sampled_from([*ALIASES])
+
+
 def _leaves() -> list[SearchStrategy[dict[str, Any]]]:
     listed = st.lists(OPERANDS | PATTERNS.map(Regex), max_size=3)
     integers = st.integers(-5, 5)
@@ -81,9 +89,9 @@ def _leaves() -> list[SearchStrategy[dict[str, Any]]]:
         "$in": listed,
         "$nin": listed,
         "$all": listed,
-        "$exists": st.booleans(),
-        "$type": st.sampled_from([*CODES, 16, 18, *ALIASES]) | st.lists(st.sampled_from([*ALIASES]), min_size=1),
-        "$size": st.integers(0, 3),
+        "$exists": st.booleans() | ANY_VALUES,
+        "$type": TYPES | st.lists(TYPES, min_size=1, max_size=3),
+        "$size": st.integers(0, 3).flatmap(of_any_type),
         "$mod": st.tuples(integers.filter(bool), integers).map(list),
         "$regex": PATTERNS,
         "$contains": OPERANDS,

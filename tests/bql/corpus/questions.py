@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from wormdb.bql.match import compile_filter
 from wormdb.bql.parse import parse_filter
@@ -15,6 +15,9 @@ from wormdb.bql.sorting import parse_sort, sort_key
 from wormdb.bql.update import apply_update, parse_update
 from wormdb.bql.upsert import upsert_document
 from wormdb.errors import InvalidRequestError, LimitExceededError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NOW: Final = datetime(2026, 11, 16, 12, 0, 0, 123000, tzinfo=UTC)
 REFUSED: Final = "refused"
@@ -41,7 +44,7 @@ class Question:
 def answer(question: Question) -> Any:
     """Ids for a filter and for a sort, documents for a projection and for an update; REFUSED for a typed error."""
     try:
-        return _ANSWERS[question.kind](question)
+        return ANSWERS[question.kind](question)
     except (InvalidRequestError, LimitExceededError):
         return REFUSED
 
@@ -81,4 +84,10 @@ def _update(question: Question) -> Documents:
     return after
 
 
-_ANSWERS: Final = {"find": _find, "sort": _sort, "select": _select, "update": _update}
+ANSWERS: Final[dict[Kind, Callable[[Question], Any]]] = {
+    "find": _find,
+    "sort": _sort,
+    "select": _select,
+    "update": _update,
+}
+"""How a question of each kind is answered; raises what the language raises."""

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.bql.corpus.generate import asked
 from tests.bql.corpus.laws import LAWS
 from tests.bql.corpus.oracles import agrees, ask_mongomock, ask_montydb, is_same
-from tests.bql.corpus.questions import REFUSED, answer
+from tests.bql.corpus.questions import ANSWERS, REFUSED, answer
 from tests.bql.corpus.reading import CASES, FOLDER, SETS, read_lines
+from tests.bql.written import parts
+from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.format.json import encode
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.bql.corpus.reading import Case
 
 STRIDE = int(os.environ.get("WORMDB_STRIDE", "41"))
@@ -37,6 +41,29 @@ def test_the_cases_are_many_and_of_all_kinds() -> None:
     found = [case for case in CASES["find"] if case.answer not in (REFUSED, [])]
     partial = [case for case in found if len(case.answer) < len(case.question.documents)]
     assert len(partial) > len(CASES["find"]) / 2
+
+
+def test_a_refusal_names_the_operator_and_a_fix() -> None:
+    refused = [case for case in ALL if case.answer == REFUSED]
+    unnamed = [
+        case.name for case in refused if not any(name in told(case) for name in operators(case.question.__dict__))
+    ]
+    assert len(unnamed) < len(refused) / 30, "only mistakes of names, of filters of upserts and of array filters"
+
+
+def told(case: Case) -> str:
+    """How a refused case is refused, once it is seen that every mistake has a reason and a fix."""
+    with pytest.raises((InvalidRequestError, LimitExceededError)) as caught:
+        ANSWERS[case.question.kind](case.question)
+    mistakes = caught.value.problems or [caught.value]
+    assert all(mistake.reason and mistake.fix for mistake in mistakes), case.name
+    return str(caught.value)
+
+
+def operators(value: Any) -> Iterator[str]:
+    """All names in a question that start with $, and an empty one if there is none at all."""
+    found = {name for part in parts(value) if isinstance(part, dict) for name in part if str(name).startswith("$")}
+    yield from found or {""}
 
 
 def test_each_case_has_two_oracles_or_a_verdict() -> None:
