@@ -116,8 +116,8 @@ BLOB_CONDEMNED_AT_ONCE: Final = 1_000
 """Blobs that one entry says this of."""
 
 # --- the log ---
-TAIL_PROBES_MAX: Final = 64
-"""Guesses of the next log numbers in one round."""
+TAIL_PROBES_MAX: Final = 256
+"""Guesses of the next log numbers in one round; so many only in a tail that is as long already."""
 TAIL_ENTRIES_MAX: Final = 10_000
 """Entries that no root has applied yet; beyond it commits wait for forwarding."""
 TAIL_BYTES_MAX: Final = 256 * MIB

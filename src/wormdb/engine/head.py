@@ -349,7 +349,7 @@ class Head:
         whole = self._taken_apart()
         entry, last = record.entry, self._last
         definition = last.definition.after(entry.events, record.number)
-        if definition.unique != last.definition.unique:
+        if definition is not last.definition and definition.unique != last.definition.unique:
             self._unique = {}
         for keys in self._unique.values():
             keys.apply(entry)

@@ -40,6 +40,8 @@ class Jobs:
 
     def after(self, entry: Entry) -> Jobs:
         """With what an entry tells: the same object if it tells nothing."""
+        if not entry.events:
+            return self
         return self.told(entry.events, entry.number, entry.misc, entry.batches[0] if entry.batches else None)
 
     def told(self, events: Iterable[Event], number: int, misc: int = 0, by: Batch | None = None) -> Jobs:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wormdb.format.entry import Entry, decode_entry, entry_hash
-from wormdb.limits import TAIL_PROBES_MAX
+from wormdb.limits import POOL_THREADS, TAIL_PROBES_MAX
 from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
@@ -108,7 +108,17 @@ class Log:
         # One request alone gains nothing from another thread.
         if width == 1:
             return self._round(numbers, [self.store.probe(keys[0])])
-        return self._round(numbers, list(self.pool.map(self.store.probe, keys)))
+        return self._round(numbers, self._probe_all(keys))
+
+    def _probe_all(self, keys: list[str]) -> list[Probe]:
+        """The answers about some slots, side by side; a thread asks for several if there are more than threads."""
+        size = -(-len(keys) // POOL_THREADS)
+        if size == 1:
+            return list(self.pool.map(self.store.probe, keys))
+        parts = [keys[start : start + size] for start in range(0, len(keys), size)]
+        return [
+            probe for found in self.pool.map(lambda part: list(map(self.store.probe, part)), parts) for probe in found
+        ]
 
     def _round(self, numbers: list[LogNumber], probes: list[Probe]) -> TailRound:
         records: list[Record] = []
