@@ -303,7 +303,7 @@ class Database:
     def collections(self) -> list[str]:
         """The folder of every collection there is, in order. 1 LIST for each folder above them: not for every day."""
         self._lifetime.check()
-        return list(find_collections(self._store, self.schema))
+        return find_collections(self._store, self.schema, self._means.pool)
 
     @works
     def forward(self, names: Iterable[str] | None = None) -> dict[str, int]:

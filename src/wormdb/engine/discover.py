@@ -5,31 +5,38 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wormdb.engine.paths import ENGINE_FOLDER
+from wormdb.storage.pool import SerialPool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from wormdb.schema.model import Schema
+    from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
 
 __all__ = ["find_collections"]
 
 
-def find_collections(store: Store, schema: Schema | None = None) -> Iterator[str]:
+def find_collections(store: Store, schema: Schema | None = None, pool: Pool | None = None) -> list[str]:
     """The folders that hold a collection, in order. 1 LIST for each folder above them and for each of them.
 
-    The folders inside a collection may be one for each document: they are searched only if the schema has a model whose
-    collections lie there.
+    Folders of one depth are listed side by side. The folders inside a collection may be one for each document: they are
+    searched only if the schema has a model whose collections lie there.
     """
     paths = [] if schema is None else [model.path for model in schema.models.values()]
-    yield from _found(store, "", lambda folder: any(path.may_lie_in(folder) for path in paths), is_inside=False)
+    found: list[str] = []
+    depth = [("", False)]
 
+    def inner(folder: str) -> list[str]:
+        return [inner for page in store.list(folder, delimiter="/") for inner in page.prefixes]
 
-def _found(store: Store, below: str, may_hold: Callable[[str], bool], *, is_inside: bool) -> Iterator[str]:
-    folders = [folder for page in store.list(below, delimiter="/") for folder in page.prefixes]
-    if below + ENGINE_FOLDER in folders:
-        yield below
-        is_inside = True
-    for folder in folders:
-        if not folder.removeprefix(below).startswith(".") and (not is_inside or may_hold(folder)):
-            yield from _found(store, folder, may_hold, is_inside=is_inside)
+    while depth:
+        listed = zip(depth, (pool or SerialPool()).map(inner, [folder for folder, _ in depth]), strict=True)
+        depth = []
+        for (below, is_inside), folders in listed:
+            is_collection = below + ENGINE_FOLDER in folders
+            if is_collection:
+                found.append(below)
+            for folder in folders:
+                is_free = not (is_inside or is_collection) or any(path.may_lie_in(folder) for path in paths)
+                if is_free and not folder.removeprefix(below).startswith("."):
+                    depth.append((folder, is_inside or is_collection))
+    return sorted(found)

@@ -6,7 +6,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from wormdb.engine.definition import Definition
 from wormdb.engine.paths import EnginePaths
+from wormdb.engine.register import Register
+from wormdb.engine.rewrite import has_old
 from wormdb.errors import UnavailableError
 from wormdb.format.wrappers import milliseconds
 from wormdb.service.pace import LEAF_ENTRIES
@@ -76,6 +79,20 @@ class Caretaker:
         probe = self.database.store.probe(key)
         self.time.observe(probe.time)
         return probe.found is not None
+
+    def settled_at(self, prefix: str) -> int | None:
+        """The log number through which a collection is brought forward, if that is all there is to do; else None.
+
+        2 GETs, and nothing of it is kept: for a first look at many.
+        """
+        paths = EnginePaths.of_collection(prefix)
+        state = Register(self.database.store, paths, prefix).read()
+        self.time.observe(state.time)
+        if state.root is None:
+            return None
+        definition = Definition.of_root(state.root)
+        has_work = definition.unbuilt or definition.keeps_files or (state.root.versions and has_old(state.root))
+        return None if has_work or self.has_entry(prefix, state.applied + 1) else state.applied
 
     def forward(self, prefix: str) -> Forwarded:
         """Bring a collection forward: blocks, indexes, history, readable files. Costs as `Collection.forward`.

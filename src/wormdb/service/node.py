@@ -159,15 +159,13 @@ class Node:
         return min(rest, self.pace.interval)
 
     def work(self) -> float:
-        """Do what is due for all collections; in how many seconds there may be more.
+        """Do what is due for all collections, for about one interval; in how many seconds there may be more.
 
         An error of one collection is kept with it, and stops no other.
         """
         self._look_at_peers()
         self._workload.discover()
-        for watched in list(self.watchlist.known.values()):
-            if not self.ended.is_set():
-                self._workload.look_after(watched)
+        self._workload.look_after_all(self.ended.is_set)
         looks = self._looked + self.pace.look_seconds
         self._follows = self._followed + self._interval_ms / 1000 if len(self.ring()) > 1 else looks
         now = self._clock.monotonic()

@@ -65,6 +65,10 @@ class Pace:
     """How often the trash and the garbage of a collection that changes are looked at."""
     upkeep_seconds_idle: float = 86_400.0
     """The same of one that does not change."""
+    crowd: int = 32
+    """From so many new collections on, all are looked at side by side before any is looked after …"""
+    upkeep_apart_seconds: float = 1.0
+    """… and the first upkeep of those with nothing else to do is spread: one in this time."""
     retry_seconds_max: float = 600.0
     """A collection whose rounds fail is tried again after longer and longer times, up to this one."""
 

@@ -60,6 +60,16 @@ class Watched:
     seconds: float = 0.0
     errors: int = 0
 
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing is known of it but its name."""
+        return self.is_hot and self.number == 0 and self.lag == 0 and not self.rounds and not self.failures
+
+    def found_settled(self, number: int, now: float, upkeep_at: float, pace: Pace) -> None:
+        """A first look found everything brought forward; its trash and garbage can wait until `upkeep_at`."""
+        self.number, self.is_hot, self.probed_at = number, False, now
+        self.kept_up_at = upkeep_at - pace.upkeep_seconds
+
     def found_written(self, number: int, now: float) -> None:
         """Somebody wrote to it, through `number` at least."""
         self.lag = max(self.lag, number - self.number, 1)
@@ -126,10 +136,10 @@ class Watchlist:
 
     def add(self, prefixes: Iterable[str]) -> None:
         """Look after these too."""
-        for prefix in prefixes:
-            if prefix not in self.known:
-                # A new dict, because the thread of heartbeats may be going through this one.
-                self.known = dict(sorted({**self.known, prefix: Watched(prefix)}.items()))
+        new = {prefix: Watched(prefix) for prefix in prefixes if prefix not in self.known}
+        if new:
+            # A new dict, because the thread of heartbeats may be going through this one.
+            self.known = dict(sorted({**self.known, **new}.items()))
 
     def heard(self, written: Iterable[Written], now: float) -> None:
         """Another node says what it has seen written."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import math
+from bisect import bisect_right
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from wormdb.engine.ring import until_next_window
 from wormdb.errors import ClosedError, WormError
@@ -13,6 +14,8 @@ from wormdb.published import PublishedSchema
 from wormdb.service.watched import Watchlist
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from wormdb.clock import Clock
     from wormdb.service.caretaker import Caretaker
     from wormdb.service.pace import Pace
@@ -21,6 +24,11 @@ if TYPE_CHECKING:
 __all__ = ["Round", "Turns", "Workload"]
 
 log = logging.getLogger(__name__)
+
+R = TypeVar("R")
+
+_AT_ONCE = 256
+"""Collections that are asked about before an answer is looked at."""
 
 
 class Turns(Protocol):
@@ -70,6 +78,10 @@ class Workload:
         self._pace = pace
         self._clock = clock
         self._schema_due = self._search_due = -math.inf
+        self._last = ""
+        """The collection that was looked after last."""
+        self._is_behind = False
+        """Whether some have to wait for the next call."""
 
     def discover(self) -> None:
         """Find the collections that there are, if it is time: those of the schema, and all by a search of the bucket.
@@ -100,13 +112,84 @@ class Workload:
         models = () if schema is None else schema.models.values()
         self.watchlist.add(model.path.collection_prefix({}) for model in models if not model.path.outer)
 
+    def survey(self) -> None:
+        """If there are many new collections, find out which of them have nothing to do. 2 GETs each, side by side."""
+        new = [each for each in self.watchlist.known.values() if each.is_new]
+        if len(new) < self._pace.crowd:
+            return
+        upkeep_at = self._clock.monotonic()
+        for watched, settled in zip(new, self._side_by_side(self._settled_at, new), strict=True):
+            if settled is not None:
+                watched.found_settled(settled, self._clock.monotonic(), upkeep_at, self._pace)
+                upkeep_at += self._pace.upkeep_apart_seconds
+
+    def look_after_all(self, is_over: Callable[[], bool]) -> None:
+        """Look after each collection for which something is due, for about one interval.
+
+        What is due then is gone on with by the next call, behind the last one, so that none waits for ever.
+        """
+        self.survey()
+        began = self._clock.monotonic()
+        self._probe_due(began)
+        known = self.watchlist.known
+        names = list(known)
+        start = bisect_right(names, self._last)
+        self._is_behind = False
+        for name in names[start:] + names[:start]:
+            if is_over():
+                return
+            if self._clock.monotonic() - began > self._pace.interval:
+                self._is_behind = True
+                return
+            self.look_after(known[name])
+            self._last = name
+
+    def _probe_due(self, now: float) -> None:
+        """Look at the logs of quiet collections for which that is due. 1 GET each, side by side."""
+        nodes = len(self._turns.ring())
+        due = [
+            each
+            for each in self.watchlist.known.values()
+            if not each.is_hot and now >= each.retries_at and now >= self.watchlist.probe_due_at(each, nodes)
+        ]
+        for watched, found in zip(due, self._side_by_side(self._has_more, due), strict=True):
+            if found:
+                watched.found_written(watched.number + 1, now)
+            elif found is not None:
+                watched.found_quiet(now)
+
+    def _side_by_side(self, ask: Callable[[Watched], R], some: list[Watched]) -> Iterator[R | None]:
+        """What is asked of each; None where it failed, which is kept with the collection."""
+
+        def asked(watched: Watched) -> R | WormError:
+            try:
+                return ask(watched)
+            except ClosedError:
+                raise
+            except WormError as error:
+                return error
+
+        pool = self._database._means.pool  # noqa: SLF001 - this package is a part of the database
+        for start in range(0, len(some), _AT_ONCE):
+            part = some[start : start + _AT_ONCE]
+            for watched, found in zip(part, pool.map(asked, part), strict=True):
+                if isinstance(found, WormError):
+                    self._fail(watched, found)
+                    yield None
+                else:
+                    yield found
+
+    def _settled_at(self, watched: Watched) -> int | None:
+        return self._caretaker.settled_at(watched.prefix)
+
+    def _has_more(self, watched: Watched) -> bool:
+        return self._caretaker.has_entry(watched.prefix, watched.number + 1)
+
     def look_after(self, watched: Watched) -> None:
-        """Look at a collection's log if that is due, and do a round if there is work and it is this node's turn."""
+        """Do a round if there is work and it is this node's turn."""
         now = self._clock.monotonic()
         if now < watched.retries_at:
             return
-        if not watched.is_hot and now >= self.watchlist.probe_due_at(watched, len(self._turns.ring())):
-            self._probe(watched, now)
         with_upkeep = now >= watched.upkeep_due_at(self._pace, self._time.now_ms())
         is_due = watched.is_hot or now >= watched.settles_at or with_upkeep
         if not is_due or not self._turns.has_turn(watched.prefix):
@@ -140,6 +223,8 @@ class Workload:
 
     def rest(self) -> float:
         """Seconds until something of this is due again. No requests."""
+        if self._is_behind:
+            return 0.0
         now, nodes = self._clock.monotonic(), len(self._turns.ring())
         due = [self._schema_due, self._search_due]
         window = until_next_window(self._time.now_ms(), self._pace.interval_ms) / 1000
@@ -149,15 +234,6 @@ class Workload:
             # What is due already waits for this node's turn, or for its next try.
             due.append(max(wanted if wanted > now else now + window, watched.retries_at))
         return min(due) - now
-
-    def _probe(self, watched: Watched, now: float) -> None:
-        try:
-            if self._caretaker.has_entry(watched.prefix, watched.number + 1):
-                watched.found_written(watched.number + 1, now)
-            else:
-                watched.found_quiet(now)
-        except WormError as error:
-            self._fail(watched, error)
 
     def _is_resting(self, watched: Watched, now: float) -> bool:
         """Whether the few entries that there are may wait for more."""
