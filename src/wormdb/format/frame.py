@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 import struct
-import threading
+from collections import deque
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
@@ -38,18 +38,8 @@ _COMPRESS_BYTES_MIN: Final = 200
 _FRAME_BYTES_MAX: Final = 2**32 - 1
 
 
-class _Zstd(threading.local):
-    """What unpacks, one for each thread: to make it takes ten times as long as to unpack a log entry."""
-
-    _kept: zstandard.ZstdDecompressor | None = None
-
-    def decompressor(self) -> zstandard.ZstdDecompressor:
-        if self._kept is None:
-            self._kept = zstandard.ZstdDecompressor()
-        return self._kept
-
-
-_zstd: Final = _Zstd()
+_idle: Final[deque[zstandard.ZstdDecompressor]] = deque(maxlen=64)
+"""What unpacks and is not in use: to make one takes ten times as long as to unpack a log entry."""
 
 
 class FrameKind(enum.IntEnum):
@@ -155,12 +145,17 @@ def _unpack(body: memoryview, compression: int, raw_bytes: int, name: str) -> by
     if compression != _ZSTD:
         corrupt(name, f"its compression {compression} is unknown")
     try:
+        unpacker = _idle.pop()
+    except IndexError:
+        unpacker = zstandard.ZstdDecompressor()
+    try:
         # The library allocates what the compressed data declares, so that is compared first.
         if zstandard.frame_content_size(body) != raw_bytes:
             corrupt(name, "its compressed data declares another length")
-        payload = _zstd.decompressor().decompress(body, max_output_size=raw_bytes, allow_extra_data=False)
+        payload = unpacker.decompress(body, max_output_size=raw_bytes, allow_extra_data=False)
     except zstandard.ZstdError as error:
         corrupt(name, f"it cannot be unpacked: {error}")
+    _idle.append(unpacker)
     if len(payload) != raw_bytes:
         corrupt(name, "it unpacks to another length")
     return payload

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["Watched", "Watchlist"]
 
 _NAMED_SECONDS = 600.0
+_QUIET_FIRST = 4
+"""Of many collections that have nothing to do, as if so many looks at each had found nothing already."""
 _ERROR_CHARS = 500
 _ESCAPED_BYTES, _OTHER_BYTES = 6, 1_000
 """What a character of a name or an error may take in JSON at most, and all that is beside them."""
@@ -67,7 +69,7 @@ class Watched:
 
     def found_settled(self, number: int, now: float, upkeep_at: float, pace: Pace) -> None:
         """A first look found everything brought forward; its trash and garbage can wait until `upkeep_at`."""
-        self.number, self.is_hot, self.probed_at = number, False, now
+        self.number, self.is_hot, self.probed_at, self.quiet = number, False, now, _QUIET_FIRST
         self.kept_up_at = upkeep_at - pace.upkeep_seconds
 
     def found_written(self, number: int, now: float) -> None:
