@@ -16,7 +16,7 @@ from wormdb.bql.update_numbers import is_number
 from wormdb.format import json
 from wormdb.format.kinds import MISSING, Decimal128
 from wormdb.format.path import parse_path
-from wormdb.limits import PROJECTION_PATHS_MAX
+from wormdb.limits import INT_MAX, INT_MIN, PROJECTION_PATHS_MAX
 from wormdb.schema.report import did_you_mean
 
 if TYPE_CHECKING:
@@ -219,11 +219,13 @@ class _Reader:
 
 
 def _cut_off(operand: Any) -> Any:
-    """A number without its fraction; None for what is no number, or none that is finite."""
+    """A number without its fraction, and not over 64 bits; None for what is no number, or none that is finite."""
     if isinstance(operand, bool) or not isinstance(operand, int | float | Decimal128):
         return None
     number = operand.to_decimal() if isinstance(operand, Decimal128) else Decimal(operand)
-    return int(number) if number.is_finite() else None
+    if not number.is_finite():
+        return None
+    return int(number) if INT_MIN <= number <= INT_MAX else INT_MIN if number < 0 else INT_MAX
 
 
 def _branch(parts: dict[Path, Part]) -> Branch:

@@ -302,7 +302,7 @@ _SHOP_OPERANDS: Final[dict[str, tuple[Any, ...]]] = {
     "z": (None, 1),
     "m": (Decimal128("1.10"), 1, 1.1, None, Decimal128("NaN"), -3, Decimal128("4.0"), MinKey()),
     "k": (ObjectId("65a000000000000000000007"), None, "65a000000000000000000007", MaxKey()),
-    "y": (b"\x01\x02", b"", None, Binary(b"\x01\x01", 0), Binary(b"\x01\x01", 5)),
+    "y": (b"\x01\x02", b"", None, b"\x01\x01", Binary(b"\x01\x01", 5)),
     "w": (0, -0.0, NAN, INFINITY, -INFINITY, 2**53 + 1, 2.5, Decimal128("0.1"), None, MaxKey()),
     "_id": (0, 7, 59.0, 60, "7", None, [7]),
 }

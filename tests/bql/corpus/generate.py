@@ -22,7 +22,7 @@ from tests.bql.corpus.change_cases import change_cases
 from tests.bql.corpus.documents import SETS
 from tests.bql.corpus.find_cases import find_cases
 from tests.bql.corpus.laws import LAWS
-from tests.bql.corpus.oracles import agrees, ask_mingo, ask_mongomock, ask_montydb
+from tests.bql.corpus.oracles import agrees, ask_mingo, ask_mongomock, ask_montydb, quietly
 from tests.bql.corpus.questions import Question, answer
 from tests.bql.corpus.shape_cases import select_cases, sort_cases
 from wormdb.clock import SeededChance
@@ -70,11 +70,12 @@ def main(folder: str) -> None:
     """Ask everything and write the files, each question once."""
     cases = list({encode(written): (file, written, question, law) for file, written, question, law in asked()}.values())
     questions = [question for _, _, question, _ in cases]
-    others = {
-        "mongomock": [ask_mongomock(question) for question in questions],
-        "montydb": [ask_montydb(question) for question in questions],
-        "mingo": ask_mingo(folder, questions),
-    }
+    with quietly():
+        others = {
+            "mongomock": [ask_mongomock(question) for question in questions],
+            "montydb": [ask_montydb(question) for question in questions],
+            "mingo": ask_mingo(folder, questions),
+        }
     files: dict[str, list[bytes]] = {}
     tally: Counter[str] = Counter()
     for place, (file, written, question, law) in enumerate(cases):

@@ -6,11 +6,14 @@ An oracle is silent (None) where it cannot be asked: it lacks a type or an opera
 from __future__ import annotations
 
 import copy
+import gc
 import json
 import math
 import re
 import subprocess
+import sys
 import warnings
+from contextlib import contextmanager
 from datetime import datetime
 from importlib import import_module
 from itertools import count
@@ -24,7 +27,7 @@ from wormdb.format.json import encode, parse
 from wormdb.format.wrappers import regex_options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from tests.bql.corpus.questions import Question
 
@@ -45,14 +48,29 @@ _BEYOND_MINGO: Final = (Decimal128, ObjectId, Timestamp, bytes, Binary, MinKey, 
 
 def ask_mongomock(question: Question) -> Any:
     """What mongomock says."""
-    if any(isinstance(part, MinKey | MaxKey) for part in _parts(question.__dict__)):
-        return None  # it cannot compare them
+    for part in _parts(question.__dict__):
+        if isinstance(part, MinKey | MaxKey):
+            return None  # it cannot compare them
+        if isinstance(part, dict) and isinstance(part.get("$sort"), dict) and len(part["$sort"]) > 1:
+            return None  # its order depends on the hashes of names
     return _opinion(question, _mock_filter, lambda: _mongomock.MongoClient().db.documents)
 
 
 def ask_montydb(question: Question) -> Any:
     """What montydb says."""
     return _opinion(question, _monty_filter, lambda: _MONTY.db[f"corpus{next(_NUMBERS)}"])
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Around questions to montydb, whose generators complain when they are let go of: here, and not in another test."""
+    hook = sys.unraisablehook
+    sys.unraisablehook = lambda _: None
+    try:
+        yield
+        gc.collect()
+    finally:
+        sys.unraisablehook = hook
 
 
 def ask_mingo(folder: str, questions: list[Question]) -> list[Any]:

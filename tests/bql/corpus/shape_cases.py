@@ -76,6 +76,7 @@ def _slices() -> Iterator[Select]:
         1.0, 1.9, -1.5, Decimal128("2"), 2**40, NAN, "1", None, True, {}, [], [1], [1, 2, 3], [1, 0], [1, -1],
         ["1", 1], [1, "1"], [1.0, 2.0], [None, 1], Regex("a"),
         [1, 1.5], [1.5, 1], [1, 0.5], INFINITY, -INFINITY, [0, INFINITY],
+        1e300, -1e300, Decimal128("1E+6144"), [-1e300, 2], [1, 2**63 - 1],
     )  # fmt: skip
     for operand in odd:
         yield Select("shapes", {}, {"d": {"$slice": operand}}, "slice operand")
