@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,7 +14,7 @@ from tests.engine.rig import COLLECTION, PATHS, HookStore, Rig, TimedStore, cont
 from tests.engine.stage_rig import MANUAL, logger
 from tests.maintenance.gc_rig import DAY, HOUR, RULES, check_sound, gc, keys_of, merged, opened_job, site_of
 from wormdb.cli.main import run
-from wormdb.clock import ManualClock
+from wormdb.clock import ManualClock, SeededChance
 from wormdb.database import connect
 from wormdb.engine import listing, succession
 from wormdb.engine.bulk import abort
@@ -27,11 +28,16 @@ from wormdb.maintenance.gc_names import NameSet
 from wormdb.maintenance.gc_report import Gathered, Tally, Victim
 from wormdb.maintenance.gc_retired import read_retired
 from wormdb.settings import Settings
+from wormdb.storage.conditions import ensure_conditions, forget_conditions
+from wormdb.storage.store import OCTETS
+from wormdb.storage.wrapped import WrappedStore
 from wormdb.testing.fault_store import FaultStore
 from wormdb.types import StoreTime, WriteId
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from wormdb.storage.store import Precondition, PutResult, Store
 
 SHORT = Rules(log_retention_ms=3_600_000, job_expiry_ms=RULES.job_expiry_ms)
 """The log is kept for an hour only."""
@@ -68,6 +74,55 @@ def test_retired_objects_are_dated_and_go_an_hour_later() -> None:
     gc(rig)
     assert (root_of(rig).retired, root_of(rig).retired_older) == ((), None)
     assert retired.isdisjoint(keys_of(rig))
+    check_sound(rig, is_clean=True)
+
+
+class FullStore(WrappedStore):
+    """A disk of some bytes: what does not fit is refused, and deleting makes room."""
+
+    def __init__(self, inner: Store, spare: int) -> None:
+        super().__init__(inner)
+        self.bytes_max = self.used() + spare
+
+    def used(self) -> int:
+        return sum(info.size for page in self._inner.list() for info in page.objects)
+
+    def put(
+        self, key: str, body: bytes, precondition: Precondition | None = None, *, content_type: str = OCTETS
+    ) -> PutResult:
+        if self.used() + len(body) > self.bytes_max:
+            raise UnavailableError(f"object {key}", reason="No space left on device", key=key)
+        return self._inner.put(key, body, precondition, content_type=content_type)
+
+
+@pytest.mark.parametrize("spare", [0, 20])
+def test_a_full_disk_is_made_room_on(spare: int) -> None:
+    """By a process that has written nothing yet, so that it has to try the store before it writes."""
+    rig = Rig()
+    merged(rig)
+    rig.clock.advance(10 * HOUR)
+    gc(rig)
+    rig.clock.advance(HOUR)
+    full, clean = FullStore(rig.store, spare), rig.store
+    forget_conditions()
+    site = site_of(rig, full)
+    chance = SeededChance(5)
+    around = replace(site.around, before_first_write=lambda: ensure_conditions(full, chance))
+    before = full.used()
+    done = collect(replace(site, around=around), RULES)
+    assert done.objects > 0
+    assert full.used() < before
+    assert [page.objects for page in clean.list(".worm.probe/") if page.objects] == []
+    check_sound(rig, is_clean=False)
+
+
+def test_a_full_disk_with_nothing_to_remove_is_said() -> None:
+    rig = Rig()
+    merged(rig)
+    before = keys_of(rig)
+    with pytest.raises(UnavailableError, match="No space left"):
+        gc(rig, FullStore(rig.store, 0))
+    assert keys_of(rig) == before
     check_sound(rig, is_clean=True)
 
 

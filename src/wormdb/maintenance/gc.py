@@ -73,7 +73,6 @@ def collect(site: Site, rules: Rules, *, dry_run: bool = False, told: Callable[[
     """
     if not dry_run:
         site.around.check()
-        site.around.before_first_write()
     gathered = Gathered(site.collection, dry_run)
     conflicts, after = 0, ""
     while True:
@@ -161,6 +160,7 @@ class _Round:
         jobs = OpenJobs.after(site, self.root, tail)
         stale = jobs.stale(now, self.rules.job_expiry_ms)
         if stale and not is_dry:
+            site.around.before_first_write()
             expired = jobs.expire(stale)
             self.gathered.expired += expired
             raise ConflictError(
@@ -178,6 +178,7 @@ class _Round:
         if is_dry:
             self.gathered.add([*gone, *found.entries, *found.orphans])
             return found.reached
+        # First, and with nothing written before it: on a full disk this makes the room for the rest.
         self._delete(gone)
         self._swap(retired, due, known.through, has_orphans=bool(found.orphans))
         self._delete(found.entries)
@@ -196,6 +197,7 @@ class _Round:
     def _probed(self) -> StoreTime:
         """The store's time, now that the root has been read. 1 PUT, and 1 HEAD if its answer has no time."""
         store, key = self.site.store, self.site.paths.gc_probe
+        self.site.around.before_first_write()
         time = store.put(key, self.site.around.chance.token(16)).time
         return store.head(key).modified if time is None else time
 
@@ -268,6 +270,7 @@ class _Round:
         at = self._probed() if retired.has_undated else StoreTime(0)
         following = retired.following(raised, at, gone)
         if has_orphans or following != self.root:
+            self.site.around.before_first_write()
             self.site.around.misc.observe(Misc(self.root.misc))
             self.site.register.swap(self.state, trimmer.followed(following))
 

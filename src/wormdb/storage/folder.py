@@ -27,10 +27,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RESERVED_FOLDER",
+    "TICK_MS",
     "FolderTree",
     "StaleFolderError",
     "flush",
     "is_missing",
+    "let_go",
     "lookup",
     "try_lock",
     "typed_errors",
@@ -45,7 +47,9 @@ NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 LOCK_SECONDS_MAX = 30.0
 LOCK_DELAY_SECONDS_MIN = 0.0002
 LOCK_DELAY_SECONDS_MAX = 0.005
-DURABLE_FOLDERS_MAX = 10_000
+FLUSHED_FOLDERS_MAX = 10_000
+TICK_MS = 10
+"""How far a file system's clock may lag behind: one tick of the slowest common kernel."""
 EMPTY_FOLDERS_MAX = 1_000
 
 # What opening a file or a link as a directory gives; BSDs say EMLINK for a link.
@@ -111,6 +115,16 @@ def try_lock(descriptor: int) -> bool:
     return True
 
 
+def let_go(descriptor: int) -> None:
+    """Close a file or a directory, whatever comes of it.
+
+    Network file systems tell then of writes that failed. Here what was written is flushed before, and what was read is
+    read: an error would be taken for one of the work that is done.
+    """
+    with suppress(OSError):
+        os.close(descriptor)
+
+
 def flush(descriptor: int) -> None:
     """Wait until a file or a directory is on the disk itself."""
     full = getattr(fcntl, "F_FULLFSYNC", None)
@@ -134,7 +148,8 @@ class FolderTree:
         self.root = root
         self._clock = clock
         self._chance = chance
-        self._durable: dict[tuple[str, ...], int] = {}
+        self._flushed: dict[tuple[str, ...], tuple[int, int]] = {}
+        """By its path, number and time of change of a directory when this process flushed it."""
 
     @contextmanager
     def open(self, segments: Sequence[str]) -> Iterator[int]:
@@ -143,11 +158,11 @@ class FolderTree:
         try:
             for segment in segments:
                 below = os.open(segment, DIRECTORY | NOFOLLOW, dir_fd=descriptor)
-                os.close(descriptor)
+                let_go(descriptor)
                 descriptor = below
             yield descriptor
         finally:
-            os.close(descriptor)
+            let_go(descriptor)
 
     def find(self, segments: Sequence[str], name: str) -> os.stat_result | None:
         """What is at `name` in the directory, None if nothing is or the directory is not there."""
@@ -171,13 +186,13 @@ class FolderTree:
             for depth, segment in enumerate(segments, 1):
                 below = self._make_below(descriptor, segment, "/".join(segments[:depth]), key)
                 try:
-                    self._settle(descriptor, below, tuple(segments[:depth]))
+                    self._settle(descriptor, tuple(segments[: depth - 1]))
                 finally:
-                    os.close(descriptor)
+                    let_go(descriptor)
                     descriptor = below
             yield descriptor
         finally:
-            os.close(descriptor)
+            let_go(descriptor)
 
     @contextmanager
     def lock(self, descriptor: int, segments: Sequence[str]) -> Iterator[None]:
@@ -194,7 +209,8 @@ class FolderTree:
             yield
         finally:
             # Closing would not do: a child forked meanwhile shares the lock until it closes too.
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            with suppress(OSError):  # the end of the descriptor ends it too, and what was done under it is done
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
 
     def prune(self, segments: Sequence[str]) -> None:
         """Remove the directory, and those above it, as far as they are empty; never the root."""
@@ -245,7 +261,7 @@ class FolderTree:
             try:
                 flush(descriptor)
             finally:
-                os.close(descriptor)
+                let_go(descriptor)
         return os.open(self.root, DIRECTORY)
 
     @staticmethod
@@ -267,13 +283,17 @@ class FolderTree:
                 key=key,
             ) from error
 
-    def _settle(self, above: int, below: int, segments: tuple[str, ...]) -> None:
-        # Whoever made the directory may not have reached its fsync yet, and what we are
-        # going to acknowledge hangs from it: so once per process we wait for it ourselves.
-        number = os.fstat(below).st_ino
-        if self._durable.get(segments) == number:
+    def _settle(self, above: int, segments: tuple[str, ...]) -> None:
+        # Whoever made the directory below may not have reached its fsync yet, and what we are going to acknowledge
+        # hangs from it: so we wait for it ourselves, whenever the names in this directory have changed since. The
+        # number of the one below would not tell: one that was removed and made again may get the same.
+        info = os.fstat(above)
+        state = info.st_ino, info.st_ctime_ns
+        if self._flushed.get(segments) == state:
             return
         flush(above)
-        if len(self._durable) >= DURABLE_FOLDERS_MAX:
-            self._durable.clear()
-        self._durable[segments] = number
+        if self._clock.now_ms() - info.st_ctime_ns // 1_000_000 <= TICK_MS:
+            return  # it may change once more at this time
+        if len(self._flushed) >= FLUSHED_FOLDERS_MAX:
+            self._flushed.clear()
+        self._flushed[segments] = state

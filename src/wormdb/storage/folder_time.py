@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from wormdb.clock import Uptime
-from wormdb.storage.folder import RESERVED_FOLDER, try_lock
+from wormdb.storage.folder import RESERVED_FOLDER, let_go, try_lock
 from wormdb.types import StoreTime
 
 if TYPE_CHECKING:
@@ -107,12 +107,12 @@ class FolderTime:
         for _ in range(_TRIES):
             try:
                 descriptor = os.open(self._path, _READ)
+                try:
+                    found = Reckoning.decoded(os.pread(descriptor, _BYTES_MAX, 0))
+                finally:
+                    let_go(descriptor)
             except OSError:
                 return None
-            try:
-                found = Reckoning.decoded(os.pread(descriptor, _BYTES_MAX, 0))
-            finally:
-                os.close(descriptor)
             if found is not None:
                 return found
         return None
@@ -128,4 +128,4 @@ class FolderTime:
             os.pwrite(descriptor, now.encoded(), 0)
             return now
         finally:
-            os.close(descriptor)
+            let_go(descriptor)

@@ -30,10 +30,12 @@ from wormdb.limits import LIST_PAGE_KEYS
 from wormdb.storage.bounds import Bound, any_object, check_write, oversized
 from wormdb.storage.folder import (
     RESERVED_FOLDER,
+    TICK_MS,
     FolderTree,
     StaleFolderError,
     flush,
     is_missing,
+    let_go,
     lookup,
     typed_errors,
     version_of,
@@ -68,8 +70,6 @@ __all__ = ["LocalStore"]
 
 # O_NONBLOCK: a pipe that somebody put there must not make us wait for its other end.
 READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-TICK_MS = 10
-"""How coarse an uptime is: one tick of the slowest common kernel."""
 
 
 class LocalStore(Store):
@@ -270,7 +270,7 @@ class LocalStore(Store):
                     raise self._missing(key)
                 yield descriptor, info
             finally:
-                os.close(descriptor)
+                let_go(descriptor)
 
     def _split(self, key: str) -> tuple[tuple[str, ...], str]:
         """Folder and file name of a key, or InvalidRequestError; ClosedError first."""

@@ -18,14 +18,14 @@ from wormdb.errors import (
     UnavailableError,
     UnsupportedStoreError,
 )
-from wormdb.storage.folder import RESERVED_FOLDER, FolderTree, flush, lookup, version_of
+from wormdb.storage.folder import RESERVED_FOLDER, FolderTree, flush, let_go, lookup, version_of
 from wormdb.storage.local_list import walk
 from wormdb.storage.store import Always, IfAbsent, IfMatch, ObjectInfo, Precondition, PutResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Container, Iterable, Iterator
 
-    from wormdb.clock import Chance, Clock
+    from wormdb.clock import Chance, Clock, Uptime
     from wormdb.storage.folder_time import FolderTime
     from wormdb.types import Version
 
@@ -40,6 +40,12 @@ STEP_NS = 100
 MS_NS = 1_000_000
 CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
+# What a file system says before it does anything. After any other error the object may be in its place.
+_REFUSALS = {
+    *_NO_LINKS,
+    *(errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EXDEV, errno.EMLINK, errno.ENAMETOOLONG),
+    *(errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ELOOP),
+}
 
 
 class _Place(NamedTuple):
@@ -93,11 +99,16 @@ class Publisher:
                 try:
                     with self._tree.make(folder, key) as descriptor:
                         self._put_in_place(key, place, descriptor, temporary, precondition)
-                        _confirm(key, descriptor)
-                        return PutResult(version_of(temporary.info()), self._time.after(began))
+                        return self._confirmed(key, descriptor, temporary, began)
                 except FileNotFoundError:
                     continue  # a deleter removed the empty folder: make it again
         raise UnavailableError(f"object {key}", reason="its folder or its temporary file kept vanishing", key=key)
+
+    def _confirmed(self, key: str, descriptor: int, temporary: _Temporary, began: Uptime) -> PutResult:
+        """Flush the directory that has the object now; raises OutcomeUnknownError if that is not certain."""
+        with _in_doubt(key, ()):
+            flush(descriptor)
+            return PutResult(version_of(temporary.info()), self._time.after(began))
 
     def _refuse_early(self, key: str, place: _Place, precondition: Precondition) -> None:
         """A precondition that fails already needs no temporary file and no flush."""
@@ -121,22 +132,25 @@ class Publisher:
         """Make the temporary file the object, in one step of the file system."""
         if isinstance(precondition, IfMatch):
             with self._tree.lock(descriptor, place.folder):
-                if not _swap(temporary, descriptor, place.name, precondition.version):
+                if not _swap(key, temporary, descriptor, place.name, precondition.version):
                     raise _conflict(key)
             return
         for _ in range(PUBLISH_ATTEMPTS_MAX):
-            if _link(temporary, descriptor, place.name):
-                return
+            with _in_doubt(key, _REFUSALS):
+                if _link(temporary, descriptor, place.name):
+                    return
             found = lookup(descriptor, place.name)
             if found is None:
                 continue  # deleted since the link failed
+            if os.path.samestat(found, temporary.info()):
+                return  # the link was made, and asked for again on the way to a file server
             if not stat.S_ISREG(found.st_mode):
                 self._clear(key, place, found)
                 continue
             if isinstance(precondition, IfAbsent):
                 raise _exists(key)
             with self._tree.lock(descriptor, place.folder):
-                if _swap(temporary, descriptor, place.name, None):
+                if _swap(key, temporary, descriptor, place.name, None):
                     return
         raise UnavailableError(f"object {key}", reason="it kept coming and going", key=key)
 
@@ -167,7 +181,7 @@ class Publisher:
                 flush(temporary.descriptor)
                 yield temporary
             finally:
-                os.close(temporary.descriptor)
+                let_go(temporary.descriptor)
                 with suppress(OSError):  # what cannot be removed now is swept after a day
                     os.unlink(temporary.name, dir_fd=folder)
 
@@ -216,7 +230,7 @@ def _link(temporary: _Temporary, descriptor: int, name: str) -> bool:
     return True
 
 
-def _swap(temporary: _Temporary, descriptor: int, name: str, expected: Version | None) -> bool:
+def _swap(key: str, temporary: _Temporary, descriptor: int, name: str, expected: Version | None) -> bool:
     """Replace the object by a later version, under the lock; False if it is not there or another."""
     found = lookup(descriptor, name)
     if found is None or not stat.S_ISREG(found.st_mode):
@@ -225,17 +239,21 @@ def _swap(temporary: _Temporary, descriptor: int, name: str, expected: Version |
         return False
     if temporary.info().st_mtime_ns <= found.st_mtime_ns:
         temporary.stamp(found.st_mtime_ns // STEP_NS * STEP_NS + STEP_NS)
-    os.rename(temporary.name, name, src_dir_fd=temporary.folder, dst_dir_fd=descriptor)
+    with _in_doubt(key, _REFUSALS):
+        os.rename(temporary.name, name, src_dir_fd=temporary.folder, dst_dir_fd=descriptor)
     return True
 
 
-def _confirm(key: str, descriptor: int) -> None:
-    """Flush the directory."""
+@contextmanager
+def _in_doubt(key: str, refusals: Container[int]) -> Iterator[None]:
+    """Around the step that makes the object and all after it: an error that is no refusal is OutcomeUnknownError."""
     try:
-        flush(descriptor)
+        yield
     except OSError as error:
+        if error.errno in refusals:
+            raise
         raise OutcomeUnknownError(
-            f"object {key}", reason=f"it is in place, but the disk did not confirm it: {error.strerror}", key=key
+            f"object {key}", reason=f"it may be in place, but the disk did not confirm it: {error.strerror}", key=key
         ) from error
 
 
