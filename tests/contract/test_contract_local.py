@@ -8,6 +8,7 @@ import pytest
 
 from wormdb.storage.local import LocalStore
 from wormdb.testing.store_contract import StoreContract
+from wormdb.testing.store_contract_bounds import bound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,3 +27,8 @@ class TestLocalStore(StoreContract):
     def other_handle(self, store: Store, tmp_path: Path) -> Iterator[Store]:
         with LocalStore(tmp_path / "made" / "by first write") as other:
             yield other
+
+    @pytest.fixture
+    def bounded_store(self, store: Store, tmp_path: Path) -> Iterator[Store]:
+        with LocalStore(tmp_path / "made" / "by first write", bound=bound) as bounded:
+            yield bounded

@@ -8,6 +8,7 @@ import pytest
 
 from wormdb.storage.memory import MemoryStore, drop_memory
 from wormdb.testing.store_contract import StoreContract
+from wormdb.testing.store_contract_bounds import bound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,3 +27,8 @@ class TestMemoryStore(StoreContract):
     def other_handle(self, store: Store) -> Iterator[Store]:
         with MemoryStore("contract") as other:
             yield other
+
+    @pytest.fixture
+    def bounded_store(self, store: Store) -> Iterator[Store]:
+        with MemoryStore("contract", bound=bound) as bounded:
+            yield bounded

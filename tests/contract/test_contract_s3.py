@@ -8,17 +8,20 @@ import pytest
 
 from wormdb.clock import SeededChance, SystemClock
 from wormdb.errors import LimitExceededError
+from wormdb.storage.bounds import any_object
 from wormdb.storage.cache import CachedStore
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.open import open_store
 from wormdb.storage.readback import ReadbackStore
 from wormdb.storage.retry import RetryingStore
 from wormdb.testing.store_contract import StoreContract
+from wormdb.testing.store_contract_bounds import bound
 from wormdb.testing.store_contract_keys import LONGEST_KEY, ODD_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from wormdb.storage.bounds import Bound
     from wormdb.storage.store import Store
 
 pytestmark = pytest.mark.s3
@@ -36,6 +39,11 @@ class TestS3Store(StoreContract):
     @pytest.fixture
     def other_handle(self, s3_url: str) -> Iterator[Store]:
         with open_store(s3_url) as store:
+            yield store
+
+    @pytest.fixture
+    def bounded_store(self, s3_url: str) -> Iterator[Store]:
+        with open_store(s3_url, bound=bound) as store:
             yield store
 
     @pytest.mark.parametrize("key", ODD_KEYS, ids=lambda key: ascii(key)[1:31])
@@ -64,8 +72,8 @@ class TestAllWrappersOnS3(StoreContract):
     increments: ClassVar[int] = 5
 
     @staticmethod
-    def stack(url: str) -> Store:
-        retrying = RetryingStore(open_store(url), clock=SystemClock(), chance=SeededChance(2))
+    def stack(url: str, bound: Bound = any_object) -> Store:
+        retrying = RetryingStore(open_store(url, bound=bound), clock=SystemClock(), chance=SeededChance(2))
         return ReadbackStore(CachedStore(MeteredStore(retrying), immutable=lambda key: False, bytes_max=2**20))
 
     @pytest.fixture
@@ -76,6 +84,11 @@ class TestAllWrappersOnS3(StoreContract):
     @pytest.fixture
     def other_handle(self, s3_url: str) -> Iterator[Store]:
         with self.stack(s3_url) as store:
+            yield store
+
+    @pytest.fixture
+    def bounded_store(self, s3_url: str) -> Iterator[Store]:
+        with self.stack(s3_url, bound) as store:
             yield store
 
     @pytest.mark.parametrize("key", ODD_KEYS[:3], ids=lambda key: ascii(key)[1:31])

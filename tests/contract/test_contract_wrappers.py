@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from wormdb.clock import ManualClock, SeededChance, SystemClock
+from wormdb.storage.bounds import any_object
 from wormdb.storage.cache import CachedStore
 from wormdb.storage.local import LocalStore
 from wormdb.storage.memory import MemoryStore, drop_memory
@@ -17,11 +18,13 @@ from wormdb.storage.wrapped import WrappedStore
 from wormdb.testing.fault_store import FaultStore
 from wormdb.testing.latency_store import NO_LATENCY, LatencyStore
 from wormdb.testing.store_contract import StoreContract
+from wormdb.testing.store_contract_bounds import bound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from wormdb.storage.bounds import Bound
     from wormdb.storage.store import Store
 
 
@@ -41,6 +44,11 @@ class OnMemory(StoreContract):
     def other_handle(self, store: Store) -> Iterator[Store]:
         with MemoryStore("wrapped") as other:
             yield other
+
+    @pytest.fixture
+    def bounded_store(self, store: Store, tmp_path: Path) -> Iterator[Store]:
+        with self.wrap(MemoryStore("wrapped", bound=bound), tmp_path / "bounded") as bounded:
+            yield bounded
 
 
 class TestWrappedStore(OnMemory):
@@ -103,8 +111,8 @@ class TestAllWrappersOnLocalFolder(StoreContract):
     many = 50  # paging is tested on the bare folder; here every key costs two flushes
 
     @staticmethod
-    def stack(folder: Path) -> Store:
-        local = LocalStore(folder)
+    def stack(folder: Path, bound: Bound = any_object) -> Store:
+        local = LocalStore(folder, bound=bound)
         retrying = RetryingStore(FaultStore(local), clock=SystemClock(), chance=SeededChance(2))
         cached = CachedStore(MeteredStore(retrying), immutable=lambda key: False, bytes_max=2**20)
         return ReadbackStore(cached)
@@ -118,3 +126,8 @@ class TestAllWrappersOnLocalFolder(StoreContract):
     def other_handle(self, store: Store, tmp_path: Path) -> Iterator[Store]:
         with self.stack(tmp_path) as other:
             yield other
+
+    @pytest.fixture
+    def bounded_store(self, store: Store, tmp_path: Path) -> Iterator[Store]:
+        with self.stack(tmp_path, bound) as bounded:
+            yield bounded

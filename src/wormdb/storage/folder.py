@@ -49,7 +49,7 @@ LOCK_DELAY_SECONDS_MIN = 0.0002
 LOCK_DELAY_SECONDS_MAX = 0.005
 FLUSHED_FOLDERS_MAX = 10_000
 TICK_MS = 10
-"""How far a file system's clock may lag behind: one tick of the slowest common kernel."""
+"""How coarse times of files and uptimes are: one tick of the slowest common kernel."""
 EMPTY_FOLDERS_MAX = 1_000
 
 # What opening a file or a link as a directory gives; BSDs say EMLINK for a link.

@@ -8,7 +8,8 @@
 
 The store must be empty at the start of every test (a fresh prefix will do). Override
 `other_handle` with a second, independent handle on the same data, so that a store cannot
-vouch for itself through its own cache. Needs pytest.
+vouch for itself through its own cache, and `bounded_store` with one that was opened with the rule
+`wormdb.testing.store_contract_bounds.bound`. Needs pytest.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from wormdb.errors import AlreadyExistsError, ClosedError, ConflictError, Invali
 from wormdb.limits import KIB, MIB
 from wormdb.storage.pool import SerialPool, ThreadPool
 from wormdb.storage.store import Always, ByteRange, IfAbsent, IfMatch
+from wormdb.testing.store_contract_bounds import BoundContract
 from wormdb.testing.store_contract_keys import KeyContract
 from wormdb.testing.store_contract_lists import ListContract
 from wormdb.testing.store_contract_races import RaceContract
@@ -293,7 +295,7 @@ class ReadWriteContract:
         assert "\n" not in store.name
 
 
-class StoreContract(ReadWriteContract, KeyContract, ListContract, RaceContract, UploadContract):
+class StoreContract(ReadWriteContract, BoundContract, KeyContract, ListContract, RaceContract, UploadContract):
     """The whole suite; see the module's text for how to use it."""
 
     @pytest.fixture
