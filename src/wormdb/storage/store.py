@@ -10,9 +10,14 @@ ConflictError          put with IfMatch: another version, or no object, is there
 PermissionDeniedError  credentials or rights
 UnavailableError       the store refused or could not be reached; nothing was done
 OutcomeUnknownError    put: no answer came, so it may have happened or may yet happen
+CorruptionError        an object is longer than any of its kind (get, get_many, probe)
+LimitExceededError     put: it would be; nothing was sent
 InvalidRequestError    a key or a range that no store can serve; nothing was sent
 ClosedError            the store was closed, or was opened before a fork
 =====================  ==============================================================
+
+Nothing is missing because something between us and the store says so: only what the store itself
+says counts. How many bytes an object may have is known by its key before it is read (`bounds`).
 
 No verb of a bare store retries. Wrappers (`retry`, `readback`, `meter`, `cache`) have the
 same verbs, and `wormdb.testing.store_contract` is the suite that all of them pass.
@@ -189,7 +194,7 @@ class Store(ABC):
 
     @abstractmethod
     def head(self, key: str) -> ObjectInfo:
-        """Size, time and version of an object. 1 HEAD."""
+        """Size, time and version of an object. 1 HEAD, and 1 GET where a cloud's answer does not show what it means."""
 
     @abstractmethod
     def list(
@@ -201,7 +206,7 @@ class Store(ABC):
         delimiter only this level is listed, and folders come as `prefixes`: they are
         names ending with /, and `after` compares with them like with keys. So a listing
         that broke off goes on after the last name seen.
-        1 LIST a page of up to 1,000; pages are not one snapshot. Errors may come when
+        1 LIST a page of up to 1,000, and in clouds 1 GET if nothing is listed; pages are not one snapshot. Errors may come when
         the pages are taken, not when `list` is called.
         """
 
