@@ -206,8 +206,8 @@ class Store(ABC):
         delimiter only this level is listed, and folders come as `prefixes`: they are
         names ending with /, and `after` compares with them like with keys. So a listing
         that broke off goes on after the last name seen.
-        1 LIST a page of up to 1,000, and in clouds 1 GET if nothing is listed; pages are not one snapshot. Errors may come when
-        the pages are taken, not when `list` is called.
+        1 LIST a page of up to 1,000, and in clouds 1 GET if nothing is listed; pages are not one snapshot. Errors may
+        come when the pages are taken, not when `list` is called.
         """
 
     @abstractmethod
