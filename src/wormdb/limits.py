@@ -52,6 +52,8 @@ ENTRY_BYTES_MAX: Final = 64 * MIB
 """A log entry, uncompressed: no batch is larger."""
 ROOT_BYTES_MAX: Final = 16 * MIB
 """A root, uncompressed; it is meant to stay under 1 MiB."""
+ROOT_BYTES_FULL: Final = ROOT_BYTES_MAX - 64 * KIB
+"""A root that forwarding makes: others that swap it add a little."""
 NODE_BYTES_MAX: Final = 16 * MIB
 """A B+tree node, uncompressed."""
 SIDECAR_BYTES_MAX: Final = 64 * MIB
@@ -144,7 +146,15 @@ SPARK_AUTO_SECONDS: Final = 30
 """What one core takes for a job from which on `--engine auto` takes Spark. That starts in about 15 seconds (12 to 20
 were measured), and on two cores does in half of the time what Python code in threads does one after the other."""
 JOBS_REMEMBERED: Final = 1_000
-"""Ended bulk jobs whose outcome a root remembers."""
+"""Ended bulk jobs whose outcome a root remembers: so many that were attached, and so many others."""
+JOBS_REMEMBERED_MS: Final = 30 * 86_400_000
+"""How long more of those that were attached are remembered, up to `JOBS_REMEMBERED_MAX`."""
+JOBS_REMEMBERED_MAX: Final = 10_000
+LOADS_KEPT: Final = 16
+"""Attached jobs of each tier of size whose blocks stay as they are; of twice as many the older ones become rows of
+history."""
+FOLD_BYTES: Final = 64 * MIB
+"""Bytes of attached blocks that one forwarding makes such rows of; more if they are of one job."""
 BULK_REPORT_BYTES_MAX: Final = 256 * MIB
 """What one task of a bulk job says of the blocks that it wrote."""
 BULK_DIGESTS_INLINE_MAX: Final = 1 * MIB

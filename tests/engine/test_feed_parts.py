@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.rig import PATHS, Rig, entry_at, insert, remove, save
-from wormdb.engine import blockfetch, feed_parts, pinned
+from wormdb.engine import blockfetch, feed_parts, past_reader, pinned
 from wormdb.engine.feed_parts import places_of
 from wormdb.engine.forward import Sizes
 from wormdb.errors import SnapshotTooOldError
@@ -28,7 +28,7 @@ def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(block, "_GROUP_ROWS", 8)
     monkeypatch.setattr(blockfetch, "BLOCK_WHOLE_BYTES", 0)
     monkeypatch.setattr(feed_parts, "ROWS_AT_ONCE", 10)
-    monkeypatch.setattr(feed_parts, "LOOK_UPS_MAX", 3)
+    monkeypatch.setattr(past_reader, "LOOK_UPS_MAX", 3)
 
 
 def filled(rig: Rig) -> Ledger:

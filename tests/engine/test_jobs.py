@@ -51,7 +51,7 @@ def test_an_entry_that_tells_nothing_of_jobs_leaves_the_same_object() -> None:
 
 def test_what_is_known_of_a_job_is_what_was_told_last() -> None:
     jobs = after(entry(3, opened(), actor="me"))
-    assert jobs.known[ONE] == JobOutcome(job=ONE, state="open", number=3, misc=3 << 8, actor="me")
+    assert jobs.known[ONE] == JobOutcome(job=ONE, state="open", number=3, misc=3 << 8, actor="me", kind="batch")
     states = []
     for event in ENDS:
         outcome = jobs.after(entry(5, event)).known[ONE]

@@ -126,6 +126,7 @@ def open_job(ledger: Ledger, spec: JobSpec) -> BulkTarget | BulkOutcome:
         overwrite=spec.overwrite,
         tombstone=spec.tombstone,
         started_ms=tools.clock.now_ms(),
+        opened=view.jobs.known[job].number,
     )
 
 
@@ -140,11 +141,13 @@ def attach(
     """
     spec = spec or JobSpec()
     tools = ledger.bulk_tools()
-    done = _outcome(tools.view(), target.job)
+    view = tools.view()
+    done = _outcome(view, target.job)
     if done is not None:
         return done
     told = _reports(target, reports)
     attaching = Attaching(tools, target, told, documents)
+    attaching.check_open(view)
     draft = attaching.draft()
     for _ in range(TRIES_MAX):
         draft = attaching.caught_up(draft)

@@ -152,6 +152,7 @@ class Attaching:
         def check(view: View) -> None:
             if also is not None:
                 also(view)
+            self.check_open(view)
             self.tools.blobs.check(self._blobs, view)
             if _rules(view.definition) != _rules(draft.view.definition) or view.base_number > draft.view.number:
                 _overtaken("the log was brought forward, or the definition changed")
@@ -160,6 +161,15 @@ class Attaching:
                     self._check_entry(entry, draft)
 
         return check
+
+    def check_open(self, view: View) -> None:
+        """Raise ConflictError unless the job is open, since the entry that opened it for this driver. No requests.
+
+        The outcome of a job may be forgotten, and another of its name be opened since.
+        """
+        known = view.jobs.known.get(self.target.job)
+        if known is None or known.number != self.target.opened:
+            self._refuse("it is not open any more, or was opened anew")
 
     def is_overtaken(self, error: ConflictError) -> bool:
         """Whether an error of the commit says that the draft must catch up."""

@@ -68,6 +68,8 @@ class BulkTarget:
     """With it what is deleted goes to the trash."""
     started_ms: int = 0
     """When it was opened: ids that tasks make begin with it."""
+    opened: int = 0
+    """By which entry: a job of the same name that was opened later is another one."""
 
 
 class Documents(Protocol):

@@ -23,7 +23,7 @@ from wormdb.format.event import JobAttached
 from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from wormdb.engine.log import Log, Record
     from wormdb.engine.past_reader import History
@@ -38,8 +38,6 @@ ENTRIES_AT_ONCE: Final = 16
 """Entries are asked for side by side, but not more of them: each may have 64 MiB."""
 ROWS_AT_ONCE: Final = 4_096
 """For so many documents of a job at a time what was there before them is looked up."""
-LOOK_UPS_MAX: Final = 16
-"""More than so many of them are not looked up one by one: the history between them is read."""
 
 
 def places_of(record: Record) -> int:
@@ -103,24 +101,10 @@ class FeedParts:
         while several := list(islice(rows, ROWS_AT_ONCE)):
             helds = [(place, key, held_of(row)) for place, (key, row) in several]
             wanted = {key: held.seq - 1 for _, key, held in helds if held.seq > 1} if with_before else {}
-            before = self._befores(wanted) if wanted else {}
+            before = self.history().versions_at(wanted) if wanted else {}
             for place, key, held in helds:
-                change = Change(id=held.id, seq=held.seq, before=before.get(key), after=held.document, trash=held.trash)
-                yield place, change
-
-    def _befores(self, wanted: Mapping[bytes, int]) -> dict[bytes, bytes | None]:
-        """By the keys of ids what their versions of these numbers were; `wanted` is in order of key."""
-        history = self.history()
-        if len(wanted) <= LOOK_UPS_MAX:
-            versions = {key: history.version(key, seq) for key, seq in wanted.items()}
-            return {key: version.document for key, version in versions.items() if version is not None}
-        low, high = min(wanted), max(wanted) + b"\0"
-        return {
-            recorded.key: version.document
-            for recorded in history.documents(low, high)
-            for version in recorded.versions
-            if version.seq == wanted.get(recorded.key)
-        }
+                image = before[key].document if key in before else None
+                yield place, Change(id=held.id, seq=held.seq, before=image, after=held.document, trash=held.trash)
 
     def _too_old(self, number: int) -> NoReturn:
         root = self.register.read().root

@@ -18,6 +18,7 @@ from wormdb.clock import new_write_id
 from wormdb.engine.bulk_join import Workplace
 from wormdb.engine.bulk_merge import Merger
 from wormdb.engine.data import project_data
+from wormdb.engine.fold import Folder
 from wormdb.engine.history import project_history
 from wormdb.engine.indexing import project_indexes
 from wormdb.engine.listing import runs_of
@@ -99,15 +100,33 @@ class Forwarder:
         for stage in stages:
             root, more = self._project(root, stage)
             retired += more
+        root, folded = self._folder.run(root, stages[-1].view)
         number = stages[-1].view.number
         try:
-            following = following_root(current, root, retired, self.writer, self.register.paths)
+            gone = dict.fromkeys(retired, 0) | folded
+            following = following_root(current, root, gone, self.writer, self.register.paths)
             state = self.register.swap(current, following)
         except ConflictError:
             log.info("%s: another root came before entry %d was forwarded", self.collection, number)
             return self.register.read()
         log.info("%s: forwarded through entry %d, %d objects retired", self.collection, number, len(retired))
         return state
+
+    def shrink(self, current: RootState, view: View) -> RootState:
+        """Make a root smaller that has applied the state of `view`; the root as it then is. Costs as `Folder.run`."""
+        assert current.root is not None
+        root, folded = self._folder.run(current.root, view)
+        try:
+            following = following_root(current, root, folded, self.writer, self.register.paths)
+            return self.register.swap(current, following)
+        except ConflictError:
+            return self.register.read()
+
+    @property
+    def _folder(self) -> Folder:
+        store, paths = self.register.store, self.register.paths
+        data = self.shelves.data or Shelf(store, self.pool, paths.data)
+        return Folder(data, self.shelves.past or Shelf(store, self.pool, paths.history), self.writer, self.sizes)
 
     def _project(self, root: Root, stage: Stage) -> tuple[Root, tuple[str, ...]]:
         """The root after one stage, and the keys of what it no longer names."""

@@ -68,12 +68,14 @@ class Growth:
         2 PUTs a block that is written and 1 for a page of a long run's list; 1 GET for each block and page of the
         list of the runs that are merged. Bounds are in `tiers`. Raises UnavailableError, CorruptionError.
         """
-        standing = self.runs.runs
         if not rows:
-            return _grown(standing)
-        size = int(STORED_SHARE * sum(weight(row) for _, row in rows))
-        count = plan_cascade(size, [one.size for one in standing], self.sizes.run_smallest)
-        merged = merge_rows([iter(rows), self.runs.scan_newest(count)]) if count else iter(rows)
+            return _grown(self.runs.runs)
+        return self.add(iter(rows), int(STORED_SHARE * sum(weight(row) for _, row in rows)), run=run)
+
+    def add(self, rows: Iterator[tuple[bytes, Row]], size: int, *, run: int) -> Grown:
+        """As `grow`, for rows of about `size` bytes as stored, which are read as they are written."""
+        count = plan_cascade(size, [one.size for one in self.runs.runs], self.sizes.run_smallest)
+        merged = merge_rows([rows, self.runs.scan_newest(count)]) if count else rows
         return self._replace(count, merged, run)
 
     def adopt(self, entries: Sequence[BlockEntry], *, run: int) -> Grown:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from wormdb.format.entry import Entry
     from wormdb.format.event import JobAttached
 
-__all__ = ["member_of", "past_of", "project_history"]
+__all__ = ["member_of", "past_of", "project_history", "stored_version"]
 
 
 def project_history(step: Step, shelf: Shelf | None = None) -> Outcome:
@@ -46,7 +46,7 @@ def project_history(step: Step, shelf: Shelf | None = None) -> Outcome:
     runs = Runs(shelf, root.history, root.history_pages, keyed=False)
     # Marks of one version by one entry are one mark.
     rows = {_place(key, row): row for key, row in past_of(step.entries)}
-    new = [(place, _stored(rows[place])) for place in sorted(rows)]
+    new = [(place, stored_version(rows[place])) for place in sorted(rows)]
     growth = Growth(runs, step.writer, step.sizes, HISTORY_COLUMNS, member_of)
     grown = growth.grow(new, run=step.view.number)
     return Outcome({"history": grown.entries, "history_pages": grown.pages}, grown.retired)
@@ -74,7 +74,8 @@ def _place(key: bytes, row: Version | Taken) -> bytes:
     return past_key(key, row.seq, None if isinstance(row, Version) else row.rev)
 
 
-def _stored(row: Version | Taken) -> Row:
+def stored_version(row: Version | Taken) -> Row:
+    """A version, or the mark of one, as a row of a block of history."""
     return Row(json.decode(past_id(row), name="id of a version"), row.rev, row.seq, encode_past(row))
 
 

@@ -8,13 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+import msgspec
+
 from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError
 from wormdb.format.event import JobAborted, JobAttached, JobExpired, JobOpened, StreamAdvanced
+from wormdb.format.past import misc_ms
 from wormdb.format.root import JobOutcome
-from wormdb.limits import JOBS_REMEMBERED
+from wormdb.limits import JOBS_REMEMBERED, JOBS_REMEMBERED_MAX, JOBS_REMEMBERED_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from collections.abc import Set as AbstractSet
 
     from wormdb.format.entry import Batch, Entry
     from wormdb.format.event import Event
@@ -24,7 +28,9 @@ __all__ = ["NO_JOBS", "Jobs"]
 
 JobState = Literal["open", "attached", "aborted", "expired", "streamed"]
 _KEPT = frozenset({"open", "attached", "streamed"})
-"""What is never forgotten."""
+"""What forwarding forgets only as `Jobs.remembered` says."""
+UNNAMED = "batch"
+"""The kind of a job whose id was made by chance for one call: it never comes again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +57,18 @@ class Jobs:
             return self
         actor, meta = (None, None) if by is None else (by.actor, by.meta)
         known = dict(self.known)
-        for job, state, batch in told:
-            known.pop(job, None)
-            known[job] = JobOutcome(job=job, state=state, number=number, misc=misc, actor=actor, meta=meta, batch=batch)
+        for job, state, batch, kind in told:
+            before = known.pop(job, None)
+            known[job] = JobOutcome(
+                job=job,
+                state=state,
+                number=number,
+                misc=misc,
+                actor=actor,
+                meta=meta,
+                batch=batch,
+                kind=kind or ("" if before is None else before.kind),
+            )
         return Jobs(known)
 
     def outcomes(self) -> tuple[JobOutcome, ...]:
@@ -64,6 +79,29 @@ class Jobs:
         ended = [outcome for outcome in self.known.values() if outcome.state not in _KEPT]
         forgotten = {outcome.job for outcome in ended[:-JOBS_REMEMBERED]}
         return tuple(outcome for outcome in self.known.values() if outcome.job not in forgotten)
+
+    def remembered(self, attached: AbstractSet[int]) -> tuple[JobOutcome, ...]:
+        """What a root keeps that names the blocks of the jobs which these entries attached.
+
+        Those jobs, those that are open, and the newest streams. Of jobs whose blocks became history the outcome alone,
+        so that a repeated driver is told of it: the newest JOBS_REMEMBERED, and more if they are young; not of batches,
+        which nobody repeats. A driver that comes later than that cannot attach, because its job is not open.
+        """
+        known = list(self.known.values())
+        streams = [outcome for outcome in known if outcome.state == "streamed"][-JOBS_REMEMBERED_MAX:]
+        ended = [outcome for outcome in known if outcome.state not in _KEPT][-JOBS_REMEMBERED:]
+        told = [outcome for outcome in known if _is_told(outcome) and outcome.number not in attached]
+        since = misc_ms(max((outcome.misc for outcome in known), default=0)) - JOBS_REMEMBERED_MS
+        young = [outcome for outcome in told[:-JOBS_REMEMBERED] if misc_ms(outcome.misc) >= since]
+        told = [*young, *told[-JOBS_REMEMBERED:]][-JOBS_REMEMBERED_MAX:]
+        kept = {outcome.job for outcome in (*streams, *ended, *told)}
+        return tuple(
+            outcome if outcome.job not in kept or not _is_told(outcome) else _slim(outcome)
+            for outcome in known
+            if outcome.job in kept
+            or outcome.state == "open"
+            or (outcome.state == "attached" and outcome.number in attached)
+        )
 
     def check(self, events: Iterable[Event]) -> None:
         """Raise if an event cannot come now: AlreadyExistsError, NotFoundError, ConflictError."""
@@ -110,17 +148,27 @@ class Jobs:
 NO_JOBS = Jobs()
 
 
-def _told(event: Event) -> tuple[WriteId, JobState, int] | None:
+def _is_told(outcome: JobOutcome) -> bool:
+    """Whether somebody may ask for the outcome of a job that was attached."""
+    return outcome.state == "attached" and outcome.kind != UNNAMED
+
+
+def _slim(outcome: JobOutcome) -> JobOutcome:
+    """Without what only its versions needed, which say it themselves now."""
+    return msgspec.structs.replace(outcome, actor=None, meta=None)
+
+
+def _told(event: Event) -> tuple[WriteId, JobState, int, str] | None:
     match event:
         case JobOpened():
-            return event.job, "open", 0
+            return event.job, "open", 0, event.kind
         case JobAttached():
-            return event.job, "attached", 0
+            return event.job, "attached", 0, ""
         case JobAborted():
-            return event.job, "aborted", 0
+            return event.job, "aborted", 0, ""
         case JobExpired():
-            return event.job, "expired", 0
+            return event.job, "expired", 0, ""
         case StreamAdvanced():
-            return event.stream, "streamed", event.batch
+            return event.stream, "streamed", event.batch, ""
         case _:
             return None

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from wormdb.deadline import beside, pause
+from wormdb.engine.fold import is_full
 from wormdb.engine.rewrite import has_old
 from wormdb.engine.timed_lock import TimedLock
 from wormdb.errors import SnapshotTooOldError, UnavailableError, WormError
@@ -153,6 +154,8 @@ class Keeper:
                         self._look_again()
                     continue
                 if not stages:
+                    if current.root is not None and is_full(current.root):
+                        current = self._forwarder.shrink(current, self._head.view())
                     self._head.rebase(current)
                     return number
                 self._await_interval()

@@ -14,7 +14,7 @@ import heapq
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.history import member_of, past_of
 from wormdb.engine.loads import brought_by, loads_of_root, loads_of_tail, with_operations
@@ -27,7 +27,7 @@ from wormdb.format.damage import corrupt
 from wormdb.format.past import Taken, Version, decode_past, first_ms, misc_ms, misc_of, past_from, past_key, past_range
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from wormdb.engine.listing import Part
     from wormdb.engine.loads import Load
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from wormdb.format.entry import Entry
 
 __all__ = ["History", "Recorded", "Snapshot"]
+
+LOOK_UPS_MAX: Final = 16
+"""More versions than this are not looked up one by one: the history between them is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,21 @@ class History:
     def version(self, key: bytes, seq: int) -> Version | None:
         """Version `seq` of a document, or None. Costs as `versions`."""
         return next((version for version in self.versions(key) if version.seq == seq), None)
+
+    def versions_at(self, wanted: Mapping[bytes, int]) -> dict[bytes, Version]:
+        """By the keys of ids their versions of these numbers, as far as there are such; `wanted` is in order of key.
+
+        Costs as `versions` of each, or a scan of the history between them if they are many.
+        """
+        if len(wanted) <= LOOK_UPS_MAX:
+            versions = {key: self.version(key, seq) for key, seq in wanted.items()}
+            return {key: version for key, version in versions.items() if version is not None}
+        return {
+            recorded.key: version
+            for recorded in self.documents(min(wanted), max(wanted) + b"\0")
+            for version in recorded.versions
+            if version.seq == wanted.get(recorded.key)
+        }
 
     def snapshots(self, key: bytes) -> list[Snapshot]:
         """The versions of a document that are snapshots, oldest first. Costs as `versions`."""

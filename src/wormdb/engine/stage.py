@@ -16,6 +16,7 @@ import msgspec
 
 from wormdb.engine.blockwrite import BlockWriter
 from wormdb.engine.inserts import check_inserts, sampled
+from wormdb.engine.jobs import UNNAMED
 from wormdb.engine.operations import Pending
 from wormdb.engine.state import id_key, sequence_of
 from wormdb.engine.unique import UniqueOwners
@@ -117,7 +118,7 @@ class Stager:
         """
         job = WriteId(self.chance.token(16).hex())
         view, _ = self.known()
-        opened = JobOpened(job=job, kind="batch", base=view.number)
+        opened = JobOpened(job=job, kind=UNNAMED, base=view.number)
         # What says that the batch is written must come with it; a definition must come before its documents.
         last = tuple(event for event in pending.events if isinstance(event, StreamAdvanced))
         first = tuple(event for event in pending.events if event not in last)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -25,14 +26,21 @@ __all__ = ["following_root"]
 
 
 def following_root(
-    current: RootState, root: Root, retired: Sequence[str], writer: ObjectWriter, paths: EnginePaths
+    current: RootState,
+    root: Root,
+    retired: Sequence[str] | Mapping[str, int],
+    writer: ObjectWriter,
+    paths: EnginePaths,
 ) -> Root:
     """`root` as what follows the one that was read; `retired` are whole keys. 1 PUT if too many are retired.
 
-    Raises UnavailableError.
+    As a mapping they come with the entry that needs each until it is trimmed, or 0. Raises UnavailableError.
     """
     revision = root.revision + 1
-    listed = root.retired + tuple(Retired(name=key.removeprefix(paths.folder), revision=revision) for key in retired)
+    needed = retired if isinstance(retired, Mapping) else dict.fromkeys(retired, 0)
+    listed = root.retired + tuple(
+        Retired(name=key.removeprefix(paths.folder), revision=revision, log=number) for key, number in needed.items()
+    )
     older = root.retired_older
     if len(listed) > RETIRED_INLINE_MAX:
         name = writer.new_name()

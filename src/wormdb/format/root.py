@@ -34,6 +34,7 @@ __all__ = [
     "SchemaVersion",
     "decode_root",
     "encode_root",
+    "root_size",
 ]
 
 _VERSION: Final = 1
@@ -83,6 +84,8 @@ class JobOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     meta: bytes | None = msgspec.field(name="m", default=None)
     batch: Count = msgspec.field(name="b", default=0)
     """The newest micro-batch of a stream."""
+    kind: str = msgspec.field(name="k", default="")
+    """As `JobOpened` says; empty where an older release wrote it."""
 
 
 class Retired(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -91,6 +94,8 @@ class Retired(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: Name = msgspec.field(name="n")
     revision: Count = msgspec.field(name="r")
     at: Count | None = msgspec.field(name="a", default=None)
+    log: Count = msgspec.field(name="l", default=0)
+    """The entry that needs it: it gets no time before that is trimmed."""
 
 
 class Condemned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -181,12 +186,17 @@ class Root(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 _DECODER: Final = msgspec.msgpack.Decoder(Root)
 
 
+def root_size(root: Root) -> int:
+    """The bytes of a root as `ROOT_BYTES_MAX` counts them. No requests."""
+    return len(msgspec.msgpack.encode(root))
+
+
 def encode_root(root: Root) -> bytes:
     """The bytes of block 0; equal roots give equal bytes. No requests; raises LimitExceededError."""
     fault = _fault(root)
     assert fault is None, fault
     payload = encode_message(
-        root, what=f"the root of {root.path}", bytes_max=ROOT_BYTES_MAX, fix="move its block list to pages"
+        root, what=f"the root of {root.path}", bytes_max=ROOT_BYTES_MAX, fix="drop indexes, or split it"
     )
     return encode_frame(FrameKind.ROOT, version=_VERSION, identity=root.path, payload=payload)
 

@@ -17,6 +17,8 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from wormdb.engine.fold import is_full
+from wormdb.engine.ledger import Ledger
 from wormdb.engine.trim import Trimmer
 from wormdb.errors import ConflictError, CorruptionError, SnapshotTooOldError, UnavailableError
 from wormdb.format.event import JobAttached
@@ -79,6 +81,11 @@ def collect(site: Site, rules: Rules, *, dry_run: bool = False, told: Callable[[
         state = site.register.read()
         if state.root is None:
             return gathered.collected()
+        if is_full(state.root) and not dry_run and not conflicts:
+            # As older releases left it: to swap it, there must be room.
+            Ledger(site.collection, site.around).forward()
+            conflicts += 1
+            continue
         try:
             reached = _Round(site, rules, state, state.root, gathered, told).run(after)
         except (ConflictError, SnapshotTooOldError) as error:

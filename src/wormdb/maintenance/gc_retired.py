@@ -56,8 +56,8 @@ class RetiredObjects:
 
     @property
     def has_undated(self) -> bool:
-        """Whether nobody knows of some since when they are retired."""
-        return any(one.at is None for one in (*self.root.retired, *self.older))
+        """Whether nobody knows of some since when they are retired; without those that the log needs."""
+        return any(one.at is None and one.log <= self.root.trimmed for one in (*self.root.retired, *self.older))
 
     def following(self, root: Root, at: StoreTime, gone: set[str]) -> Root:
         """`root` with what has no time yet retired since `at`, and without those that are `gone`.
@@ -95,7 +95,7 @@ class RetiredObjects:
     def _dated(self, listed: Sequence[Retired], at: StoreTime, gone: set[str]) -> tuple[Retired, ...]:
         folder = self.site.paths.folder
         return tuple(
-            one if one.at is not None else msgspec.structs.replace(one, at=at)
+            one if one.at is not None or one.log > self.root.trimmed else msgspec.structs.replace(one, at=at)
             for one in listed
             if folder + one.name not in gone
         )

@@ -10,7 +10,7 @@ from unittest import mock
 
 from wormdb.clock import SeededChance
 from wormdb.database import Database
-from wormdb.engine import index_build, index_shelf, ledger, listing, succession
+from wormdb.engine import fold, index_build, index_shelf, jobs, ledger, listing, succession
 from wormdb.engine.ledger import Ledger
 from wormdb.format.event import IndexBuilding, IndexFailed, IndexReady, JobAborted, JobAttached, JobOpened
 from wormdb.index.nodes import NodeLimits
@@ -19,6 +19,7 @@ from wormdb.storage.pool import SerialPool
 from wormdb.testing.remembered import remembered_blocks
 from wormdb.testing.scheduler import Process, ProcessClock
 from wormdb.testing.sim_history import History
+from wormdb.testing.sim_projections import JOBS_REMEMBERED, LOADS_KEPT
 from wormdb.testing.sim_store import COLLECTION, Bucket, SimStore
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ def tiny_objects(*, step_entries: int = 2) -> Iterator[None]:
         stack.enter_context(mock.patch.object(listing, "LIST_INLINE_BYTES_MAX", 900))
         stack.enter_context(mock.patch.object(listing, "LIST_PAGE_BLOCKS", 2))
         stack.enter_context(mock.patch.object(succession, "RETIRED_INLINE_MAX", 12))
+        stack.enter_context(mock.patch.object(fold, "LOADS_KEPT", LOADS_KEPT))
+        stack.enter_context(mock.patch.object(jobs, "JOBS_REMEMBERED", JOBS_REMEMBERED))
         stack.enter_context(remembered_blocks())
         yield
 

@@ -12,11 +12,13 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from wormdb.engine.index_shelf import CURSOR_END, IndexShelf, tree_of
+from wormdb.engine.listing import runs_of
 from wormdb.engine.loads import loads_of_root
 from wormdb.engine.place import Place
 from wormdb.engine.runs import RunBase, Runs
 from wormdb.engine.shelf import Shelf
 from wormdb.engine.state import id_key
+from wormdb.engine.tiers import tier_of
 from wormdb.errors import WormError
 from wormdb.format.json import decode_document
 from wormdb.format.past import Version, decode_past
@@ -24,6 +26,7 @@ from wormdb.format.retired import decode_retired
 from wormdb.index.definition import claims_of
 from wormdb.index.entries import changes_of
 from wormdb.index.verify import verify
+from wormdb.limits import RUN_BYTES_SMALLEST
 from wormdb.storage.pool import SerialPool
 from wormdb.testing.sim_replay import Violation
 
@@ -36,7 +39,11 @@ if TYPE_CHECKING:
     from wormdb.storage.store import Store
     from wormdb.testing.sim_replay import Replay, State
 
-__all__ = ["check_root", "check_succession", "named_by", "retired_by"]
+__all__ = ["JOBS_REMEMBERED", "LOADS_KEPT", "check_root", "check_succession", "named_by", "retired_by"]
+
+LOADS_KEPT = 1
+JOBS_REMEMBERED = 2
+"""What roots of a run keep of jobs, instead of the limits of these names."""
 
 
 def check_root(store: Store, paths: EnginePaths, root: Root, replay: Replay) -> None:
@@ -47,6 +54,7 @@ def check_root(store: Store, paths: EnginePaths, root: Root, replay: Replay) -> 
         check.history()
         check.indexes()
         check.names()
+        check.bounds()
     except WormError as error:
         raise Violation(f"{check.label} cannot be read: {error}") from error
 
@@ -149,6 +157,19 @@ class _Check:
             for _, held in load.layer.scan():
                 identity, after = str(json.loads(held.id)), _text(held.document) or ""
                 yield identity, held.seq, load.number, after, load.actor or "", False
+
+    def bounds(self) -> None:
+        """What it says of jobs does not grow with their number: most of what they attached is history."""
+        root = self.root
+        loads = {run.through for run in runs_of(root.attached, root.attached_pages)}
+        sizes = [run.size for run in runs_of(root.attached, root.attached_pages)]
+        tiers = {tier_of(size, RUN_BYTES_SMALLEST) for size in sizes}
+        most = len(runs_of(root.blocks, root.block_pages)) + 2 * LOADS_KEPT * len(tiers)
+        if len(loads) > most:
+            raise Violation(f"{self.label}: it names what {len(loads)} jobs attached, {most} are enough")
+        others = [job for job in root.jobs if job.state != "open" and job.number not in loads]
+        if len(others) > 2 * JOBS_REMEMBERED:
+            raise Violation(f"{self.label}: it remembers {len(others)} jobs that ended")
 
     def indexes(self) -> None:
         """Each index is where the log says, and its tree is what the documents up to its cursor make."""

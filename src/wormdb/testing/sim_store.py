@@ -15,6 +15,8 @@ from zlib import crc32
 
 from wormdb.engine.paths import EnginePaths
 from wormdb.errors import OutcomeUnknownError, UnavailableError, WormError
+from wormdb.format.entry import decode_entry
+from wormdb.format.event import JobAttached
 from wormdb.format.root import Root, decode_root
 from wormdb.limits import LOG_RETENTION_MS_MIN, RETIRED_MS
 from wormdb.storage.folder_time import PATIENCE_MS, RECORD_MS, Reckoning
@@ -154,6 +156,10 @@ class Bucket:
     """The first object that was ever created in each slot: the log."""
     zombies: list[int] = field(default_factory=list)
     """Slots that were written again after they had been trimmed."""
+    blocks: dict[str, bytes] = field(default_factory=dict)
+    """Every block of documents that was ever written, by its key."""
+    attached: dict[str, int] = field(default_factory=dict)
+    """The keys of those that entries attach, and the newest entry that does."""
     roots: list[Root] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
     """Promises that the engine broke towards the store."""
@@ -176,7 +182,7 @@ class Bucket:
 
     def replay(self) -> Replay:
         """The model of the log that was really written. Raises Violation."""
-        return Replay(self.entries, COLLECTION, lambda name: self.objects.get(PATHS.block(name)).body)
+        return Replay(self.entries, COLLECTION, lambda name: self.blocks[PATHS.block(name)])
 
     def note(self, what: str, who: str | None = None) -> None:
         """Add a line to the trace."""
@@ -194,6 +200,8 @@ class Bucket:
         self._written_at[key] = self.scheduler.now
         if key == PATHS.root:
             self._root_written(decode_root(body, name=key, path=COLLECTION))
+        elif key.startswith(PATHS.data):
+            self.blocks[key] = body
         elif key.startswith(PATHS.entries):
             number = int(key.removeprefix(PATHS.entries))
             if number in self.entries:
@@ -204,6 +212,9 @@ class Bucket:
             if number <= self.trimmed:
                 self.broken.append(f"slot {number} was first written after it had been trimmed")
             self.entries[number] = body
+            events = decode_entry(body, name=key, number=number, collection=COLLECTION).events
+            attached = (block for event in events if isinstance(event, JobAttached) for block in event.blocks)
+            self.attached.update({PATHS.block(block.name): number for block in attached})
             while self.highest + 1 in self.entries:
                 self.highest += 1
 
@@ -238,6 +249,8 @@ class Bucket:
         retired = self._retired_at.get(key)
         if retired is not None and self.scheduler.now - retired < RETIRED_MS:
             self.broken.append(f"{key} was deleted while readers of an older root may need it")
+        if self.attached.get(key, 0) > self.trimmed:
+            self.broken.append(f"{key} was deleted, and entry {self.attached[key]} needs it")
         if retired is None and self.roots and key in named_by(self.objects, PATHS, self.roots[-1]):
             self.broken.append(f"{key} was deleted, and root {self.roots[-1].revision} needs it")
 
