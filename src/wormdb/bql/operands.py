@@ -187,11 +187,12 @@ def read_types(operand: Any) -> tuple[str, ...]:
 
 def _aliases(item: Any) -> tuple[str, ...]:
     if isinstance(item, str):
-        if item == "number":
+        alias = str.__str__(item)  # bson has texts that cannot be looked up
+        if alias == "number":
             return _NUMBERS
-        if item not in TYPE_CODES:
-            raise OperandError(f"there is no type {item[:40]!r}", did_you_mean(item, [*TYPE_CODES, "number"]))
-        return (item,)
+        if alias not in TYPE_CODES:
+            raise OperandError(f"there is no type {alias[:40]!r}", did_you_mean(alias, [*TYPE_CODES, "number"]))
+        return (alias,)
     code = whole_number(item)
     if code in _ALIASES:
         return (_ALIASES[code],)

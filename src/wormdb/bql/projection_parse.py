@@ -16,7 +16,7 @@ from wormdb.bql.update_numbers import is_number
 from wormdb.format import json
 from wormdb.format.kinds import MISSING, Decimal128
 from wormdb.format.path import parse_path
-from wormdb.limits import INT_MAX, INT_MIN, PROJECTION_PATHS_MAX
+from wormdb.limits import DOCUMENT_DEPTH_MAX, INT_MAX, INT_MIN, PROJECTION_PATHS_MAX
 from wormdb.schema.report import did_you_mean
 
 if TYPE_CHECKING:
@@ -97,6 +97,8 @@ class _Reader:
                 self._flag(path, operand, at)
             elif is_operators(operand):
                 self._operator(path, operand, at)
+            elif operand and prefix.count(".") >= DOCUMENT_DEPTH_MAX:
+                self.mistakes.add(at[:80], f"DOCUMENT_DEPTH_MAX is {DOCUMENT_DEPTH_MAX} levels", "flatten it")
             elif operand:
                 self.document(operand, f"{path}.", at)
             else:
