@@ -105,6 +105,11 @@ def test_what_needs_no_write_costs_none(clock: ManualClock) -> None:
         document = things.insert({"id": "a", "n": 1})
         with spending(database) as spent:
             things.save(document)
+        assert spent == {"gets": 1}, "it is looked up: somebody may have changed it"
+        with spending(database) as spent:
+            things.modify("a", lambda it: it)
+        assert spent == {"gets": 1}
+        with spending(database) as spent:
             things.create({"n": 1})
             things.insert_many([])
             things.batch().insert({"n": 1}).discard()

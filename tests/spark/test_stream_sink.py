@@ -262,8 +262,10 @@ def test_what_a_sink_cannot_do_is_said_with_the_remedy() -> None:
         source = WormStreams(CaseInsensitiveDict({"url": db.url, "collection": "copies"}))
         with pytest.raises(InvalidRequestError, match=r'complete.*outputMode\("append"\)'):
             source.streamWriter(ROW, True)
-        with pytest.raises(InvalidRequestError, match=r"row 0 of task 3.*no id"):
+        with pytest.raises(InvalidRequestError, match=r"row 0 of task 3.*its id is null"):
             run(writer(ROW, db), 0, [{"n": 1, "_deleted": True}])
+        with pytest.raises(InvalidRequestError, match=r"row 0 of task 3.*its id is null"):
+            run(writer(ROW, db), 0, [{"n": 1}])
         Task.query = None
         try:
             with pytest.raises(InvalidRequestError, match="no task of a streaming query"):
