@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wormdb.engine.operations import Loaded, Purge, Restore
-from wormdb.engine.state import Held
+from wormdb.engine.state import Held, id_key
 from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError, UniqueViolationError
 from wormdb.format import json
 from wormdb.format.wrappers import moment
@@ -41,6 +41,7 @@ class Trashcan(Generic[T]):
         encoded = access.writer.encoded_id(identity)
         self._check_enabled()
         what = f"Cannot restore {identity!r}"
+        self._check_shown(encoded)
         try:
             committed = access.commit([Restore(encoded)], by)
         except UniqueViolationError:
@@ -53,6 +54,13 @@ class Trashcan(Generic[T]):
             raise NotFoundError(what, reason=error.reason, fix="see list_trashed", key=error.key) from error
         (change,) = committed.changes
         return access.writer.show(Held(change.id, committed.number, change.seq, change.after), committed.number)
+
+    def _check_shown(self, encoded: bytes) -> None:
+        """Refuse what a class cannot show before it is restored. What the commit looks up too, and only for a class."""
+        if self.access.writer.is_typed:
+            held = self.access.ledger.known().get(id_key(encoded))
+            if held is not None and held.trash is not None:
+                self.access.writer.check_shown(read_tombstone(held).document)
 
     def purge(self, identity: Any, by: By) -> None:
         """Take a document out for good."""

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wormdb.admission import changes_existing, check_deletes, check_fit, mapped
-from wormdb.codecs import portions
+from wormdb.codecs import ClassCodec, portions
 from wormdb.document import Document, Memory, memory_of, remember, shown, shown_past, shown_values, stored, with_id
 from wormdb.engine.operations import Insert, InsertNext, Loaded, Remove, Save
 from wormdb.engine.state import Held, id_key
@@ -187,7 +187,9 @@ class Writer(Generic[T]):
         if before is not None and before.document is not None and not isinstance(document, Mapping):
             given = self._codec.over(given, json.decode_document(before.document, name="document"))
         values = self._new(given) if loaded is None or verb == "replace" else self._checked(given, loaded)
-        values = self._codec.completed(values if loaded is None else self._with_times(values, loaded))
+        values = values if loaded is None else self._with_times(values, loaded)
+        completed = self._codec.completed(values)
+        values = completed if loaded is None or verb == "replace" else values
         if "_id" not in values and not self._is_numbered:
             raise InvalidRequestError(
                 f"document of {self.name}", reason="it has no id", fix="give one: ids of this model are not made"
@@ -360,8 +362,19 @@ class Writer(Generic[T]):
             return self._codec.from_document(document)
         return self._codec.from_document(Document(with_id(shape.values), shape.loaded))
 
+    @property
+    def is_typed(self) -> bool:
+        """Whether documents are shown as instances of a class, which may not fit it."""
+        return isinstance(self._codec, ClassCodec)
+
+    def check_shown(self, document: bytes) -> None:
+        """Raise ValidationError if a stored document cannot be shown, before it is written. No requests."""
+        if self.is_typed:
+            self._codec.completed(json.decode_document(document, name="document"))
+
     def brought_back(self, document: bytes, model: Model | None) -> bytes:
         """An old version, fit for the model now in force and stamped anew; raises ValidationError. No requests."""
+        self.check_shown(document)
         if model is None:
             return document
         values = validate(model, json.decode_document(document, name="document"))

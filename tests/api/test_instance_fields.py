@@ -232,6 +232,47 @@ def test_what_the_class_could_not_read_is_not_written(db: Database) -> None:
         assert things.find_by_id(good.id) == good
 
 
+def test_an_old_version_that_the_class_could_not_read_does_not_come_back() -> None:
+    schema = {
+        "schemaVersion": "1.0",
+        "sourceOfTruth": "local",
+        "models": {"Positive": {"path": "@positive/(id:string)", "softDelete": True, "snapshots": {"enabled": True}}},
+    }
+    with wormdb.connect("memory://", schema=schema) as database:
+        plain, typed = database.model("Positive"), database.model(Positive)
+        plain.insert({"id": "a", "age": -1})
+        shot = plain.snapshot("a")
+        plain.save({"id": "a", "age": 1})
+        plain.insert({"id": "b", "age": -1})
+        plain.delete("b")
+        before = len(list(plain.watch()))
+        with pytest.raises(ValidationError):
+            typed.rollback("a", to_seq=1)
+        with pytest.raises(ValidationError):
+            typed.restore_snapshot("a", shot.ts)
+        with pytest.raises(ValidationError):
+            typed.restore("b")
+        assert len(list(plain.watch())) == before
+        assert typed.find_by_id("a") == Positive(age=1, id="a")
+
+
+def test_an_update_adds_nothing_that_it_was_not_asked_for(db: Database) -> None:
+    holders = db.model(Holder)
+    holders.insert(Holder())
+    db["holder"].insert({"id": ID, "n": 1})
+    holders.update_one({"id": ID}, {"$set": {"n": 2}})
+    found = db["holder"].find_by_id(ID)
+    assert found is not None
+    assert "made" not in found
+
+
+@dataclass
+class Holder:
+    id: str = ""
+    n: int = 0
+    made: list[int] = field(default_factory=lambda: [1, 2])
+
+
 def test_what_an_instance_has_by_default_is_stored_once(db: Database) -> None:
     """A default that is made anew each time would differ whenever the document is read."""
     count = iter(range(100))

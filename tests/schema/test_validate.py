@@ -249,8 +249,11 @@ def test_where_ids_are_not_made_the_document_has_none(kind: str) -> None:
 
 def test_singletons_have_their_one_id() -> None:
     model = model_of(path="#org/[settings].json")
-    assert make(model, {"id": "whatever", "a": 1}) == {"_id": SINGLETON_ID, "a": 1}
+    for values in ({"a": 1}, {"id": SINGLETON_ID, "a": 1}):
+        assert make(model, values) == {"_id": SINGLETON_ID, "a": 1}
     assert validate(model, {}) == {"_id": SINGLETON_ID}
+    with pytest.raises(ValidationError, match="which it always has"):
+        make(model, {"id": "whatever", "a": 1})
 
 
 def test_new_documents_are_validated() -> None:

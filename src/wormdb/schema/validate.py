@@ -93,6 +93,12 @@ def _with_id_first(model: Model, document: Document) -> Document:
         report.error("_id", "is null or empty, and that is no id", "leave it out where ids are made, or give one")
         raise ValidationError(f"this is no {model.name}", problems=report.errors)
     if model.is_singleton:
+        if any(value != SINGLETON_ID for value in given):
+            report = Report()
+            report.error(
+                "_id", f"{given[0]!r:.60} is another id than {SINGLETON_ID!r}, which it always has", "leave it out"
+            )
+            raise ValidationError(f"this is no {model.name}", problems=report.errors)
         return {"_id": SINGLETON_ID, **document}
     if len(given) == 2 and not equal(given[0], given[1]):
         report = Report()
