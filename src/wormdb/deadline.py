@@ -77,6 +77,10 @@ class Deadline:
         """Whether it also ends calls inside of it. Work does not: that a store is silent, they notice themselves."""
         return self._kind != "work" or self._is_hastened or (self._outer is not None and self._outer.is_firm)
 
+    def wait(self, seconds: float) -> None:
+        """Sleep, but not beyond it."""
+        self._clock.sleep(min(seconds, self.left))
+
     def answered(self) -> None:
         """The store answered: work goes on."""
         if self._kind == "work":

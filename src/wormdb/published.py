@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from wormdb.deadline import current
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["PUBLISHED_SCHEMA", "PublishedSchema", "given_schema"]
 
 PUBLISHED_SCHEMA = ".worm.schema.json"
+_PAUSE_SECONDS = 0.5
 ATTEMPTS_MAX = 5
 
 
@@ -57,7 +59,8 @@ class PublishedSchema:
         The models `renewed` replace those of their names. A process that may not write there, or finds something
         unreadable there, leaves it.
         """
-        for _ in range(ATTEMPTS_MAX):
+        losses = 0
+        while losses < ATTEMPTS_MAX:
             found = self.store.probe(PUBLISHED_SCHEMA).found
             try:
                 published = None if found is None else load_schema(found.body, name=PUBLISHED_SCHEMA)
@@ -69,7 +72,14 @@ class PublishedSchema:
                 if missing:
                     self._write(replace(published, models={**published.models, **missing}), IfMatch(found.version))
             except (AlreadyExistsError, ConflictError):
+                losses += 1
                 continue  # somebody else published meanwhile: perhaps the same
+            except UnavailableError:
+                deadline = current()
+                if deadline is None or not deadline.is_patient or not deadline.left:
+                    raise
+                deadline.wait(_PAUSE_SECONDS)
+                continue  # what is there now tells whether it was written
             except (PermissionDeniedError, SchemaError):
                 return
             return

@@ -168,7 +168,7 @@ def test_a_schema_whose_publishing_fails_fails_before_anything_else_is_written(f
     clean._declared.schema = load_schema(SHOP)
     clean.model("Customer").insert({"name": "Ada"})
     publishing = next(each.number for each in trace.trace if (each.verb, each.key) == ("put", PUBLISHED_SCHEMA))
-    database, _ = faulty({publishing: fault})
+    database, _ = faulty({publishing: fault}, commit_seconds=0)
     database._declared.schema = load_schema(SHOP)
     customers = database.model("Customer")
     with pytest.raises(wormdb.UnavailableError):

@@ -19,7 +19,6 @@ from wormdb.limits import (
     FILES_INTERVAL_MS,
     FORWARD_INTERVAL_MS,
     NODE_WINDOW_MS,
-    REQUEST_SECONDS,
     TAIL_BYTES_MAX,
     TAIL_ENTRIES_MAX,
 )
@@ -43,6 +42,8 @@ ForwardMode = Literal["inline", "background", "manual"]
 
 ATTEMPTS_MAX = 16
 """How often forwarding starts again because another's root came first."""
+BESIDE_SECONDS = 1.0
+"""A commit that brings the log forward goes on after its deadline while the store answers within this time."""
 LEFT_SECONDS = 2 * NODE_WINDOW_MS / 1000
 """For how long a tail that should be brought forward is left to services."""
 
@@ -294,7 +295,7 @@ class Keeper:
         finally:
             self._turn.release_to(depth)
         try:
-            with beside(self._clock, REQUEST_SECONDS):
+            with beside(self._clock, BESIDE_SECONDS):
                 self.forward()
         except WormError as error:
             return error

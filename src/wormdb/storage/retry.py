@@ -8,10 +8,11 @@ repeated here: a second answer would speak about the first attempt. `readback` h
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from wormdb.deadline import Deadline, current, within
-from wormdb.errors import OutcomeUnknownError, UnavailableError
+from wormdb.errors import OutcomeUnknownError, UnavailableError, WormError
 from wormdb.limits import RETRY_ATTEMPTS_MAX, RETRY_DELAY_SECONDS_MAX
 from wormdb.storage.store import OCTETS, Always, Store
 from wormdb.storage.wrapped import WrappedStore
@@ -129,14 +130,14 @@ class RetryingStore(WrappedStore):
         while True:
             try:
                 with self._bounded() as deadline:
-                    page = next(pages, None)
+                    page = self._answered(partial(next, pages, None), deadline)
             except UnavailableError:
                 if not self._pause(attempt):
                     raise
                 attempt += 1
                 pages = self._inner.list(prefix, after=seen, delimiter=delimiter)
                 continue
-            self._succeed(deadline)
+            self._budget.succeed()
             if page is None:
                 return
             attempt = 1
@@ -157,7 +158,8 @@ class RetryingStore(WrappedStore):
             return self._inner.put(key, body, precondition, content_type=content_type)
 
         if not isinstance(precondition, Always | None):
-            return write()
+            with self._bounded() as deadline:
+                return self._answered(write, deadline)
         return self._repeat(write, (UnavailableError, OutcomeUnknownError))
 
     def upload(self, key: str, source: Source, *, content_type: str = OCTETS) -> None:
@@ -184,13 +186,28 @@ class RetryingStore(WrappedStore):
             while True:
                 attempt += 1
                 try:
-                    result = call()
+                    result = self._answered(call, deadline)
                 except kinds:
                     if not self._pause(attempt):
                         raise
                     continue
-                self._succeed(deadline)
+                self._budget.succeed()
                 return result
+
+    @staticmethod
+    def _answered(call: Callable[[], T], deadline: Deadline | None) -> T:
+        """What a request brings; that the store answered, also with a refusal, is told to the call."""
+        try:
+            result = call()
+        except (UnavailableError, OutcomeUnknownError):
+            raise
+        except WormError:
+            if deadline is not None:
+                deadline.answered()
+            raise
+        if deadline is not None:
+            deadline.answered()
+        return result
 
     def _bounded(self) -> within:
         """The call that this thread works for; outside of one, a call of its own."""
@@ -198,11 +215,6 @@ class RetryingStore(WrappedStore):
         if deadline is None and self._seconds is not None:
             deadline = Deadline(self._clock, self._seconds, "read_seconds")
         return within(deadline)
-
-    def _succeed(self, deadline: Deadline | None) -> None:
-        self._budget.succeed()
-        if deadline is not None:
-            deadline.answered()
 
     def _pause(self, attempt: int) -> bool:
         """Wait before the attempt after `attempt`; False if there shall be none.

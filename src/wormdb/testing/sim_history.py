@@ -52,6 +52,8 @@ class Call:
     floor: int
     own_floor: int
     returned: float = math.inf
+    seconds: float = 0.0
+    """How long it took, in virtual time."""
     ceiling: int = 0
     outcome: Outcome = "open"
     error: WormError | None = None
@@ -129,6 +131,7 @@ class History:
             del self._open[who]
             call.returned = math.inf if call.outcome == "unknown" else self.tick()
             call.ceiling = self._bucket.highest
+            call.seconds = (self._bucket.scheduler.now - began) / 1000
             self._bucket.note(f"{verb} → {call.outcome} {type(call.error).__name__ if call.error else ''}")
 
     def resolved(self, call: Call, *, committed: bool) -> None:

@@ -4,7 +4,8 @@ Each fault is off, rare or common, drawn on its own, so that runs differ in kind
 where protocols like this one have broken before: writes that land hours late (`late`), everybody waking at once
 with old knowledge while the log is trimmed (`dawn`), many threads that commit together and fail (`crowd`), and many
 that write while others bring the log forward and build indexes (`busy`). One kind of run (`clocks`) is on a folder,
-whose time is told by processes with clocks that are set by days, ahead and back.
+whose time is told by processes with clocks that are set by days, ahead and back. In `silent` runs, which no seed
+chooses by itself, a lost request is never answered, so that only deadlines end calls.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from wormdb.limits import BLOCK_BYTES_TARGET, LOG_RETENTION_MS_MIN, MIB, STAGE_BYTES
+from wormdb.limits import BLOCK_BYTES_TARGET, LOG_RETENTION_MS_MIN, MIB, READ_SECONDS, STAGE_BYTES
 from wormdb.settings import Settings
 from wormdb.testing.sim_store import Weather
 
@@ -23,7 +24,7 @@ __all__ = ["FOCUSES", "HOUR_MS", "Plan"]
 
 HOUR_MS = 3_600_000.0
 DAY_MS = 24 * HOUR_MS
-FOCUSES = ("late", "dawn", "crowd", "busy", "clocks")
+FOCUSES = ("late", "dawn", "crowd", "busy", "clocks", "silent")
 SHARES = {"late": 0.1, "dawn": 0.25, "crowd": 0.35, "busy": 0.45, "clocks": 0.6}
 """Below which draw a run is aimed at what."""
 TINY_STAGE_BYTES = 360
@@ -61,6 +62,7 @@ class Plan:
     dawn: float
     """How often a rest ends at the moment when many others do."""
     dawn_of_trimmers: float
+    read_seconds: float = READ_SECONDS
     steps: int = 6
     """Calls of each client."""
     stage_bytes: int = STAGE_BYTES
@@ -117,6 +119,11 @@ class Plan:
         if focus == "crowd":
             plan = replace(plan, weather=replace(plan.weather, refused=0.3), commit_seconds=0.1, is_long=False)
             return replace(plan, nodes=2, threads=4, steps=8)
+        if focus == "silent":
+            weather = Weather(dropped=0.1, answer_lost=0.1, late=0.05, slow=0.05, is_silent=True)
+            plan = replace(plan, weather=weather, commit_seconds=2, read_seconds=3, forward_entries=1000)
+            plan = replace(plan, tail_entries_max=1000, is_long=False, pauses=False, crashes=False, jumps=False)
+            return replace(plan, nodes=2, threads=4, steps=8, distance=1)
         if focus == "busy":
             plan = replace(plan, weather=Weather(late=0.01, twice=0.03, slow=0.03), commit_seconds=30, is_long=False)
             return replace(plan, nodes=2, threads=4, steps=8, distance=1, crashes=False, bursts=False)
@@ -131,7 +138,7 @@ class Plan:
         staged, cut, days = chance.fraction() < 0.4, chance.fraction() < 0.4, chance.fraction() < 0.3
         return replace(
             self,
-            stage_bytes=TINY_STAGE_BYTES if staged else STAGE_BYTES,
+            stage_bytes=TINY_STAGE_BYTES if staged and not self.weather.is_silent else STAGE_BYTES,
             block_bytes=TINY_BLOCK_BYTES if cut else BLOCK_BYTES_TARGET,
             jump_ms=20 * DAY_MS if days else self.jump_ms,
         )
@@ -141,7 +148,9 @@ class Plan:
         """Of all nodes: small enough that every limit is met."""
         return Settings(
             commit_seconds=self.commit_seconds,
-            forward="inline",
+            read_seconds=self.read_seconds,
+            # Work on a whole collection goes on while the store answers, and so beyond the deadline of a commit.
+            forward="manual" if self.weather.is_silent else "inline",
             forward_interval_ms=0,
             forward_entries=self.forward_entries,
             tail_entries_max=self.tail_entries_max,

@@ -10,9 +10,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from zlib import crc32
 
+from wormdb.deadline import current
 from wormdb.engine.paths import EnginePaths
 from wormdb.errors import OutcomeUnknownError, UnavailableError, WormError
 from wormdb.format.entry import decode_entry
@@ -73,6 +75,8 @@ class Weather:
     twice: float = 0.0
     slow: float = 0.0
     """How many answers take seconds instead of milliseconds."""
+    is_silent: bool = False
+    """Whether a caller whose request is lost hears nothing at all, and has to give up by itself."""
     shows_time: bool = True
     one_write_a_second: bool = False
     """Whether two writes of one key within a second are refused, as GCS and R2 do."""
@@ -361,7 +365,10 @@ class SimStore(Store):
         self._bucket.note(shown if fate is Fate.SERVED else f"{shown} [{fate}]")
         answer, began = _Answer(), self._clock.uptime()
         self._send(fate, shown, call, answer)
-        self._scheduler.park()
+        if self._weather.is_silent:
+            self._await(answer, fate, shown)
+        else:
+            self._scheduler.park()
         if answer.error is not None:
             raise answer.error
         value: T = answer.value
@@ -387,6 +394,20 @@ class SimStore(Store):
             case StoredObject() | PutResult():
                 return replace(value, time=time)
         return value
+
+    def _await(self, answer: _Answer, fate: Fate, shown: str) -> None:
+        """Wait for an answer, but no longer than the call may take: nobody else ends it."""
+        deadline = current()
+        if deadline is None:
+            self._bucket.broken.append(f"{shown} was sent outside of any call")
+            raise UnavailableError(shown, reason="nobody says how long to wait")
+        began, limit_ms = self._scheduler.now, deadline.rest * SECOND_MS
+        task = self._scheduler.current
+        self._scheduler.after(limit_ms, partial(self._scheduler.awake, task, task.ticket))
+        self._scheduler.park()
+        if fate not in (Fate.SERVED, Fate.TWICE, Fate.REFUSED) or self._scheduler.now >= began + limit_ms:
+            # What comes from now on is nobody's answer.
+            answer.error = answer.error or self._error(Fate.DROPPED, shown)
 
     def _stall(self) -> None:
         """A pause that was to begin between two requests."""
@@ -418,11 +439,14 @@ class SimStore(Store):
         else:
             answer.error = self._error(fate, shown)
             gives_up = there + back if fate is Fate.REFUSED or self._chance.fraction() < 0.7 else TIMEOUT_MS
+            if self._weather.is_silent and fate is not Fate.REFUSED:
+                gives_up = math.inf
             if fate is Fate.ANSWER_LOST:
                 self._execute_after(there, shown, who, call, _Answer())
             elif fate is Fate.LATE:
                 self._execute_after(self._late(), shown, who, call, _Answer())
-            self._scheduler.after(gives_up, arrive)
+            if gives_up < math.inf:
+                self._scheduler.after(gives_up, arrive)
 
     def _execute_after(
         self, delay_ms: float, shown: str, who: str, call: Callable[[], object], answer: _Answer

@@ -53,6 +53,9 @@ DAWN_MS = 2.5 * HOUR_MS
 TRACE_SHOWN = 60
 ROOTS_LOOKED_AT = 1
 REBUILT_EACH = 3
+OVERTIME_SECONDS = 1.0
+OF_THE_ENGINE = ("scan", "as of", "define", "create index", "drop index", "owners", "ask")
+"""Calls of a simulation that go to the engine directly, are streams, or several: each request has its own time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,12 +370,23 @@ class _Run:
         if world.bucket.broken:
             raise Violation("; ".join(world.bucket.broken))
         audit(world.history, replay)
+        self._check_times()
         self._workload.check(world, replay)
         self._check_definition(fresh, replay)
         for watcher in self._watchers:
             for _ in range(2):  # what one look plans another reads
                 self._guarded(watcher.node, watcher.look)
             watcher.check(replay)
+
+    def _check_times(self) -> None:
+        """Where only deadlines end calls, each of them has ended in time."""
+        plan = self._plan
+        if not plan.weather.is_silent:
+            return
+        longest = max(plan.commit_seconds, plan.read_seconds) + OVERTIME_SECONDS
+        for call in self.world.history.calls:
+            if call.seconds > longest and call.verb not in OF_THE_ENGINE:
+                raise Violation(f"{call.label}: it took {call.seconds:.1f} s")
 
     def _look_at_projections(self) -> None:
         """Some roots of the run say what the log says; and so does a new one, made from the log alone."""
