@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from wormdb.errors import InvalidRequestError
@@ -20,13 +20,28 @@ if TYPE_CHECKING:
 
 _Row: TypeAlias = "tuple[int, str, list[str | None] | None]"
 
-__all__ = ["FORMS", "Form", "Record", "RowCut", "cut_rows", "form_of", "read_columns", "read_records"]
+__all__ = [
+    "FORMS",
+    "Form",
+    "Record",
+    "RowCut",
+    "cut_rows",
+    "form_of",
+    "plain_cell",
+    "plain_cells",
+    "read_columns",
+    "read_records",
+    "safe_cell",
+]
 
 Form = Literal["ndjson", "json", "csv"]
 FORMS: Final[tuple[Form, ...]] = ("ndjson", "json", "csv")
 
 _BOM: Final = b"\xef\xbb\xbf"
 _CHUNK: Final = 64 * 1024
+_HARMLESS: Final = re.compile("(?![=+@'\t\r-])[^\x00-\x09\x0b-\x1f\x7f-\x9f]*")
+_MARKED: Final = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\\]")
+_MARK: Final = re.compile(r"\\(?:u([0-9a-f]{4})|\\)")
 _TEXT_SHOWN: Final = 10_000
 """Characters that are kept of a record that cannot be read at all."""
 
@@ -47,6 +62,35 @@ class Record:
     """Why it cannot be read."""
     text: str = ""
     """What is there instead."""
+
+
+def safe_cell(text: str) -> str:
+    r"""A text as a cell that no spreadsheet takes for a formula and that has no control characters. No requests.
+
+    Text that begins with = + - @ or ', or holds a control character other than a newline, gets a ' before it, its
+    backslashes are doubled, and such characters are written as \uXXXX. `plain_cell` takes that back exactly.
+    """
+    if _HARMLESS.fullmatch(text):
+        return text
+    return "'" + _MARKED.sub(lambda found: _mark(found[0]), text)
+
+
+def plain_cell(text: str) -> str:
+    """What `safe_cell` was given. No requests."""
+    if not text.startswith("'"):
+        return text
+    return _MARK.sub(lambda found: "\\" if found[1] is None else chr(int(found[1], 16)), text[1:])
+
+
+def _mark(sign: str) -> str:
+    return "\\\\" if sign == "\\" else f"\\u{ord(sign):04x}"
+
+
+def plain_cells(record: Record) -> Record:
+    """A record of CSV whose names and cells `safe_cell` wrote, as they were; any other as it is. No requests."""
+    if not record.is_text or record.values is None:
+        return record
+    return replace(record, values={plain_cell(name): plain_cell(cell) for name, cell in record.values.items()})
 
 
 def form_of(begin: bytes) -> Form:

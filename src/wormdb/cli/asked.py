@@ -28,7 +28,18 @@ if TYPE_CHECKING:
     from wormdb.query.explain import Explained
     from wormdb.schema.model import Model
 
-__all__ = ["AS_OF", "FILTER", "SELECT", "SORT", "STRATEGY", "Asked", "columns_for", "read_as_of", "read_filters"]
+__all__ = [
+    "AS_OF",
+    "CSV_SAFE",
+    "FILTER",
+    "SELECT",
+    "SORT",
+    "STRATEGY",
+    "Asked",
+    "columns_for",
+    "read_as_of",
+    "read_filters",
+]
 
 FILTER = click.option(
     "--filter",
@@ -41,6 +52,11 @@ SORT = click.option("--sort", metavar="FIELD:ORDER,…", help="Sort by fields, e
 SELECT = click.option("--select", metavar="FIELD,…", help="Only these fields, and the id. A projection if it is JSON.")
 STRATEGY = click.option(
     "--strategy", type=click.Choice(STRATEGIES), help="Use only this way of finding, or fail if it cannot be used."
+)
+CSV_SAFE = click.option(
+    "--csv-safe",
+    is_flag=True,
+    help="In CSV no text is a formula for a spreadsheet, nor has control characters; worm import --csv-safe reads it.",
 )
 AS_OF = click.option("--as-of", metavar="MOMENT", help="The state of a log number, or of a time such as 2026-02-24.")
 

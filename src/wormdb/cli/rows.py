@@ -67,11 +67,11 @@ def write_parts(parts: Iterable[bytes], *, extra: int = 0) -> int:
     return count - extra
 
 
-def write_rows(rows: Iterable[Row], form: str, columns: Columns | None = None) -> int:
+def write_rows(rows: Iterable[Row], form: str, columns: Columns | None = None, *, is_safe: bool = False) -> int:
     """All rows as json, ndjson or csv; how many there were. Without `columns` CSV reads the rows twice."""
     if form == "json":
         return write_json(rows)
-    return write_lines(rows) if form == "ndjson" else write_csv(rows, columns or columns_in(rows))
+    return write_lines(rows) if form == "ndjson" else write_csv(rows, columns or columns_in(rows), is_safe=is_safe)
 
 
 def write_json(rows: Iterable[Row]) -> int:
@@ -90,13 +90,14 @@ def write_lines(rows: Iterable[Row]) -> int:
     return write_parts(json.encode(dict(row)) + b"\n" for row in rows)
 
 
-def write_csv(rows: Iterable[Row], columns: Columns) -> int:
+def write_csv(rows: Iterable[Row], columns: Columns, *, is_safe: bool = False) -> int:
     """A line of names, and a line for each row, as RFC 4180 has them; how many rows there were.
 
     Text, numbers and times are as they are, other values are JSON. Null and missing are empty, empty text is "".
+    With `is_safe` no text is a formula for a spreadsheet.
     """
-    lines = (csv_line(_values(row, columns)) for row in rows)
-    return write_parts(chain([csv_line(list(columns))], lines), extra=1)
+    lines = (csv_line(_values(row, columns), is_safe=is_safe) for row in rows)
+    return write_parts(chain([csv_line(list(columns), is_safe=is_safe)], lines), extra=1)
 
 
 def columns_of(names: Iterable[str]) -> Columns:

@@ -51,6 +51,8 @@ class ExportOptions:
     """What is exported, and how."""
 
     form: Form = "parquet"
+    csv_safe: bool = False
+    """Whether no text in CSV is a formula for a spreadsheet, as `wormdb.records.safe_cell` says."""
     filter: WrittenFilter = None
     select: WrittenSelect | None = None
     """Some fields, as `find` takes them; a projection that is no list of names for NDJSON only."""
@@ -140,6 +142,7 @@ def _work(where: Where, target: str, options: ExportOptions) -> _Export:
         None if columns is None else tuple(columns.items()),
         None if projection is None else json.encode(write_projection(projection)).decode(),
         tuple(by.items()),
+        is_safe=options.csv_safe,
     )
 
 
@@ -180,6 +183,8 @@ class _Export:
     """Columns that are written as JSON."""
     forced: bytes | None = None
     """The types of all columns."""
+    is_safe: bool = False
+    """Whether no text in CSV is a formula."""
 
     @property
     def names(self) -> list[str]:
@@ -219,10 +224,10 @@ class _Export:
             table: TableFile = parts.gatherer(folder, lambda: TableFile(columns, declared, self.forced, seen))
             table.add(rows)
             return
-        head = csv_line(self.names) if self.form == "csv" else b""
+        head = csv_line(self.names, is_safe=self.is_safe) if self.form == "csv" else b""
         lines: Lines = parts.gatherer(folder, lambda: Lines(head))
         if self.form == "csv":
-            lines.add(csv_lines(rows, [path for _, path in self.columns or ()]))
+            lines.add(csv_lines(rows, [path for _, path in self.columns or ()], is_safe=self.is_safe))
         elif self.projection is None:
             lines.add(document_lines(rows))
         else:

@@ -125,9 +125,10 @@ def _decoded(batch: Batch) -> Documents:
     return batch.decoded()
 
 
-def csv_lines(portion: Portion, paths: Iterable[str]) -> list[bytes]:
-    """A line for each row, with the values of some paths. No requests."""
-    return [csv_line(row) for row in zip(*(cells_along(portion, path) for path in paths), strict=True)]
+def csv_lines(portion: Portion, paths: Iterable[str], *, is_safe: bool = False) -> list[bytes]:
+    """A line for each row, with the values of some paths, as `csv_line` has it. No requests."""
+    rows = zip(*(cells_along(portion, path) for path in paths), strict=True)
+    return [csv_line(row, is_safe=is_safe) for row in rows]
 
 
 def cells_along(portion: Portion, path: str) -> list[Any]:

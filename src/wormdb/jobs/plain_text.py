@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from wormdb.format import json
 from wormdb.format.kinds import MISSING, Decimal128, ObjectId
+from wormdb.records import safe_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,8 +31,13 @@ def plain_of(value: Any) -> str | None:
     return json.encode(value).decode()
 
 
-def csv_line(values: Iterable[Any]) -> bytes:
-    """A line as RFC 4180 has it. Null and missing are empty, empty text is "". No requests."""
+def csv_line(values: Iterable[Any], *, is_safe: bool = False) -> bytes:
+    """A line as RFC 4180 has it. Null and missing are empty, empty text is "". No requests.
+
+    With `is_safe` no text of it is a formula for a spreadsheet, as `safe_cell` says.
+    """
+    if is_safe:
+        values = [safe_cell(value) if isinstance(value, str) else value for value in values]
     return (",".join([_quoted(plain_of(value)) for value in values]) + "\r\n").encode()
 
 

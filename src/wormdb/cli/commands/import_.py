@@ -18,7 +18,7 @@ from wormdb.database import connect
 from wormdb.errors import InvalidRequestError, WormError
 from wormdb.importing import CONFLICT_RULES, ImportResult
 from wormdb.limits import MIB
-from wormdb.records import FORMS
+from wormdb.records import FORMS, plain_cells
 from wormdb.settings import Settings
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ COUNTS = ("inserted", "replaced", "unchanged", "ignored", "rejected")
 @click.option("--max-errors", type=click.IntRange(min=0), metavar="N", help="Allow N rejected records, stop at more.")
 @click.option("--format", "form", type=click.Choice(FORMS), help="How files are written.  [default: as they look]")
 @click.option("--separator", metavar="SIGN", help="What is between cells of CSV.  [default: a comma; a tab in .tsv]")
+@click.option("--csv-safe", is_flag=True, help="CSV was exported with --csv-safe: take that back.")
 @click.option("--from-line", type=click.IntRange(min=1), metavar="N", help="Begin with the record on line N.")
 @ACTOR
 @URL
@@ -115,6 +116,8 @@ def _import(
             "told": tell,
         }
         records = mended(source.records()) if options["from_rejects"] else source.records()
+        if options["csv_safe"]:
+            records = map(plain_cells, records)
         try:
             return collection.import_records(
                 loading(records, "records", source.done),

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from wormdb.cli.asked import AS_OF, FILTER, SELECT, Asked
+from wormdb.cli.asked import AS_OF, CSV_SAFE, FILTER, SELECT, Asked
 from wormdb.cli.engines import ENGINE, MASTER, TASKS, opened_pipeline
 from wormdb.cli.output import camel, counted, print_json
 from wormdb.cli.place import AS_JSON, MODEL, URL
@@ -37,6 +37,7 @@ __all__ = ["command"]
     show_default=True,
     help="How files are written.",
 )
+@CSV_SAFE
 @FILTER
 @SELECT
 @click.option("--partition-by", metavar="FIELD,…", help="A folder for each value of the fields, as Hive has them.")
@@ -62,6 +63,7 @@ def command(model: str, url: str, **options: Any) -> None:
     moment = asked.options.get("as_of")
     chosen = ExportOptions(
         form=options["form"],
+        csv_safe=options["csv_safe"],
         filter=asked.filter,
         select=asked.select,
         as_of=None if moment is None else str(moment),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wormdb.cli.asked import AS_OF, FILTER, SELECT, SORT, STRATEGY, Asked, columns_for
+from wormdb.cli.asked import AS_OF, CSV_SAFE, FILTER, SELECT, SORT, STRATEGY, Asked, columns_for
 from wormdb.cli.engines import ENGINE, opened_pipeline, wants_spark
 from wormdb.cli.place import MODEL, ON_BROKEN, SCHEMA, URL, find_collection, model_of, open_database
 from wormdb.cli.progress import counting
@@ -51,6 +51,7 @@ SETTINGS = Settings(cache_bytes=16 * MIB)
     show_default=True,
     help="Lines of JSON, one list, or a table for spreadsheets.",
 )
+@CSV_SAFE
 @FILTER
 @SELECT
 @SORT
@@ -82,12 +83,12 @@ def command(model: str, url: str, **options: Any) -> None:
         collection = find_collection(database, model)
         is_spark = not own and wants_spark(collection, options)
         if not is_spark:
-            _write(asked, collection, form, model_of(database, collection))
+            _write(asked, collection, form, model_of(database, collection), is_safe=options["csv_safe"])
     if is_spark:
         _write_by_spark(model, url, asked, {**options, "engine": "spark", "form": form})
 
 
-def _write(asked: Asked, collection: Collection[Document], form: str, known: Model | None) -> None:
+def _write(asked: Asked, collection: Collection[Document], form: str, known: Model | None, *, is_safe: bool) -> None:
     found = asked.find(collection)
     columns = columns_for(asked, known)
     if form == "csv" and columns is None:
@@ -96,7 +97,7 @@ def _write(asked: Asked, collection: Collection[Document], form: str, known: Mod
     def total() -> int | None:
         return asked.limit or (collection.count() if asked.is_of_all else None)
 
-    write_rows(counting(found, "documents", total), form, columns)
+    write_rows(counting(found, "documents", total), form, columns, is_safe=is_safe)
 
 
 def _write_by_spark(model: str, url: str, asked: Asked, options: dict[str, Any]) -> None:
@@ -107,6 +108,7 @@ def _write_by_spark(model: str, url: str, asked: Asked, options: dict[str, Any])
     with TemporaryDirectory(prefix="worm-export-") as folder, opened_pipeline(model, url, options) as pipeline:
         chosen = ExportOptions(
             form="csv" if is_csv else "ndjson",
+            csv_safe=options["csv_safe"],
             filter=asked.filter,
             select=asked.select,
             as_of=None if moment is None else str(moment),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wormdb.cli.asked import AS_OF, FILTER, SELECT, SORT, STRATEGY, Asked, columns_for
+from wormdb.cli.asked import AS_OF, CSV_SAFE, FILTER, SELECT, SORT, STRATEGY, Asked, columns_for
 from wormdb.cli.output import counted, print_json
 from wormdb.cli.place import MODEL, ON_BROKEN, SCHEMA, URL, find_collection, model_of, open_database
 from wormdb.cli.rows import FORMATS, columns_of, json_rows, write_parts, write_rows, write_table
@@ -41,6 +41,7 @@ __all__ = ["command"]
 @click.option("--offset", type=int, metavar="N", help="Skip so many rows.")
 @click.option("--page", metavar="TOKEN", help="Go on behind the page that ended with this token.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True, help="How rows look.")
+@CSV_SAFE
 @AS_OF
 @STRATEGY
 @click.option("--count", "counts", is_flag=True, help="Only say how many rows there are.")
@@ -70,7 +71,8 @@ def command(model: str, url: str, **options: Any) -> None:
         elif options["as_json"]:
             _print_page(asked.find(collection))
         else:
-            _print_rows(collection, asked, options["form"], model_of(database, collection))
+            known = model_of(database, collection)
+            _print_rows(collection, asked, options["form"], known, is_safe=options["csv_safe"])
 
 
 def _print_page(found: Found[Any]) -> None:
@@ -78,10 +80,12 @@ def _print_page(found: Found[Any]) -> None:
     click.echo(f'],\n"nextPage": {json.encode(found.next_page).decode()}}}')
 
 
-def _print_rows(collection: Collection[Document], asked: Asked, form: str, model: Model | None) -> None:
+def _print_rows(
+    collection: Collection[Document], asked: Asked, form: str, model: Model | None, *, is_safe: bool
+) -> None:
     found = asked.find(collection)
     if form != "table":
-        write_rows(found, form, columns_for(asked, model))
+        write_rows(found, form, columns_for(asked, model), is_safe=is_safe)
         return
     count = write_table(found, None if asked.names is None else columns_of(asked.names))
     is_all = asked.limit is None or count < asked.limit
