@@ -53,6 +53,7 @@ API: tuple[type[Any], ...] = (
     wormdb.CollectionStatus,
     wormdb.IndexSummary,
     wormdb.IndexDescription,
+    wormdb.FunctionDefinition,
     wormdb.ManifestStatus,
     AdoptOptions,
     wormdb.Adoption,

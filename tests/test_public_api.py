@@ -45,6 +45,7 @@ PUBLIC = [
     "InvalidRequestError",
     "LimitExceededError",
     "Loss",
+    "FunctionDefinition",
     "ManifestStatus",
     "MissingExtraError",
     "ModelPlan",

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from wormdb.files.sync import FilesSynced
     from wormdb.format.blob import BlobReference, reference_of
     from wormdb.found import Found
+    from wormdb.functions import FunctionDefinition
     from wormdb.importing import ImportResult, Rejected
     from wormdb.maintenance.gc_report import Collected, Tally, Victim
     from wormdb.maintenance.report import Finding, Loss, Repair, Verification
@@ -86,6 +87,7 @@ __all__ = [
     "FilesSynced",
     "Finding",
     "Found",
+    "FunctionDefinition",
     "HistoryEntry",
     "ImportResult",
     "IndexDescription",
@@ -155,6 +157,7 @@ _LATER = {
     "IndexDescription": "wormdb.status",
     "IndexSummary": "wormdb.status",
     "Loss": "wormdb.maintenance.report",
+    "FunctionDefinition": "wormdb.functions",
     "ManifestStatus": "wormdb.manifest",
     "ModelPlan": "wormdb.evolving",
     "Query": "wormdb.queries",

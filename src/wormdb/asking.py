@@ -10,11 +10,13 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
 
+from wormdb.bql.functions import Functions, calls_in
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection_parse import parse_projection, write_projection
 from wormdb.bql.sorting import SortSpec, parse_sort
 from wormdb.bql.text import parse_filter_text
-from wormdb.bql.tree import EVERYTHING, Filter
+from wormdb.bql.tree import EVERYTHING, Call, Filter
+from wormdb.engine.function_state import functions_of
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
 from wormdb.past import parse_as_of
@@ -37,6 +39,7 @@ __all__ = [
     "WrittenFilter",
     "WrittenSelect",
     "ask",
+    "expanded",
     "page_token",
     "read_filter",
 ]
@@ -129,12 +132,13 @@ class Asked:
 def ask(access: Access[Any], filter: WrittenFilter, options: Mapping[str, Any], *, is_single: bool = False) -> Asked:
     """The question that a caller's filter and options make; with `is_single` for one row.
 
-    Raises InvalidRequestError with all mistakes of the first part that has some, and LimitExceededError. No requests.
+    Raises InvalidRequestError with all mistakes of the first part that has some, and LimitExceededError. No requests,
+    but for a filter with functions: 1 GET, as they are now.
     """
     what = f"a query of {access.name}"
     for name in options:
         _check_known(name, what, _KNOWN_OF_ONE if is_single else _KNOWN)
-    tree = read_filter(filter)
+    tree = expanded(access, read_filter(filter))
     select, sort = options.get("select"), options.get("sort")
     moment = options.get("as_of")
     asked = Asked(
@@ -168,13 +172,25 @@ def read_filter(written: WrittenFilter) -> Filter:
         return parse_filter_text(written)
     if isinstance(written, Mapping):
         return parse_filter(written)
-    if isinstance(written, Filter):
+    if isinstance(written, Filter | Call):
         return written
     raise InvalidRequestError(
         f"a filter of type {type(written).__name__}",
         reason="it is neither a mapping nor text",
         fix='write {"age": {"$gt": 30}} or "age>30"; find_by_id takes an id',
     )
+
+
+def expanded(access: Access[Any], tree: Filter) -> Filter:
+    """The filter with what functions stand for now in the place of their names. 1 GET if it names some, else none.
+
+    Raises NotFoundError for one that is not registered, LimitExceededError for a filter that becomes too large.
+    """
+    if not any(True for _ in calls_in(tree)):
+        return tree
+    if access.files is not None:
+        return Functions(collection=access.name).expanded(tree)
+    return functions_of(access.view().definition, access.name).expanded(tree)
 
 
 # --- options ---

@@ -7,7 +7,7 @@ What carries them out is imported by the first call: who only gets and saves doc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, overload
 
 from wormdb.calls import commits
@@ -68,7 +68,7 @@ class Changing(Generic[T]):
         AlreadyExistsError if an upsert has the id of a document that does not match, ConflictError after many
         losses, all with nothing written; UnavailableError, OutcomeUnknownError.
         """
-        targets = _targets(filter, sort)
+        targets = self._targets(filter, sort)
         edit = _operators(update, targets, array_filters)
         return self._updated(targets, edit, self._access.by(actor, metadata), upsert=upsert)
 
@@ -89,7 +89,7 @@ class Changing(Generic[T]):
         1 PUT after what finding them costs; a batch over STAGE_BYTES takes 2, and 2 for each block. The changed
         documents are in memory, as they were and as they will be; those that stay as they are, are not.
         """
-        targets = _targets(filter, is_many=True)
+        targets = self._targets(filter, is_many=True)
         edit = _operators(update, targets, array_filters)
         return self._updated(targets, edit, self._access.by(actor, metadata), upsert=upsert)
 
@@ -110,7 +110,7 @@ class Changing(Generic[T]):
         Defaults of the model are filled in. The replacement may have the same id or none. What it was read as does not
         count: to notice that it changed since, `save` it. Otherwise as `update_one`.
         """
-        targets = _targets(filter, sort)
+        targets = self._targets(filter, sort)
         edit = self._replacement(replacement, targets)
         return self._updated(targets, edit, self._access.by(actor, metadata), upsert=upsert)
 
@@ -129,7 +129,7 @@ class Changing(Generic[T]):
         1 PUT after what finding it costs, as in `update_one`. Raises InvalidRequestError, and ConflictError after many
         losses, with nothing written; UnavailableError, OutcomeUnknownError.
         """
-        return self._deleted(_targets(filter, sort), self._access.by(actor, metadata))
+        return self._deleted(self._targets(filter, sort), self._access.by(actor, metadata))
 
     @commits
     def delete_many(
@@ -145,7 +145,7 @@ class Changing(Generic[T]):
         1 PUT after what finding them costs; a batch over STAGE_BYTES takes 2, and 2 for each block. All of them are in
         memory. Otherwise as `delete_one`.
         """
-        return self._deleted(_targets(filter, is_many=True), self._access.by(actor, metadata))
+        return self._deleted(self._targets(filter, is_many=True), self._access.by(actor, metadata))
 
     @overload
     def find_one_and_update(
@@ -198,7 +198,7 @@ class Changing(Generic[T]):
 
         With `select` a dict with these fields alone. A document of before is as it was read: to save it is a conflict.
         """
-        targets = _targets(filter, sort)
+        targets = self._targets(filter, sort)
         edit = _operators(update, targets, array_filters)
         exchange = _Exchange(return_document, select, upsert=upsert)
         return self._exchanged(targets, edit, exchange, self._access.by(actor, metadata))
@@ -248,7 +248,7 @@ class Changing(Generic[T]):
         timeout: float | None = None,
     ) -> T | dict[str, Any] | None:
         """As `replace_one`, and the document as it was before, or is after that. Otherwise as `find_one_and_update`."""
-        targets = _targets(filter, sort)
+        targets = self._targets(filter, sort)
         edit = self._replacement(replacement, targets)
         exchange = _Exchange(return_document, select, upsert=upsert)
         return self._exchanged(targets, edit, exchange, self._access.by(actor, metadata))
@@ -292,7 +292,7 @@ class Changing(Generic[T]):
 
         It is a copy: saving it puts it back. With `select` a dict with these fields alone.
         """
-        targets = _targets(filter, sort)
+        targets = self._targets(filter, sort)
         writer = self._access.writer
         look = _selected(select, targets) or (lambda held, _: writer.show_past(held))
         found: T | dict[str, Any] | None
@@ -306,6 +306,14 @@ class Changing(Generic[T]):
         from wormdb.updating import Updating
 
         return Updating(self._access)
+
+    def _targets(self, filter: Mapping[str, Any] | str, sort: WrittenSort = None, *, is_many: bool = False) -> Targets:
+        """What a call is about; functions in its filter are as they are now. 1 GET if it has some."""
+        from wormdb.asking import expanded
+        from wormdb.query.edit import Targets
+
+        targets = Targets.of(filter, sort, is_many=is_many)
+        return replace(targets, filter=expanded(self._access, targets.filter))
 
     def _replacement(self, document: T | Mapping[str, Any], targets: Targets) -> Edit:
         from wormdb.query.edit import Replacement
@@ -333,12 +341,6 @@ class Changing(Generic[T]):
             done = self._updating.change(targets, edit, by, upsert=exchange.upsert)
             found = None if done.after is None else show(done.after, done.number)
         return found
-
-
-def _targets(filter: Mapping[str, Any] | str, sort: WrittenSort = None, *, is_many: bool = False) -> Targets:
-    from wormdb.query.edit import Targets
-
-    return Targets.of(filter, sort, is_many=is_many)
 
 
 def _operators(update: Mapping[str, Any], targets: Targets, array_filters: ArrayFilters) -> Edit:

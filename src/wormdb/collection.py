@@ -14,6 +14,7 @@ from wormdb.calls import commits, reads, works
 from wormdb.changing import Changing
 from wormdb.errors import InvalidRequestError, OutcomeUnknownError
 from wormdb.feed import Change, Resume, changes_of, parse_resume
+from wormdb.functions import FunctionRegistry
 from wormdb.importing import Importer
 from wormdb.indexes import Indexes, index_of
 from wormdb.manifest import Manifest
@@ -311,6 +312,13 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         for options, and what a commit raises.
         """
         return Importer(self._access, self._access.by(actor, metadata), rejected, options).run(records)
+
+    # --- functions ---
+
+    @property
+    def functions(self) -> FunctionRegistry:
+        """Named filters that every process knows: `{"$fn": name}` in a filter stands for one. No requests."""
+        return FunctionRegistry(self._access)
 
     # --- indexes ---
 

@@ -239,6 +239,11 @@ SORT_FIELDS_MAX: Final = 32
 INDEX_FIELDS_MAX: Final = 32
 """Fields of a compound index."""
 
+FUNCTIONS_MAX: Final = 1_000
+"""Functions of one collection: named filters."""
+FUNCTION_BYTES_MAX: Final = 64 * 1024
+"""The filter of one of them, as JSON."""
+
 # --- answers ---
 POPULATE_DEPTH_MAX: Final = 4
 """Refs that one name of populate follows, one from the other."""

@@ -68,7 +68,8 @@ def safe_cell(text: str) -> str:
     r"""A text as a cell that no spreadsheet takes for a formula and that has no control characters. No requests.
 
     Text that begins with = + - @ or ', or holds a control character other than a newline, gets a ' before it, its
-    backslashes are doubled, and such characters are written as \uXXXX. `plain_cell` takes that back exactly.
+    backslashes are doubled, and such characters are written as \u and four digits. `plain_cell` takes
+    that back exactly.
     """
     if _HARMLESS.fullmatch(text):
         return text

@@ -74,7 +74,10 @@ def test_every_kind_of_event_comes_back() -> None:
     assert decode(encode_entry(entry, collection=samples.COLLECTION)) == entry
     streamed = samples.streamed_entry()
     assert decode(encode_entry(streamed, collection=samples.COLLECTION), number=streamed.number) == streamed
-    assert {event.__struct_config__.tag for event in (*entry.events, *streamed.events)} == EVENT_KINDS
+    function = samples.function_entry()
+    assert decode(encode_entry(function, collection=samples.COLLECTION), number=function.number) == function
+    seen = (*entry.events, *streamed.events, *function.events)
+    assert {event.__struct_config__.tag for event in seen} == EVENT_KINDS
 
 
 def test_names_on_the_wire_are_stable() -> None:

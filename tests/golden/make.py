@@ -33,6 +33,7 @@ def golden_files() -> dict[str, bytes]:
         "entry.bin": encode_entry(samples.entry(), collection=samples.COLLECTION),
         "entry_small.bin": encode_entry(samples.small_entry(), collection=samples.COLLECTION),
         "entry_adopting.bin": encode_entry(samples.adopting_entry(), collection=samples.COLLECTION),
+        "entry_function.bin": encode_entry(samples.function_entry(), collection=samples.COLLECTION),
         "entry_streamed.bin": encode_entry(samples.streamed_entry(), collection=samples.COLLECTION),
         "files_record.bin": encode_files_record(samples.files_record()),
         "filter_run.bin": encode_filter_run(samples.filter_run(), identity=samples.NODE_IDENTITY),
@@ -41,6 +42,7 @@ def golden_files() -> dict[str, bytes]:
         "inner.bin": encode_node(samples.inner(), identity=samples.NODE_IDENTITY),
         "leaf.bin": encode_node(samples.leaf(), identity=samples.NODE_IDENTITY),
         "root.bin": encode_root(samples.root()),
+        "root_functions.bin": encode_root(samples.function_root()),
         "root_adopted.bin": encode_root(samples.adopted_root()),
         "sidecar.bin": block.sidecar,
     }

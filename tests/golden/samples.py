@@ -18,6 +18,8 @@ from wormdb.format.event import (
     Closed,
     Event,
     FilesSwitched,
+    FunctionDropped,
+    FunctionRegistered,
     IndexBuilding,
     IndexCreated,
     IndexDropped,
@@ -40,7 +42,7 @@ from wormdb.format.json import decode, encode_document
 from wormdb.format.key import encode_key
 from wormdb.format.node import Child, Inner, Leaf
 from wormdb.format.past import Taken, Version, encode_past, past_id
-from wormdb.format.root import Condemned, IndexRoot, JobOutcome, ObjectRef, Retired, Root
+from wormdb.format.root import Condemned, FunctionEntry, IndexRoot, JobOutcome, ObjectRef, Retired, Root
 from wormdb.types import WriteId
 
 COLLECTION = "c0" * 16
@@ -225,6 +227,27 @@ def streamed_entry() -> Entry:
         batches=(Batch(id=write_id(36), changes=(Change(id=b'"s"', seq=1, after=b'{"_id":"s"}'),)),),
         events=(StreamAdvanced(stream=write_id(37), batch=12),),
     )
+
+
+def function_entry() -> Entry:
+    """A name stands for a filter, and another for none any more."""
+    return Entry(
+        number=10,
+        write_id=write_id(38),
+        misc=1_700_000_000_000_512,
+        node=3,
+        previous=digest(7),
+        batches=(Batch(id=write_id(39)),),
+        events=(
+            FunctionRegistered(name="isAdult", filter=b'{"age":{"$gte":18}}'),
+            FunctionDropped(name="isOld"),
+        ),
+    )
+
+
+def function_root() -> Root:
+    """It needs a release that knows functions."""
+    return structs.replace(root(), functions=(FunctionEntry(name="isAdult", filter=b'{"age":{"$gte":18}}', number=10),))
 
 
 def adopting_entry() -> Entry:

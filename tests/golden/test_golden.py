@@ -35,6 +35,7 @@ KINDS = {
     "entry_adopting.bin": FrameKind.ENTRY,
     "entry_small.bin": FrameKind.ENTRY,
     "entry_streamed.bin": FrameKind.ENTRY,
+    "entry_function.bin": FrameKind.ENTRY,
     "files_record.bin": FrameKind.FILES,
     "filter_run.bin": FrameKind.FILTER_RUN,
     "frame.bin": FrameKind.NODE,
@@ -42,6 +43,7 @@ KINDS = {
     "leaf.bin": FrameKind.NODE,
     "root.bin": FrameKind.ROOT,
     "root_adopted.bin": FrameKind.ROOT,
+    "root_functions.bin": FrameKind.ROOT,
 }
 
 
@@ -50,7 +52,9 @@ def stored(name: str) -> bytes:
 
 
 def unwrap(name: str, data: bytes) -> Frame:
-    return decode_frame(data, KINDS[name], name=name, version_max=1, bytes_max=1 << 20)
+    return decode_frame(
+        data, KINDS[name], name=name, version_max=2 if name == "root_functions.bin" else 1, bytes_max=1 << 20
+    )
 
 
 def test_all_files_are_there_and_small() -> None:
@@ -73,6 +77,10 @@ def test_old_bytes_give_the_expected_values() -> None:
     assert adopting == samples.adopting_entry()
     streamed = decode_entry(stored("entry_streamed.bin"), name="x", number=9, collection=collection)
     assert streamed == samples.streamed_entry()
+    function = decode_entry(stored("entry_function.bin"), name="x", number=10, collection=collection)
+    assert function == samples.function_entry()
+    functions = decode_root(stored("root_functions.bin"), name="x", path=samples.PATH, collection=collection)
+    assert functions == samples.function_root()
     adopted = decode_root(stored("root_adopted.bin"), name="x", path=samples.PATH, collection=collection)
     assert adopted == samples.adopted_root()
     run = decode_filter_run(stored("filter_run.bin"), name="x", identity=samples.NODE_IDENTITY)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from wormdb.bql.operands import (
     OperandError,
@@ -22,6 +22,7 @@ from wormdb.bql.operands import (
 from wormdb.bql.tree import (
     NOTHING,
     All,
+    Call,
     Compare,
     Contains,
     ElemMatch,
@@ -95,6 +96,8 @@ class _Parser:
             elif name in LOGICAL_OPERATORS:
                 read = self._reader(depth, embedded=embedded)
                 parts.append(self._logical(name, operand, here, read))
+            elif name == "$fn":
+                parts.append(self._function(operand, here, embedded=embedded))
             elif name.startswith("$"):
                 parts.append(self._refuse(here, *_misplaced(name)))
             else:
@@ -113,6 +116,14 @@ class _Parser:
         if name == "$and":
             return conjunction(children)
         return disjunction(children) if name == "$or" else negation(disjunction(children))
+
+    def _function(self, operand: Any, place: str, *, embedded: bool) -> Filter:
+        if embedded:
+            return self._refuse(place, "a function is about whole documents", "write its conditions here")
+        if not isinstance(operand, str) or not operand:
+            return self._refuse(place, "$fn takes the name of a function", 'write {"$fn": "isAdult"}')
+        self._count(1, "conditions", place)
+        return cast("Filter", Call(operand))  # whoever has the collection's functions replaces it
 
     def _field(self, name: str, operand: Any, place: str, depth: int, *, embedded: bool) -> Filter:
         try:

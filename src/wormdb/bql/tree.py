@@ -26,6 +26,7 @@ __all__ = [
     "NOTHING",
     "All",
     "And",
+    "Call",
     "Compare",
     "Comparison",
     "Contains",
@@ -94,6 +95,20 @@ class Nothing(_Node):
 
 EVERYTHING: Final = Everything()
 NOTHING: Final = Nothing()
+
+
+@dataclass(frozen=True, eq=False)
+class Call(_Node):
+    """Matches what a function of the collection matches.
+
+    It is in a filter only until what it stands for takes its place, before anything is asked: so it is no `Filter`.
+    """
+
+    name: str
+
+    def to_filter(self) -> dict[str, Any]:
+        """{"$fn": name}."""
+        return {"$fn": self.name}
 
 
 @dataclass(frozen=True, eq=False)

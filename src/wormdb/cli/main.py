@@ -32,6 +32,7 @@ VERBS = {
     "doctor": "Test whether a bucket or folder can hold a database.",
     "files": "Show, reconcile, switch on and switch off readable files.",
     "forward": "Bring the log into blocks, indexes and history.",
+    "function": "Register, show and drop named filters of a collection.",
     "gc": "Remove what nobody needs any more.",
     "history": "Show every change of a document: when, by whom, and which fields it changed.",
     "import": "Read files into a collection: NDJSON, JSON or CSV.",

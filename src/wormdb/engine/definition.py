@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from wormdb.engine.blob_state import NO_BLOBS, BlobStates
+from wormdb.engine.function_state import after_function
 from wormdb.engine.index_state import IndexStates
 from wormdb.engine.upgrade import NO_UPGRADES, Upgrades
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.event import (
     Closed,
     FilesSwitched,
+    FunctionDropped,
+    FunctionRegistered,
     IndexBuilding,
     IndexCreated,
     IndexDropped,
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.index_state import IndexStatus
     from wormdb.format.event import Event
-    from wormdb.format.root import Root
+    from wormdb.format.root import FunctionEntry, Root
     from wormdb.index.definition import Index
     from wormdb.schema.model import Model
 
@@ -73,6 +76,8 @@ class Definition:
     """The mappings that they brought."""
     blobs: BlobStates = NO_BLOBS
     """Which blobs are condemned."""
+    functions: tuple[FunctionEntry, ...] = ()
+    """The names that stand for filters, in order."""
     _columns: tuple[ColumnSpec, ...] | None = field(default=None, init=False, compare=False, repr=False)
 
     @property
@@ -141,6 +146,7 @@ class Definition:
             root.versions,
             Upgrades.of(root.versions),
             blobs=BlobStates.of_root(root),
+            functions=root.functions,
         )
 
     def after(self, events: Iterable[Event], number: LogNumber) -> Definition:
@@ -165,6 +171,9 @@ class Definition:
                 case IndexBuilding() | IndexReady() | IndexFailed() | IndexDropped():
                     indexes = definition.indexes.after(event, number, is_empty=False)
                     definition = replace(definition, number=number, indexes=indexes)
+                case FunctionRegistered() | FunctionDropped():
+                    functions = after_function(definition.functions, event, number)
+                    definition = replace(definition, number=number, functions=functions)
                 case FilesSwitched() if event != definition.files:
                     definition = replace(definition, number=number, files=event)
                 case Closed():

@@ -155,6 +155,7 @@ class Forwarder:
             closed=view.definition.closed,
             files=view.definition.files,
             versions=view.definition.versions,
+            functions=view.definition.functions,
             jobs=stage.jobs.outcomes(),
             changes=root.changes + len(step.net) + (0 if step.attached is None else _rows(step.attached)),
             **view.definition.blobs.kept(root.trimmed),

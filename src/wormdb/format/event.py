@@ -20,6 +20,8 @@ __all__ = [
     "Closed",
     "Event",
     "FilesSwitched",
+    "FunctionDropped",
+    "FunctionRegistered",
     "IndexBuilding",
     "IndexCreated",
     "IndexDropped",
@@ -94,6 +96,20 @@ class IndexFailed(_Event, frozen=True, tag="index.fail"):
 
 class IndexDropped(_Event, frozen=True, tag="index.drop"):
     """The index is gone."""
+
+    name: Name = msgspec.field(name="n")
+
+
+class FunctionRegistered(_Event, frozen=True, tag="function"):
+    """A name stands for a filter from here on, in place of what it may have stood for."""
+
+    name: Name = msgspec.field(name="n")
+    filter: bytes = msgspec.field(name="f")
+    """As canonical JSON; it may name other functions."""
+
+
+class FunctionDropped(_Event, frozen=True, tag="function.drop"):
+    """The name stands for nothing any more."""
 
     name: Name = msgspec.field(name="n")
 
@@ -195,6 +211,8 @@ Event = (
     | IndexReady
     | IndexFailed
     | IndexDropped
+    | FunctionRegistered
+    | FunctionDropped
     | FilesSwitched
     | ShardsChanged
     | Closed

@@ -38,6 +38,8 @@ __all__ = [
 ]
 
 _VERSION: Final = 1
+_VERSION_FUNCTIONS: Final = 2
+"""Of a root with functions: a release that does not know them would write the next root without them."""
 
 IndexState = Literal["waiting", "building", "ready", "failed", "dropped"]
 
@@ -117,6 +119,14 @@ class SchemaVersion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """As `SchemaChanged` has it; None if documents were not mapped."""
 
 
+class FunctionEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A name that stands for a filter, and the entry that says so."""
+
+    name: Name = msgspec.field(name="n")
+    filter: bytes = msgspec.field(name="f")
+    number: Count = msgspec.field(name="a")
+
+
 class Mark(msgspec.Struct, frozen=True, array_like=True):
     """Entries through `number` had been applied when the store's clock said `time`."""
 
@@ -177,6 +187,8 @@ class Root(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether readable files are kept, and where; None if nobody ever said."""
     versions: tuple[SchemaVersion, ...] = msgspec.field(name="vs", default=())
     """The versions of the model after the first, in the order of their entries."""
+    functions: tuple[FunctionEntry, ...] = msgspec.field(name="fn", default=())
+    """In order of their names."""
 
     def index(self, name: str) -> IndexRoot | None:
         """The index of that name, or None."""
@@ -198,7 +210,8 @@ def encode_root(root: Root) -> bytes:
     payload = encode_message(
         root, what=f"the root of {root.path}", bytes_max=ROOT_BYTES_MAX, fix="drop indexes, or split it"
     )
-    return encode_frame(FrameKind.ROOT, version=_VERSION, identity=root.path, payload=payload)
+    version = _VERSION_FUNCTIONS if root.functions else _VERSION
+    return encode_frame(FrameKind.ROOT, version=version, identity=root.path, payload=payload)
 
 
 def decode_root(data: bytes, *, name: str, path: str, collection: str | None = None) -> Root:
@@ -206,7 +219,9 @@ def decode_root(data: bytes, *, name: str, path: str, collection: str | None = N
 
     With `collection` it must also be that incarnation. Raises CorruptionError, UnsupportedFormatError.
     """
-    frame = decode_frame(data, FrameKind.ROOT, name=name, identity=path, version_max=_VERSION, bytes_max=ROOT_BYTES_MAX)
+    frame = decode_frame(
+        data, FrameKind.ROOT, name=name, identity=path, version_max=_VERSION_FUNCTIONS, bytes_max=ROOT_BYTES_MAX
+    )
     root = decode_message(_DECODER, frame.payload, name=name)
     if collection is not None and root.collection != collection:
         corrupt(name, f"it belongs to incarnation {root.collection}, not {collection}")
@@ -224,6 +239,8 @@ def _fault(root: Root) -> str | None:
         return "a block ends before it begins"
     if not _ascending([index.name for index in root.indexes]):
         return "its indexes are not in order of their names"
+    if not _ascending([each.name for each in root.functions]):
+        return "its functions are not in order of their names"
     return None
 
 

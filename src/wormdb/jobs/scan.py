@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from wormdb.asking import read_filter
+from wormdb.asking import expanded, read_filter
+from wormdb.bql.functions import calls_in
 from wormdb.bql.tree import Everything
 from wormdb.jobs.narrowing import Narrowing
 from wormdb.jobs.row_filter import RowFilter
@@ -19,10 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from wormdb.asking import WrittenFilter
+    from wormdb.bql.tree import Filter
     from wormdb.engine.portion import Portion
     from wormdb.jobs.place import Where
 
-__all__ = ["Scan", "share_portions"]
+__all__ = ["Scan", "share_portions", "written_filter"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class Scan:
     @classmethod
     def of(cls, where: Where, filter: WrittenFilter = None, as_of: str | None = None) -> Scan:  # noqa: A002 - its name
         """Pin a state. Costs and raises as `PinnedState.of`; InvalidRequestError for what is no filter."""
-        tree = read_filter(filter)
+        tree = written_filter(where, filter)
         chosen = None if isinstance(tree, Everything) else RowFilter.of(tree.text)
         return cls(PinnedState.of(where, as_of), chosen)
 
@@ -58,6 +60,15 @@ class Scan:
     def portions(self, body: bytes, names: Sequence[str]) -> Iterator[Portion]:
         """Columns of the documents of one item that match. Costs as `share_portions`."""
         return share_portions(self.state, msgspec.msgpack.decode(body, type=Share), names, self.filter)
+
+
+def written_filter(where: Where, filter: WrittenFilter) -> Filter:  # noqa: A002 - its name
+    """A filter with what functions of the collection stand for now. 1 GET if it names some, else none.
+
+    Raises InvalidRequestError for what is no filter, NotFoundError for a function that is not registered.
+    """
+    tree = read_filter(filter)
+    return expanded(where.handle()._access, tree) if any(True for _ in calls_in(tree)) else tree  # noqa: SLF001 - this package is a part of the database
 
 
 def share_portions(

@@ -16,7 +16,7 @@ from wormdb.errors import InvalidRequestError
 from wormdb.jobs.narrowing import Narrowing
 from wormdb.jobs.place import Where
 from wormdb.jobs.row_filter import RowFilter
-from wormdb.jobs.scan import share_portions
+from wormdb.jobs.scan import share_portions, written_filter
 from wormdb.jobs.shares import Share, shares
 from wormdb.jobs.state import PinnedState
 from wormdb.spark.sink import WormWriter
@@ -75,7 +75,7 @@ class WormSource(DataSource):
             state,
             tuple(columns_of_schema(state.newest(), state.model(), schema)),
             schema,
-            None if text is None else RowFilter.of(text),
+            None if text is None else RowFilter.of(written_filter(state.where, text).text),
             self._tasks(),
         )
         return PushingReader(scan) if self._is_pushing() else WormReader(scan)
