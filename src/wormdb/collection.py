@@ -14,7 +14,6 @@ from wormdb.calls import commits, reads, works
 from wormdb.changing import Changing
 from wormdb.errors import InvalidRequestError, OutcomeUnknownError
 from wormdb.feed import Change, Resume, changes_of, parse_resume
-from wormdb.functions import FunctionRegistry
 from wormdb.importing import Importer
 from wormdb.indexes import Indexes, index_of
 from wormdb.manifest import Manifest
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from wormdb.deadline import within
     from wormdb.engine.commit import Committed
     from wormdb.engine.resolve import Fate
+    from wormdb.functions import FunctionRegistry
     from wormdb.importing import ImportOptions, ImportResult, Rejected
     from wormdb.maintenance.gc_report import Collected
     from wormdb.manifest import ManifestStatus, ParquetFiles
@@ -318,6 +318,8 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
     @property
     def functions(self) -> FunctionRegistry:
         """Named filters that every process knows: `{"$fn": name}` in a filter stands for one. No requests."""
+        from wormdb.functions import FunctionRegistry
+
         return FunctionRegistry(self._access)
 
     # --- indexes ---

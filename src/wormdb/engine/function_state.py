@@ -6,8 +6,6 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from wormdb.bql.functions import Functions
-from wormdb.bql.parse import parse_filter
 from wormdb.engine.operations import Pending
 from wormdb.errors import CorruptionError, InvalidRequestError, LimitExceededError
 from wormdb.format import json
@@ -16,6 +14,7 @@ from wormdb.format.root import FunctionEntry
 from wormdb.limits import FUNCTION_BYTES_MAX, FUNCTIONS_MAX
 
 if TYPE_CHECKING:
+    from wormdb.bql.functions import Functions
     from wormdb.bql.tree import Filter
     from wormdb.engine.definition import Definition
     from wormdb.engine.state import View
@@ -48,11 +47,15 @@ def body_of(entry: FunctionEntry) -> Filter:
 
 def functions_of(definition: Definition, collection: str) -> Functions:
     """The functions of a definition, to be used in filters. Raises CorruptionError. No requests."""
+    from wormdb.bql.functions import Functions  # who uses none does not load the query language
+
     return Functions({each.name: body_of(each) for each in definition.functions}, collection.rstrip("/"))
 
 
 @lru_cache(maxsize=1_024)
 def _parsed(body: bytes) -> Filter:
+    from wormdb.bql.parse import parse_filter
+
     return parse_filter(json.parse(body.decode(), operators=True))
 
 
