@@ -10,13 +10,13 @@ from bson import Decimal128, MaxKey, MinKey
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.bql.sort_oracle import NOTHING, Refused, sort_rows
 from tests.bql.written import NAMES, SMALL_DOCUMENTS
 from wormdb.bql.sorting import SortField, SortSpec, parse_sort, sort_key
 from wormdb.errors import InvalidRequestError
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING
 from wormdb.format.order import compare
-from wormdb.index.rows import EMPTY, rows_of
 from wormdb.limits import SORT_FIELDS_MAX
 
 NAME = SortField(("name",))
@@ -133,25 +133,80 @@ PATHS = st.lists(NAMES, min_size=1, max_size=3).map(tuple).filter(lambda path: p
 SPECS = st.lists(st.builds(SortField, PATHS, st.booleans()), min_size=1, max_size=3, unique_by=lambda field: field.path)
 
 
-@settings(max_examples=2 * settings().max_examples)
-@given(document=SMALL_DOCUMENTS, fields=SPECS)
-def test_the_key_is_the_first_of_those_that_an_index_would_hold(
-    document: dict[str, Any], fields: list[SortField]
-) -> None:
+ITEMS = st.recursive(
+    st.sampled_from([None, 0, 1, 2, "x"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["v", "w"]), inner, max_size=2),
+    max_leaves=8,
+)
+ITEM_PATHS = [
+    "items",
+    "items.v",
+    "items.0",
+    "items.1",
+    "items.0.v",
+    "items.1.v",
+    "items.v.0",
+    "items.0.0",
+    "items.0.v.w",
+]
+
+
+def first_key(document: dict[str, Any], fields: list[SortField]) -> bytes:
+    """The key by which the oracle sorts; documents that it refuses are left out."""
     try:
-        rows = rows_of(document, [field.path for field in fields])
-    except InvalidRequestError:
+        rows = sort_rows(document, [field.path for field in fields])
+    except Refused:
         assume(False)
-    expected = min(
+    return min(
         b"".join(
-            encode_key(MISSING if value is EMPTY else None if value is MISSING else value, descending=field.descending)
+            encode_key(MISSING if value is NOTHING else value, descending=field.descending)
             for value, field in zip(row, fields, strict=True)
         )
         for row in rows
     )
+
+
+@settings(max_examples=4 * settings().max_examples)
+@given(
+    items=st.lists(ITEMS, max_size=3) | ITEMS,
+    written=st.lists(st.sampled_from(ITEM_PATHS), min_size=1, max_size=2, unique=True),
+    down=st.booleans(),
+)
+def test_positions_and_what_documents_lack_sort_as_in_mongodb(items: Any, written: list[str], down: bool) -> None:
+    fields = [SortField(tuple(path.split(".")), descending=down) for path in written]
+    document = {"_id": 1, "items": items}
+    assert sort_key(SortSpec(tuple(fields)))(document) == first_key(document, fields) + encode_key(1, descending=down)
+
+
+@settings(max_examples=2 * settings().max_examples)
+@given(document=SMALL_DOCUMENTS, fields=SPECS)
+def test_the_key_is_the_first_of_those_that_an_index_of_mongodb_would_hold(
+    document: dict[str, Any], fields: list[SortField]
+) -> None:
     identity = encode_key(document.get("_id"), descending=fields[0].descending)
     if type(document.get("_id")) not in {list, dict}:
-        assert sort_key(SortSpec(tuple(fields)))(document) == expected + identity
+        assert sort_key(SortSpec(tuple(fields)))(document) == first_key(document, fields) + identity
+
+
+@pytest.mark.parametrize(
+    ("path", "values", "ids"),
+    [
+        # no such position, an element without the field, and no array at all are null; then what is there
+        (
+            "items.0.v",
+            [[{"v": 2}], [], [{"w": 1}, {"v": 0}], MISSING, [{"v": 1}, {"v": 9}], [7], 5],
+            [1, 2, 3, 5, 6, 4, 0],
+        ),
+        ("items.1", [[5, 2], [9], [5, None], [], [0, 1]], [1, 2, 3, 4, 0]),
+        # an element that is no document counts as null, whatever the others have
+        ("items.v", [[{"v": 2}, 5], [{"v": 1}], [5], [{"v": 3}, {}]], [0, 2, 3, 1]),
+        # an array at a position is one value, and an empty one is below null
+        ("items.0", [[[1, 2]], [None], [[]], [3]], [2, 1, 3, 0]),
+    ],
+)
+def test_what_documents_lack_comes_first(path: str, values: list[Any], ids: list[int]) -> None:
+    documents = [{"_id": place} | ({} if one is MISSING else {"items": one}) for place, one in enumerate(values)]
+    assert [one["_id"] for one in sorted(documents, key=sort_key(parse_sort(path)))] == ids
 
 
 @given(documents=st.lists(st.dictionaries(st.just("a"), st.sampled_from(MIXED)), max_size=8), down=st.booleans())

@@ -1,8 +1,10 @@
 """The order of results: by several fields, by MongoDB's order over all types, and ties by id.
 
 Of an array the least element counts where the order ascends, and the greatest where it descends. An empty array is
-below null, and a missing field is null. Fields of the documents of one array are taken from the same element. No
-document is refused: where fields lie in different arrays, each takes its own best element.
+below null, and a missing field is null. Of an array on the way every element counts: one that lacks the field, or is no
+document, counts as null. A number in a path is a position: `items.0.v` is null if there is no such element, or if it
+lacks the field, whatever others have. Fields of the documents of one array are taken from the same element. No document
+is refused: where fields lie in different arrays, each takes its own best element.
 
 Ties are broken by id in the direction of the first field, so that an index read backwards gives an order too.
 """
@@ -172,6 +174,9 @@ def _best(places: list[_Place], directions: tuple[bool, ...]) -> dict[int, bytes
         value, rest = walk(start, path)
         if rest is not None:
             arrays.setdefault(id(value), []).append((value, rest, number))
+        elif path is not None and value == []:
+            # Reached by its position an array is one value, but an empty one is below null there too.
+            found[number] = encode_key(MISSING, descending=directions[number])
         else:
             found[number] = encode_key(None if value is MISSING else value, descending=directions[number])
     for members in arrays.values():
@@ -187,10 +192,9 @@ def _best_element(members: list[_Place], directions: tuple[bool, ...]) -> dict[i
     rows = []
     for position, element in enumerate(members[0][0]):
         options = [within(element, position, rest) for _, rest, _ in members]
-        if any(options):
-            for chosen in product(*(option or [(MISSING, None)] for option in options)):
-                row = [(*place, number) for place, (_, _, number) in zip(chosen, members, strict=True)]
-                rows.append(_best(row, directions))
+        for chosen in product(*(option or [(MISSING, None)] for option in options)):
+            row = [(*place, number) for place, (_, _, number) in zip(chosen, members, strict=True)]
+            rows.append(_best(row, directions))
     if rows:
         return min(rows, key=lambda row: b"".join(row.values()))
     # Below null, where the bytes of a missing field are, stands only an empty array.

@@ -131,8 +131,12 @@ class Maker:
         if self.dice.is_so(0.1):
             return self.dice.one(VALUES if has_arrays else SCALARS)
         if has_arrays and self.dice.is_so(0.45):
-            return self.dice.repeat(lambda: self._inner(path, self.dice.is_so(0.15)), 0, 3)
+            return self.dice.repeat(lambda: self._element(path), 0, 3)
         return self._inner(path, has_arrays)
+
+    def _element(self, path: str) -> Any:
+        """Of an array: mostly what leads on, and sometimes a plain value among it."""
+        return self._value() if self.dice.is_so(0.15) else self._inner(path, self.dice.is_so(0.15))
 
     def _inner(self, path: str, has_arrays: bool) -> Any:
         prefix = f"{path}."

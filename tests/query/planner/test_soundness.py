@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.query.model_executor import Model
@@ -49,6 +49,7 @@ def check(plan: Plan, case: Case) -> None:
         assert {path.partition(".")[0] for path in fields_needed(request.projection) or {"?"}} <= rows.known, seen
 
 
+@settings(max_examples=5 * settings().max_examples)
 @given(SEEDS)
 def test_every_plan_gives_the_answer(seed: int) -> None:
     maker = Maker(seed)

@@ -133,6 +133,8 @@ TRAPS = [
         0,
     ),
     Trap("a page of an array", [{"a": [1, 5]}, {"a": 2}, {"a": 6}], ["!a"], {}, "a", 1, {"limit": 2}),
+    Trap("an element that is no document is null", [{"a": {"x": 1}}, {"a": [5, {"x": 2}]}], ["!a.x"], {}, "a.x"),
+    Trap("an empty array at a position is least", [{"a": [None]}, {"a": [[]]}, {"a": [3]}], ["!a.0"], {}, "a.0"),
     Trap("a page backwards", [{"a": 1}, {"a": 2}, {"a": 2}, {}], ["!a"], {}, "-a", 2),
     Trap("a page of ids", [{"a": 1}, {"a": 1}, {"a": 1}], ["a"], {"a": 1}, "-_id", 1, {"limit": 1}),
     # branches, counts, columns

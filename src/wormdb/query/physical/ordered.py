@@ -2,7 +2,8 @@
 
 Its fields are, in their order, those of the sort, all in one direction; between them may be fields that the
 filter fixes to one value. There may be no field behind, because ties are broken by id. Where a sort field may hold
-arrays, a document stands at its least (descending: greatest) element, but only if the whole range is read.
+arrays, a document stands at its least (descending: greatest) element, but only if the whole range is read. Behind an
+array on the way it may stand elsewhere: elements that are no documents have no entry, and count as null in an order.
 """
 
 from __future__ import annotations
@@ -80,6 +81,8 @@ def _walk(facts: IndexFacts, question: Question, sort: Sequence[SortField]) -> _
         is_fixed = group is not None and group.keys.point is not None
         is_next = bool(walk.left) and walk.left[0].path == path
         if is_next and not is_fixed:
+            if facts.may_have_arrays[place] and len(path) > 1:
+                return None
             if walk.left.pop(0).descending is not question.is_reverse:
                 return None
             if not walk.has_begun and group is not None:
