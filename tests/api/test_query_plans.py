@@ -136,6 +136,34 @@ def test_forgetting_reads_the_root_again(market: Database) -> None:
 # --- indexes ---
 
 
+def test_an_index_of_arrays_finds_the_text_of_one_element(url: str) -> None:
+    """As long as no document has a text there by itself, of which what is asked for might be a part."""
+    fields = {"tags": {"type": "array", "items": {"type": "string"}}, "name": {"type": "string"}}
+    model = {
+        "path": "@things/(id:any)",
+        "fields": fields,
+        "indexes": {"byTags": {"field": "tags", "type": "multiValue"}},
+    }
+    schema = {"schemaVersion": "1.0", "sourceOfTruth": "local", "models": {"Thing": model}}
+    with wormdb.connect(url, schema=schema, apply=True, settings=MANUAL) as db:
+        things = db.model("Thing")
+        things.insert_many([{"id": number, "tags": ["vip" if number % 9 == 0 else "viper"]} for number in range(40)])
+        for _ in range(2):  # in the log, then in blocks
+            rows = things.find_all("tags~vip", strategy="index_lookup")
+            assert [row["id"] for row in rows] == [0, 9, 18, 27, 36]
+            assert things.explain("tags~vip", strategy="index_lookup").reason == "index byTags covers filter"
+            assert things.count("tags~vip") == 5
+            db.forward()
+    with wormdb.connect(url, settings=MANUAL) as db:
+        plain = db["texts"]
+        plain.create_index("tags")
+        for tags in (["vip"], "a vip", ["viper"]):
+            plain.insert({"tags": tags})
+        assert plain.count("tags~vip") == 2
+        with pytest.raises(InvalidRequestError, match="not available"):
+            plain.find_all("tags~vip", strategy="index_lookup")
+
+
 def test_an_index_in_detail(market: Database) -> None:
     customers = market.model("Customer")
     described = customers.describe_index("byCity")

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from wormdb.format.kinds import Document
     from wormdb.format.root import IndexRoot, Root
     from wormdb.index.definition import Index
+    from wormdb.schema.model import Model
 
 __all__ = ["Known", "known_of"]
 
@@ -122,6 +123,16 @@ class _RootFacts:
     is_paged: bool
     sample: tuple[Document, ...]
     fields: tuple[FieldStatistics, ...] = ()
+    _texts: dict[tuple[str, int], bool] = field(default_factory=dict)
+
+    def may_have_texts(self, path: str, view: View) -> bool:
+        """Whether a document of the blocks may have a text at a path that is no element of an array there."""
+        upgrades = view.definition.upgrades
+        key = (path, upgrades.newest)
+        if key not in self._texts:
+            parts: list[Part] = [] if self.root is None else [*self.root.blocks, *self.root.block_pages]
+            self._texts[key] = _may_have_texts(path, parts, upgrades)
+        return self._texts[key]
 
     @classmethod
     def of(cls, root: Root | None) -> _RootFacts:
@@ -154,6 +165,17 @@ def _common(blocks: Iterable[BlockEntry], upgrades: Upgrades) -> frozenset[str] 
     return frozenset.intersection(*found) if found else None
 
 
+def _may_have_texts(path: str, parts: Iterable[Part], upgrades: Upgrades) -> bool:
+    """Whether documents of blocks may have a text at a path: their columns tell; of pages nobody has read, nothing."""
+    for part in parts:
+        if not isinstance(part, BlockEntry):
+            return True
+        stats = next((stats for stats in upgrades.stats(part) if stats.path == path), None)
+        if stats is None or stats.others or (stats.values and stats.type in {"string", "json"}):
+            return True
+    return False
+
+
 # --- the tail ---
 
 
@@ -164,6 +186,7 @@ class _Tail:
         self.overlay = overlay
         self._done = 0
         self._arrays: dict[Index, list[bool]] = {}
+        self._texts: dict[Index, list[bool]] = {}
         self.sample: tuple[Document, ...] = ()
 
     def learn(self, view: View) -> None:
@@ -171,6 +194,7 @@ class _Tail:
         ready = view.definition.indexes.ready
         if any(index not in self._arrays for index in ready):
             self._arrays = {index: [False] * len(index.paths) for index in ready}
+            self._texts = {index: [False] * len(index.paths) for index in ready}
             self._done = 0
         if self._done >= view.number:
             return
@@ -188,10 +212,18 @@ class _Tail:
             for index, seen in self._arrays.items():
                 for place, has_array in enumerate(array_fields(index, document)):
                     seen[place] |= has_array
+                plain = self._texts[index]
+                for place, path in enumerate(index.paths):
+                    value = get_direct(document, path)
+                    plain[place] |= value is TRAVERSED or type(value) is str
 
     def arrays(self, index: Index) -> Sequence[bool]:
         """For each field whether a document of the tail has, or had, an array there."""
         return self._arrays[index]
+
+    def texts(self, index: Index) -> Sequence[bool]:
+        """The same of texts that are no elements of an array at the end of the path."""
+        return self._texts[index]
 
 
 # --- both ---
@@ -213,9 +245,8 @@ def _facts(view: View, root: _RootFacts, tail: _Tail) -> Facts:
         blocks=root.blocks + _blocks(parts),
         document_bytes=root.size + _size(parts) or tail_bytes * rows // max(len(sample), 1),
         column_bytes={path: _column_bytes(path, rows, sample) for path in sorted(columns)},
-        indexes=()
-        if sum(entry.rows for entry in entries) > ATTACHED_ROWS_MAX
-        else _indexes(view, root, tail, bool(attached)),
+        manifest=_manifest(view.definition.model),
+        indexes=() if sum(entry.rows for entry in entries) > ATTACHED_ROWS_MAX else _indexes(view, root, tail, parts),
         sample=sample,
         fields=fitting_statistics(view, root.fields),
         version=(0 if root.root is None else root.root.revision << 32) | view.definition.number,
@@ -231,6 +262,10 @@ def _columns(definition: Definition, root: _RootFacts, attached: frozenset[str] 
     return frozenset.intersection(*known) - {"_id"}
 
 
+def _manifest(model: Model | None) -> tuple[str, ...]:
+    return () if model is None or not model.manifest.enabled else model.manifest_fields
+
+
 def _column_bytes(path: str, rows: int, sample: Sequence[Document]) -> int:
     parsed = parse_path(path)
     values = [value for document in sample if (value := get_direct(document, parsed)) not in (MISSING, TRAVERSED)]
@@ -238,7 +273,7 @@ def _column_bytes(path: str, rows: int, sample: Sequence[Document]) -> int:
     return int(rows * max(_STORED_SHARE * length, 0.125))
 
 
-def _indexes(view: View, root: _RootFacts, tail: _Tail, has_attached: bool) -> tuple[IndexFacts, ...]:
+def _indexes(view: View, root: _RootFacts, tail: _Tail, attached: Sequence[Part]) -> tuple[IndexFacts, ...]:
     ready = sorted(view.definition.indexes.ready, key=lambda index: index.name)
     found = []
     for index in ready:
@@ -250,10 +285,14 @@ def _indexes(view: View, root: _RootFacts, tail: _Tail, has_attached: bool) -> t
         arrays = (False,) * len(index.paths) if root.root is None else ()
         if statistics is not None and statistics.arrays:
             arrays = statistics.arrays
-        is_unknown = has_attached or not arrays
+        is_unknown = bool(attached) or not arrays
         seen = zip(arrays or (True,) * len(index.paths), tail.arrays(index), strict=True)
         may_have = tuple(is_unknown or before or after for before, after in seen)
-        found.append(IndexFacts(index, 0 if stored is None else stored.height, statistics, may_have))
+        texts = tuple(
+            newer or root.may_have_texts(path, view) or _may_have_texts(path, attached, view.definition.upgrades)
+            for path, newer in zip(index.fields, tail.texts(index), strict=True)
+        )
+        found.append(IndexFacts(index, 0 if stored is None else stored.height, statistics, may_have, texts))
     return tuple(found)
 
 

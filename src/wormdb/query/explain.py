@@ -77,6 +77,7 @@ class Explained:
     reason: str
     estimated_requests: int
     manifest_fields: tuple[str, ...]
+    """The fields of the manifest, as the model configures them; none if it has no manifest."""
     plan: Step
     rejected: tuple[Rejected, ...] = ()
     cached: bool = False
@@ -150,7 +151,7 @@ def explain_plan(
         plan.strategy,
         plan.reason,
         ceil(root.cost.requests),
-        tuple(sorted(facts.column_bytes)),
+        facts.manifest_fields,
         root,
         plan.rejected,
         plan.is_cached,

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from wormdb.schema.model import SYSTEM_FIELDS
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from wormdb.format.field_statistics import FieldStatistics
     from wormdb.format.kinds import Document
@@ -28,6 +30,13 @@ class IndexFacts:
     may_have_arrays: tuple[bool, ...]
     """For each field whether some document may have an array at it or on the way: then two bounds on it may hold for
     two elements, and an entry's value is not the whole value of the field."""
+    may_have_texts: tuple[bool, ...] = ()
+    """For each field whether some document may have a text there that is no element of an array: then $contains may
+    mean a part of it, which no entry tells. Empty if nobody knows."""
+
+    def has_texts(self, place: int) -> bool:
+        """Whether documents may have plain texts at one of the fields."""
+        return not self.may_have_texts or self.may_have_texts[place]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +52,10 @@ class Facts:
     document_bytes: int = 0
     """Stored bytes of all documents, about."""
     column_bytes: Mapping[str, int] = field(default_factory=dict)
-    """Stored bytes of each column that every block has, by path, about. These paths are the manifest's fields: a
-    query that needs no others reads no documents. `_id` is always there."""
+    """Stored bytes of each column that every block has, by path, about. A query that needs no others reads no
+    documents. `_id` is always there."""
+    manifest: tuple[str, ...] | None = None
+    """The fields that the model gives the manifest, none if it has no manifest; None if all columns are its fields."""
     indexes: tuple[IndexFacts, ...] = ()
     """By name; ids have none of their own, because blocks are sorted by them."""
     sample: tuple[Document, ...] = ()
@@ -58,6 +69,20 @@ class Facts:
     def columns(self) -> frozenset[str]:
         """The paths that columns answer."""
         return frozenset(self.column_bytes) | {"_id"}
+
+    @property
+    def manifest_fields(self) -> tuple[str, ...]:
+        """The fields of the manifest, as they are configured."""
+        return tuple(sorted(self.column_bytes)) if self.manifest is None else self.manifest
+
+    def are_in_manifest(self, paths: Iterable[str]) -> bool:
+        """Whether the manifest has some paths, or what they are within; each row has the id and the times besides."""
+        if self.manifest is None:
+            return self.columns.issuperset(paths)
+        known = {*self.manifest, *SYSTEM_FIELDS}
+        return bool(self.manifest) and all(
+            any(path == name or path.startswith(f"{name}.") for name in known) for path in paths
+        )
 
     def find_index(self, name: str) -> IndexFacts | None:
         """The index of that name, if it can be used."""

@@ -13,6 +13,7 @@ from tests.query.execute.world import World
 from tests.query.execute.worlds import WORLDS
 from wormdb.format import json
 from wormdb.format.key import encode_key
+from wormdb.format.path import TRAVERSED, get_direct
 from wormdb.index.definition import array_fields
 from wormdb.query import engine_facts
 from wormdb.query.engine_source import EngineSource
@@ -33,6 +34,9 @@ def test_facts_are_true_and_take_no_requests(world: World) -> None:
         for document in world.documents.values():
             for may_have, has_array in zip(each.may_have_arrays, array_fields(each.index, document), strict=True):
                 assert may_have or not has_array
+            for place, path in enumerate(each.index.paths):
+                value = get_direct(document, path)
+                assert each.has_texts(place) or (value is not TRAVERSED and type(value) is not str)
         assert sum(1 for _ in source.entries(each.index.name).scan()) >= 0
     assert EngineSource.of(source.view, world.ledger).facts is facts
     assert world.cold().facts.rows == facts.rows

@@ -13,6 +13,7 @@ from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection_parse import parse_projection
 from wormdb.bql.sorting import SortSpec, parse_sort, sort_key
 from wormdb.clock import SeededChance
+from wormdb.format.path import TRAVERSED, get_direct
 from wormdb.index.definition import Index
 from wormdb.index.statistics import IndexStatistics
 from wormdb.query.facts import Facts, IndexFacts
@@ -22,9 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from wormdb.format.kinds import Document
+    from wormdb.format.path import Path
 
 T = TypeVar("T")
 
+TEXTS: list[Any] = ["a", "ab", "b", ["a"], ["a", "b"], ["ab", "a"], [], None, 1]
 NUMBERS: list[Any] = [0, 1, 2, 3]
 SCALARS: list[Any] = [*NUMBERS, *NUMBERS, None, 1.0, 2.5, float("nan"), "a", "ab", "b", "", True, Regex("^ab?")]
 VALUES: list[Any] = [*SCALARS, [], [1], [1, 2], {}, {"x": 1}, [None, 1], [[]], [[1, 2]], [0, 3], {"0": 1}]
@@ -90,6 +93,11 @@ def _parts(value: Any) -> Iterator[Any]:
         yield from _parts(part)
 
 
+def _may_be_text(document: Document, path: Path) -> bool:
+    value = get_direct(document, path)
+    return value is TRAVERSED or isinstance(value, str)
+
+
 class Maker:
     """Makes cases, each about a few paths."""
 
@@ -101,7 +109,7 @@ class Maker:
 
     def case(self) -> Case:
         self.paths = self.dice.one(GROUPS)
-        self._values = self.dice.one([VALUES, SCALARS, NUMBERS])
+        self._values = self.dice.one([VALUES, SCALARS, NUMBERS, TEXTS])
         documents = self.documents()
         self._stored = [value for document in documents for name in document for value in _parts(document[name])]
         model = Model(documents, self.indexes())
@@ -173,7 +181,11 @@ class Maker:
         entries = len(model.entries[index.name])
         statistics = IndexStatistics(entries=entries, distinct=entries // 2) if self.dice.is_so(0.5) else None
         told = tuple(has or self.dice.is_so(0.1) for has in arrays)
-        return IndexFacts(index, self.dice.number(0, 3), statistics, told)
+        texts = tuple(
+            self.dice.is_so(0.1) or any(_may_be_text(one, path) for one in model.documents.values())
+            for path in index.paths
+        )
+        return IndexFacts(index, self.dice.number(0, 3), statistics, told, texts if self.dice.is_so(0.9) else ())
 
     # --- what is asked ---
 
@@ -219,7 +231,7 @@ class Maker:
         arrays = sorted({path.rpartition(".")[0] for path in self.paths} - {""})
         if arrays and self.dice.is_so(0.4):
             found[self.dice.one(arrays)] = {"$elemMatch": self._of_element()}
-        return found | {"_id": self._on_id()} if self.dice.is_so(0.1) else found
+        return found | {"_id": self._on_id()} if self.dice.is_so(0.15) else found
 
     def _of_element(self) -> Document:
         return {name: self.operators() for name in self.dice.some(["x", "y", "0"], 1, 2)}

@@ -183,6 +183,27 @@ def test_the_reason_is_told(asked: Request, reason: str) -> None:
     assert make_plan(asked, SHOP).reason == reason
 
 
+@pytest.mark.parametrize(
+    ("asked", "fields", "reason"),
+    [
+        (request({"status": "paid"}, select=["name"]), ("status", "name"), "manifest has all needed fields"),
+        (request({"status": "paid"}, select=["createdAt"]), ("status",), "manifest has all needed fields"),
+        (request({"status": "paid"}, select=["name"]), ("status",), "columns have all needed fields"),
+        (request({"status": "paid"}, select=["name"]), (), "columns have all needed fields"),
+        (request({"status": "x"}, limit=1, select=["name", "n"]), ("name",), "columns narrow, documents needed for: n"),
+        (request({"note": "x"}), ("note",), "older blocks lack: note"),
+        (request({"note": "x"}), (), "columns lack: note"),
+    ],
+)
+def test_the_manifest_is_named_where_it_has_the_fields(asked: Request, fields: tuple[str, ...], reason: str) -> None:
+    """Blocks have other columns too: of indexes, and of fields that are declared."""
+    columns = {**SHOP.column_bytes, "createdAt": 10}
+    facts = replace(SHOP, manifest=fields, column_bytes=columns)
+    plan = make_plan(asked, facts)
+    assert plan.reason == reason
+    assert explain_plan(plan, facts).manifest_fields == fields
+
+
 def test_a_small_collection_is_read_at_once() -> None:
     small = replace(SHOP, rows=100, blocks=1, document_bytes=50_000)
     assert make_plan(request({"customer": "c1"}), small).strategy == "full_scan"

@@ -137,6 +137,9 @@ TRAPS = [
     Trap("an empty array at a position is least", [{"a": [None]}, {"a": [[]]}, {"a": [3]}], ["!a.0"], {}, "a.0"),
     Trap("a page backwards", [{"a": 1}, {"a": 2}, {"a": 2}, {}], ["!a"], {}, "-a", 2),
     Trap("a page of ids", [{"a": 1}, {"a": 1}, {"a": 1}], ["a"], {"a": 1}, "-_id", 1, {"limit": 1}),
+    Trap("a part of a text", [{"a": "xay"}, {"a": ["xay"]}, {"a": ["a", "b"]}], ["a"], {"a": {"$contains": "a"}}),
+    Trap("a part of an id", [{"a": 1}], [], {"_id": {"$contains": "a"}}),
+    Trap("a part of a text in a column", [{"a": "xay"}, {"a": "b"}], [], {"a": {"$contains": "a"}}),
     # branches, counts, columns
     Trap("a branch with more conditions", [{"a": 1, "b": 1}, {"a": 1}], ["a"], {"$or": [{"a": 1, "b": 1}, {"a": 7}]}),
     Trap(

@@ -22,6 +22,8 @@ def bounds_of(conjunction: Conjunction) -> dict[str, Range]:
     for path, terms in conjunction.by_field.items():
         if path == "_id":
             continue  # a scan has a range of ids
-        ranges = common_keys(term.keys for term in terms).ranges
-        found[path] = Range(ranges[0].low, ranges[-1].high) if ranges else Range(b"", b"")
+        keys = [term.keys for term in terms if not term.keys.is_for_elements]
+        if keys:
+            ranges = common_keys(keys).ranges
+            found[path] = Range(ranges[0].low, ranges[-1].high) if ranges else Range(b"", b"")
     return found

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["propose", "why_no_fetch", "why_no_scan"]
 
+_NARROWS = ("narrows", "narrow")
+
 
 def propose(question: Question, names: Way = ()) -> Iterator[Candidate]:
     """Columns alone, and columns that narrow what is fetched; or only the one named."""
@@ -49,12 +51,18 @@ def why_no_fetch(question: Question) -> str | None:
 def _alone(question: Question, shown: frozenset[str]) -> Candidate:
     node = _scan(question, shown | paths_of(question.tree))
     root = cut(question, _in_order(question, tested(node, question.conjunction.without(id_span(question).covered))))
-    fields = listed(shown | paths_of(question.tree) | sorted_by(question.sort))
-    return Candidate(("columns", "scan"), "manifest_scan", f"columns {fields or '_id'}", _all_there, root)
+    needed = shown | paths_of(question.tree) | sorted_by(question.sort)
+    fields = listed(needed)
+
+    def reason() -> str:
+        return f"{_name(question, needed)} all needed fields"
+
+    return Candidate(("columns", "scan"), "manifest_scan", f"columns {fields or '_id'}", reason, root)
 
 
-def _all_there() -> str:
-    return "manifest has all needed fields"
+def _name(question: Question, fields: frozenset[str], has: str = "has", have: str = "have") -> str:
+    """What tells some fields, with its verb: the manifest as it is configured, or columns that blocks have besides."""
+    return f"manifest {has}" if question.facts.are_in_manifest(fields) else f"columns {have}"
 
 
 def _fetching(question: Question) -> Candidate:
@@ -75,7 +83,8 @@ def _fetching(question: Question) -> Candidate:
         root = Fetch(cut(question, _in_order(question, tested(_scan(question, fields), conjunction(here)))))
 
     def reason() -> str:
-        return f"manifest narrows, documents needed for: {_wanted(question, there)}"
+        what = _name(question, fields | (frozenset() if _unsorted(question) else sorted_by(question.sort)), *_NARROWS)
+        return f"{what}, documents needed for: {_wanted(question, there)}"
 
     what = f"columns {listed(fields) or '_id'}, then documents"
     return Candidate(("columns", "fetch"), "manifest_fetch", what, reason, root)
@@ -110,7 +119,12 @@ def _lacking(question: Question) -> frozenset[str]:
 
 
 def _without(question: Question, lacking: frozenset[str]) -> str:
-    return f"manifest lacks: {listed(lacking)}" if question.facts.column_bytes else "no manifest"
+    facts = question.facts
+    if not facts.column_bytes:
+        return "no manifest"
+    if facts.manifest is not None and facts.are_in_manifest(lacking):
+        return f"older blocks lack: {listed(lacking)}"
+    return f"{'manifest lacks' if facts.manifest_fields else 'columns lack'}: {listed(lacking)}"
 
 
 def _wanted(question: Question, there: object = ()) -> str:

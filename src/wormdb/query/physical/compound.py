@@ -83,11 +83,11 @@ def accesses(facts: IndexFacts, conjunction: Conjunction) -> Iterator[Access]:
 
 def usable_groups(facts: IndexFacts, place: int, conjunction: Conjunction) -> list[Fixed]:
     """How the terms of one field narrow it: all at once, or each alone if there may be arrays. No requests."""
-    has_arrays = facts.may_have_arrays[place]
+    has_arrays, has_texts = facts.may_have_arrays[place], facts.has_texts(place)
     terms = [
         term
         for term in conjunction.by_field.get(facts.index.fields[place], ())
-        if term.is_usable(has_arrays=has_arrays)
+        if term.is_usable(has_arrays=has_arrays, has_texts=has_texts)
     ]
     if not terms:
         return []

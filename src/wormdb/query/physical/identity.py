@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from wormdb.query.physical.keys import Keys
     from wormdb.query.physical.question import Question, Way
-    from wormdb.query.physical.terms import Conjunction
+    from wormdb.query.physical.terms import Conjunction, Term
 
 __all__ = ["IdSpan", "id_lookup", "id_span", "propose"]
 
@@ -64,10 +64,14 @@ def id_span(question: Question) -> IdSpan:
 
 def _keys(conjunction: Conjunction) -> Keys | None:
     """An id is one value, so all conditions on it narrow together."""
-    terms = conjunction.by_field.get("_id")
-    return common_keys(term.keys for term in terms) if terms else None
+    keys = [term.keys for term in _terms(conjunction)]
+    return common_keys(keys) if keys else None
 
 
 def _covered(conjunction: Conjunction) -> frozenset[int]:
-    terms = conjunction.by_field.get("_id", ())
-    return conjunction.covered(term for term in terms if term.is_exact(has_arrays=False))
+    return conjunction.covered(term for term in _terms(conjunction) if term.is_exact(has_arrays=False))
+
+
+def _terms(conjunction: Conjunction) -> list[Term]:
+    """What is asked of the id as a whole."""
+    return [term for term in conjunction.by_field.get("_id", ()) if not term.keys.is_for_elements]

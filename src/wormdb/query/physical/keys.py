@@ -38,6 +38,8 @@ class Keys:
     """Whether any document does of which one value is in the ranges."""
     is_for_plain: bool = False
     """Whether they are right only for a field without arrays."""
+    is_for_elements: bool = False
+    """Whether they are right only for a field whose texts are all elements of arrays."""
 
     @property
     def point(self) -> bytes | None:
@@ -69,6 +71,7 @@ def common_keys(all_keys: Iterable[Keys]) -> Keys:
             ranges,
             are_points=first.are_points or other.are_points,
             is_exact=first.is_exact and other.is_exact,
+            is_for_elements=first.is_for_elements or other.is_for_elements,
         )
     return first
 

@@ -29,7 +29,11 @@ def lookup(condition: Filter) -> Keys | None:
         case In(_, values):
             # An expression among the values matches texts, which stand anywhere.
             return None if any(type(value) is Regex for value in values) else equality_keys(values)
-        case Contains(_, value) if type(value) is not str:
+        case Contains(_, value) if type(value) is str:
+            # Of a plain text it would be a part, and those stand anywhere.
+            key = Range.prefix(encode_key(value))
+            return Keys((key,), are_points=True, is_exact=True, is_exact_in_arrays=True, is_for_elements=True)
+        case Contains(_, value):
             return points(lookup_keys(value), is_exact=False, is_exact_in_arrays=False)
         case Not(Exists()):
             return points([NULL_KEY], is_exact=False, is_exact_in_arrays=False)

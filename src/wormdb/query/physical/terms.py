@@ -40,8 +40,10 @@ class Term:
     is_of_array: bool = False
     """Whether the condition is about an array as a whole."""
 
-    def is_usable(self, *, has_arrays: bool) -> bool:
+    def is_usable(self, *, has_arrays: bool, has_texts: bool = True) -> bool:
         """Whether every document that meets it has an entry in its keys, sparse indexes aside."""
+        if self.keys.is_for_elements and has_texts:
+            return False
         if not has_arrays:
             return True
         if self.keys.is_for_plain:
