@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +11,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.engine.compact_rig import LISTS, compact_list, compact_lists, planned
-from tests.engine.rig import COLLECTION, Rig, contents, ident, insert, remove, save
+from tests.engine.rig import COLLECTION, PATHS, Rig, contents, ident, insert, remove, save
 from tests.engine.stage_rig import MANUAL
 from wormdb.engine.compact_plan import Aim
 from wormdb.engine.forward import Sizes
+from wormdb.engine.index_publish import publish_indexes
+from wormdb.engine.place import Place
 from wormdb.engine.runs import Runs
 from wormdb.engine.shelf import Shelf
 from wormdb.engine.state import id_key
@@ -22,6 +25,7 @@ from wormdb.errors import ConflictError, UnavailableError
 from wormdb.limits import UNPUBLISHED_MS_MAX
 from wormdb.maintenance.site import Site
 from wormdb.maintenance.verify import verify
+from wormdb.storage.pool import SerialPool
 
 if TYPE_CHECKING:
     from wormdb.engine.ledger import Ledger
@@ -260,3 +264,21 @@ def test_what_was_written_too_long_ago_is_not_named() -> None:
     # With the same root nobody can have removed anything, however long it took.
     again = compact_list(rig.ledger(), "blocks", Aim(100_000), lambda: rig.clock.advance(UNPUBLISHED_MS_MAX))
     assert again == (1, 1)
+
+
+@pytest.mark.parametrize(("hours", "is_refused"), [(11, False), (13, True)])
+def test_trees_that_may_be_gone_are_not_named(hours: int, is_refused: bool) -> None:
+    """Rebuilt for a root that was replaced since, so long ago that they may have been removed as garbage."""
+    rig = Rig()
+    ledger = rig.ledger(limits=MANUAL)
+    ledger.commit(rig.batch(save("a", v=1)))
+    ledger.forward()
+    state = rig.register.read()
+    assert state.root is not None
+    place = Place(rig.store, SerialPool(), PATHS, state.root)
+    rig.clock.advance(hours * 3_600)
+    publish_indexes(rig.register, ledger._forwarder.writer, (place, state), [])
+    ledger.commit(rig.batch(save("a", v=2)))
+    ledger.forward()
+    with pytest.raises(UnavailableError, match="planned too long ago") if is_refused else nullcontext():
+        publish_indexes(rig.register, ledger._forwarder.writer, (place, state), [])

@@ -14,7 +14,7 @@ from wormdb.engine.index_shelf import IndexShelf, tree_of
 from wormdb.engine.keeper import TailLimits
 from wormdb.engine.operations import Pending
 from wormdb.errors import InvalidRequestError, UniqueViolationError, WormError
-from wormdb.format.event import IndexReady
+from wormdb.format.event import IndexBuilding, IndexReady
 from wormdb.index.definition import Index
 from wormdb.index.verify import verify
 from wormdb.storage.pool import SerialPool
@@ -483,3 +483,31 @@ def test_nothing_is_left_behind_by_a_build() -> None:
     stored = {info.key for page in world.rig.store.list(PATHS.index("byEmail")) for info in page.objects}
     assert named.isdisjoint(retired)
     assert stored == named | {key for key in retired if key in stored}
+
+
+@pytest.mark.parametrize("seconds", [0, 120])
+@pytest.mark.parametrize("is_forwarded", [False, True])
+@pytest.mark.parametrize("kind", [IndexBuilding, IndexReady])
+def test_no_duplicate_slips_in_before_an_entry_of_a_build(kind: type[Event], is_forwarded: bool, seconds: int) -> None:
+    """Between the search of a tree and the entry others insert one, bring it forward, and this process sees that."""
+    world, process = filled(12)
+    process.create(EMAIL)
+    rival = world.process()
+    come: list[tuple[Event, ...]] = []
+
+    def commit(events: tuple[Event, ...], guard: Callable[[View], None]) -> object:
+        if isinstance(events[0], kind) and not come:
+            come.append(events)
+            rival.write(insert("rival", email=email(3)))
+            if is_forwarded:
+                rival.forward()
+            world.rig.clock.advance(seconds)
+            process.ledger.view()
+        return process.commit(events, guard)
+
+    replace(process.builder(), commit=commit).run()
+    assert come
+    state, reason = world.status()
+    assert state == "failed"
+    assert reason is not None
+    assert "is on 2 documents: '003', 'rival'" in reason

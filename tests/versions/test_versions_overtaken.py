@@ -127,3 +127,29 @@ def test_two_who_bring_the_same_mapping_at_once() -> None:
     with pytest.raises(ConflictError):
         database.apply_schema(mappings={"Thing": {"$inc": {"a": 100}}})
     assert numbers(world) == {f"t{number}": 100 + number for number in range(4)}
+
+
+@pytest.mark.parametrize("seconds", [0, 120])
+@pytest.mark.parametrize("is_forwarded", [False, True])
+@pytest.mark.parametrize("place", range(4))
+def test_what_others_write_while_a_function_migrates_is_not_lost(place: int, is_forwarded: bool, seconds: int) -> None:
+    """At any document, brought forward or not, and whether this process has to look at the root again or not."""
+    world = counted()
+    others = database_on(world, unversioned(), seed=4).model("Thing")
+    seen: list[str] = []
+
+    def migrate(document: dict[str, Any]) -> dict[str, Any]:
+        seen.append(document["id"])
+        if len(seen) == place + 1:
+            others.save({"id": "t0", "a": 50})
+            others.insert({"id": "t9", "a": 60})
+            others.delete("t3")
+            if is_forwarded:
+                others.forward()
+            world.manual.advance(seconds)
+        return {**document, "a": document["a"] + 100}
+
+    database_on(world, unversioned(), seed=3).apply_schema(migrate={"Thing": migrate})
+    assert numbers(world) == {"t0": 150, "t1": 101, "t2": 102, "t9": 160}
+    database_on(world, unversioned(), seed=6).forward()
+    assert numbers(world) == {"t0": 150, "t1": 101, "t2": 102, "t9": 160}

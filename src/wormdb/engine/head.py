@@ -121,6 +121,8 @@ class Head:
             """Of the root that is known; 0 without one."""
             self._rooted: StoreTime | None = None
             """When it was read."""
+            self._incarnation: str | None = None
+            """Which collection it is the root of."""
             self.others = LogNumber(0)
             """The newest entry that was found and not written by this process, as far as it can tell."""
             self._openings += 1
@@ -304,7 +306,7 @@ class Head:
             if root.applied == self.applied and root.revision <= self.revision:
                 return
             whole = self._taken_apart()
-            self.revision = root.revision
+            self.revision, self._incarnation = root.revision, root.collection
             self.applied = LogNumber(root.applied)
             self._base = self._load.root(state)
             self._overlay = self._overlay.since(self.applied)
@@ -408,7 +410,9 @@ class Head:
         if state.root is None:
             return True
         with self.lock:
-            ours = self._points.get(LogNumber(state.root.applied))
+            ours, incarnation = self._points.get(LogNumber(state.root.applied)), self._incarnation
+        if incarnation is not None and state.root.collection != incarnation:
+            return False  # it was removed, and made anew
         if state.root.trimmed >= slot or (ours is not None and ours.hash != state.root.hash_applied):
             return False
         self.rebase(state)
@@ -422,7 +426,7 @@ class Head:
         self.opened = True
 
     def _stand_on(self, state: RootState, root: Root) -> None:
-        self.revision, self._rooted = root.revision, state.time
+        self.revision, self._rooted, self._incarnation = root.revision, state.time, root.collection
         self.applied = LogNumber(root.applied)
         self._base = self._load.root(state)
         self._last = Point(
