@@ -24,6 +24,7 @@ from wormdb.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Self
 
     from wormdb.service.workload import Round
 
@@ -60,19 +61,19 @@ def command(url: str, node: int | None, interval: int, port: int | None, *, once
     if once and port is not None:
         raise InvalidRequestError("--once with --port", reason="one round is over before anybody asks")
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
-    with connect(url, settings=Settings(forward="manual")) as database:
+    with _Watchdog() as watchdog, connect(url, settings=Settings(forward="manual")) as database:
         service = Node(database, node=node, pace=Pace(interval_ms=interval))
         if once:
             rounds = service.run_once()
             _print_rounds(rounds, as_json=as_json)
             return 1 if any(each.error for each in rounds) else 0
         try:
-            _on_signals(_give_up)
+            _on_signals(lambda *_: _give_up(watchdog))
             service.start()
         except _GivenUp:
             click.echo("stopped before it had an id")
             return 0
-        _on_signals(lambda *_: _end(service))
+        _on_signals(lambda *_: _end(service, watchdog))
         with ExitStack() as stack:
             click.echo(f"node {service.id} looks after {database.url}")
             if port is not None:
@@ -86,16 +87,32 @@ def command(url: str, node: int | None, interval: int, port: int | None, *, once
     return 0
 
 
-def _end(service: Node) -> None:
-    service.end()
-    _watch()
+class _Watchdog:
+    """Ends the process some time after it was told to stop, even if something waits for ever.
+
+    A killed node loses nothing. Whoever comes to the end of the `with` statement before needs it no more.
+    """
+
+    def __init__(self) -> None:
+        self._timer: threading.Timer | None = None
+
+    def start(self) -> None:
+        if self._timer is None:
+            self._timer = threading.Timer(NODE_KILL_SECONDS, _kill)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
 
 
-def _watch() -> None:
-    """End the process soon, even if something waits for ever: a killed node loses nothing."""
-    watchdog = threading.Timer(NODE_KILL_SECONDS, _kill)
-    watchdog.daemon = True
+def _end(service: Node, watchdog: _Watchdog) -> None:
     watchdog.start()
+    service.end()
 
 
 def _kill() -> None:
@@ -108,8 +125,8 @@ class _GivenUp(BaseException):
     """A signal came while the node waited for its id."""
 
 
-def _give_up(*_: object) -> None:
-    _watch()
+def _give_up(watchdog: _Watchdog) -> None:
+    watchdog.start()
     raise _GivenUp
 
 
