@@ -235,3 +235,33 @@ def test_a_real_bucket_shows_its_settings(become: Callable[[str], None], app_url
         lifecycle, versioning = bucket_findings(store)
     assert lifecycle.status in (Status.OK, Status.SKIP)
     assert versioning.status is Status.OK
+
+
+@pytest.mark.parametrize(
+    ("key", "code", "verdict"),
+    [
+        ("writer", 0, "wormdb can read and write here"),
+        ("reader", 1, "wormdb can read here; this key may not write"),
+        ("naive", 1, "wormdb cannot read here: list"),
+    ],
+)
+def test_the_doctor_says_what_a_key_can_do(
+    key: str,
+    code: int,
+    verdict: str,
+    become: Callable[[str], None],
+    app_url: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    become("owner")
+    with open_store(app_url) as store:
+        store.put("something", b"1")
+    become(key)
+    assert run(["doctor", app_url]) == code
+    assert capsys.readouterr().out.splitlines()[-1] == verdict
+    if key == "reader":
+        assert run(["doctor", app_url, "--read-only"]) == 0
+        assert capsys.readouterr().out.splitlines()[-1] == "wormdb can read here; writing was not tried"
+        assert run(["doctor", app_url, "--json"]) == 1
+        findings = json.loads(capsys.readouterr().out)["findings"]
+        assert [each["check"] for each in findings if each["status"] == "fail"] == ["write"]

@@ -61,7 +61,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, styles
         table.add_column(column, overflow="fold")
     for number, row in enumerate(rows):
         style = styles[number] if number < len(styles) else ""
-        table.add_row(*(Text(one_line(cell)) for cell in row), style=style)
+        table.add_row(*(Text("\n".join(map(one_line, cell.split("\n")))) for cell in row), style=style)
     is_terminal = sys.stdout.isatty()
     drawn = io.StringIO()
     # A pipe has no width: wrapping there would only hurt whoever greps.

@@ -80,11 +80,13 @@ class Examination:
         failed = ", ".join(finding.check for finding in self.findings if finding.status is Status.FAIL)
         if self.role:
             return f"not the rights of a {self.role}: {failed}" if failed else f"the rights of a {self.role}, no more"
+        status = {finding.check: finding.status for finding in self.findings}
+        is_tried = status.get("write", Status.SKIP) is not Status.SKIP
+        if failed == "write" and status.get("delete") is Status.SKIP:
+            return "wormdb can read here; this key may not write"
         if failed:
-            return f"wormdb will not write here: {failed}"
-        if any(finding.status is Status.SKIP for finding in self.findings):
-            return "wormdb can read here; writing was not tried"
-        return "wormdb can read and write here"
+            return f"wormdb will not write here: {failed}" if is_tried else f"wormdb cannot read here: {failed}"
+        return "wormdb can read and write here" if is_tried else "wormdb can read here; writing was not tried"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,7 @@ def examine(store: Store, *, pool: Pool, clock: Clock, chance: Chance, writing: 
         written = [Finding(name, Status.SKIP, "not tried: --read-only") for name, _ in WRITE_CHECKS]
     elif all(finding.status is not Status.FAIL for finding in findings):
         try:
-            written = [_run(name, check, patient) for name, check in WRITE_CHECKS]
+            written = _write_checks(patient)
         except BaseException:
             pool.close()  # its threads would write on while we delete
             _run("delete", _delete_right, patient)
@@ -134,11 +136,29 @@ def examine(store: Store, *, pool: Pool, clock: Clock, chance: Chance, writing: 
     return Examination(store.name, (*findings, _run(*clock_check, patient), *written))
 
 
+def _write_checks(patient: _Patient) -> list[Finding]:
+    """What writing needs; one finding is enough of a key that may not write."""
+    (first, begin), *others = WRITE_CHECKS
+    try:
+        found = [begin(patient)]
+    except PermissionDeniedError as error:
+        fix = "give the key of a writer, or test what a reader needs with --read-only or --role reader"
+        refused = Finding(first, Status.FAIL, f"this key may not write: {error.reason or error.what}", fix)
+        return [refused, *(Finding(name, Status.SKIP, "not tried: this key may not write") for name, _ in others)]
+    except WormError as error:
+        found = [_failed(first, error)]
+    return found + [_run(name, check, patient) for name, check in others]
+
+
 def _run(name: str, check: Callable[[_Patient], Finding], patient: _Patient) -> Finding:
     try:
         return check(patient)
     except WormError as error:
-        return Finding(name, Status.FAIL, f"{error.what}: {error.reason}" if error.reason else error.what, error.fix)
+        return _failed(name, error)
+
+
+def _failed(name: str, error: WormError) -> Finding:
+    return Finding(name, Status.FAIL, f"{error.what}: {error.reason}" if error.reason else error.what, error.fix)
 
 
 def _list_right(patient: _Patient) -> Finding:
