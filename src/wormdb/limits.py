@@ -124,6 +124,10 @@ TAIL_ENTRIES_MAX: Final = 10_000
 """Entries that no root has applied yet; beyond it commits wait for forwarding."""
 TAIL_BYTES_MAX: Final = 256 * MIB
 """Bytes of such entries."""
+MISC_LEAD_MS_MAX: Final = 3_600_000
+"""By how much the time of an entry may be ahead of now: one further ahead is not written, and none follows it."""
+DATED_MAX: Final = 64
+"""Corrections of times in a root."""
 KNOWLEDGE_MS_MAX: Final = 60_000
 """How long what a process knows of a collection is trusted, between two answers, by the store's time."""
 ROOT_MS_MAX: Final = 600_000

@@ -9,7 +9,10 @@ from hypothesis import strategies as st
 from wormdb.clock import ManualClock
 from wormdb.engine.misc_clock import MiscClock
 from wormdb.errors import InvalidRequestError
-from wormdb.types import Misc
+from wormdb.limits import MISC_LEAD_MS_MAX
+from wormdb.types import Misc, StoreTime
+
+DAY = 86_400.0
 
 
 def test_a_number_is_microseconds_and_the_node() -> None:
@@ -18,22 +21,64 @@ def test_a_number_is_microseconds_and_the_node() -> None:
     assert misc.node == 7
 
 
-@given(st.lists(st.one_of(st.floats(-10, 10), st.integers(0, 2**62)), max_size=30))
-def test_numbers_grow_whatever_the_clock_does_and_whatever_was_seen(steps: list[float | int]) -> None:
+STEPS = st.one_of(
+    st.tuples(st.just("jump"), st.floats(-30 * DAY, 30 * DAY)),
+    st.tuples(st.just("pass"), st.floats(0, DAY)),
+    st.tuples(st.just("see"), st.floats(-30 * DAY, 3650 * DAY)),
+    st.tuples(st.just("tell"), st.floats(-30 * DAY, 30 * DAY)),
+    st.tuples(st.just("doubt"), st.just(0.0)),
+)
+
+
+@given(st.lists(STEPS, max_size=30))
+def test_numbers_grow_and_no_clock_that_is_ahead_is_followed(steps: list[tuple[str, float]]) -> None:
+    """Whatever clocks do: a number is near the wall clock or the store's time, and greater than all that are."""
     clock = ManualClock()
     misc = MiscClock(clock, node=3)
-    greatest = 0
-    for step in steps:
-        if isinstance(step, int):
-            misc.observe(Misc(step))
-            greatest = max(greatest, step)
+    told: tuple[int, float] | None = None
+    heard = [0]
+    for step, seconds in steps:
+        if step == "jump":
+            clock.jump(seconds)
+        elif step == "pass":
+            clock.advance(seconds)
+        elif step == "see":
+            heard.append(max(0, int(clock.now_ms() + seconds * 1000) * 1000))
+            misc.observe(Misc(heard[-1] << 8))
+        elif step == "tell":
+            told = max(0, int(clock.now_ms() + seconds * 1000)), clock.monotonic()
+            misc.tell(StoreTime(told[0]), is_served=True)
         else:
-            clock.jump(step)
+            told = None
+            misc.doubt()
+        now_ms = max(clock.now_ms(), 0 if told is None else told[0] + int((clock.monotonic() - told[1]) * 1000))
+        latest = (now_ms + MISC_LEAD_MS_MAX) * 1000
+        if step == "see" and heard[-1] > latest:
+            heard.pop()  # left alone, now and later
+        if max(heard) > latest:
+            heard = [0]  # this clock was ahead itself, and is not any more: times go back
         given = misc.next()
-        # Compared without the node: another node's number of the same microsecond must not tie either.
-        assert given >> 8 > greatest >> 8
         assert given & 255 == 3
-        greatest = given
+        assert given >> 8 >= clock.now_ms() * 1000
+        assert given >> 8 <= max(latest, *(time_us + len(steps) for time_us in heard))
+        assert all(given >> 8 > time_us for time_us in heard)
+        heard.append(given >> 8)
+
+
+def test_the_lead_is_that_over_a_server() -> None:
+    clock = ManualClock()
+    misc = MiscClock(clock)
+    assert misc.lead_ms == 0
+    misc.tell(StoreTime(clock.now_ms() - 5_000), is_served=False)
+    assert misc.lead_ms == 0, "a folder is no server"
+    misc.tell(StoreTime(clock.now_ms() - 5_000), is_served=True)
+    misc.tell(None, is_served=True)
+    clock.advance(100)
+    assert misc.lead_ms == 5_000
+    clock.jump(60)
+    assert misc.lead_ms == 65_000
+    misc.doubt()
+    assert misc.lead_ms == 0
 
 
 @pytest.mark.parametrize("node", [-1, 256])

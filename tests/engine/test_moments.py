@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.engine.past_rig import Bench
 from tests.engine.rig import Rig, insert, remove, save
 from tests.engine.stage_rig import MANUAL
-from wormdb.engine.moments import AsOf, check_begun, view_at
+from wormdb.clock import ManualClock
+from wormdb.engine.misc_clock import MiscClock
+from wormdb.engine.moments import AsOf, check_begun, following_dates, view_at
 from wormdb.errors import InvalidRequestError, SnapshotTooOldError
+from wormdb.format.entry import Entry
+from wormdb.format.past import misc_ms
+from wormdb.format.root import Dated, Root
+from wormdb.limits import DATED_MAX
+from wormdb.types import Misc, WriteId
 
 SECOND = 1_700_000_000_000
 
@@ -79,3 +91,80 @@ def test_a_root_newer_than_the_next_entry_hides_nothing() -> None:
     view = view_at(bench.view(), AsOf.time(then, now_ms=bench.clock.now_ms()))
     assert view is not None
     assert view.number == 2
+
+
+# --- clocks that were ahead ---
+
+ACTS = st.lists(
+    st.tuples(
+        st.integers(0, 2), st.sampled_from(["entry", "entry", "root"]), st.integers(-20, 20), st.integers(0, 5_000)
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(ACTS)
+def test_the_state_at_a_time_is_that_after_the_last_entry_made_by_then(acts: list[tuple[int, str, int, int]]) -> None:
+    """Processes whose clocks are set by days write entries and roots; each knows all that is there."""
+    clocks = [ManualClock() for _ in range(3)]
+    writers = [MiscClock(clock) for clock in clocks]
+    entries: list[Entry] = []
+    root = None
+    roots: list[Root] = []
+    for number, act, days, passed_ms in acts:
+        for clock in clocks:
+            clock.advance(passed_ms / 1000)
+        clocks[number].jump(days * 86_400 - (clocks[number].now_ms() - SECOND) / 1000)
+        for each in [*entries, *roots[-1:]]:
+            writers[number].observe(Misc(each.misc))
+        made = writers[number].next()
+        if act == "entry":
+            entries.append(bench_entry(len(entries) + 1, made))
+        else:
+            applied = 0 if root is None else root.applied
+            dated = following_dates(root, entries[applied:], len(entries), made)
+            root = bench_root(len(entries), made, dated)
+            roots.append(root)
+    tail = entries[0 if root is None else root.applied :]
+    view: Any = SimpleNamespace(
+        number=len(entries),
+        overlay=SimpleNamespace(entries=lambda _: tail),
+        place=None if root is None else SimpleNamespace(root=root),
+    )
+    for ms in {misc_ms(each.misc) + step for each in [*entries, *roots] for step in (-1, 0, 1)}:
+        expected = [each.number for each in entries if misc_ms(each.misc) <= ms]
+        expected += [each.applied for each in roots if misc_ms(each.misc) <= ms]
+        as_of = AsOf.time(ms, now_ms=ms).over(view)
+        there = [each.number for each in entries if as_of.has(each.number, each.misc)]
+        assert there == list(range(1, max(expected, default=0) + 1))
+
+
+def test_dates_stay_few() -> None:
+    root = bench_root(0, misc(SECOND), ())
+    for number in range(1, 2 * DATED_MAX):
+        entry = bench_entry(number, misc(SECOND + 10**9 + number))
+        root = bench_root(number, misc(SECOND + number), following_dates(root, [entry], number, misc(SECOND + number)))
+    assert len(root.dated) == DATED_MAX
+    assert root.dated[-1] == Dated(2 * DATED_MAX - 1, SECOND + 2 * DATED_MAX - 1)
+    lower = following_dates(root, (), root.applied, misc(SECOND))
+    assert lower == (Dated(root.applied, SECOND),), "one that says more makes others needless"
+
+
+def bench_entry(number: int, made: int) -> Entry:
+    return Entry(number=number, write_id=WriteId("0" * 32), misc=made, node=0, previous=bytes(32), batches=())
+
+
+def bench_root(applied: int, made: int, dated: tuple[Dated, ...]) -> Root:
+    return Root(
+        path="t/",
+        collection=WriteId("0" * 32),
+        revision=1,
+        write_id=WriteId("0" * 32),
+        misc=made,
+        applied=applied,
+        hash_applied=bytes(32),
+        hash_trimmed=bytes(32),
+        definition=b"",
+        dated=dated,
+    )

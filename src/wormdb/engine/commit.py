@@ -29,6 +29,7 @@ from wormdb.errors import (
     WormError,
 )
 from wormdb.format.entry import Batch, Entry, encode_entry, entry_hash
+from wormdb.limits import MISC_LEAD_MS_MAX
 from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_classified
 from wormdb.storage.store import IfAbsent
 from wormdb.types import LogNumber, Misc, WriteId
@@ -231,6 +232,7 @@ class Committer:
         while waiting := self._wanted(waiting, outcomes):
             fresh |= self._catch_up()
             fresh |= self._await_turn(deadline)
+            self._check_clock()
             with self._head.lock:
                 if not self._is_settled():
                     continue  # another thread opens it again, or more was attached
@@ -296,6 +298,22 @@ class Committer:
                 # Unknown is what became of the root; of the batches that wait nothing was written.
                 raise UnavailableError(error.what, reason=error.reason, fix="retry", key=error.key) from error
         return asked
+
+    def _check_clock(self) -> None:
+        """Raise UnavailableError if the wall clock is far ahead of the store's: entries would be dated in the future.
+
+        No requests; 1 GET if it seems so, because a process that was suspended does not know how late it is.
+        """
+        if self._misc.lead_ms > MISC_LEAD_MS_MAX:
+            self._misc.doubt()
+            self._head.refresh()
+        seconds = self._misc.lead_ms // 1000
+        if seconds * 1000 > MISC_LEAD_MS_MAX:
+            raise UnavailableError(
+                f"commit to {self._collection}",
+                reason=f"the clock of this machine is {seconds} s ahead of the store's; nothing was written",
+                fix="set the clock of this machine, best by NTP, then retry",
+            )
 
     def _await_turn(self, deadline: float) -> bool:
         """Let others write whose turn it is, and learn of what they wrote; whether all that there is was seen."""

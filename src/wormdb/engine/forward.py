@@ -102,9 +102,10 @@ class Forwarder:
             retired += more
         root, folded = self._folder.run(root, stages[-1].view)
         number = stages[-1].view.number
+        entries = [entry for stage in stages for entry in stage.entries]
         try:
             gone = dict.fromkeys(retired, 0) | folded
-            following = following_root(current, root, gone, self.writer, self.register.paths)
+            following = following_root(current, root, gone, self.writer, self.register.paths, entries)
             state = self.register.swap(current, following)
         except ConflictError:
             log.info("%s: another root came before entry %d was forwarded", self.collection, number)

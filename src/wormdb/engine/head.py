@@ -377,6 +377,7 @@ class Head:
     def _follow(self, number: LogNumber, known: StoreTime | None, tails: Iterable[TailRound]) -> LogNumber | None:
         """Take in what comes after `number`, known at `known`; how far it goes, or None if the view was too old."""
         for tail in tails:
+            self._misc.tell(tail.last, is_served=self._log.store.is_served)
             # Found or not, an answer about a slot that was trimmed means nothing: even an entry
             # there may be a late write of somebody who slept.
             state = None
@@ -421,6 +422,7 @@ class Head:
     def _open(self, state: RootState) -> None:
         self.forget()
         self.time = state.time
+        self._misc.tell(state.time, is_served=self._log.store.is_served)
         if state.root is not None:
             self._stand_on(state, state.root)
         self.opened = True

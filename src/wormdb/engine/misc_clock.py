@@ -6,10 +6,12 @@ import threading
 from typing import TYPE_CHECKING
 
 from wormdb.errors import InvalidRequestError
+from wormdb.limits import MISC_LEAD_MS_MAX
 from wormdb.types import Misc
 
 if TYPE_CHECKING:
     from wormdb.clock import Clock
+    from wormdb.types import StoreTime
 
 __all__ = ["NODE_MAX", "MiscClock"]
 
@@ -17,10 +19,12 @@ NODE_MAX = 255
 
 
 class MiscClock:
-    """Gives numbers (microseconds << 8 | node), each greater than every one seen before.
+    """Gives numbers (microseconds << 8 | node), each greater than those that it gave and those that it heard of.
 
-    Wall clocks go back; names must not. `observe` is told every MISC read from a root or
-    a log entry, so that this process never makes one below them. Thread-safe.
+    `observe` is told every MISC read from a root or a log entry, so that this process makes none below them: wall
+    clocks differ, and times should not go back. But a time that is an hour ahead, of the wall clock and of the store's
+    time, is the mistake of one clock: if others went on from there, it would be everybody's. So it is not followed:
+    times go back there, once. Thread-safe.
     """
 
     def __init__(self, clock: Clock, node: int = 0) -> None:
@@ -28,7 +32,10 @@ class MiscClock:
         _check(node)
         self._clock = clock
         self._node = node
-        self._last_us = 0
+        self._given_us = 0
+        self._seen_us = 0
+        self._told: tuple[int, float] | None = None
+        self._is_served = False
         self._lock = threading.Lock()
 
     @property
@@ -36,21 +43,54 @@ class MiscClock:
         """The node id in every number."""
         return self._node
 
+    @property
+    def lead_ms(self) -> int:
+        """How far the wall clock is ahead of the time that a server told; 0 if none did."""
+        told = self._told
+        return 0 if told is None or not self._is_served else self._clock.now_ms() - self._since(told)
+
     def become(self, node: int) -> None:
         """Give numbers of `node` from now on: of a process that has become a service."""
         _check(node)
         self._node = node
 
+    def doubt(self) -> None:
+        """Take the store's time as unknown until it is told again: it may be long ago, after a suspension."""
+        self._told = None
+
+    def tell(self, time: StoreTime | None, *, is_served: bool) -> None:
+        """Learn the store's time in an answer that just came, and whether it is of a server; None tells nothing.
+
+        What is not ahead of it is followed, also if the wall clock is behind.
+        """
+        if time is not None:
+            self._told, self._is_served = (time, self._clock.monotonic()), is_served
+
     def next(self) -> Misc:
-        """A number greater than every one given or observed."""
+        """A number greater than every one given or observed, but for those that were too far ahead.
+
+        If the wall clock was ahead and was set right, numbers go back with it.
+        """
         with self._lock:
-            self._last_us = max(self._clock.now_ms() * 1000, self._last_us + 1)
-            return Misc(self._last_us << 8 | self._node)
+            before = [known + 1 for known in (self._given_us, self._seen_us) if self._is_plausible(known)]
+            self._given_us = max(self._clock.now_ms() * 1000, *before, 0)
+            return Misc(self._given_us << 8 | self._node)
 
     def observe(self, seen: Misc) -> None:
-        """Never give a number at or below `seen` from now on."""
+        """Give no number at or below `seen` from now on, unless it is too far ahead."""
         with self._lock:
-            self._last_us = max(self._last_us, seen >> 8)
+            if self._is_plausible(seen >> 8):
+                self._seen_us = max(self._seen_us, seen >> 8)
+
+    def _is_plausible(self, time_us: int) -> bool:
+        now_ms = self._clock.now_ms()
+        if self._told is not None:
+            now_ms = max(now_ms, self._since(self._told))
+        return time_us <= (now_ms + MISC_LEAD_MS_MAX) * 1000
+
+    def _since(self, told: tuple[int, float]) -> int:
+        time, at = told
+        return time + int((self._clock.monotonic() - at) * 1000)
 
 
 def _check(node: int) -> None:

@@ -1,23 +1,36 @@
-"""Moments of a collection: after an entry of its log, or at a time. Which of them a view can tell."""
+"""Moments of a collection: after an entry of its log, or at a time. Which of them a view can tell.
+
+The state at a time is that after the last entry that was made by then. Entries say when they were made, by the clocks
+of those who wrote, and each follows the time of the one before; but not if that was far ahead (see `MiscClock`). Then
+times go back: what came before an entry, or before a root that has it, was made before it, whatever it says itself.
+Roots keep where that happened (`Root.dated`).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from wormdb.errors import InvalidRequestError, SnapshotTooOldError
 from wormdb.format.blocklist import BlockPageRef
 from wormdb.format.event import JobAttached
 from wormdb.format.past import first_ms, misc_ms
+from wormdb.format.root import Dated
 from wormdb.format.wrappers import moment
+from wormdb.limits import DATED_MAX, MISC_LEAD_MS_MAX
 from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from wormdb.engine.state import View
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.entry import Entry
+    from wormdb.format.root import Root
 
-__all__ = ["AsOf", "check_begun", "view_at"]
+__all__ = ["AsOf", "check_begun", "following_dates", "view_at"]
+
+_LEAD: Final = MISC_LEAD_MS_MAX * 1000 << 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +40,8 @@ class AsOf:
     bound: int
     is_time: bool = False
     now_ms: int = 0
+    floor: int = 0
+    """At a time: through which entry all had been made by then, whatever they say; see `over`."""
 
     @classmethod
     def number(cls, number: int) -> AsOf:
@@ -38,14 +53,27 @@ class AsOf:
         """At a time in milliseconds since 1970, by the clocks of those who wrote; now it is `now_ms`."""
         return cls(ms, is_time=True, now_ms=now_ms)
 
+    def over(self, view: View) -> AsOf:
+        """The same moment as a view knows it. No requests."""
+        if not self.is_time:
+            return self
+        made = [entry.number for entry in view.overlay.entries(view.number) if misc_ms(entry.misc) <= self.bound]
+        if view.place is not None:
+            root = view.place.root
+            made += [dated.number for dated in root.dated if dated.time <= self.bound]
+            made += [root.applied] if misc_ms(root.misc) <= self.bound else []
+        return replace(self, floor=max(made, default=0))
+
     def has(self, rev: int, misc: int) -> bool:
-        """Whether a change by entry `rev`, made at `misc`, had been made then."""
-        return (misc_ms(misc) if self.is_time else rev) <= self.bound
+        """Whether a change by entry `rev`, which says that it was made at `misc`, had been made then."""
+        return rev <= self.floor or misc_ms(misc) <= self.bound if self.is_time else rev <= self.bound
 
     def may_have(self, part: BlockEntry | BlockPageRef) -> bool:
         """Whether any row of a part of history may have been written by then."""
         if not self.is_time:
             return part.rev_first <= self.bound
+        if part.rev_first <= self.floor:
+            return True
         begun = None if isinstance(part, BlockPageRef) else first_ms(part)
         return begun is None or begun <= self.bound
 
@@ -111,9 +139,27 @@ def _added(entry: Entry) -> int:
     return added + sum(event.added for event in entry.events if isinstance(event, JobAttached))
 
 
+def following_dates(root: Root | None, entries: Sequence[Entry], applied: int, misc: int) -> tuple[Dated, ...]:
+    """Where times went back, for the root after `root`, which has applied some more entries and is made at `misc`."""
+    known = [] if root is None else list(root.dated)
+    # The first entry may be a little older than a root that did not have it yet.
+    latest = 0 if root is None else root.misc - (_LEAD if entries else 0)
+    for entry in entries:
+        if entry.misc < latest:
+            known.append(Dated(entry.number - 1, misc_ms(entry.misc)))
+        latest = entry.misc
+    if misc < latest:
+        known.append(Dated(applied, misc_ms(misc)))
+    kept: list[Dated] = []
+    for dated in reversed(known):
+        if not kept or dated.time < kept[-1].time:
+            kept.append(dated)
+    return tuple(reversed(kept[:DATED_MAX]))
+
+
 def check_begun(as_of: AsOf, begins_ms: int | None) -> None:
     """Raise SnapshotTooOldError for a time before the first change that history has, at `begins_ms`. No requests."""
-    if as_of.is_time and begins_ms is not None and as_of.bound < begins_ms:
+    if as_of.is_time and not as_of.floor and begins_ms is not None and as_of.bound < begins_ms:
         _too_old(as_of, f"history begins at {_show(begins_ms)}", "ask for that time or a later one")
 
 

@@ -127,6 +127,7 @@ class History:
 
         Raises InvalidRequestError for a moment to come, SnapshotTooOldError for one before history.
         """
+        as_of = as_of.over(self._view)
         view = view_at(self._view, as_of)
         if view is not None:
             return view.get(key)
@@ -143,6 +144,7 @@ class History:
         of the view, if nothing that its root has applied came later and nothing was mapped. Raises as `at`, when it
         is called.
         """
+        as_of = as_of.over(self._view)
         view = view_at(self._view, as_of)
         if view is not None:
             return view.scan(low, high)

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from wormdb.clock import new_write_id
+from wormdb.engine.moments import following_dates
 from wormdb.engine.objects import NewObject
 from wormdb.engine.trim import with_mark
 from wormdb.format.retired import RetiredList, encode_retired
 from wormdb.format.root import ObjectRef, Retired
 from wormdb.limits import RETIRED_INLINE_MAX
+from wormdb.types import Misc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from wormdb.engine.objects import ObjectWriter
     from wormdb.engine.paths import EnginePaths
     from wormdb.engine.register import RootState
+    from wormdb.format.entry import Entry
     from wormdb.format.root import Root
 
 __all__ = ["following_root"]
@@ -31,8 +34,11 @@ def following_root(
     retired: Sequence[str] | Mapping[str, int],
     writer: ObjectWriter,
     paths: EnginePaths,
+    entries: Sequence[Entry] = (),
 ) -> Root:
-    """`root` as what follows the one that was read; `retired` are whole keys. 1 PUT if too many are retired.
+    """`root` as what follows the one that was read; `retired` are whole keys, `entries` those that it applies more.
+
+    1 PUT if too many are retired.
 
     As a mapping they come with the entry that needs each until it is trimmed, or 0. Raises UnavailableError.
     """
@@ -47,11 +53,14 @@ def following_root(
         body = encode_retired(RetiredList(retired=listed, older=older), identity=name)
         writer.put(NewObject(paths.retired(name), body))
         older, listed = ObjectRef.of(name, body), ()
+    writer.misc.observe(Misc(root.misc))
+    misc = writer.misc.next()
     return msgspec.structs.replace(
         root,
         revision=revision,
         write_id=new_write_id(writer.chance),
-        misc=writer.misc.next(),
+        misc=misc,
+        dated=following_dates(current.root, entries, root.applied, misc),
         marks=with_mark(current.root, current.time),
         retired=listed,
         retired_older=older,

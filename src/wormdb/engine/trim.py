@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from wormdb.clock import new_write_id
+from wormdb.engine.moments import following_dates
 from wormdb.errors import ConflictError, CorruptionError
 from wormdb.format.root import Mark
 from wormdb.limits import LOG_RETENTION_MS_MIN, MARKS_MAX
-from wormdb.types import LogNumber
+from wormdb.types import LogNumber, Misc
 
 if TYPE_CHECKING:
     from wormdb.clock import Chance
@@ -111,8 +112,14 @@ class Trimmer:
 
     def followed(self, root: Root) -> Root:
         """A root as the one after that of its revision: with a revision and a write id of its own. No requests."""
+        self.misc.observe(Misc(root.misc))
+        misc = self.misc.next()
         return msgspec.structs.replace(
-            root, revision=root.revision + 1, write_id=new_write_id(self.chance), misc=self.misc.next()
+            root,
+            revision=root.revision + 1,
+            write_id=new_write_id(self.chance),
+            misc=misc,
+            dated=following_dates(root, (), root.applied, misc),
         )
 
     def _hash(self, state: RootState, root: Root, through: LogNumber) -> bytes:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Condemned",
+    "Dated",
     "IndexRoot",
     "IndexState",
     "JobOutcome",
@@ -134,6 +135,13 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
     time: Count
 
 
+class Dated(msgspec.Struct, frozen=True, array_like=True):
+    """Entries through `number` had been made by `time`, in ms since 1970, though some say that it was later."""
+
+    number: Count
+    time: Count
+
+
 class Root(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The whole state of one log's projection through log number `applied`."""
 
@@ -150,6 +158,8 @@ class Root(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     hash_trimmed: Digest = msgspec.field(name="zh")
     marks: tuple[Mark, ...] = msgspec.field(name="m", default=())
     """When entries were applied, by the store's time: they stay for a while after it."""
+    dated: tuple[Dated, ...] = msgspec.field(name="md", default=())
+    """Where times went back, because a clock had been ahead; in order of number and of time."""
     definition: bytes = msgspec.field(name="d")
     rows: Count = msgspec.field(name="r", default=0)
     blocks: tuple[BlockEntry, ...] = msgspec.field(name="b", default=())

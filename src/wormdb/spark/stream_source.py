@@ -185,6 +185,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise InvalidRequestError(
                 f"option startingOffset={self.starting}", reason="it is in the future", fix='give "latest"'
             )
+        moment = moment.over(view)
         low, high = trimmed.log, int(view.number)
         while low < high:
             middle = (low + high + 1) // 2

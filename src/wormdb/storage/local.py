@@ -107,6 +107,11 @@ class LocalStore(Store):
         """`file://` and the absolute path."""
         return self._name
 
+    @property
+    def is_served(self) -> bool:
+        """No: a folder's time goes on with the uptime of this machine, and is no better than its wall clock."""
+        return False
+
     def get(self, key: str) -> StoredObject:
         """The whole object; raises NotFoundError, also for a folder or a link.
 

@@ -176,6 +176,11 @@ class Store(ABC):
     def name(self) -> str:
         """The store's URL without secrets, for messages and cache keys."""
 
+    @property
+    def is_served(self) -> bool:
+        """Whether its times are of a server: of a clock that is not this machine's."""
+        return True
+
     @abstractmethod
     def get(self, key: str) -> StoredObject:
         """The whole object. 1 GET."""

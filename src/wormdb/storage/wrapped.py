@@ -45,6 +45,11 @@ class WrappedStore(Store):
         """The name of the store inside: a wrapper is no other place."""
         return self._inner.name
 
+    @property
+    def is_served(self) -> bool:
+        """As the store inside."""
+        return self._inner.is_served
+
     def get(self, key: str) -> StoredObject:
         """As the store inside."""
         return self._inner.get(key)

@@ -120,9 +120,9 @@ class World:
     def __post_init__(self) -> None:
         self.history = History(self.bucket)
 
-    def node(self, name: str, distance: float = 1.0) -> Node:
-        """A new node, so far away."""
-        node = Node(self, name, distance)
+    def node(self, name: str, distance: float = 1.0, *, is_right: bool = False) -> Node:
+        """A new node, so far away; perhaps with a clock that is right."""
+        node = Node(self, name, distance, is_right=is_right)
         self.nodes.append(node)
         return node
 
@@ -142,7 +142,7 @@ class World:
 class Node:
     """One machine: a process at a time, restarted after a crash with the same clocks and nothing remembered."""
 
-    def __init__(self, world: World, name: str, distance: float) -> None:
+    def __init__(self, world: World, name: str, distance: float, *, is_right: bool = False) -> None:
         """Starts at once."""
         self.name = name
         self.highest_acked = 0
@@ -151,6 +151,8 @@ class Node:
         self._lives = 0
         self._skew_ms = world.between(-600_000, 600_000) if world.likely(0.5) else 0.0
         self._drift = world.between(0.98, 1.02)
+        if is_right:
+            self._skew_ms, self._drift = 0.0, 1.0
         self.start()
 
     def start(self) -> None:
@@ -192,3 +194,7 @@ class Node:
         """The wall clock is set wrong by so much, by an operator or by NTP."""
         self._skew_ms = jump_ms
         self.clock.skew_ms = self._skew_ms
+
+    def set_right(self) -> None:
+        """The wall clock is set to the true time."""
+        self.jump(self._world.scheduler.now * (1 - self._drift))

@@ -161,6 +161,11 @@ class Plan:
         )
 
     @property
+    def calm(self) -> Weather:
+        """The same store while nothing goes wrong."""
+        return Weather(is_folder=self.weather.is_folder)
+
+    @property
     def keeper_ms(self) -> tuple[float, float]:
         """Between which times the housekeepers rest."""
         return (HOUR_MS / 8, HOUR_MS / 1.5) if self.is_long else (500.0, 10_000.0)

@@ -280,6 +280,11 @@ class SimStore(Store):
         """A made-up URL."""
         return "memory://simulation"
 
+    @property
+    def is_served(self) -> bool:
+        """Whether it is no folder."""
+        return not self._weather.is_folder
+
     def get(self, key: str) -> StoredObject:
         """The whole object."""
         return self._request("get", key, lambda: self._timeless(self._bucket.objects.get(key)))

@@ -33,7 +33,8 @@ from wormdb.testing.sim_plan import FOCUSES, HOUR_MS, Plan
 from wormdb.testing.sim_projections import check_root, check_succession
 from wormdb.testing.sim_rebuild import check_rebuilt
 from wormdb.testing.sim_replay import Violation
-from wormdb.testing.sim_store import CALM, COLLECTION, LATE_MS_MAX, PATHS, Bucket, TraceLine
+from wormdb.testing.sim_store import COLLECTION, LATE_MS_MAX, PATHS, Bucket, TraceLine
+from wormdb.testing.sim_times import check_times
 from wormdb.testing.sim_watcher import WATCHERS, Watcher
 from wormdb.testing.sim_workloads import WORKLOADS
 
@@ -131,7 +132,7 @@ class _Run:
         self._workload = workload
         self._plan = Plan.draw(chance, focus).sized(SeededChance(seed + 3))
         scheduler = Scheduler(SeededChance(seed + 1))
-        bucket = Bucket(scheduler, SeededChance(seed + 2), CALM)
+        bucket = Bucket(scheduler, SeededChance(seed + 2), self._plan.calm)
         self.world = World(seed, scheduler, bucket, chance, self._plan.settings)
         self._watchers: list[Watcher] = []
         self._collects = collects
@@ -183,7 +184,7 @@ class _Run:
         while world.workers:
             world.scheduler.sleep(60_000)
         # Whatever is still on the wire lands, in the worst order the seed could think of.
-        world.bucket.weather = replace(CALM, shows_time=self._plan.weather.shows_time)
+        world.bucket.weather = replace(plan.calm, shows_time=plan.weather.shows_time)
         world.scheduler.sleep(1.1 * LATE_MS_MAX)
         self._finish(nodes)
 
@@ -355,7 +356,9 @@ class _Run:
 
     def _finish(self, nodes: list[Node]) -> None:
         world = self.world
-        fresh = world.node("fresh")
+        for node in world.nodes:
+            node.set_right()
+        fresh = world.node("fresh", is_right=True)
         with world.scheduler.inside(fresh.process):
             for call in [call for call in world.history.calls if call.outcome == "unknown" and call.commit_id]:
                 self._resolve(fresh, call, settle=True)
@@ -371,6 +374,8 @@ class _Run:
             raise Violation("; ".join(world.bucket.broken))
         audit(world.history, replay)
         self._check_times()
+        with world.scheduler.inside(fresh.process):
+            check_times(world, fresh, replay)
         self._workload.check(world, replay)
         self._check_definition(fresh, replay)
         for watcher in self._watchers:

@@ -1,0 +1,55 @@
+"""Times of entries in a simulated run: what was there at a time, whatever clocks said when it was written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from wormdb.errors import SnapshotTooOldError
+from wormdb.format.past import misc_ms
+from wormdb.format.wrappers import moment
+from wormdb.limits import MISC_LEAD_MS_MAX
+from wormdb.testing.scheduler import START_MS
+from wormdb.testing.sim_replay import Violation
+
+if TYPE_CHECKING:
+    from wormdb.document import Document
+    from wormdb.testing.sim_nodes import Node, World
+    from wormdb.testing.sim_replay import Replay
+
+__all__ = ["check_times"]
+
+LOOKS = 5
+
+
+def check_times(world: World, node: Node, replay: Replay) -> None:
+    """Ask a node with a right clock for states as of times. Raises Violation if one is not that of the last entry then.
+
+    Whoever had a wrong clock before: the newest entry has about the time at which it was written.
+    """
+    now_ms = START_MS + int(world.scheduler.now)
+    lead_ms = misc_ms(replay.entries[-1].misc) - now_ms
+    if lead_ms > MISC_LEAD_MS_MAX:
+        raise Violation(f"the newest entry, of a clock that is right, is dated {lead_ms} ms from now")
+    for ms in [now_ms, *(int(world.between(START_MS, now_ms)) for _ in range(LOOKS))]:
+        number = _number_at(world, replay, ms)
+        state = replay.states[number]
+        expected = {name: state.document(name) for name in state.bodies()}
+        moment_told = f"as of {ms - START_MS} ms, which is entry {number}"
+        try:
+            found = {document.id: _stored(document) for document in node.collection.scan(as_of=moment(ms))}
+        except SnapshotTooOldError as error:
+            if expected:  # history begins with the first document, not with the first entry
+                raise Violation(f"{moment_told}: {error}") from error
+            continue
+        if found != expected:
+            raise Violation(f"{moment_told}, there was {expected}, and this was told: {found}")
+
+
+def _stored(document: Document) -> dict[str, Any]:
+    return {("_id" if name == "id" else name): value for name, value in document.items()}
+
+
+def _number_at(world: World, replay: Replay, ms: int) -> int:
+    """The last entry that was made by a time: by what it says, or because a root that has it says so."""
+    made = [entry.number for entry in replay.entries if misc_ms(entry.misc) <= ms]
+    return max([0, *made, *(root.applied for root in world.bucket.roots if misc_ms(root.misc) <= ms)])
