@@ -116,8 +116,8 @@ def test_the_state_at_a_time_is_that_after_the_last_entry_made_by_then(acts: lis
         for clock in clocks:
             clock.advance(passed_ms / 1000)
         clocks[number].jump(days * 86_400 - (clocks[number].now_ms() - SECOND) / 1000)
-        for each in [*entries, *roots[-1:]]:
-            writers[number].observe(Misc(each.misc))
+        for seen in [*(each.misc for each in entries), *(each.misc for each in roots[-1:])]:
+            writers[number].observe(Misc(seen))
         made = writers[number].next()
         if act == "entry":
             entries.append(bench_entry(len(entries) + 1, made))
@@ -132,7 +132,8 @@ def test_the_state_at_a_time_is_that_after_the_last_entry_made_by_then(acts: lis
         overlay=SimpleNamespace(entries=lambda _: tail),
         place=None if root is None else SimpleNamespace(root=root),
     )
-    for ms in {misc_ms(each.misc) + step for each in [*entries, *roots] for step in (-1, 0, 1)}:
+    told = [*(each.misc for each in entries), *(each.misc for each in roots)]
+    for ms in {misc_ms(each) + step for each in told for step in (-1, 0, 1)}:
         expected = [each.number for each in entries if misc_ms(each.misc) <= ms]
         expected += [each.applied for each in roots if misc_ms(each.misc) <= ms]
         as_of = AsOf.time(ms, now_ms=ms).over(view)
