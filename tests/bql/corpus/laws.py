@@ -64,7 +64,8 @@ LAWS: Final[dict[str, str]] = {
     "path names": "a path has no empty part, none that starts with $, and no part of another",
     # sorts
     "order": "of an array the least element counts ascending, the greatest descending; an empty array is below null, a "
-    "missing field is null; types come in BSON's order, numbers by value",
+    "missing field is null, and so is one of an element that is no document; an array at a position is one value; "
+    "types come in BSON's order, numbers by value",
     # updates
     "set": "$set replaces the value whatever it is",
     "way": "a path makes the documents that it lacks; a position stands for an element; other values stop it",

@@ -141,10 +141,10 @@ def _flags() -> Iterator[Select]:
 _SORTS: Final[dict[str, tuple[str, ...]]] = {
     "numbers": ("a", "a.b", "_id"),
     "types": ("a", "a.b", "_id"),
-    "arrays": ("a", "a.b", "a.c", "a.b.c"),
+    "arrays": ("a", "a.b", "a.c", "a.b.c", "a.0", "a.0.b", "a.1", "a.b.0"),
     "texts": ("a", "a.b"),
-    "shop": (*"insfdtvolezcmkyw", "o.x", "o.y", "l.x", "l.y", "_id", "x"),
-    "shapes": ("a", "d", "a.b", "d.b", "d.b.c", "a.b.c", "e"),
+    "shop": (*"insfdtvolezcmkyw", "o.x", "o.y", "l.x", "l.y", "l.0.x", "t.1", "_id", "x"),
+    "shapes": ("a", "d", "a.b", "d.b", "d.b.c", "a.b.c", "e", "d.0", "d.0.b", "a.0.b"),
 }
 
 
@@ -158,7 +158,7 @@ def sort_cases() -> Iterator[Sort]:
                     if path != "_id" and name != "shop":
                         yield _sort(name, {"_id": {"$gte": start, "$lt": start + 5}}, {path: direction})
         pairs = [pair for pair in permutations(paths, 2) if "_id" not in pair]
-        for first, second in pairs[:: 5 if name == "shop" else 1]:
+        for first, second in pairs[:: 5 if name == "shop" else 3]:
             for signs in ((1, 1), (1, -1), (-1, 1)):
                 yield _sort(name, {}, {first: signs[0], second: signs[1]})
 
