@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.engine.rig import HookStore
 from tests.files.models import CUSTOMER, SETTINGS, TENANT, model_of
 from tests.files.writer_rig import Process, World, check_files, readable, schema_of
 from wormdb.errors import UnavailableError
@@ -256,6 +257,21 @@ def test_an_older_state_never_replaces_a_newer_one() -> None:
     store.put("k", b"edited by hand", Always())
     put_guarded(store, old)
     assert store.get("k").body == old.body
+
+
+def test_a_newer_state_that_comes_between_look_and_write_stays() -> None:
+    store = HookStore(MemoryStore())
+    older, mine, newer = (Draft("k", b'{"_rev": %d}' % number, number, is_entity=True) for number in (3, 5, 7))
+    put_guarded(store, older)
+
+    def rival(verb: str, _: str) -> None:
+        assert verb == "probe"
+        store.after = None
+        put_guarded(store, newer)
+
+    store.after = rival
+    assert put_guarded(store, mine).is_newer
+    assert store.get("k").body == newer.body
 
 
 def test_a_refusal_now_and_then_stops_nothing() -> None:
