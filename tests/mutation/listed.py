@@ -22,6 +22,14 @@ AREAS = {
     "readback": ("storage/readback.py",),
     "retry": ("storage/retry.py",),
     "cache": ("storage/cache.py",),
+    "answers": (
+        "storage/cloud.py",
+        "storage/http_answer.py",
+        "storage/signed.py",
+        "storage/verdict.py",
+        "storage/wire.py",
+    ),
+    "folder": ("storage/folder.py", "storage/local.py", "storage/local_write.py"),
     "bulk": ("engine/bulk_attach.py", "engine/bulk_check.py", "engine/index_publish.py", "engine/migrate.py"),
     "feed": ("engine/feed.py",),
     "blobs": ("engine/blobs.py", "maintenance/gc_blobs.py"),
@@ -37,6 +45,8 @@ TRIM = ("engine/test_trim.py",)
 GC = ("maintenance/test_gc.py", "maintenance/test_gc_mistakes.py", "maintenance/test_gc_adoption.py")
 UNIQUE = ("engine/test_unique.py", "engine/test_index_build.py")
 BULK = ("engine/test_bulk.py", "engine/test_bulk_faults.py", "engine/test_bulk_layers.py")
+ANSWERS = ("storage/test_http_answer.py", "storage/test_strangers.py", "storage/test_hostile_answers.py")
+FOLDER = ("storage/test_local_faults.py",)
 FEED = ("engine/test_feed.py", "api/test_feed.py")
 BLOBS = ("blobs/test_blobs.py", "blobs/test_references.py", "blobs/test_bulk_blobs.py")
 GC_BLOBS = ("blobs/test_gc_blobs.py", "blobs/test_sweep_blobs.py", "blobs/test_stateful_blobs.py")
@@ -274,6 +284,28 @@ MUTANTS = [
         ("storage/test_cache.py",),
     ),
     Mutant("storage/cache.py", "if cost > self.bytes_max or", "if", ("storage/test_cache.py",)),
+    # --- what answers prove ---
+    Mutant("storage/wire.py", "NotSent(_describe(broken)) if answer.status < 300 else", "", ANSWERS),
+    Mutant("storage/verdict.py", "404: Verdict.STRANGER,", "404: Verdict.MISSING,", ANSWERS),
+    Mutant("storage/verdict.py", "if by_code in _ONLY_WITH and", "if False and", ("storage/test_signed.py",)),
+    Mutant("storage/http_answer.py", "    if status < 300:", "    if False:", ANSWERS),
+    Mutant("storage/http_answer.py", "    if size > bytes_max:", "    if False:", ANSWERS),
+    Mutant("storage/http_answer.py", "        if total > bytes_max:", "        if False:", ANSWERS),
+    Mutant("storage/http_answer.py", 'and known == "content-length":', "and False:", ANSWERS),
+    Mutant("storage/signed.py", "if not version or ended.body:", "if not version:", ANSWERS),
+    Mutant("storage/signed.py", "if ended.status == 206 and _fits(ended, span):", "if ended.status == 206:", ANSWERS),
+    Mutant("storage/cloud.py", "        if is_empty:", "        if False:", ANSWERS),
+    Mutant("storage/cloud.py", "part if len(part) == span.length else self.get_range(key, span)", "part", ANSWERS),
+    # --- a folder ---
+    Mutant("storage/local_write.py", "if error.errno in refusals:", "if True:", FOLDER),
+    Mutant("storage/local_write.py", "if os.path.samestat(found, temporary.info()):", "if False:", FOLDER),
+    Mutant("storage/folder.py", "state = info.st_ino, info.st_ctime_ns", "state = info.st_ino, 0", FOLDER),
+    Mutant(
+        "storage/local.py",
+        "if info.st_size > self._bound(key):",
+        "if False:",
+        ("contract/test_contract_local.py::TestLocalStore::test_what_is_longer_is_not_read_whole",),
+    ),
     # --- bulk ---
     Mutant("engine/bulk_attach.py", "or view.base_number > draft.view.number:", "or False:", BULK),
     Mutant("engine/bulk_attach.py", "if self._concerns(id_key(change.id), draft):", "if False:", BULK),

@@ -136,10 +136,10 @@ _HEADERS = {
 
 
 @st.composite
-def hostile_answers(draw: st.DrawFn) -> HostileAnswer:
-    """Any of these things together."""
+def hostile_answers(draw: st.DrawFn, ours: bytes = OBJECT) -> HostileAnswer:
+    """Any of these things together; `ours` is among the bodies."""
     headers = {name: draw(st.sampled_from(values)) for name, values in _HEADERS.items()}
-    bodies = [b"", OBJECT, OBJECT[:8], OBJECT[:5], _LISTING, _DELETED, _PAGE, b"404 page not found\n", bytes(3_000)]
+    bodies = [b"", ours, OBJECT[:8], OBJECT[:5], _LISTING, _DELETED, _PAGE, b"404 page not found\n", bytes(3_000)]
     bodies += [error_xml(code) for code in _CODES.split()] * 2
     return HostileAnswer(
         draw(st.sampled_from(_STATUSES.split())),

@@ -6,6 +6,7 @@ each is judged by the answer alone: nothing is missing, empty, done or refused u
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ from wormdb.errors import (
 )
 from wormdb.storage.cloud import CloudStore
 from wormdb.storage.open import open_store
+from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_classified
 from wormdb.storage.store import (
     Always,
     ByteRange,
@@ -49,8 +51,9 @@ if TYPE_CHECKING:
 
 KEY = "key"
 SPAN = ByteRange(0, 8)
-MISSING = ("NoSuchKey",)
-REFUSALS = ("AccessDenied", "NoSuchBucket", "PreconditionFailed", "SlowDown")
+MISSING = {"s3": ("NoSuchKey",), "gcs": ("NoSuchKey",), "azure": ("BlobNotFound",)}
+NO_BUCKET = {"s3": "NoSuchBucket", "gcs": "NoSuchBucket", "azure": "ContainerNotFound"}
+REFUSALS = ("AccessDenied", "NoSuchBucket", "ContainerNotFound", "PreconditionFailed", "SlowDown")
 """Codes of a store that are believed with any status of a refusal."""
 NOT_WRITTEN = (
     AlreadyExistsError,
@@ -90,6 +93,13 @@ def s3(script: ScriptedServer) -> Iterator[Store]:
 
 
 @pytest.fixture(scope="module")
+def azure(script: ScriptedServer) -> Iterator[Store]:
+    url = StoreUrl("az", "container", "pre", endpoint=script.endpoint, account="account")
+    with CloudStore(url, {"account_key": base64.b64encode(b"key").decode()}, clock=ManualClock()) as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
 def gcs(script: ScriptedServer) -> Iterator[Store]:
     """Through the client library for every verb."""
     names = ("client_email", "private_key", "private_key_id")
@@ -114,10 +124,11 @@ def judge_read(kind: str, verb: str, answer: HostileAnswer, found: object) -> bo
     version = "ETag" in headers or "x-goog-generation" in headers
     match found:
         case NotFoundError(key=None):
-            return answer.code == "NoSuchBucket" and answer.status[0] in "34"
+            is_place = verb in ("list", "level") and answer.says(404, *MISSING[kind])  # what else can be missing there
+            return is_place or (answer.code == NO_BUCKET[kind] and answer.status[0] in "34")
         case NotFoundError() | Probe(found=None):
-            told = answer.says(404, *MISSING)
-            return told or (verb == "head" and answer.status == "404" and "x-amz-request-id" in headers)
+            is_signed = kind == "s3" and answer.status == "404" and "x-amz-request-id" in headers
+            return answer.says(404, *MISSING[kind]) or (verb == "head" and is_signed)
         case StoredObject(body=body) | Probe(found=StoredObject(body=body)):
             # The library does not show with which success an object came.
             is_served = answer.says(200) or (kind == "gcs" and answer.status[0] == "2")
@@ -129,7 +140,7 @@ def judge_read(kind: str, verb: str, answer: HostileAnswer, found: object) -> bo
         case bytes() as body:
             return body == answer.body == OBJECT[:8] and answer.says(206) and answer.is_whole
         case None:  # deleted
-            return answer.status[0] == "2" or answer.says(404, *MISSING)
+            return answer.status[0] == "2" or answer.says(404, *MISSING[kind])
         case list():
             return answer.says(200) and answer.body.startswith(b"<ListBucketResult")
         case InvalidRequestError():
@@ -146,16 +157,16 @@ def judge_put(kind: str, answer: HostileAnswer, precondition: Precondition, foun
         case PutResult() if kind == "gcs":  # the library reads headers only, and no page has a generation
             return answer.status[0] == "2" and "x-goog-generation" in answer.headers
         case PutResult():
-            return answer.says(200) and answer.is_whole and not answer.body
+            return answer.says(201 if kind == "azure" else 200) and answer.is_whole and not answer.body
         case OutcomeUnknownError():
             return True
         case NotFoundError():
-            return answer.says(404, "NoSuchBucket", "NoSuchKey") or answer.code == "NoSuchBucket"
+            return answer.code == NO_BUCKET[kind] or answer.says(404, *MISSING[kind])
         case AlreadyExistsError():
             return isinstance(precondition, IfAbsent)
         case ConflictError():
             return isinstance(precondition, IfMatch) and (
-                answer.status != "404" or answer.code in (*MISSING, *REFUSALS)
+                answer.status != "404" or answer.code in (*MISSING[kind], *REFUSALS)
             )
         case _:
             is_bare = answer.status[0] in "34" and answer.status not in ("404", "408")
@@ -164,7 +175,7 @@ def judge_put(kind: str, answer: HostileAnswer, precondition: Precondition, foun
 
 
 @pytest.mark.parametrize("verb", READERS)
-@pytest.mark.parametrize("kind", ["s3", "gcs"])
+@pytest.mark.parametrize("kind", MISSING)
 @given(answer=hostile_answers())
 def test_a_read_is_what_its_answer_says(
     kind: str, verb: str, answer: HostileAnswer, script: ScriptedServer, request: pytest.FixtureRequest
@@ -176,7 +187,7 @@ def test_a_read_is_what_its_answer_says(
 
 
 @pytest.mark.parametrize("precondition", PRECONDITIONS, ids=lambda value: type(value).__name__)
-@pytest.mark.parametrize("kind", ["s3", "gcs"])
+@pytest.mark.parametrize("kind", MISSING)
 @given(answer=hostile_answers())
 def test_a_write_is_what_its_answer_says(
     kind: str,
@@ -191,3 +202,33 @@ def test_a_write_is_what_its_answer_says(
     assert judge_put(kind, answer, precondition, found), (answer, found)
     # Never repeated. It is not read at all if it goes over a connection that the server is about to close.
     assert len(script.asked) <= 1
+
+
+OURS = b"ours, write id 1"
+
+
+@pytest.mark.parametrize("precondition", PRECONDITIONS[1:], ids=lambda value: type(value).__name__)
+@given(answer=hostile_answers(), then=hostile_answers(OURS))
+def test_a_write_that_is_read_back_is_what_both_answers_say(
+    precondition: IfAbsent | IfMatch, answer: HostileAnswer, then: HostileAnswer, script: ScriptedServer, s3: Store
+) -> None:
+    """Nothing is told as lost, or as not written, of which the answers do not say so."""
+    script.answer(answer.raw(), then.raw())
+    found = outcome(lambda store: put_classified(store, KEY, OURS, precondition), s3)
+    is_read = then.says(200) and then.is_whole and "ETag" in then.headers
+    match found:
+        case Landed():
+            assert judge_put("s3", answer, precondition, PutResult(Version("v"), None)) or (
+                is_read and then.body == OURS
+            ), (answer, then)
+        case Lost(found=None):
+            assert then.says(404, *MISSING["s3"]), then
+        case Lost(found=StoredObject(body=body)):
+            assert is_read, then
+            assert body == then.body != OURS
+        case NothingThere():
+            assert then.says(404, *MISSING["s3"]) or is_read, then
+        case _:
+            assert isinstance(found, Unknown | WormError)
+            # What is raised says that nothing was tried: so the answer to the write must say that.
+            assert isinstance(found, Unknown) or judge_put("s3", answer, precondition, found), (answer, found)
