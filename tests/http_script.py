@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Asked", "Drop", "Raw", "Reply", "ScriptedServer", "Stall", "scripted_server"]
+__all__ = ["Asked", "Drop", "Part", "Raw", "Reply", "ScriptedServer", "Stall", "scripted_server"]
 
 DATE = "Sun, 06 Nov 1994 08:49:37 GMT"
 DATE_MS = 784_111_777_000
@@ -29,6 +29,14 @@ class Reply:
     status: int
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Answer with the range of `body` that was asked for, without its last `lost` bytes, which the headers promise."""
+
+    body: bytes
+    lost: int = 0
 
 
 @dataclass(frozen=True)
@@ -51,7 +59,7 @@ class Stall:
     """Say nothing until the client gives up."""
 
 
-Action = Reply | Raw | Drop | Stall
+Action = Reply | Part | Raw | Drop | Stall
 
 
 @dataclass(frozen=True)
@@ -106,8 +114,17 @@ class _Handler(BaseHTTPRequestHandler):
                 self.reset()
             case Reply():
                 self.reply(action)
+            case Part():
+                self.reply_part(action)
             case Raw():
                 self.send(action)
+
+    def reply_part(self, part: Part) -> None:
+        first, last = map(int, self.headers["range"].removeprefix("bytes=").split("-"))
+        body = part.body[first : last + 1]
+        told = {"Content-Range": f"bytes {first}-{first + len(body) - 1}/{len(part.body)}", "ETag": '"v"'}
+        modified = {"Last-Modified": DATE}
+        self.reply(Reply(206, body[: len(body) - part.lost], {**told, **modified}))
 
     def send(self, raw: Raw) -> None:
         self.close_connection = True

@@ -136,6 +136,20 @@ def test_a_write_that_is_read_back_is_classified_rightly(tmp_path: Path, kind: s
     raise AssertionError("it never ended")
 
 
+@pytest.mark.parametrize("precondition", [Always(), IfAbsent()], ids=["Always", "IfAbsent"])
+def test_a_link_that_a_file_server_was_asked_for_twice_is_ours(tmp_path: Path, precondition: Precondition) -> None:
+    link = os.link
+
+    def twice(*arguments: Any, **more: Any) -> None:
+        link(*arguments, **more)
+        link(*arguments, **more)
+
+    with LocalStore(tmp_path) as store:
+        with mock.patch.object(os, "link", twice):
+            written = store.put("a/key", b"new", precondition)
+        assert store.get("a/key").version == written.version
+
+
 @pytest.mark.parametrize("verb", ["get", "probe", "head", "delete"])
 @pytest.mark.parametrize("number", [errno.EIO, errno.EACCES, errno.EMFILE])
 def test_a_read_finds_nothing_missing_because_a_call_failed(tmp_path: Path, verb: str, number: int) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import wormdb
-from tests.http_script import Raw, Reply, ScriptedServer, scripted_server
+from tests.http_script import Part, Raw, Reply, ScriptedServer, scripted_server
 from tests.storage.test_signed import azure_at, s3_at, xml
 from wormdb.clock import ManualClock, SeededChance
 from wormdb.errors import (
@@ -204,6 +204,52 @@ def test_a_page_is_no_empty_listing(script: ScriptedServer, page: bytes, then: R
     script.answer(Reply(200, page), then)
     with s3_at(script.endpoint) as store, pytest.raises((UnavailableError, UnsupportedStoreError)):
         list(store.list("f/", delimiter=delimiter))
+
+
+# --- ranges ---
+
+BODY = bytes(range(256)) * 1_000
+SPANS = [ByteRange(0, 8), ByteRange(100_000, 30), ByteRange(len(BODY) - 4, 100)]
+
+
+@pytest.mark.parametrize(
+    ("told", "body"),
+    [
+        ("bytes 0-7/16", 4),
+        ("bytes 0-7/16", 12),
+        ("bytes 0-3/16", 4),
+        ("bytes 8-15/16", 8),
+        ("bytes 0-7/*", 8),
+        ("bytes 0-7/7", 8),
+        ("bytes 0-99999999999999999999/16", 8),
+        ("", 8),
+    ],
+)
+def test_another_part_than_was_asked_for_is_refused(script: ScriptedServer, told: str, body: int) -> None:
+    script.answer(Reply(206, BODY[:body], {"Content-Range": told, **OBJECT}))
+    with s3_at(script.endpoint) as store, pytest.raises(UnavailableError):
+        store.get_range("key", ByteRange(0, 8))
+
+
+def test_a_part_is_what_exists_of_it(script: ScriptedServer) -> None:
+    script.answer(Part(BODY))
+    with s3_at(script.endpoint) as store:
+        assert store.get_ranges("key", SPANS) == tuple(BODY[span.start : span.stop] for span in SPANS)
+        assert len(script.asked) == 4  # the last one came short, and was looked at by itself
+        assert [store.get_range("key", span) for span in SPANS] == [BODY[span.start : span.stop] for span in SPANS]
+
+
+@pytest.mark.parametrize("lost", [1, 4])
+def test_no_range_is_shorter_than_its_answer_says(script: ScriptedServer, lost: int) -> None:
+    script.answer(Part(BODY, lost))
+    with s3_at(script.endpoint) as store:
+        for span in SPANS:
+            with pytest.raises(UnavailableError):
+                store.get_range("key", span)
+        with pytest.raises(UnavailableError):
+            store.get_ranges("key", SPANS)
+        with pytest.raises(UnavailableError):
+            store.get_ranges("key", SPANS[:2])
 
 
 # --- bytes without end ---
