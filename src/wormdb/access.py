@@ -306,27 +306,28 @@ class Access(Generic[T]):
                 raise
             raise _unread(unread[0].document, error) from error
 
-    def commit(self, operations: Sequence[Operation], by: By, *also: Event) -> Committed:
-        """Commit operations as one batch, `also` with it. 1 PUT when nobody else writes.
+    def commit(
+        self,
+        operations: Sequence[Operation],
+        by: By,
+        *also: Event,
+        check: Callable[[View], None] | None = None,
+    ) -> Committed:
+        """Commit operations as one batch, `also` with it, while `check` accepts the state it will follow.
 
-        Raises what the batch is refused for.
+        1 PUT when nobody else writes. Raises what the batch is refused for.
         """
         self.check_mode()
         known = self.ledger.known()
         events = self.writer.first_events(known)
         final = self.writer.final(operations, self.writer.in_force(known), by)
-        return self._commit(final, (*events, *also), by, self.writer.guard(final, events))
+        guard = self.writer.guard(final, events)
+        return self._commit(final, (*events, *also), by, guard if check is None else _both(guard, check))
 
     def commit_event(self, event: Event, by: By, check: Callable[[View], None]) -> Committed:
         """Commit one event, while `check` accepts the state it will follow. 1 PUT when nobody else writes."""
         self.check_mode()
-        guard = self.writer.guard((), ())
-
-        def both(view: View) -> None:
-            guard(view)
-            check(view)
-
-        return self._commit((), (event,), by, both)
+        return self._commit((), (event,), by, _both(self.writer.guard((), ()), check))
 
     def job_spec(self, job: str, kind: str, by: By, *, on_conflict: ConflictRule, overwrite: bool) -> JobSpec:
         """What a bulk job on this collection is to be, for `wormdb.engine.bulk`. 1 GET; raises as `commit`."""
@@ -403,3 +404,11 @@ def _unread(instance: object, error: AlreadyExistsError) -> WormError:
 
 def _is_removed(operation: Remove, changes: deque[Change]) -> bool:
     return bool(changes) and changes[0].id == operation.id and changes[0].after is None
+
+
+def _both(guard: Callable[[View], None], check: Callable[[View], None]) -> Callable[[View], None]:
+    def both(view: View) -> None:
+        guard(view)
+        check(view)
+
+    return both

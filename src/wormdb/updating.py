@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from wormdb.bql.match import compile_filter
 from wormdb.engine.operations import Loaded, Remove
-from wormdb.engine.state import Held, id_key
+from wormdb.engine.state import Held, changed_after, id_key
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -121,7 +121,8 @@ class Updating(Generic[T]):
 
         def once(view: View, rows: Rows) -> Changed:
             try:
-                return self._change(view, rows, edit, by, upsert=upsert, look=look)
+                absent = _Absent(targets, view) if upsert else None
+                return self._change(view, rows, edit, by, absent=absent, look=look)
             except UniqueViolationError as error:
                 if not upsert or seen:
                     raise
@@ -175,7 +176,7 @@ class Updating(Generic[T]):
 
     # --- one try ---
 
-    def _change(self, view: View, rows: Rows, edit: Edit, by: By, *, upsert: bool, look: Look) -> Changed:
+    def _change(self, view: View, rows: Rows, edit: Edit, by: By, *, absent: _Absent | None, look: Look) -> Changed:
         access = self._access
         now = moment(access.context.now_ms())
         operations: list[Operation] = []
@@ -187,8 +188,8 @@ class Updating(Generic[T]):
             shape = self._shape(edit, document, now, Loaded(held, view.number, access.writer.origin))
             if shape is not None:
                 operations.append(access.writer.prepared("update", document, shape).operation)
-        if not matched and upsert:
-            return self._insert(edit.start(now), view, by)
+        if not matched and absent is not None:
+            return self._insert(edit.start(now), absent, by)
         if not operations:
             return Changed(matched, 0, view.number, before, first)
         committed = access.commit(operations, by)
@@ -208,11 +209,11 @@ class Updating(Generic[T]):
         committed = access.commit(operations, by)
         return Changed(len(operations), len(operations), committed.number, before)
 
-    def _insert(self, values: Document, view: View, by: By) -> Changed:
-        """Insert what an upsert makes where nothing matched in `view`."""
+    def _insert(self, values: Document, absent: _Absent, by: By) -> Changed:
+        """Insert what an upsert makes where nothing matched, if that is so when it is committed."""
         access = self._access
         shape = access.writer.shape("insert", values)
-        if shape.id is not None and not shape.fresh and _is_alive(view.get(id_key(shape.id))):
+        if shape.id is not None and not shape.fresh and _is_alive(absent.seen.get(id_key(shape.id))):
             raise AlreadyExistsError(
                 f"document {shape.values['_id']!r} in {access.name}",
                 reason="it exists, and the filter does not match it, so the upsert cannot insert it",
@@ -221,10 +222,10 @@ class Updating(Generic[T]):
             )
         operation = access.writer.prepared("insert", values, shape).operation
         try:
-            committed = access.commit([operation], by)
+            committed = access.commit([operation], by, check=absent)
         except UniqueViolationError:
             raise
-        except AlreadyExistsError as error:  # since `view`
+        except AlreadyExistsError as error:  # since the state that was looked at
             raise ConflictError(error.what, reason=error.reason) from error
         (change,) = committed.changes
         identity = json.decode(change.id, name="document id")
@@ -258,6 +259,22 @@ class Updating(Generic[T]):
                 problems=error.problems,
             ) from error
         return None if shape.is_unchanged else shape
+
+
+@dataclass(frozen=True, slots=True)
+class _Absent:
+    """Refuses a commit if documents match that did not in the state `seen`."""
+
+    targets: Targets
+    seen: View
+
+    def __call__(self, view: View) -> None:
+        """Raise ConflictError if one matches now, or if the tail does not tell. No requests."""
+        changed = changed_after(view, self.seen.number)
+        is_mapped = view.definition.versions != self.seen.definition.versions
+        matches = compile_filter(self.targets.filter)
+        if changed is None or is_mapped or any(_matching(held, matches) for held in changed):
+            raise ConflictError("an upsert", reason="documents changed since none matched its filter")
 
 
 def _rows(hits: Iterator[Hit]) -> Iterator[tuple[Held, Document]]:

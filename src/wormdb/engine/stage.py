@@ -159,7 +159,9 @@ class Stager:
             )
             events = (attached, *pending.events)
             try:
-                committed = self.commit(replace(pending, operations=(), events=events, guard=partial(_guard, checked)))
+                committed = self.commit(
+                    replace(pending, operations=(), events=events, guard=partial(_guard, checked, pending.guard))
+                )
             except _OvertakenError as error:
                 log.info("%s: a staged batch is checked again: %s", self.collection, error.reason)
                 checked = self._caught_up(checked)
@@ -237,8 +239,8 @@ def _sequence(changes: Sequence[Change]) -> int:
     return max((sequence_of(change.id) for change in changes), default=0)
 
 
-def _guard(checked: _Checked, view: View) -> None:
-    """Raise if what came since a batch was checked may concern it."""
+def _guard(checked: _Checked, also: Callable[[View], None] | None, view: View) -> None:
+    """Raise if what came since a batch was checked may concern it, or if the guard of the batch does."""
     if view.definition.number != checked.view.definition.number:
         _overtaken("the definition changed")
     if view.base_number > checked.view.number:
@@ -246,6 +248,8 @@ def _guard(checked: _Checked, view: View) -> None:
     for entry in view.overlay.entries(view.number):
         if entry.number > checked.view.number:
             _check_entry(entry, checked)
+    if also is not None:
+        also(view)
 
 
 def _check_entry(entry: Entry, checked: _Checked) -> None:

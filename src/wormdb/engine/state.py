@@ -36,6 +36,7 @@ __all__ = [
     "Held",
     "Overlay",
     "View",
+    "changed_after",
     "check_counted",
     "id_key",
     "is_uncounted",
@@ -347,6 +348,21 @@ class View:
         """The newest version of every key in a range that entries after the root hold, as it is in this state."""
         found = self.overlay.scan(self.number, low, high)
         return [(key, self.shown(held)) for key, held in found] if self.is_ahead else found
+
+
+def changed_after(view: View, number: int) -> list[Held] | None:
+    """What a view has of documents that changed after entry `number`; None if its tail does not tell. No requests.
+
+    It does not if the root below goes further, and not of what jobs attached.
+    """
+    if isinstance(view.base, View):  # the state of a batch whose entry others share stands on another
+        older = changed_after(view.base, number)
+        return None if older is None else [*(held for _, held in view.overlay.scan(view.number)), *older]
+    if view.base_number > number or any(one.number > number for one in view.overlay.attached(view.number)):
+        return None
+    later = (entry for entry in view.overlay.entries(view.number) if entry.number > number)
+    keys = {id_key(change.id) for entry in later for batch in entry.batches for change in batch.changes}
+    return [held for key in keys if (held := view.overlay.get(key, view.number)) is not None]
 
 
 def merge_newest(layers: Sequence[Iterator[tuple[bytes, Held]]]) -> Iterator[tuple[bytes, Held]]:
