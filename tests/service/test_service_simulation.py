@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 FIRST, COUNT = (int(part) for part in os.environ.get("WORMDB_SERVICE_SEEDS", "100:100").split(":"))
 CHUNK = 10
-SEEDS = (5,)
+SEEDS = (0, 6)
 SEARCH_MAX = 40
 """How many seeds are searched when the one noted no longer shows a mistake, because the code moved on."""
 
