@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -59,8 +60,9 @@ class Save:
             return self.document
         created = json.decode_document(before, name="document").get(CREATED)
         values = json.decode_document(self.document, name="document")
-        kept = {name: value for name, value in values.items() if name != CREATED or created is not None}
-        return json.encode_document(kept | ({} if created is None else {CREATED: created}))
+        if isinstance(created, datetime):
+            return json.encode_document(values | {CREATED: created})
+        return json.encode_document({name: value for name, value in values.items() if name != CREATED})
 
 
 @dataclass(frozen=True, slots=True)

@@ -312,6 +312,33 @@ def test_one_document_of_a_singleton() -> None:
         assert found["theme"] == "dark"
 
 
+@pytest.mark.parametrize("stamps", [True, False])
+@pytest.mark.parametrize("keeps_oplog", [True, False])
+def test_changes_of_what_was_adopted_say_when_it_was_created_as_its_file_did(stamps: bool, keeps_oplog: bool) -> None:
+    bucket = Bucket(ROOT, stamps=stamps, keeps_oplog=keeps_oplog)
+    names = ("update", "save", "blind", "modify", "replace", "batch")
+    for name in names:
+        bucket.create(name, name="a")
+    with database_on(world(bucket), schema(ROOT)) as database:
+        database.adopt("Customer")
+        customers = database.model("Customer")
+        before = {name: customers.find_by_id(name) for name in names}
+        customers.update_one({"id": "update"}, {"$set": {"name": "b"}})
+        customers.save((before["save"] or {}) | {"name": "b"})
+        customers.save({"id": "blind", "name": "b"})
+        customers.modify("modify", lambda customer: customer | {"name": "b"})
+        customers.replace_one({"id": "replace"}, {"name": "b"})
+        customers.batch().save({"id": "batch", "name": "b"}).flush()
+        for name in names:
+            was, now = before[name], customers.find_by_id(name)
+            assert was is not None
+            assert now is not None
+            assert now["name"] == "b"
+            assert ("createdAt" in now) == stamps
+            assert now.get("createdAt") == was.get("createdAt")
+            assert now["updatedAt"] != was.get("updatedAt")
+
+
 # --- refused ---
 
 
