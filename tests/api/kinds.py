@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from wormdb.collection import Collection
     from wormdb.database import Database
 
-__all__ = ["FIELDS", "KINDS", "SCHEMA", "DataclassThing", "Kind"]
+__all__ = ["FIELDS", "KINDS", "SCHEMA", "DataclassThing", "Kind", "is_part"]
 
 
 class PydanticPart(BaseModel):
@@ -163,9 +163,14 @@ class Kind:
         return self.name
 
 
+def is_part(value: Any) -> bool:
+    """Whether a value of the field `part` is given as an instance where there is a class for it."""
+    return isinstance(value, dict) and value.keys() <= {"city", "more"}
+
+
 def _parts(kind: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
     part = values.get("part")
-    return {**values, "part": kind(**part)} if isinstance(part, dict) else dict(values)
+    return {**values, "part": kind(**part)} if is_part(part) else dict(values)
 
 
 KINDS = (
