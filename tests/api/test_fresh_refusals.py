@@ -63,7 +63,6 @@ def _twice(notes: Collection[Document]) -> Document:
 
 MEANWHILE: dict[str, Callable[[Collection[Document]], Any]] = {
     "nothing": lambda _: None,
-    "insert": lambda notes: notes.insert({"id": "x", "n": 1}),
     "change": _twice,
     "trash": lambda notes: (_twice(notes), notes.delete("x")),
     "purge": lambda notes: (_twice(notes), notes.delete("x"), notes.purge("x")),
