@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, TypeGuard
 
 import msgspec
 from pydantic import BaseModel, ConfigDict
@@ -163,7 +163,7 @@ class Kind:
         return self.name
 
 
-def is_part(value: Any) -> bool:
+def is_part(value: Any) -> TypeGuard[dict[str, Any]]:
     """Whether a value of the field `part` is given as an instance where there is a class for it."""
     return isinstance(value, dict) and value.keys() <= {"city", "more"}
 
