@@ -25,14 +25,15 @@ OPTIONS: Final = "imsux"
 and comments; u is always on."""
 
 _SPECIAL: Final = frozenset(r".^$*+?{}[]\|()")
-# The parts of a pattern that mean something else here: classes, escapes with what belongs to them, the end, and what
-# option x takes out.
-_PART: Final = re.compile(
+# The parts of a pattern that mean something else here: classes, escapes with what belongs to them, the end; and with
+# option x what that takes out.
+_PARTS: Final = (
     r"(?P<class>\[\^?\]?(?:\[:\^?[a-z]+:\]|\\.|[^\]\\])*\])"
     r"|(?P<escape>\\(?:Q.*?(?:\\E|\Z)|[pPx]\{[^}]*\}|.))"
-    r"|(?P<end>\$)|(?P<blank>[ \t\n\r\v\f]+|\#[^\n]*)",
-    re.DOTALL,
+    r"|(?P<end>\$)"
 )
+_PART: Final = re.compile(_PARTS, re.DOTALL)
+_PART_OR_BLANKS: Final = re.compile(_PARTS + r"|[ \t\n\r\v\f]+|\#[^\n]*", re.DOTALL)
 _INNER: Final = re.compile(r"\[:[a-z]+:\]|\\.", re.DOTALL)
 _VERB: Final = re.compile(r"\(\*(UTF8?|UCP)\)")
 _FLAG_M: Final = re.compile(r"\(\?[a-zA-Z]*m")
@@ -107,10 +108,10 @@ def rewritten(pattern: str, options: str) -> str:
             return _escape(part[0], members, is_unicode=is_unicode)
         if part["end"]:
             return "$" if ends_lines else r"(?:\n?\z)"
-        return "" if "x" in options else part[0]
+        return ""
 
     flags = "".join(letter for letter in "ms" if letter in options)
-    source = _PART.sub(replace, body)
+    source = (_PART_OR_BLANKS if "x" in options else _PART).sub(replace, body)
     return f"(?{flags}){source}" if flags else source
 
 

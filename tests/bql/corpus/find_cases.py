@@ -192,7 +192,7 @@ PATTERNS: Final = (
     r"^\p{L}+$", r"\p{Han}", "x{40}", "x{41}", "a*",
     "(?i)ab", "(?m)^b", "(?s)a.b", "(?:ab)+", "a{2,}", "foo(bar)?", "^foo", "bar$", "^(foo|bar)", r"\Aa", r"a\z",
     r"\Qa.b\E", "a b", "a\tb", r"a\tb",
-    r"\n", r"a\nb", r"\v", r"a\vb", r"\h", r"\R", r"\N", r"a\Z",
+    r"\n", r"a\nb", r"\v", r"a\vb", r"\h", r"\R", r"\N", r"a\Z", "#|a$", r"#|\s", "a #|b$",
 )  # fmt: skip
 _BROKEN: Final = ("(", "[", "*a", "a{2", "a)", "(?<name", r"\p{Nope}", "(?=a)", r"(a)\1", "a**", "[b-a]",
     "(?<!a)b", "(*UCP)\\w", "(*UTF)a")  # fmt: skip
