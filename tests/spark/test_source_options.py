@@ -190,6 +190,19 @@ def test_mistakes_are_named_before_anything_runs(db: Database, options: dict[str
         plan(**given)
 
 
+def test_a_filter_may_use_functions_of_the_collection(db: Database) -> None:
+    """What they stand for is sent to workers, so that all of them ask the same."""
+    people = db.model("Person")
+    people.insert_many([{"id": f"p{number}", "age": number} for number in range(30)])
+    people.functions.register("isAdult", "age>=18")
+    for _ in range(2):
+        rows = read(url=db.url, model="Person", columns="id,age", filter='{"$fn": "isAdult"}')
+        assert sorted(row["age"] for row in rows) == list(range(18, 30))
+        people.forward()
+    with pytest.raises(NotFoundError, match="Function 'other' is not registered"):
+        plan(url=db.url, model="Person", filter='{"$fn": "other"}')
+
+
 def test_an_unknown_model_is_not_found(db: Database) -> None:
     with pytest.raises(NotFoundError, match=r"Persn.*Person"):
         plan(url=db.url, model="Persn")

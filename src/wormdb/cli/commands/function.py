@@ -26,7 +26,10 @@ _HASH_SHOWN = len("sha256:") + 12
 
 @click.group("function")
 def command() -> None:
-    """Register, show and drop named filters, which other filters use as {"$fn": "name"}."""
+    """Register, show and drop named filters of a collection.
+
+    Other filters use them as {"$fn": "name"}.
+    """
 
 
 @command.command(
