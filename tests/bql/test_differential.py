@@ -6,14 +6,13 @@ questions stay clear of the faults, so that every other disagreement is found.
 
 from __future__ import annotations
 
-import warnings
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.bql.others import mock_filtering, monty_queries
 from tests.bql.written import Part, filled, parts
 from wormdb.bql.match import compile_filter
 from wormdb.bql.parse import parse_filter
@@ -22,13 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hypothesis.strategies import SearchStrategy
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    mock_filtering = import_module("mongomock.filtering")
-    monty_queries = import_module("montydb.engine.queries")
-    # Made here because it also sets, for the whole process, which version of MongoDB is followed.
-    MONTY = import_module("montydb").MontyClient(":memory:")
 
 
 def ours(document: dict[str, Any], written: dict[str, Any]) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from importlib import import_module
 from itertools import count
 from typing import Any
 
@@ -11,13 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.bql.test_differential import MONTY, VALUES
+from tests.bql.others import MONTY, mongomock
+from tests.bql.test_differential import VALUES
 from tests.bql.written import parts
 from wormdb.bql.sorting import parse_sort, sort_key
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    mongomock = import_module("mongomock")
 
 NUMBERS = count()
 

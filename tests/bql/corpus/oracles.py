@@ -15,7 +15,6 @@ import sys
 import warnings
 from contextlib import contextmanager
 from datetime import datetime
-from importlib import import_module
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import Binary, Decimal128, MaxKey, MinKey, ObjectId, Regex, Timestamp
 
 from tests.bql.corpus.questions import REFUSED
+from tests.bql.others import MONTY, mock_filtering, mongomock, monty_queries
 from wormdb.format.json import encode, parse
 from wormdb.format.wrappers import regex_options
 
@@ -30,14 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from tests.bql.corpus.questions import Question
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    _mongomock: Any = import_module("mongomock")
-    _mock_filtering: Any = import_module("mongomock.filtering")
-    _monty_queries: Any = import_module("montydb.engine.queries")
-    # Made here because it also sets, for the whole process, which version of MongoDB is followed.
-    _MONTY: Any = import_module("montydb").MontyClient(":memory:")
 
 _NUMBERS: Final = count()
 UNDEFINED: Final = json.dumps({"$undefined": True})
@@ -53,12 +45,12 @@ def ask_mongomock(question: Question) -> Any:
             return None  # it cannot compare them
         if isinstance(part, dict) and isinstance(part.get("$sort"), dict) and len(part["$sort"]) > 1:
             return None  # its order depends on the hashes of names
-    return _opinion(question, _mock_filter, lambda: _mongomock.MongoClient().db.documents)
+    return _opinion(question, _mock_filter, lambda: mongomock.MongoClient().db.documents)
 
 
 def ask_montydb(question: Question) -> Any:
     """What montydb says."""
-    return _opinion(question, _monty_filter, lambda: _MONTY.db[f"corpus{next(_NUMBERS)}"])
+    return _opinion(question, _monty_filter, lambda: MONTY.db[f"corpus{next(_NUMBERS)}"])
 
 
 @contextmanager
@@ -156,11 +148,11 @@ def _in_collection(asked: dict[str, Any], collection: Any) -> Any:
 
 
 def _mock_filter(written: Any, document: Any) -> bool:
-    return bool(_mock_filtering.filter_applies(written, document))
+    return bool(mock_filtering.filter_applies(written, document))
 
 
 def _monty_filter(written: Any, document: Any) -> bool:
-    return bool(_monty_queries.QueryFilter(written)(document))
+    return bool(monty_queries.QueryFilter(written)(document))
 
 
 def _in_python(value: Any) -> Any:
