@@ -168,6 +168,7 @@ def working_lines(place: Path) -> dict[str, list[list[str]]]:
     """The same for verbs that look after a database."""
     url, evil = str(place / "db"), f"{EVIL}id"
     on = ["--url", url]
+    imported = ["pipeline", "import", str(place / "evil.ndjson"), "--rejects", str(place / "rejected.ndjson")]
     return {
         "files status": [["files", "status", *on]],
         "layout migrate": [["layout", "migrate", *on, "--to", "inline"]],
@@ -187,7 +188,7 @@ def working_lines(place: Path) -> dict[str, list[list[str]]]:
         "pipeline compact": [["pipeline", "compact", "notes", *on, "--yes"]],
         "pipeline export": [["pipeline", "export", "notes", *on, "--to", str(place / "out")]],
         "pipeline history": [["pipeline", "history", "notes", *on, "--to", str(place / "past")]],
-        "pipeline import": [["pipeline", "import", str(place / "evil.ndjson"), "--model", "notes", *on]],
+        "pipeline import": [[*imported, "--model", "notes", *on]],
         "pipeline rebuild": [["pipeline", "rebuild", "notes", *on]],
         "pipeline verify": [["pipeline", "verify", "notes", *on]],
         "node list": [["node", "list", *on]],
