@@ -289,7 +289,7 @@ def seq_begins_anew() -> AbstractContextManager[object]:
 
 
 def feed_unchecked() -> AbstractContextManager[object]:
-    return rewritten(Feed, ("state.root is not None and", "False and"))
+    return rewritten(Feed, ("state.root is not None and state.root.trimmed > self._number", "False"))
 
 
 def value_taken_in_passing() -> AbstractContextManager[object]:
@@ -354,38 +354,38 @@ def numbers_without_end() -> AbstractContextManager[object]:
 
 
 MUTANTS = [
-    Mutant("one document twice in an entry", one_document_twice_in_an_entry, "handles", 7, "crowd"),
+    Mutant("one document twice in an entry", one_document_twice_in_an_entry, "handles", 18, "crowd"),
     Mutant("a version known by its revision", version_by_revision, "handles", 26, "crowd"),
-    Mutant("unchecked behind another change", loaded_unchecked_behind_another, "handles", 2, "crowd"),
-    Mutant("overwritten passes as newest", overwritten_as_newest, "handles", 76),
-    Mutant("no read-back", no_read_back, "set", 2),
+    Mutant("unchecked behind another change", loaded_unchecked_behind_another, "handles", 8, "crowd"),
+    Mutant("overwritten passes as newest", overwritten_as_newest, "handles", 36),
+    Mutant("no read-back", no_read_back, "set", 0),
     Mutant("no write id", no_write_id, "set", 30),
     Mutant("timeout as failure", timeout_as_failure, "set", 12),
-    Mutant("timeout as success", timeout_as_success, "set", 1),
+    Mutant("timeout as success", timeout_as_success, "set", 0),
     Mutant("409 as refusal", conflict_409_as_refusal, "set", 2),
     Mutant("409 as lost", conflict_409_as_lost, "set", 2),
     Mutant("slot reuse after trim", slot_reuse, "bank", 15, "dawn"),
-    Mutant("no boundary check", no_boundary_check, "set", 9, "late"),
-    Mutant("view trusted after sleep", view_trusted_after_sleep, "register", 32, "dawn"),
+    Mutant("no boundary check", no_boundary_check, "set", 2, "late"),
+    Mutant("view trusted after sleep", view_trusted_after_sleep, "register", 5, "dawn"),
     Mutant("old entry taken for news", old_entry_as_news, "bank", 477, "dawn"),
-    Mutant("ack before PUT", ack_before_put, "set", 1),
+    Mutant("ack before PUT", ack_before_put, "set", 0),
     Mutant("commit from a stale view", commit_from_stale_view, "bank", 3),
     Mutant("refusal from a stale view", refused_from_stale_view, "unique", 11),
     Mutant("regroup under one id", regroup_under_one_id, "set", 58),
-    Mutant("absent slot resolved as no", absent_slot_as_no, "set", 19, "late"),
-    Mutant("root read before the slot", root_before_slot, "set", 72, "late"),
-    Mutant("unique checked outside the batch", unique_outside_batch, "unique", 1),
+    Mutant("absent slot resolved as no", absent_slot_as_no, "set", 12, "late"),
+    Mutant("root read before the slot", root_before_slot, "set", 17, "late"),
+    Mutant("unique checked outside the batch", unique_outside_batch, "unique", 0),
     Mutant("definition changed by root swap", definition_by_root_swap, "definitions", 0),
     Mutant("delete before trimmed is raised", delete_before_trimmed, "set", 0),
     Mutant("half a batch visible", half_a_batch_visible, "bank", 2),
-    Mutant("trim without retention", trim_without_retention, "set", 1),
+    Mutant("trim without retention", trim_without_retention, "set", 2),
     Mutant("trim by the local clock", trim_by_local_clock, "set", 15, "late"),
     Mutant("root swapped blindly", root_swapped_blindly, "set", 0),
     Mutant("seq begins anew", seq_begins_anew, "register", 1),
-    Mutant("feed unchecked", feed_unchecked, "register", 31),
+    Mutant("feed unchecked", feed_unchecked, "register", 14),
     Mutant("unique value taken in passing", value_taken_in_passing, "unique", 6),
     Mutant("refused for a batch that may not land", refused_for_company, "unique", 6, "crowd"),
     Mutant("hole seen behind another trimmer", trimmers_see_holes, "set", 161, "dawn"),
-    Mutant("parts of the feed unchecked", parts_unchecked, "set", 8, "late"),
+    Mutant("parts of the feed unchecked", parts_unchecked, "set", 16, "late"),
     Mutant("numbers without an end", numbers_without_end, "numbers", 1),
 ]
