@@ -23,6 +23,8 @@ from wormdb.engine.feed import Feed
 from wormdb.engine.feed_parts import FeedParts
 from wormdb.engine.head import Head
 from wormdb.engine.ledger import Ledger
+from wormdb.engine.misc_clock import MiscClock
+from wormdb.engine.moments import AsOf
 from wormdb.engine.register import Register
 from wormdb.engine.resolve import Resolver
 from wormdb.engine.state import Held, Overlay, id_key
@@ -33,6 +35,7 @@ from wormdb.errors import ConflictError, CorruptionError, OutcomeUnknownError, W
 from wormdb.format.entry import Entry, decode_entry
 from wormdb.format.event import SchemaChanged
 from wormdb.storage import readback
+from wormdb.storage.folder_time import Reckoning
 from wormdb.testing.sim_replay import Violation
 from wormdb.testing.sim_store import COLLECTION
 from wormdb.types import LogNumber, Misc
@@ -353,8 +356,24 @@ def numbers_without_end() -> AbstractContextManager[object]:
     return mock.patch.object(validate, "format_sequence", lambda number: f"{number:010d}")
 
 
+def wall_clock_of_a_folder() -> AbstractContextManager[object]:
+    return mock.patch.object(Reckoning, "at", lambda self, wall_ms, uptime: wall_ms)
+
+
+def clocks_ahead_followed() -> AbstractContextManager[object]:
+    return mock.patch.object(MiscClock, "_is_plausible", return_value=True)
+
+
+def times_of_entries_alone() -> AbstractContextManager[object]:
+    """Where times went back, an entry of before is not there until its own time."""
+    return rewritten(AsOf, ("rev <= self.floor or ", ""))
+
+
 MUTANTS = [
     Mutant("one document twice in an entry", one_document_twice_in_an_entry, "handles", 18, "crowd"),
+    Mutant("a folder's time is the wall clock", wall_clock_of_a_folder, "bank", 7, "clocks"),
+    Mutant("clocks that are ahead are followed", clocks_ahead_followed, "numbers", 80, "clocks"),
+    Mutant("times of entries alone", times_of_entries_alone, "register", 5, "clocks"),
     Mutant("a version known by its revision", version_by_revision, "handles", 26, "crowd"),
     Mutant("unchecked behind another change", loaded_unchecked_behind_another, "handles", 8, "crowd"),
     Mutant("overwritten passes as newest", overwritten_as_newest, "handles", 36),

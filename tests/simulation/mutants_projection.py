@@ -83,7 +83,7 @@ def forwarding_leaves_the_build_alone() -> AbstractContextManager[object]:
 def attach_in_company() -> Iterator[None]:
     """Neither who gathers batches nor who accepts them lets one stand alone."""
     accepts = "if self._is_alone or (self._accepted and pending.is_alone):"
-    gathers = "or ticket.pending.is_alone or self._queue[0].pending.is_alone"
+    gathers = "or ticket.pending.is_alone or group[0].pending.is_alone"
     with ExitStack() as stack:
         stack.enter_context(rewritten(GroupCommit, (gathers, "")))
         stack.enter_context(rewritten(Group, (accepts, "if False:")))
@@ -157,7 +157,7 @@ def filter_not_extended() -> AbstractContextManager[object]:
 
 
 def as_of_one_late() -> AbstractContextManager[object]:
-    return rewritten(AsOf, ("if self.is_time else rev) <= self.bound", "if self.is_time else rev) <= self.bound + 1"))
+    return rewritten(AsOf, ("if self.is_time else rev <= self.bound", "if self.is_time else rev <= self.bound + 1"))
 
 
 def attached_blocks_retired() -> AbstractContextManager[object]:
