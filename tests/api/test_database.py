@@ -76,7 +76,9 @@ def test_a_hook_hears_of_every_request(url: str) -> None:
     with wormdb.connect(url, hook=heard.append) as database:
         database["things"].insert({"id": "a"})
         assert len(heard) == database.cost().requests
-        assert heard[-1].key == "things/.worm.db/committed/00000000000000000001"
+        assert "things/.worm.db/committed/00000000000000000001" in [
+            request.key for request in heard if request.kind == "put"
+        ]
 
 
 # --- collections without a schema ---
@@ -100,6 +102,7 @@ def test_a_name_has_a_bound(db: Database) -> None:
 
 def test_collections_of_one_name_share_what_is_known(db: Database) -> None:
     db["things"].insert({"id": "a"})
+    db["things"].count()  # a folder had no time before it was written to, so the root is asked once more
     before = db.cost().gets
     assert db["things"].count() == 1
     assert db.cost().gets == before + 1

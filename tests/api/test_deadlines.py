@@ -125,7 +125,7 @@ COLLECTION_OTHERS = {
     *("name", "mode", "prefix", "source", "create", "invalidate_manifest", "create_blob_target", "resume"),
     *("to_pandas", "to_polars", "drop_index", "describe_index", "analyze_index", "build_index"),
     *("snapshot", "list_snapshots", "restore_snapshot", "list_trashed", "restore", "purge", "purge_expired"),
-    "empty_trash",
+    *("empty_trash", "functions"),
 }
 """They ask nothing, go through others, or need a model with snapshots or trash."""
 DATABASE_OTHERS = {"as_actor", "url", "store", "model", "adopt", "cost", "gc"}
