@@ -73,7 +73,8 @@ def test_the_runs_are_worth_something() -> None:
     """A simulation in which nothing goes wrong proves nothing: the faults must really happen."""
     reports = [run_seed(seed) for seed in range(WATCHED)]
     assert sum(report.trimmed > 0 for report in reports) >= 10
-    assert sum(report.zombies > 0 for report in reports) >= 2
+    late = [run_seed(seed, "set", "late") for seed in range(6)]
+    assert sum(report.zombies > 0 for report in [*reports, *late]) >= 4
     assert {report.workload for report in reports} == set(WORKLOADS)
     for outcome in ("ok", "refused", "nothing"):
         assert sum(report.outcomes.get(outcome, 0) > 0 for report in reports) >= 10, outcome
