@@ -84,16 +84,22 @@ def always_news(probe: Probe, modified: StoreTime) -> float:
     return 0.0
 
 
+def never_stopped(before: float, now: float, patience: float) -> bool:
+    """A process that was stopped in the middle of a look takes what changed meanwhile for news."""
+    return False
+
+
 def no_watch(claimant: Claimant, peers: Peers, node: int) -> None:
     """A wanted id is taken, whoever has it."""
 
 
 MUTANTS = [
     Mutant("wall clocks are compared", Peers, "_read", by_wall_clock(Peers._read), "taken over|counts on|waited", 2),
-    Mutant("heartbeats are not conditional", claim, "put_classified", put_always, "came back|came after|taken", 0),
+    Mutant("heartbeats are not conditional", claim, "put_classified", put_always, "came back|came after|taken", 1),
     Mutant("windows by the local clock", StoreClock, "observe", by_no_answer, "both had the turn", 4),
     Mutant("the dead stay in the ring", Peer, "dies_at", property(never_dies), "counts on|waited", 0),
-    Mutant("the dead stay too long", Peer, "dies_at", dies_late(Peer.__dict__["dies_at"]), "counts on|waited", 1),
+    Mutant("the dead stay too long", Peer, "dies_at", dies_late(Peer.__dict__["dies_at"]), "counts on|waited", 10),
     Mutant("last words are news", peers, "_age", always_news, "counts on|waited", 17),
+    Mutant("a stop is not noticed", peers, "_is_long_ago", never_stopped, "counts on|waited", 127),
     Mutant("an id is taken without a look", Claimant, "_watch", no_watch, "taken over", 0),
 ]

@@ -2,14 +2,68 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, TypeVar
+
 import pytest
 
 from tests.service.service_rig import Rig, live
+from wormdb.engine.paths import NODES_FOLDER, node_key
 from wormdb.engine.peers import Peers
 from wormdb.service.pace import Pace
+from wormdb.storage.wrapped import WrappedStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from wormdb.storage.store import ListPage, ObjectInfo, Probe, Store
+
+T = TypeVar("T")
 
 INTERVAL = 5.0
 ALWAYS_BUSY = Pace(idle_factor=1)
+
+
+class Stopping(WrappedStore):
+    """The process that asks for heartbeats is stopped right before or after one of its requests."""
+
+    def __init__(self, inner: Store, stop: Callable[[], None], *, lists_versions: bool = True) -> None:
+        super().__init__(inner)
+        self.stops_at: tuple[int, Literal["before", "after"]] = (0, "before")
+        """At which request from now on; 0 for none."""
+        self.stopped = 0
+        self._stop = stop
+        self._lists_versions = lists_versions
+
+    def _request(self, key: str, request: Callable[[], T]) -> T:
+        if not key.startswith(NODES_FOLDER):
+            return request()
+        number, moment = self.stops_at
+        self.stops_at = (number - 1, moment)
+        self._stop_if(number == 1 and moment == "before")
+        answer = request()
+        self._stop_if(number == 1 and moment == "after")
+        return answer
+
+    def _stop_if(self, is_now: bool) -> None:
+        if is_now:
+            self.stopped += 1
+            self._stop()
+
+    def probe(self, key: str) -> Probe:
+        return self._request(key, lambda: self._inner.probe(key))
+
+    def head(self, key: str) -> ObjectInfo:
+        return self._request(key, lambda: self._inner.head(key))
+
+    def list(
+        self, prefix: str = "", *, after: str | None = None, delimiter: Literal["/"] | None = None
+    ) -> Iterator[ListPage]:
+        for page in self._request(prefix, lambda: list(self._inner.list(prefix, after=after, delimiter=delimiter))):
+            objects = page.objects
+            if not self._lists_versions:
+                objects = tuple(replace(info, version=None) for info in objects)
+            yield replace(page, objects=objects)
 
 
 @pytest.fixture
@@ -99,3 +153,88 @@ def test_a_node_that_slept_lists_the_others_and_one_that_did_not_reads_them(rig:
     two.work()
     assert two.ring() == (1,)
     assert two.database.cost().lists == before + 1
+
+
+@pytest.mark.parametrize("lists_versions", [True, False])
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("number", range(1, 6))
+@pytest.mark.parametrize("way", ["look", "follow"])
+def test_a_process_that_is_stopped_at_any_request_takes_no_last_words_for_news(
+    rig: Rig, way: str, number: int, moment: Literal["before", "after"], lists_versions: bool
+) -> None:
+    nodes = [rig.started(pace=ALWAYS_BUSY) for _ in range(3)]
+
+    def stop() -> None:
+        """All beat once more, and only the last one lives."""
+        for beats in (nodes, *[nodes[2:]] * 11):
+            rig.clock.advance(INTERVAL)
+            for node in beats:
+                node.beat()
+
+    store = Stopping(rig.store, stop, lists_versions=lists_versions)
+    peers = Peers(store, rig.clock)
+    peers.look()
+    rig.clock.advance(INTERVAL)
+    for node in nodes:
+        node.beat()
+    store.stops_at = (number, moment)
+    if way == "look":
+        peers.look()
+    else:
+        peers.follow(2 * INTERVAL)
+    if not store.stopped:
+        assert number > len(nodes) + (way == "look")  # it was asked for each of them
+        assert peers.live() == (0, 1, 2)
+        return
+    # The one that lives is not seen where it was asked for before the stop; where it was seen, it lives.
+    known, there = peers.known()[2], rig.store.head(node_key(2))
+    assert peers.live() == ((2,) if known.version == there.version else ())
+    peers.look()
+    assert peers.live() == (2,)
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_node_that_is_stopped_while_it_follows_another_does_not_count_on_its_last_words(
+    rig: Rig, moment: Literal["before", "after"]
+) -> None:
+    one = rig.started(pace=ALWAYS_BUSY)
+
+    def stop() -> None:
+        rig.clock.advance(INTERVAL)
+        one.beat()
+        rig.clock.advance(11 * INTERVAL)
+
+    store = Stopping(rig.store, stop)
+    two = rig.node(pace=ALWAYS_BUSY, store=store)
+    two.start()
+    live(rig, 61, one, two)
+    lists = two.database.cost().lists
+    rig.clock.advance(INTERVAL)
+    one.beat()
+    store.stops_at = (1, moment)
+    two.work()
+    assert store.stopped
+    assert two.database.cost().lists == lists  # it was about to follow, not to list
+    assert two.ring() == (1,)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("lists_versions", [True, False])
+def test_a_process_that_is_stopped_while_it_chooses_an_id_takes_none_from_a_node_that_lives(
+    rig: Rig, number: int, lists_versions: bool
+) -> None:
+    one = rig.started(pace=ALWAYS_BUSY)
+
+    def stop() -> None:
+        for _ in range(12):
+            rig.clock.advance(INTERVAL)
+            one.beat()
+
+    store = Stopping(rig.store, stop, lists_versions=lists_versions)
+    store.stops_at = (number, "before")
+    two = rig.node(pace=ALWAYS_BUSY, store=store)
+    two.start()
+    assert store.stopped
+    assert (one.id, two.id) == (0, 1)
+    live(rig, 2 * INTERVAL, one, two)
+    assert one.lost is None

@@ -1,30 +1,36 @@
 """The services of a database as one process sees them: who there is, and who lives.
 
 A node is judged by its heartbeat: it lives while that changes, timed on the monotonic clock of whoever looks. What a
-listing shows is as old as the store's own times say; the clocks of two machines are never compared.
+listing shows, or what changed while the process did not look, is as old as the store's own times say; the clocks of two
+machines are never compared.
 """
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from wormdb.engine.misc_clock import NODE_MAX
 from wormdb.engine.paths import NODES_FOLDER, node_key
 from wormdb.errors import CorruptionError
 from wormdb.format.heartbeat import decode_heartbeat
-from wormdb.limits import NODE_INTERVALS_LIVE
+from wormdb.limits import NODE_INTERVALS_LIVE, NODE_WINDOW_MS
 
 if TYPE_CHECKING:
     from wormdb.clock import Clock
     from wormdb.format.heartbeat import Heartbeat
-    from wormdb.storage.store import Probe, Store
+    from wormdb.storage.store import ObjectInfo, Probe, Store
     from wormdb.types import StoreTime, Version
 
 __all__ = ["Peer", "Peers"]
 
 log = logging.getLogger(__name__)
+
+_PATIENCE = 2 * NODE_WINDOW_MS / 1000
+"""Seconds: a process that waits longer for an answer may have been stopped meanwhile."""
+_ASKS_MAX = 3
+"""How often a heartbeat is asked for while the answers take longer than that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +41,8 @@ class Peer:
     version: Version
     changed: float
     """Since when it is as it is, on the monotonic clock of whoever looks."""
+    seen: float
+    """When the last request was sent whose answer showed it like this, on the same clock."""
 
     @property
     def dies_at(self) -> float:
@@ -56,7 +64,11 @@ class Peers:
         """The store's, in the last answer that showed it."""
 
     def look(self, but: int | None = None) -> None:
-        """Learn of every node, `but` one. 1 LIST, and 1 GET for each heartbeat that changed."""
+        """Learn of every node, `but` one. 1 LIST, and 1 GET for each heartbeat that changed.
+
+        1 HEAD more for one that changed after the LIST, if that was long ago when the GET was answered.
+        """
+        began = self._clock.monotonic()
         found = [info for page in self._store.list(NODES_FOLDER) for info in page.objects]
         there: set[int] = set()
         for info in found:
@@ -66,18 +78,24 @@ class Peers:
             there.add(node)
             known = self._known.get(node)
             if known is None or info.version is None or info.version != known.version:
-                self._read(node, info.modified, info.version)
+                self._read(node, _PATIENCE, began, info)
+            else:
+                self._known[node] = replace(known, seen=began)
         self._known = {node: peer for node, peer in self._known.items() if node in there}
 
-    def follow(self, but: int | None = None) -> None:
-        """Look again at the nodes that live, `but` one. 1 GET each."""
+    def follow(self, patience: float, but: int | None = None) -> None:
+        """Look again at the nodes that live, `but` one. 1 GET each.
+
+        1 HEAD more for one that changed, if it was not seen for more than `patience` seconds.
+        """
         for node in self.live():
             if node != but:
-                self._read(node, None, None)
+                self._read(node, patience, self._known[node].seen)
 
     def read(self, node: int) -> Peer | None:
-        """Look again at one node; None if it has no heartbeat. 1 GET."""
-        self._read(node, None, None)
+        """Look again at one node; None if it has no heartbeat. 1 GET, and 1 HEAD as `follow`."""
+        known = self._known.get(node)
+        self._read(node, _PATIENCE, self._clock.monotonic() if known is None else known.seen)
         return self._known.get(node)
 
     def get(self, node: int) -> Peer | None:
@@ -93,27 +111,50 @@ class Peers:
         now = self._clock.monotonic()
         return tuple(node for node, peer in sorted(self._known.items()) if now < peer.dies_at)
 
-    def _read(self, node: int, modified: StoreTime | None, listed: Version | None) -> None:
+    def _read(self, node: int, patience: float, seen: float, listed: ObjectInfo | None = None) -> None:
+        """Read a heartbeat. At `seen` it was as `listed` shows it, or as it is known."""
         key = node_key(node)
-        probe = self._store.probe(key)
+        asked, probe = self._ask(key)
         self.time = probe.time or self.time
         if probe.found is None:
             self._known.pop(node, None)
             return
-        known, now = self._known.get(node), self._clock.monotonic()
-        if known is not None and known.version == probe.found.version:
+        known, now, version = self._known.get(node), self._clock.monotonic(), probe.found.version
+        if known is not None and known.version == version:
+            self._known[node] = replace(known, seen=asked)
             return
+        is_dated = listed is not None and listed.version == version
+        if not is_dated and probe.time is not None and _is_long_ago(seen, now, patience):
+            listed = self._store.head(key)
         changed = now
-        if modified is not None and listed in {None, probe.found.version}:
+        if listed is not None and listed.version in {None, version}:
             # Whoever did not look for a while finds the last words of the dead: news for it, but not of now.
-            changed -= _age(probe, modified)
+            changed -= _age(probe, listed.modified)
         try:
             heartbeat = decode_heartbeat(probe.found.body, name=key, node=node)
         except CorruptionError as error:
             log.warning("node %d is left out: %s", node, error)
             heartbeat = None
         since = changed if known is None else max(changed, known.changed)
-        self._known[node] = Peer(heartbeat, probe.found.version, since)
+        self._known[node] = Peer(heartbeat, version, since, asked)
+
+    def _ask(self, key: str) -> tuple[float, Probe]:
+        """When a heartbeat was asked for, and the answer: one that came so soon that it tells of now, if there is one.
+
+        The process may be stopped between any two of its steps, so that only the time after an answer shows it.
+        """
+        asks = 0
+        while True:
+            asks += 1
+            asked = self._clock.monotonic()
+            probe = self._store.probe(key)
+            if asks == _ASKS_MAX or not _is_long_ago(asked, self._clock.monotonic(), _PATIENCE):
+                return asked, probe
+
+
+def _is_long_ago(before: float, now: float, patience: float) -> bool:
+    """Whether so much time passed that what is new now may have been so for long."""
+    return now - before > patience
 
 
 def _age(probe: Probe, modified: StoreTime) -> float:

@@ -253,7 +253,7 @@ class Node:
 
     def _look_at_peers(self) -> None:
         now = self._clock.monotonic()
-        # Only a listing tells the age of what changed while this node was too busy to look, or asleep.
+        # Others seem dead to a node that was asleep or too busy to look, and only those that live are followed.
         is_late = now >= self._follows + self.pace.interval
         try:
             if is_late or now - self._looked >= self.pace.look_seconds:
@@ -261,7 +261,7 @@ class Node:
                 self._peers.look(but=self.id)
             elif now >= self._follows:
                 self._followed = now
-                self._peers.follow(but=self.id)
+                self._peers.follow(self._interval_ms / 1000 + self.pace.interval, but=self.id)
         except ClosedError:
             raise
         except WormError as error:
