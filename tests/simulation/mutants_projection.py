@@ -213,6 +213,6 @@ PROJECTION_MUTANTS = [
     Mutant("attached blocks retired", attached_blocks_retired, "bank", 0),
     Mutant("history without what is attached", history_without_attached, "loads", 0),
     Mutant("what is attached is not kept as history", attached_not_stored_as_history, "loads", 0),
-    Mutant("stages of an older root", stages_of_an_older_root, "register", 154),
+    Mutant("stages of an older root", stages_of_an_older_root, "loads", 0, "busy"),
     Mutant("restored with its tombstone", restored_with_its_tombstone, "past", 1),
 ]
