@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.engine.rig import Rig, insert, remove, save
 from tests.engine.test_validate import definition_of
-from wormdb.engine.index_read import read_index
+from wormdb.engine.index_read import advance_reader, read_index
 from wormdb.engine.index_shelf import IndexShelf
 from wormdb.engine.paths import EnginePaths
 from wormdb.format import json
@@ -18,6 +19,7 @@ from wormdb.format.event import SchemaChanged
 from wormdb.format.key import encode_key
 from wormdb.index.entries import Range, id_of
 from wormdb.storage.pool import SerialPool
+from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
     from wormdb.engine.index_read import IndexReader
@@ -27,13 +29,18 @@ if TYPE_CHECKING:
 MODEL = definition_of(byN={"field": "n"}, byTags={"field": "tags", "type": "multiValue"})
 PATHS = EnginePaths.of_collection("things/")
 
-OPERATIONS = st.lists(
+CHANGES = st.lists(
     st.tuples(
-        st.integers(0, 8),
+        st.integers(0, 5),
         st.none() | st.tuples(st.integers(0, 4), st.lists(st.integers(0, 3), max_size=3)),
         st.booleans(),
     ),
-    max_size=20,
+    min_size=3,
+    max_size=12,
+)
+OPERATIONS = st.tuples(CHANGES, CHANGES).map(
+    # Some documents are in the tree, and the tail changes them: what is only in one of the two is the easy part.
+    lambda both: [*both[0][:-1], (*both[0][-1][:2], True), *((*one[:2], False) for one in both[1])]
 )
 
 
@@ -66,6 +73,7 @@ def test_tree_and_tail_are_the_index(
     ledger.commit(rig.batch(insert("first", n=2, tags=[]), events=(SchemaChanged(definition=MODEL),)))
     ledger.commit(rig.batch(remove("first")))
     documents: dict[int, tuple[int, list[int]]] = {}
+    followed, since = None, None
     for identity, values, forwarded in operations:
         if values is None:
             ledger.commit(rig.batch(remove(identity)))
@@ -75,8 +83,20 @@ def test_tree_and_tail_are_the_index(
             documents[identity] = values
         if forwarded:
             ledger.forward()
-    found = reader(ledger, rig.store, name)
+            followed, since = reader(ledger, rig.store, name), ledger.view()
+    assert followed is not None
+    assert since is not None
     expected = model(documents, name)
+    index = next(one for one in ledger.view().definition.indexes.ready if one.name == name)
+    for place in range(since.number + 1, ledger.view().number + 1):
+        # Brought from state to state it is what it is when it is read anew.
+        later = replace(ledger.view(), number=LogNumber(place))
+        followed, since = advance_reader(followed, since.number, later, index), later
+    for found in (reader(ledger, rig.store, name), followed):
+        check_reader(found, expected, low, high, limit)
+
+
+def check_reader(found: IndexReader, expected: list[tuple[int, int]], low: int, high: int, limit: int) -> None:
     assert ids(found.scan()) == [identity for _, identity in expected]
     assert ids(found.scan(reverse=True)) == [identity for _, identity in reversed(expected)]
     span = Range.of_values(encode_key(low), encode_key(high))

@@ -33,6 +33,7 @@ AREAS = {
     "bulk": ("engine/bulk_attach.py", "engine/bulk_check.py", "engine/index_publish.py", "engine/migrate.py"),
     "feed": ("engine/feed.py",),
     "blobs": ("engine/blobs.py", "maintenance/gc_blobs.py"),
+    "queries": ("engine/column_scan.py", "engine/index_read.py", "index/entries.py", "query/execute.py"),
     "files": ("files/guard.py", "files/publication.py", "files/publish.py", "files/record.py"),
 }
 
@@ -410,6 +411,37 @@ MUTANTS = [
         "            due &= found.sizes.keys()  # what was not listed may still be there\n",
         "            pass\n",
         reason="a leak of a day: an object whose name left the root unlisted is removed as one without a name",
+    ),
+    # --- queries ---
+    Mutant(
+        "engine/column_scan.py",
+        "newer = [(self.runs[place][0], other) for place in range(age) for other in self._near(place, entry)]",
+        "newer = []",
+        ("engine/test_column_scan.py", "engine/test_column_loose.py"),
+    ),
+    Mutant(
+        "engine/index_read.py",
+        "if id_key(id_of(entry[1])) not in self.touched",
+        "if True",
+        ("engine/test_index_read.py",),
+    ),
+    Mutant(
+        "engine/index_read.py",
+        "first = [net for net in changed if net.key not in reader.own]",
+        "first = changed",
+        ("engine/test_index_read.py",),
+    ),
+    Mutant(
+        "index/entries.py",
+        "kept = set(was).intersection(now) if old == new else ()",
+        "kept = set(was) if old == new else ()",
+        ("index",),
+    ),
+    Mutant(
+        "query/execute.py",
+        "if order > after]",
+        "if order >= after]",
+        ("api/test_query_pages.py", "api/test_query_cursor.py"),
     ),
     # --- files ---
     Mutant("files/guard.py", "number_in(found.body, is_entity=draft.is_entity) > draft.number", "False", FILES),
