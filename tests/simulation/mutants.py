@@ -386,7 +386,7 @@ MUTANTS = [
     Mutant("slot reuse after trim", slot_reuse, "bank", 71, "dawn"),
     Mutant("no boundary check", no_boundary_check, "set", 2, "late"),
     Mutant("view trusted after sleep", view_trusted_after_sleep, "register", 5, "dawn"),
-    Mutant("old entry taken for news", old_entry_as_news, "bank", 477, "dawn"),
+    Mutant("old entry taken for news", old_entry_as_news, "numbers", 41, "dawn"),
     Mutant("ack before PUT", ack_before_put, "set", 0),
     Mutant("commit from a stale view", commit_from_stale_view, "bank", 3),
     Mutant("refusal from a stale view", refused_from_stale_view, "unique", 11),
