@@ -142,8 +142,7 @@ def _added(entry: Entry) -> int:
 def following_dates(root: Root | None, entries: Sequence[Entry], applied: int, misc: int) -> tuple[Dated, ...]:
     """Where times went back, for the root after `root`, which has applied some more entries and is made at `misc`."""
     known = [] if root is None else list(root.dated)
-    # The first entry may be a little older than a root that did not have it yet.
-    latest = 0 if root is None else root.misc - (_LEAD if entries else 0)
+    latest = _latest(root, has_more=bool(entries))
     for entry in entries:
         if entry.misc < latest:
             known.append(Dated(entry.number - 1, misc_ms(entry.misc)))
@@ -155,6 +154,16 @@ def following_dates(root: Root | None, entries: Sequence[Entry], applied: int, m
         if not kept or dated.time < kept[-1].time:
             kept.append(dated)
     return tuple(reversed(kept[:DATED_MAX]))
+
+
+def _latest(root: Root | None, *, has_more: bool) -> int:
+    """The greatest MISC of entries in a root that none of its dates is about: a smaller one goes back."""
+    if root is None:
+        return 0
+    if root.entered:
+        return min(root.misc, root.entered)
+    # Nothing tells; an entry may be a little older than a root that did not have it yet.
+    return root.misc - (_LEAD if has_more else 0)
 
 
 def check_begun(as_of: AsOf, begins_ms: int | None) -> None:

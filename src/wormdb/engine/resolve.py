@@ -17,7 +17,7 @@ from wormdb.format.entry import Entry, encode_entry
 from wormdb.format.event import Nothing
 from wormdb.storage.readback import Landed, Lost, put_classified
 from wormdb.storage.store import IfAbsent
-from wormdb.types import LogNumber
+from wormdb.types import LogNumber, Misc
 
 if TYPE_CHECKING:
     from wormdb.clock import Chance
@@ -89,7 +89,9 @@ class Resolver:
         digest = BEFORE_FIRST if slot == 1 else None
         if slot > 1:
             before, _ = self.log.read(LogNumber(slot - 1))
-            digest = None if before is None else before.hash
+            if before is not None:
+                digest = before.hash
+                self.misc.observe(Misc(before.entry.misc))
         # Read after it: what lies in a slot that was trimmed may be a late write of somebody who slept.
         root = self.register.read().root
         if root is None or root.trimmed < slot - 1:

@@ -61,6 +61,7 @@ def following_root(
         write_id=new_write_id(writer.chance),
         misc=misc,
         dated=following_dates(current.root, entries, root.applied, misc),
+        entered=entries[-1].misc if entries else root.entered,
         marks=with_mark(current.root, current.time),
         retired=listed,
         retired_older=older,

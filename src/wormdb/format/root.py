@@ -160,6 +160,8 @@ class Root(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When entries were applied, by the store's time: they stay for a while after it."""
     dated: tuple[Dated, ...] = msgspec.field(name="md", default=())
     """Where times went back, because a clock had been ahead; in order of number and of time."""
+    entered: Count = msgspec.field(name="me", default=0)
+    """The MISC of the last entry that is applied; 0 where an older version made the root."""
     definition: bytes = msgspec.field(name="d")
     rows: Count = msgspec.field(name="r", default=0)
     blocks: tuple[BlockEntry, ...] = msgspec.field(name="b", default=())
