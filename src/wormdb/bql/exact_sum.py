@@ -166,11 +166,19 @@ class ExactSum:
         result = Decimal(self._integers)
         for power, number in self._decimals.items():
             result = _EXACT.add(result, Decimal(number).scaleb(power, context=_EXACT))
-        for power, number in self._doubles.items():
-            if number:
-                scaled = Decimal(number << power) if power >= 0 else Decimal(number * 5**-power)
-                result = _EXACT.add(result, scaled.scaleb(min(power, 0), context=_EXACT))
+        number, power = self._double()
+        if number:
+            scaled = Decimal(number << power) if power >= 0 else Decimal(number * 5**-power)
+            result = _EXACT.add(result, scaled.scaleb(min(power, 0), context=_EXACT))
         return result
+
+    def _double(self) -> tuple[int, int]:
+        """The doubles as one integer times a power of 2, in lowest terms: a decimal shows as many digits as it has."""
+        least = min(self._doubles, default=0)
+        number = sum(each << (power - least) for power, each in self._doubles.items())
+        twos = (number & -number).bit_length() - 1 if number else 0
+        spare = min(twos, max(-least, 0))
+        return number >> spare, least + spare
 
 
 def _ratio(numerator: int, denominator: int) -> float:
