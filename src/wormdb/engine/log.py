@@ -111,7 +111,12 @@ class Log:
         return self._round(numbers, self._probe_all(keys))
 
     def _probe_all(self, keys: list[str]) -> list[Probe]:
-        """The answers about some slots, side by side; a thread asks for several if there are more than threads."""
+        """The answers about some slots, side by side; a thread asks for several if there are more than threads.
+
+        Files of this machine are read one after the other: threads that hardly wait only stand in each other's way.
+        """
+        if not self.store.is_served:
+            return list(map(self.store.probe, keys))
         size = -(-len(keys) // POOL_THREADS)
         if size == 1:
             return list(self.pool.map(self.store.probe, keys))

@@ -178,7 +178,7 @@ class Store(ABC):
 
     @property
     def is_served(self) -> bool:
-        """Whether its times are of a server: of a clock that is not this machine's."""
+        """Whether a server answers: by a clock that is not this machine's, and after a while."""
         return True
 
     @abstractmethod
