@@ -27,7 +27,7 @@ TESTS_FAILED = 1
 
 
 def verdict(mutant: Mutant) -> str:
-    """What became of one: noticed, hangs, survives, or what else went wrong."""
+    """What became of one: noticed, hangs, dies, survives, or what else went wrong."""
     if mutant.reason:
         return "equivalent"
     if mutant.problem():
@@ -54,6 +54,8 @@ def verdict(mutant: Mutant) -> str:
             return "hangs"
     if done.returncode == TESTS_FAILED:
         return "noticed"
+    if done.returncode < 0:
+        return "dies"  # by a signal: what reads without a bound takes all memory
     return "SURVIVES" if done.returncode == 0 else f"BROKEN\n{done.stdout[-2000:]}{done.stderr[-1000:]}"
 
 
@@ -72,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.write(f"{told}: {mutant.reason or mutant.problem() or mutant.name}\n")
             sys.stdout.flush()
     sys.stdout.write(", ".join(f"{count} {kind}" for kind, count in sorted(counted.items())) + "\n")
-    return 0 if set(counted) <= {"noticed", "hangs", "equivalent"} else 1
+    return 0 if set(counted) <= {"noticed", "hangs", "dies", "equivalent"} else 1
 
 
 if __name__ == "__main__":
