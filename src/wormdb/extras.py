@@ -22,16 +22,12 @@ class Extra:
     name: str
     feature: str
     modules: tuple[str, ...]
-    is_planned: bool = False
-    """Nothing uses it yet."""
 
 
 EXTRAS: tuple[Extra, ...] = (
     Extra("connect", "Spark Connect: sc://… as a master", ("grpc", "grpc_status")),
     Extra("regex", "$regex that no pattern can slow down", ("re2",)),
-    Extra("server", "the RESP server for Redis clients", ("hiredis", "uvloop"), is_planned=True),
     Extra("spark", "the data pipeline on Apache Spark", ("pyspark",)),
-    Extra("vector", "vector indexes", ("faiss",), is_planned=True),
 )
 
 

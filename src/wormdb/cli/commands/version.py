@@ -28,7 +28,7 @@ def command(*, as_json: bool) -> None:
             (
                 extra.name,
                 "yes" if installed[extra.name] else f"no: pip install 'wormdb[{extra.name}]'",
-                f"{extra.feature} (planned: nothing uses it yet)" if extra.is_planned else extra.feature,
+                extra.feature,
             )
             for extra in EXTRAS
         ],
