@@ -534,7 +534,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
     def purge_expired(self, *, actor: str | None = None, metadata: Metadata = None) -> list[Any]:
         """Purge what has been in the trash for longer than the model's ttl; the ids. 1 PUT after `list_trashed`.
 
-        There is nobody who does it by himself: call it now and then.
+        Nodes (`worm node run`) do it by themselves; without nodes call it now and then.
         """
         return self._trash.purge_expired(self._access.by(actor, metadata))
 

@@ -1,7 +1,7 @@
-"""Every bound has a name, and every name is here.
+"""Bounds that a caller can meet, each with a name; docs/reference/limits.md is made of them.
 
-Limits protect the process that reads as much as the one that writes: they are
-checked before recursion and before decompression.
+Limits protect the process that reads as much as the one that writes: they are checked before recursion and before
+decompression. A constant that only tunes one module stands in that module.
 """
 
 from __future__ import annotations

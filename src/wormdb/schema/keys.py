@@ -84,21 +84,21 @@ _SCHEMA = (
     Key(
         "sourceOfTruth",
         "choice",
-        "Which side wins in push and pull; not in force yet.",
+        "Which side wins in push and pull of S3WORM; kept, and used by nothing here.",
         default="local",
         choices=("local", "remote", "bidirectional"),
     ),
     Key("symbols", "object", "The signs of the path language.", of="symbols"),
     Key("dynamicTypes", "texts", "Types of dynamic segments: name and regular expression of the whole id."),
     Key("operators", "texts", "Names for id strategies, usable as `id` of a model."),
-    Key("storage", "object", "Where oplog, snapshots and trash lie; not in force yet.", of="storage"),
+    Key("storage", "object", "Where readable files of oplog, snapshots and trash lie.", of="storage"),
     Key("models", "map", "The models by name.", of="model", required=True),
-    Key("paths", "kept", "Further paths; kept, not used yet."),
-    Key("views", "kept", "Saved queries; kept, not used yet."),
-    Key("rules", "kept", "Rules for paths; kept, not used yet."),
-    Key("import", "kept", "Settings of the import; kept, not used yet."),
-    Key("generatedDir", "kept", "Folder of generated code; kept, not used yet."),
-    Key("acl", "kept", "Access rules; kept, not used yet."),
+    Key("paths", "kept", "Further paths; kept, and used by nothing here."),
+    Key("views", "kept", "Saved queries; kept, and used by nothing here."),
+    Key("rules", "kept", "Rules for paths; kept, and used by nothing here."),
+    Key("import", "kept", "Settings of the import; kept, and used by nothing here."),
+    Key("generatedDir", "kept", "Folder of generated code; kept, and used by nothing here."),
+    Key("acl", "kept", "Access rules; kept, and used by nothing here."),
 )
 
 _SYMBOLS = (
@@ -119,7 +119,7 @@ _MODEL = (
     Key("path", "string", "Where documents lie, e.g. #org/@customers/(id:uuid)/[profile].json.", required=True),
     Key("description", "string", "What the model is, for people.", default=""),
     Key("fields", "map", "Declared fields; others are kept as well.", of="field"),
-    Key("refs", "map", "Relations to other models, for populate; onDelete is not in force yet.", of="ref"),
+    Key("refs", "map", "Relations to other models, for populate.", of="ref"),
     Key(
         "mode",
         "choice",
@@ -127,20 +127,20 @@ _MODEL = (
         default="readwrite",
         choices=("readonly", "readwrite", "append"),
     ),
-    Key("oplog", "boolean", "Keep every change of an entity as a readable file too; not in force yet.", default=False),
+    Key("oplog", "boolean", "Keep every change of an entity as a readable file too.", default=False),
     Key("softDelete", "switch", "Deleted entities go to the trash.", of="softDelete"),
     Key("snapshots", "object", "Versions of an entity that are kept to go back to.", of="snapshots"),
     Key(
         "manifest",
         "object",
-        "Which fields are columns, and in the manifest file; the file is not written yet.",
+        "Which fields the manifest file has; they are columns of the blocks too.",
         of="manifest",
     ),
-    Key("indexes", "map", "Indexes by name. Unique ones are enforced; none is used to find documents yet.", of="index"),
+    Key("indexes", "map", "Indexes by name: queries use them, and unique ones are enforced.", of="index"),
     Key(
         "files",
         "boolean",
-        "Keep readable files beside the engine; default: whether the path names a file. Not in force yet.",
+        "Keep readable files beside the engine; default: whether the path names a file.",
     ),
     Key("id", "string", "How ids are made: a strategy or an operator; default: by the type in the path."),
     Key("dynamicTypes", "texts", "As in the schema, for this model alone."),
@@ -158,7 +158,7 @@ _FIELD = (
     Key("required", "boolean", "Refuse documents where it is missing or null.", default=False),
     Key("default", "value", "Value of new documents that do not give one."),
     Key("enum", "values", "The only values allowed."),
-    Key("ref", "string", "Model whose id it holds, for populate; not checked yet."),
+    Key("ref", "string", "Model whose id it holds, for populate; that the id exists is not checked."),
     Key("items", "object", "Definition of the elements of an array.", of="field"),
     Key("properties", "map", "Declared fields of an object.", of="field"),
 )
@@ -178,7 +178,7 @@ _REF = (
     Key(
         "onDelete",
         "choice",
-        "What becomes of the others on delete.",
+        "What becomes of the others on delete; only `none` is done: others are kept as they are.",
         default="none",
         choices=("none", "cascade", "restrict", "setNull"),
     ),
@@ -194,9 +194,9 @@ _SOFT_DELETE = (Key("ttl", "count", "Days after which `purge_expired` takes it o
 
 _SNAPSHOTS = (
     Key("enabled", "boolean", "Take snapshots.", default=False),
-    Key("every", "count", "One for so many changes; without it only those taken by hand.", minimum=1),
+    Key("every", "count", "How many changes of an entity make one; without it only those taken by hand.", minimum=1),
     Key("maxAge", "duration", "Older ones are not listed, but for the newest: 30d, 12h; units s m h d w."),
-    Key("maxCount", "count", "At most so many an entity are listed.", minimum=1),
+    Key("maxCount", "count", "How many of an entity are listed at most.", minimum=1),
 )
 
 _MANIFEST = (
@@ -204,7 +204,7 @@ _MANIFEST = (
     Key("fields", "names", "Fields it holds; default: all declared ones."),
     Key("autoUpdate", "boolean", "Update it with every change.", default=True),
     Key("partitionThreshold", "count", "Entities before it is split.", default=10_000, minimum=1),
-    Key("maxPartitions", "count", "At most so many parts.", default=16, minimum=1),
+    Key("maxPartitions", "count", "How many parts it has at most.", default=16, minimum=1),
 )
 
 _INDEX = (
