@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.engine.rig import COLLECTION, PATHS, Rig
-from wormdb.engine.register import Register, RootState
+from wormdb.engine.register import ROOT_ATTEMPTS_MAX, Register, RootState
 from wormdb.errors import ConflictError, CorruptionError, OutcomeUnknownError, UnavailableError
 from wormdb.format.root import Root
 from wormdb.testing.fault_store import Fault, FaultStore
@@ -107,3 +107,79 @@ def test_a_root_must_follow_the_one_that_was_read() -> None:
     following = msgspec.structs.replace(root_after(empty, "a"), revision=2)
     with pytest.raises(AssertionError):
         rig.register.swap(RootState(None, Version("1"), None), following)
+
+
+# --- update ---
+
+
+def test_an_update_reads_changes_and_swaps() -> None:
+    rig = Rig()
+    store = FaultStore(rig.store, {})
+    state = Register(store, PATHS, COLLECTION).update(lambda found: root_after(found, "a"), what="a change")
+    assert state.root == rig.register.read().root
+    assert [trace.verb for trace in store.trace] == ["probe", "put"]
+
+
+def test_an_update_from_a_root_that_is_known_reads_nothing() -> None:
+    rig = Rig()
+    empty = rig.register.read()
+    store = FaultStore(rig.store, {})
+    Register(store, PATHS, COLLECTION).update(lambda found: root_after(found, "a"), what="a change", current=empty)
+    assert [trace.verb for trace in store.trace] == ["put"]
+
+
+def test_an_update_that_changes_nothing_writes_nothing() -> None:
+    rig = Rig()
+    store = FaultStore(rig.store, {})
+    assert Register(store, PATHS, COLLECTION).update(lambda _: None, what="a change").root is None
+    assert [trace.verb for trace in store.trace] == ["probe"]
+
+
+@pytest.mark.parametrize("losses", [1, ROOT_ATTEMPTS_MAX - 1, ROOT_ATTEMPTS_MAX])
+def test_an_update_begins_again_from_the_root_that_came_first(losses: int) -> None:
+    rig = Rig()
+    seen: list[int] = []
+
+    def change(found: RootState) -> Root:
+        seen.append(found.applied)
+        if len(seen) <= losses:
+            rig.register.swap(found, root_after(found, "b", applied=found.applied + 1))
+        return root_after(found, "a", applied=found.applied)
+
+    if losses < ROOT_ATTEMPTS_MAX:
+        state = rig.register.update(change, what="a change")
+        assert state.root == rig.register.read().root
+        assert state.applied == losses
+    else:
+        with pytest.raises(UnavailableError, match=r"a change of .*: others were faster every time"):
+            rig.register.update(change, what="a change")
+        assert rig.register.read().applied == losses
+    assert seen == list(range(min(losses + 1, ROOT_ATTEMPTS_MAX)))
+
+
+def test_what_a_change_raises_ends_the_update() -> None:
+    rig = Rig()
+
+    def change(_: RootState) -> Root:
+        raise ConflictError("the collection was made anew")
+
+    with pytest.raises(ConflictError, match="made anew"):
+        rig.register.update(change, what="a change")
+    assert rig.register.read().root is None
+
+
+def test_an_update_whose_answer_was_lost_is_made_once() -> None:
+    rig = Rig()
+    calls: list[RootState] = []
+
+    def change(found: RootState) -> Root:
+        calls.append(found)
+        return root_after(found, "a")
+
+    store = FaultStore(rig.store, {2: Fault.ANSWER_LOST})
+    state = Register(store, PATHS, COLLECTION).update(change, what="a change")
+    assert state.root == rig.register.read().root
+    assert len(calls) == 1
+    late = FaultStore(rig.store, {2: Fault.LANDS_LATE})
+    with pytest.raises(OutcomeUnknownError):
+        Register(late, PATHS, COLLECTION).update(lambda found: root_after(found, "c"), what="a change")

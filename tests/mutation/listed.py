@@ -133,15 +133,27 @@ MUTANTS = [
     # --- register ---
     Mutant(
         "engine/register.py",
-        "return RootState(following, version, time)",
-        "return RootState(following, current.version, time)",
+        "return RootState(following, landed.version, landed.time)",
+        "return RootState(following, current.version, landed.time)",
         ("engine/test_register.py", *FORWARD),
     ),
     Mutant(
-        "engine/register.py",
+        "storage/readback.py",
         "case NothingThere(cause=UnavailableError() as refusal):",
         "case Unknown(cause=UnavailableError() as refusal):",
         ("engine/test_register.py",),
+    ),
+    Mutant(
+        "engine/register.py",
+        "                current = None\n",
+        "                pass\n",
+        ("engine/test_register.py", "engine/test_compact.py"),
+    ),
+    Mutant(
+        "engine/forward.py",
+        "if found is not current:",
+        "if False:",
+        (*FORWARD, "engine/test_register.py"),
     ),
     Mutant(
         "engine/register.py",

@@ -283,7 +283,7 @@ def half_a_batch_visible() -> Iterator[None]:
 
 
 def root_swapped_blindly() -> AbstractContextManager[object]:
-    return rewritten(Register, ("IfMatch(current.version)", "IfMatch(self.read().version)"))
+    return rewritten(Register, ("body, current.version,", "body, current.version and self.read().version,"))
 
 
 def seq_begins_anew() -> AbstractContextManager[object]:

@@ -119,8 +119,9 @@ def indexed_before_the_last_change() -> AbstractContextManager[object]:
 
 
 def retired_deleted_at_once() -> AbstractContextManager[object]:
-    told = 'log.info("%s: forwarded through'
-    return rewritten(Forwarder, (told, f"retired and self.register.store.delete_many(retired)\n    {told}"))
+    follow = "self._follow(current, root, dict.fromkeys(retired, 0) | folded, entries)"
+    deleted = f"state = {follow}\n    retired and self.register.store.delete_many(retired)\n    return state"
+    return rewritten(Forwarder, (f"return {follow}", deleted))
 
 
 def view_without_attached() -> AbstractContextManager[object]:

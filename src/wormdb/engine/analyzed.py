@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from wormdb.engine.succession import following_root
-from wormdb.errors import ConflictError, UnavailableError
+from wormdb.errors import ConflictError
 from wormdb.format.event import JobAttached
 from wormdb.format.field_statistics import decode_field_statistics, encode_field_statistics, merged
 from wormdb.types import Misc
@@ -17,17 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wormdb.engine.objects import ObjectWriter
-    from wormdb.engine.register import Register
+    from wormdb.engine.register import Register, RootState
     from wormdb.engine.state import View
     from wormdb.format.field_statistics import FieldStatistics
+    from wormdb.format.root import Root
 
 __all__ = ["changes_through", "fitting_statistics", "publish_statistics"]
-
-log = logging.getLogger(__name__)
-
-ATTEMPTS_MAX: Final = 16
-"""How often a swap is tried again because another's root came first."""
-
 
 CHANGED_SHARE_MAX: Final = 0.5
 """Of the documents that statistics were taken of: when so many have changed since, they are not used."""
@@ -63,21 +57,17 @@ def publish_statistics(
     1 GET and 1 PUT; again if another's root came first. Raises ConflictError if the collection was made anew,
     UnavailableError, OutcomeUnknownError.
     """
-    for _ in range(ATTEMPTS_MAX):
-        current = register.read()
+
+    def change(current: RootState) -> Root | None:
         root = current.root
         if root is None or root.collection != incarnation:
             raise ConflictError(f"statistics of {register.collection}", reason="the collection was made anew meanwhile")
         known = decode_field_statistics(root.statistics)
         data = encode_field_statistics(merged(known, fields, is_whole=is_whole))
         if data == root.statistics:
-            return
+            return None
         writer.misc.observe(Misc(root.misc))
         changed = msgspec.structs.replace(root, statistics=data)
-        try:
-            register.swap(current, following_root(current, changed, (), writer, register.paths))
-        except ConflictError:
-            log.info("%s: another root came before statistics", register.collection)
-            continue
-        return
-    raise UnavailableError(f"statistics of {register.collection}", reason="others were faster every time", fix="retry")
+        return following_root(current, changed, (), writer, register.paths)
+
+    register.update(change, what="statistics")

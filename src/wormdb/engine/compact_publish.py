@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -31,11 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["check_age", "publish_compaction"]
 
-log = logging.getLogger(__name__)
-
-ATTEMPTS_MAX: Final = 16
-"""How often a swap is tried again because another's root came first."""
-
 
 def publish_compaction(
     register: Register, shelf: Shelf, writer: ObjectWriter, plan: Compaction, written: Sequence[Written]
@@ -46,28 +40,23 @@ def publish_compaction(
     and 1 PUT for the root, and 1 PUT for each page of a long list; again if another's root came first. Raises
     ConflictError if the list was written anew by others, UnavailableError, OutcomeUnknownError.
     """
-    for _ in range(ATTEMPTS_MAX):
-        current = register.read()
+    kept: list[Written] = []
+
+    def change(current: RootState) -> Root | None:
         root = current.root
         if root is None or root.collection != plan.collection:
             raise ConflictError(f"compaction of {register.collection}", reason="the collection was made anew meanwhile")
         check_age(register.collection, plan.time, plan.revision, current)
         following = _Following(root, shelf, writer, plan)
-        kept = following.useful(written)
+        kept[:] = following.useful(written)
         if not kept and not following.moves:
-            return current, 0
+            return None
         changed, retired = following.root_with(kept)
         writer.misc.observe(Misc(root.misc))
-        try:
-            state = register.swap(current, following_root(current, changed, retired, writer, register.paths))
-        except ConflictError:
-            log.info("%s: another root came before a compaction", register.collection)
-            continue
-        log.info("%s: compacted %d pieces, %d objects retired", register.collection, len(kept), len(retired))
-        return state, len(kept)
-    raise UnavailableError(
-        f"compaction of {register.collection}", reason="others were faster every time", fix="retry later"
-    )
+        return following_root(current, changed, retired, writer, register.paths)
+
+    state = register.update(change, what="a compaction")
+    return state, len(kept)
 
 
 def check_age(collection: str, time: StoreTime | None, revision: int, current: RootState) -> None:

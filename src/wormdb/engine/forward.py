@@ -8,7 +8,6 @@ after it; but all stages share one swap.
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,12 +27,11 @@ from wormdb.engine.projection import DEFAULT_SIZES, Net, Sizes, Step
 from wormdb.engine.shelf import Shelf
 from wormdb.engine.state import id_key
 from wormdb.engine.succession import following_root
-from wormdb.errors import ConflictError
 from wormdb.format.event import JobAttached
 from wormdb.format.root import Root
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from wormdb.clock import Chance
     from wormdb.engine.index_shelf import IndexShelf
@@ -46,8 +44,6 @@ if TYPE_CHECKING:
     from wormdb.storage.pool import Pool
 
 __all__ = ["DEFAULT_SIZES", "Forwarder", "Shelves", "Sizes", "net_of"]
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,27 +97,26 @@ class Forwarder:
             root, more = self._project(root, stage)
             retired += more
         root, folded = self._folder.run(root, stages[-1].view)
-        number = stages[-1].view.number
         entries = [entry for stage in stages for entry in stage.entries]
-        try:
-            gone = dict.fromkeys(retired, 0) | folded
-            following = following_root(current, root, gone, self.writer, self.register.paths, entries)
-            state = self.register.swap(current, following)
-        except ConflictError:
-            log.info("%s: another root came before entry %d was forwarded", self.collection, number)
-            return self.register.read()
-        log.info("%s: forwarded through entry %d, %d objects retired", self.collection, number, len(retired))
-        return state
+        return self._follow(current, root, dict.fromkeys(retired, 0) | folded, entries)
 
     def shrink(self, current: RootState, view: View) -> RootState:
         """Make a root smaller that has applied the state of `view`; the root as it then is. Costs as `Folder.run`."""
         assert current.root is not None
         root, folded = self._folder.run(current.root, view)
-        try:
-            following = following_root(current, root, folded, self.writer, self.register.paths)
-            return self.register.swap(current, following)
-        except ConflictError:
-            return self.register.read()
+        return self._follow(current, root, folded)
+
+    def _follow(
+        self, current: RootState, root: Root, gone: Mapping[str, int], entries: Sequence[Entry] = ()
+    ) -> RootState:
+        """Let `root` follow the one that it was made of; the root as it then is, another's if that came first."""
+
+        def change(found: RootState) -> Root | None:
+            if found is not current:
+                return None  # `root` was made of an older one
+            return following_root(current, root, gone, self.writer, self.register.paths, entries)
+
+        return self.register.update(change, what=f"the state of entry {root.applied}", current=current)
 
     @property
     def _folder(self) -> Folder:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from array import array
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,7 +17,7 @@ from wormdb.engine.index_shelf import IndexShelf
 from wormdb.engine.projection import Net
 from wormdb.engine.runs import RunBase, data_runs, held_of, merge_rows
 from wormdb.engine.succession import following_root
-from wormdb.errors import ConflictError, CorruptionError, SnapshotTooOldError, UnavailableError, UnsupportedFormatError
+from wormdb.errors import ConflictError, CorruptionError, SnapshotTooOldError, UnsupportedFormatError
 from wormdb.index.definition import decode_index
 from wormdb.types import Misc
 
@@ -36,11 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["publish_indexes"]
 
-log = logging.getLogger(__name__)
-
-ATTEMPTS_MAX: Final = 16
-"""How often a swap is tried again because another's root came first."""
-
 
 def publish_indexes(
     register: Register, writer: ObjectWriter, planned: tuple[Place, RootState], built: Sequence[BuiltIndex]
@@ -53,8 +47,8 @@ def publish_indexes(
     was made anew, SnapshotTooOldError if the planned root is too old, UnavailableError, OutcomeUnknownError.
     """
     place, state = planned
-    for _ in range(ATTEMPTS_MAX):
-        current = register.read()
+
+    def change(current: RootState) -> Root | None:
         root = current.root
         if root is None or root.collection != place.root.collection:
             raise ConflictError(f"indexes of {register.collection}", reason="the collection was made anew meanwhile")
@@ -63,13 +57,11 @@ def publish_indexes(
         following = _Following(place, root, writer)
         indexes = tuple(following.index(one, built) for one in root.indexes)
         if indexes == root.indexes:
-            return current
+            return None
         changed = msgspec.structs.replace(root, indexes=indexes)
-        try:
-            return register.swap(current, following_root(current, changed, following.retired, writer, register.paths))
-        except ConflictError:
-            log.info("%s: another root came before new indexes", register.collection)
-    raise UnavailableError(f"indexes of {register.collection}", reason="others were faster every time", fix="retry")
+        return following_root(current, changed, following.retired, writer, register.paths)
+
+    return register.update(change, what="new indexes")
 
 
 @dataclass(slots=True)

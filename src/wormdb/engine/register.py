@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Final
 
-from wormdb.errors import ConflictError, OutcomeUnknownError, UnavailableError
+from wormdb.errors import ConflictError, UnavailableError
 from wormdb.format.root import Root, decode_root, encode_root
-from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_classified
-from wormdb.storage.store import IfAbsent, IfMatch
+from wormdb.storage.readback import put_swapped
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from wormdb.engine.paths import EnginePaths
     from wormdb.storage.store import Store
     from wormdb.types import StoreTime, Version
 
-__all__ = ["Register", "RootState"]
+__all__ = ["ROOT_ATTEMPTS_MAX", "Register", "RootState"]
+
+log = logging.getLogger(__name__)
+
+ROOT_ATTEMPTS_MAX: Final = 16
+"""How often a change of the root is made again because another's root came first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,29 +56,34 @@ class Register:
         return RootState(root, probe.found.version, probe.time)
 
     def swap(self, current: RootState, following: Root) -> RootState:
-        """Replace the root that was read by another. 1 PUT, and 1 GET if the answer is no clean success.
-
-        Raises ConflictError if somebody else swapped it: a loser deletes nothing, because its
-        root may lie beneath the one found. Raises UnavailableError if nothing was done, and OutcomeUnknownError if
-        that cannot be told.
-        """
+        """Replace the root that was read by another, once. Costs and raises as `put_swapped`."""
         revision = 0 if current.root is None else current.root.revision
         assert following.revision == revision + 1, (following.revision, revision)
-        precondition = IfAbsent() if current.version is None else IfMatch(current.version)
         body = encode_root(following)
-        outcome = put_classified(self.store, self.paths.root, body, precondition, content_type="application/zstd")
-        match outcome:
-            case Landed(version=version, time=time):
-                return RootState(following, version, time)
-            case Lost():
-                raise ConflictError(
-                    f"the root {self.paths.root}", reason="it was swapped by another", key=self.paths.root
-                )
-            case NothingThere(cause=UnavailableError() as refusal):
-                raise refusal
-            case NothingThere(cause=cause) | Unknown(cause=cause):
-                raise OutcomeUnknownError(
-                    f"the swap of {self.paths.root}", reason=str(cause), key=self.paths.root
-                ) from cause
-            case _:
-                assert_never(outcome)
+        landed = put_swapped(self.store, self.paths.root, body, current.version, what="root")
+        return RootState(following, landed.version, landed.time)
+
+    def update(
+        self, change: Callable[[RootState], Root | None], *, what: str, current: RootState | None = None
+    ) -> RootState:
+        """Replace the root by what `change` makes of it, from the newer one again if another's came first.
+
+        `change` returns None where nothing is to be done: then the root stays as it was read. `current` is the root to
+        begin with if it was read before; `what` names the change in messages. 1 GET and 1 PUT an attempt, and what
+        `change` costs. Raises what `change` raises, UnavailableError after ROOT_ATTEMPTS_MAX roots of others, and
+        OutcomeUnknownError.
+        """
+        for _ in range(ROOT_ATTEMPTS_MAX):
+            current = self.read() if current is None else current
+            following = change(current)
+            if following is None:
+                return current
+            try:
+                state = self.swap(current, following)
+            except ConflictError:
+                log.info("%s: another root came before %s", self.collection, what)
+                current = None
+            else:
+                log.info("%s: root %d has %s", self.collection, following.revision, what)
+                return state
+        raise UnavailableError(f"{what} of {self.collection}", reason="others were faster every time", fix="retry")

@@ -7,7 +7,6 @@ the mappings of the root are needed for history and for older programs only.
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -21,7 +20,6 @@ from wormdb.engine.listing import list_run, runs_of
 from wormdb.engine.runs import Runs
 from wormdb.engine.succession import following_root
 from wormdb.engine.upgrade import Upgrades
-from wormdb.errors import ConflictError
 from wormdb.format.blocklist import BlockEntry
 
 if TYPE_CHECKING:
@@ -36,13 +34,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Rewriter", "has_old"]
 
-log = logging.getLogger(__name__)
-
 SWAP_BLOCKS: Final = 8
 """Blocks that one swap of the root replaces: what a process loses that ends before it."""
 TURN_SWAPS: Final = 4
-CONFLICTS_MAX: Final = 16
-"""How often a turn begins a step again because somebody else swapped the root."""
+TURN_TRIES: Final = 12
+"""Swaps that one turn tries: where others are faster, the next turn goes on."""
 
 
 def has_old(root: Root) -> bool:
@@ -68,21 +64,21 @@ class Rewriter:
         list in which they stand. Raises UnavailableError, OutcomeUnknownError, CorruptionError; another turn goes on.
         """
         current = self.register.read()
-        conflicts = swaps = 0
-        while conflicts < CONFLICTS_MAX and swaps < TURN_SWAPS:
-            if current.root is None or not has_old(current.root):
-                break
-            try:
-                current = self._step(current, current.root)
-                swaps += 1
-            except ConflictError:
-                log.info("%s: another root came before a rewrite", self.register.collection)
-                current = self.register.read()
-                conflicts += 1
+        tries = 0
+
+        def change(found: RootState) -> Root | None:
+            nonlocal tries
+            if tries == TURN_TRIES or found.root is None or not has_old(found.root):
+                return None
+            tries += 1
+            return self._step(found, found.root)
+
+        for _ in range(TURN_SWAPS):
+            current = self.register.update(change, what="newer blocks", current=current)
         return current
 
-    def _step(self, current: RootState, root: Root) -> RootState:
-        """Replace some blocks of one run; raises ConflictError if another root came first."""
+    def _step(self, current: RootState, root: Root) -> Root:
+        """The root with some blocks of one run replaced."""
         definition = Definition.of_root(root)
         shelf, newest = self.shelf.showing(definition.upgrades), definition.upgrades.newest
         blocks = BlockWriter(shelf, self.writer, self.bytes_target, definition.columns)
@@ -103,10 +99,7 @@ class Rewriter:
             blocks=tuple(entry for run in runs for entry in run.entries),
             block_pages=tuple(page for run in runs for page in run.pages),
         )
-        following = following_root(current, changed, retired, self.writer, self.register.paths)
-        state = self.register.swap(current, following)
-        log.info("%s: %d blocks are of the newest version now", self.register.collection, len(made))
-        return state
+        return following_root(current, changed, retired, self.writer, self.register.paths)
 
     def _of_one_run(self, root: Root) -> Iterator[BlockEntry]:
         """Old blocks that one part of the list of one run names, or that the root names itself."""

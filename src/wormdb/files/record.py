@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from wormdb.clock import new_write_id
-from wormdb.errors import ConflictError, CorruptionError, OutcomeUnknownError, UnavailableError
+from wormdb.errors import CorruptionError
 from wormdb.files.placement import Placement
 from wormdb.format.files_record import FilesPlaces, FilesRecord, decode_files_record, encode_files_record
-from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_classified
-from wormdb.storage.store import IfAbsent, IfMatch
+from wormdb.storage.readback import put_swapped
 
 if TYPE_CHECKING:
     from wormdb.clock import Chance
@@ -63,26 +62,11 @@ class RecordRegister:
         return known.version == (None if found is None else found.version)
 
     def swap(self, known: Known, following: FilesRecord) -> Known:
-        """Replace the record that was read by another. 1 PUT, and 1 GET if the answer is no clean success.
-
-        Raises ConflictError if somebody else swapped it, UnavailableError if nothing was done, and
-        OutcomeUnknownError if that cannot be told.
-        """
+        """Replace the record that was read by another, once. Costs and raises as `put_swapped`."""
         revision = 0 if known.record is None else known.record.revision
         made = msgspec.structs.replace(following, revision=revision + 1, write_id=new_write_id(self.chance))
-        precondition = IfAbsent() if known.version is None else IfMatch(known.version)
-        outcome = put_classified(
-            self.store, self.key, encode_files_record(made), precondition, content_type="application/zstd"
-        )
-        match outcome:
-            case Landed(version=version):
-                return Known(made, version)
-            case Lost():
-                raise ConflictError(f"the record {self.key}", reason="it was swapped by another", key=self.key)
-            case NothingThere(cause=UnavailableError() as refusal):
-                raise refusal
-            case NothingThere(cause=cause) | Unknown(cause=cause):
-                raise OutcomeUnknownError(f"the swap of {self.key}", reason=str(cause), key=self.key) from cause
+        landed = put_swapped(self.store, self.key, encode_files_record(made), known.version, what="record")
+        return Known(made, landed.version)
 
 
 def places_of(placement: Placement, file_name: str) -> FilesPlaces:

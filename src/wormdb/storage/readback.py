@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from wormdb.storage.store import Precondition
     from wormdb.types import StoreTime, Version
 
-__all__ = ["Landed", "Lost", "NothingThere", "Outcome", "ReadbackStore", "Unknown", "put_classified"]
+__all__ = ["Landed", "Lost", "NothingThere", "Outcome", "ReadbackStore", "Unknown", "put_classified", "put_swapped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +100,28 @@ def put_classified(
     except WormError as error:
         return Unknown(cause, error)
     return _classify(probe, body, precondition, cause)
+
+
+def put_swapped(store: Store, key: str, body: bytes, version: Version | None, *, what: str) -> Landed:
+    """Replace the object of a version, or of None where there was none, by another. Costs as `put_classified`.
+
+    Raises ConflictError if another version is there now: a loser deletes nothing, because what it wrote may lie
+    beneath the one found. Raises UnavailableError if nothing was done, and OutcomeUnknownError, which name `what`, if
+    that cannot be told.
+    """
+    precondition = IfAbsent() if version is None else IfMatch(version)
+    outcome = put_classified(store, key, body, precondition, content_type="application/zstd")
+    match outcome:
+        case Landed():
+            return outcome
+        case Lost():
+            raise ConflictError(f"the {what} {key}", reason="it was swapped by another", key=key)
+        case NothingThere(cause=UnavailableError() as refusal):
+            raise refusal
+        case NothingThere(cause=cause) | Unknown(cause=cause):
+            raise OutcomeUnknownError(f"the swap of {key}", reason=str(cause), key=key) from cause
+        case _:
+            assert_never(outcome)
 
 
 def _classify(
