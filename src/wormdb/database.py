@@ -30,10 +30,12 @@ from wormdb.schema.identity import check_outer
 from wormdb.schema.report import did_you_mean
 from wormdb.settings import Settings
 from wormdb.status import status_of
+from wormdb.storage.bounds import BoundedStore
 from wormdb.storage.conditions import remove_probes
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.open import open_store
 from wormdb.storage.pool import ThreadPool
+from wormdb.storage.store import Store
 from wormdb.writing import Writer
 
 if TYPE_CHECKING:
@@ -58,7 +60,6 @@ if TYPE_CHECKING:
     from wormdb.status import CollectionStatus
     from wormdb.storage.meter import Request, Usage
     from wormdb.storage.pool import Pool
-    from wormdb.storage.store import Store
 
 __all__ = ["PUBLISHED_SCHEMA", "Database", "connect"]
 
@@ -66,7 +67,7 @@ T = TypeVar("T")
 
 
 def connect(  # noqa: PLR0913 - one door with keyword-only options
-    url: str | Path,
+    url: str | Path | Store,
     *,
     schema: Schema | Mapping[str, Any] | str | Path | None = None,
     apply: bool = False,
@@ -78,6 +79,7 @@ def connect(  # noqa: PLR0913 - one door with keyword-only options
 ) -> Database:
     """Open the database at `url`: a path, or memory://, s3://, gs://, az://. No requests.
 
+    A `wormdb.storage.store.Store` of your own may stand in its place; it is closed with the database.
     `schema` is a schema.json (path, text, mapping or Schema); without one the published one is read when a model is
     asked for. With `apply` the definitions are committed now. `actor` is kept with every change, for the feed.
     `hook` is told of every request. `clock` and `chance` are for tests.
@@ -87,7 +89,11 @@ def connect(  # noqa: PLR0913 - one door with keyword-only options
     clock, chance = clock or SystemClock(), chance or SystemChance()
     settings = settings or Settings()
     loaded = None if schema is None else given_schema(schema)
-    store = open_store(str(url), clock=clock, chance=chance, request_seconds=settings.request_seconds, bound=bytes_max)
+    store = (
+        BoundedStore(url, bytes_max)
+        if isinstance(url, Store)
+        else open_store(str(url), clock=clock, chance=chance, request_seconds=settings.request_seconds, bound=bytes_max)
+    )
     metered = MeteredStore(store, hook=hook, clock=clock)
     pool = ThreadPool(settings.pool_threads)
     database = Database(metered, pool, settings=settings, schema=loaded, actor=actor, clock=clock, chance=chance)

@@ -52,7 +52,7 @@ class Means:
     @property
     def is_distant(self) -> bool:
         """Whether an answer of the store takes so long that waiting for it is worth avoiding."""
-        return not self.metered.name.startswith(("memory:", "file:"))
+        return self.metered.is_served and not self.metered.name.startswith("memory:")
 
 
 class Ledgers:

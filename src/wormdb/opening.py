@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from wormdb.engine.paths import EnginePaths
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.settings import Settings
-from wormdb.storage.store import check_key
+from wormdb.storage.store import Store, check_key
 from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
@@ -46,10 +46,10 @@ def folder_of(name: str) -> str:
 
 def check_options(url: object, settings: object, hook: object) -> None:
     """Refuse what a missing environment variable or a wrong type would quietly turn into something else."""
-    if not isinstance(url, str | Path):
+    if not isinstance(url, str | Path | Store):
         raise InvalidRequestError(
             f"connect({url!r})",
-            reason=f"the place of a database is text or a Path, not {type(url).__name__}",
+            reason=f"the place of a database is text, a Path or a Store, not {type(url).__name__}",
             fix='name a folder, or a URL such as "s3://bucket/prefix"',
         )
     if settings is not None and not isinstance(settings, Settings):

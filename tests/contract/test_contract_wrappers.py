@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from wormdb.clock import ManualClock, SeededChance, SystemClock
-from wormdb.storage.bounds import any_object
+from wormdb.storage.bounds import BoundedStore, any_object
 from wormdb.storage.cache import CachedStore
 from wormdb.storage.local import LocalStore
 from wormdb.storage.memory import MemoryStore, drop_memory
@@ -54,6 +54,18 @@ class OnMemory(StoreContract):
 class TestWrappedStore(OnMemory):
     def wrap(self, inner: Store, folder: Path) -> Store:
         return WrappedStore(inner)
+
+
+class TestBoundedStore(OnMemory):
+    """The rule is the wrapper's alone: the memory inside takes objects of any size."""
+
+    def wrap(self, inner: Store, folder: Path) -> Store:
+        return BoundedStore(inner, any_object)
+
+    @pytest.fixture
+    def bounded_store(self, store: Store, tmp_path: Path) -> Iterator[Store]:
+        with BoundedStore(MemoryStore("wrapped"), bound) as bounded:
+            yield bounded
 
 
 class TestRetryingStore(OnMemory):

@@ -8,8 +8,8 @@
 
 The store must be empty at the start of every test (a fresh prefix will do). Override
 `other_handle` with a second, independent handle on the same data, so that a store cannot
-vouch for itself through its own cache, and `bounded_store` with one that was opened with the rule
-`wormdb.testing.store_contract_bounds.bound`. Needs pytest.
+vouch for itself through its own cache. If your store takes a rule of sizes when it is opened, override
+`bounded_store` too, with the rule `wormdb.testing.store_contract_bounds.bound`. Needs pytest.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from wormdb.errors import CorruptionError, LimitExceededError
+from wormdb.storage.bounds import BoundedStore
 from wormdb.storage.pool import SerialPool
 from wormdb.storage.store import Always, ByteRange, IfAbsent, IfMatch
 
@@ -30,9 +31,12 @@ class BoundContract:
     """A store that is opened with a rule keeps to it; `other_handle` has none, and writes what is too long."""
 
     @pytest.fixture
-    def bounded_store(self) -> Iterator[Store]:
-        """A third handle on the same data, opened with the rule `bound`. Override it."""
-        raise NotImplementedError
+    def bounded_store(self, store: Store) -> Iterator[Store]:
+        """A handle on the same data with the rule `bound`, as `connect` makes it of a store without one.
+
+        Override it for a store that takes a rule when it is opened.
+        """
+        yield BoundedStore(store, bound)
 
     @pytest.mark.parametrize("size", [0, 1, BYTES_MAX - 1, BYTES_MAX])
     def test_up_to_its_bound_an_object_is_read(self, bounded_store: Store, other_handle: Store, size: int) -> None:
