@@ -220,7 +220,7 @@ def _engines(url: str) -> list[Row]:
     """What --engine auto decides between: Spark with its start, or this process."""
     rows = []
     for job, more in (("aggregate", ["--group-by", "kind", "--avg", "amount"]), ("rebuild", [])):
-        taken = {engine: _worm("pipeline", job, "Event", *more, "--engine", engine, "--url", url) for engine in ENGINES}
+        taken = {engine: _worm("table", job, "Event", *more, "--engine", engine, "--url", url) for engine in ENGINES}
         spark, local = taken["spark"].seconds, taken["local"].seconds
         rows.append(Row(f"{job} by Spark, its start included", "in one process", DOCUMENTS, spark, local))
     return rows
@@ -238,8 +238,8 @@ def _memory(folder: str, url: str) -> list[Count]:
     wormdb.connect(target, schema=SCHEMA, apply=True).close()
     jobs = {
         "import": ["pipeline", "import", str(lines), "--model", "Event", "--url", target],
-        "rebuild": ["pipeline", "rebuild", "Event", "--url", url],
-        "verify": ["pipeline", "verify", "Event", "--url", url],
+        "rebuild": ["table", "rebuild", "Event", "--url", url],
+        "verify": ["verify", "Event", "--url", url],
     }
     rows = []
     for job, arguments in jobs.items():

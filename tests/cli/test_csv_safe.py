@@ -53,6 +53,14 @@ def test_an_export_for_a_spreadsheet_is_imported_as_it_was(tmp_path: Path) -> No
     with wormdb.connect(url) as database:
         assert [each["=field"] for each in database["copy"].find_all()] == HOSTILE
     target = ["--to", str(tmp_path / "p")]
-    assert worm("pipeline", "export", "notes", "--csv-safe", *options, *target).code == 0
+    assert worm("table", "export", "notes", "--csv-safe", *options, *target).code == 0
     (part,) = (tmp_path / "p").glob("*.csv")
     assert sorted(part.read_bytes().splitlines()) == sorted(file.read_bytes().splitlines())
+
+
+def test_sums_for_a_spreadsheet_have_no_formulas(memory: str) -> None:
+    with wormdb.connect(memory) as database:
+        database["notes"].insert_many([{"id": n, "kind": text} for n, text in enumerate(["=1+1", "plain"])])
+    asked = ["table", "aggregate", "notes", "--group-by", "kind", "--format", "csv", "--url", memory]
+    assert worm(*asked).lines[1:] == ["=1+1,1", "plain,1"]
+    assert worm(*asked, "--csv-safe").lines[1:] == ["'=1+1,1", "plain,1"]

@@ -135,8 +135,11 @@ def reading_lines(place: Path) -> dict[str, list[list[str]]]:
             ]
         ],
         "verify": [["verify", url], ["verify", url, evil], ["verify", url, "--repair"]],
-        "table aggregate": [["table", "aggregate", "notes", *on, "--group-by", "id"]],
-        "table export": [["table", "export", "notes", *on, "--format", form] for form in ("csv", "ndjson", "json")],
+        "table aggregate": [
+            ["table", "aggregate", "notes", *on, "--group-by", "id", *more] for more in ([], ["--tasks", "1"])
+        ],
+        "table export": [["table", "export", "notes", *on, "--format", form] for form in ("csv", "ndjson", "json")]
+        + [["table", "export", "notes", *on, "--to", str(place / "out")]],
         "table files": [["table", "files", "notes", *on]],
         "history": [["history", "Customer", "other", *on], ["history", "Customer", "other", *on, "--json"]],
         "diff": [["diff", "Customer", "other", "1", "1", *on]],
@@ -168,7 +171,6 @@ def working_lines(place: Path) -> dict[str, list[list[str]]]:
     """The same for verbs that look after a database."""
     url, evil = str(place / "db"), f"{EVIL}id"
     on = ["--url", url]
-    imported = ["pipeline", "import", str(place / "evil.ndjson"), "--rejects", str(place / "rejected.ndjson")]
     return {
         "files status": [["files", "status", *on]],
         "layout migrate": [["layout", "migrate", *on, "--to", "inline"]],
@@ -183,14 +185,9 @@ def working_lines(place: Path) -> dict[str, list[list[str]]]:
         "schema infer": [["schema", "infer", str(place / "evil.ndjson"), "--model", "X"]],
         "lint": [["lint", str(place / "evil.json")], ["lint", evil]],
         "table rebuild": [["table", "rebuild", "notes", *on]],
-        "pipeline aggregate": [["pipeline", "aggregate", "notes", *on, "--group-by", "id"]],
-        "pipeline analyze": [["pipeline", "analyze", "notes", *on]],
-        "pipeline compact": [["pipeline", "compact", "notes", *on, "--yes"]],
-        "pipeline export": [["pipeline", "export", "notes", *on, "--to", str(place / "out")]],
-        "pipeline history": [["pipeline", "history", "notes", *on, "--to", str(place / "past")]],
-        "pipeline import": [[*imported, "--model", "notes", *on]],
-        "pipeline rebuild": [["pipeline", "rebuild", "notes", *on]],
-        "pipeline verify": [["pipeline", "verify", "notes", *on]],
+        "table analyze": [["table", "analyze", "notes", *on]],
+        "table compact": [["table", "compact", "notes", *on, "--yes"]],
+        "table history": [["table", "history", "notes", *on, "--to", str(place / "past")]],
         "node list": [["node", "list", *on]],
         "node remove": [["node", "remove", evil, *on]],
         "node run": [["node", "run", "--once", *on], ["node", "run", "--once", "--id", evil, *on]],

@@ -18,7 +18,7 @@ from pyspark import TaskContext
 import wormdb
 from tests.cli.printed import worm
 from tests.spark.stream_start import PATIENCE, run_through
-from wormdb.cli.commands.pipeline import VERBS
+from wormdb.cli.commands.pipeline import MOVED
 from wormdb.clock import SystemClock
 from wormdb.spark import session, write
 from wormdb.spark.sink import WormWriter
@@ -60,9 +60,10 @@ def jobs(spark: SparkSession, master: str, url: str, folder: Path) -> dict[str, 
         "compact": ["Order", "--yes"],
         "rebuild": ["Order"],
     }
-    found: dict[str, Any] = {"verbs": sorted(VERBS), "codes": {}}
-    for name in ["import", *sorted(set(VERBS) - {"import"})]:
-        done = worm("pipeline", name, *arguments[name], "--url", url, "--engine", "spark", "--master", master)
+    found: dict[str, Any] = {"verbs": sorted(["import", *MOVED]), "codes": {}}
+    for name in ["import", *sorted(MOVED)]:
+        verb = MOVED.get(name, "pipeline import").split()
+        done = worm(*verb, *arguments[name], "--url", url, "--engine", "spark", "--master", master)
         found["codes"][name] = done.code if not done.code else f"{done.code}: {done.errors[-1_000:]}"
         if name == "import":
             forward_twice(url)

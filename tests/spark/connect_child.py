@@ -47,7 +47,7 @@ def jobs(spark: SparkSession, master: str, url: str, folder: Path) -> dict[str, 
     rows = spark.createDataFrame([("k1", 1), ("new", 100)], "id string, n bigint")
     done = import_frame(rows, url, collection="things")
     printed = worm(
-        "pipeline", "aggregate", "things", "--sum", "n", "--json", "--url", url, "--engine", "spark", "--master", master
+        "table", "aggregate", "things", "--sum", "n", "--json", "--url", url, "--engine", "spark", "--master", master
     )
     return {
         "sum": made.aggregate({"sum": "n"}),

@@ -42,9 +42,7 @@ def test_without_its_packages_one_line_says_so(monkeypatch: pytest.MonkeyPatch) 
         session("sc://127.0.0.1:1")
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
     fill("memory://connect", 5)
-    done = worm(
-        "pipeline", "aggregate", "Invoice", "--count", "--master", "sc://127.0.0.1:1", "--url", "memory://connect"
-    )
+    done = worm("table", "aggregate", "Invoice", "--count", "--master", "sc://127.0.0.1:1", "--url", "memory://connect")
     assert done.code == 1
     assert done.errors.splitlines()[-1].startswith("worm: Spark Connect needs packages that are not installed: ")
 

@@ -62,7 +62,7 @@ def test_the_command_takes_a_master(spark: SparkSession, tmp_path: Path) -> None
     url = str(tmp_path / "db")
     customers(url).close()
     asked = ["aggregate", "Customer", "--group-by", "status", "--max", "age", "--url", url]
-    done = worm("pipeline", *asked, "--master", spark.conf.get("spark.master") or "", "--tasks", "2")
+    done = worm("table", *asked, "--master", spark.conf.get("spark.master") or "", "--tasks", "2")
     assert done.code == 0, done.errors
     assert done.data == worm("table", *asked).data
 

@@ -14,13 +14,13 @@ from wormdb.errors import MissingExtraError
 from wormdb.limits import MIB, SPARK_AUTO_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from wormdb.collection import Collection
     from wormdb.document import Document
     from wormdb.jobs.pipeline import Pipeline
 
-__all__ = ["ENGINE", "FILES", "MASTER", "RATES", "TASKS", "auto_bytes", "opened_pipeline", "wants_spark"]
+__all__ = ["FILES", "LOCAL_MASTER", "RATES", "TASKS", "auto_bytes", "opened_pipeline", "wants_spark", "with_engine"]
 
 RATES: Final = {
     "aggregate": 200,
@@ -34,34 +34,42 @@ RATES: Final = {
 }
 """MiB of stored blocks, or of files that are imported, that one core does in a second of each job: processor time, of
 documents of 1 KB that are packed to half (`make bench ARGS=jobs`)."""
-_LOCAL: Final = "local[*]"
+LOCAL_MASTER: Final = "local[*]"
+"""The master of Spark if none is named: all cores of this machine."""
 
-ENGINE = click.option(
-    "--engine",
-    type=click.Choice(["auto", "local", "spark"]),
-    default="auto",
-    show_default=True,
-    help="This process, or Spark; auto takes Spark for much, if it is installed: what is sooner, its start included.",
+_OPTIONS: Final = (
+    click.option(
+        "--engine",
+        type=click.Choice(["auto", "local", "spark"]),
+        default="auto",
+        show_default=True,
+        help="Where it runs. auto: Spark for large collections if installed, else this process.",
+    ),
+    click.option("--master", metavar="URL", help="A master of Spark, or sc://… of Spark Connect.  [local[*]]"),
+    click.option(
+        "--progress/--no-progress",
+        default=None,
+        help="Tell on standard error how far it is: a bar on a terminal, lines of JSON in a pipe.  [on a terminal]",
+    ),
 )
-MASTER = click.option("--master", metavar="URL", help="A master of Spark, or sc://… of Spark Connect.  [local[*]]")
 FILES = click.option("--files/--no-files", default=True, help="Mend readable files too, if they are kept.  [files]")
 TASKS = click.option("--tasks", type=click.IntRange(min=1), metavar="N", help="Cut the work into N parts.")
 
 
+def with_engine(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A command with the options that say where it runs: --engine, --master, --progress."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
 @contextmanager
 def opened_pipeline(
-    name: str,
-    url: str,
-    options: Mapping[str, Any],
-    *,
-    size: int | None = None,
-    creates: bool = False,
-    in_pipes: bool = True,
+    name: str, url: str, options: Mapping[str, Any], *, size: int | None = None, creates: bool = False
 ) -> Iterator[Pipeline]:
     """The jobs of a collection that is named as in other commands. 1 GET for the schema, for a folder 2 more.
 
-    `size` is what is read, if it is not the collection; with `creates` this need not be there yet. Steps are told on a
-    terminal, and as lines of JSON in pipes too unless `in_pipes` is off.
+    `size` is what is read, if it is not the collection; with `creates` this need not be there yet.
 
     Raises InvalidRequestError for a collection that is not there, MissingExtraError if Spark is wanted and missing.
     """
@@ -77,23 +85,24 @@ def opened_pipeline(
     size = size or (0 if blocks is None else blocks.size_bytes)
     folder = None if model is not None else collection.prefix.rstrip("/")
     where = Where.named(url, None if model is None else model.name, folder)
-    with told_steps(in_pipes=in_pipes) as told:
+    with told_steps(options.get("progress")) as told:
         if not _is_spark(options["engine"], options.get("master"), size, _job()):
             yield Pipeline(where, LocalRunner(), told)
             return
         from wormdb.spark.jobs import pipeline, spark_at
 
-        with spark_at(options.get("master") or _LOCAL) as spark:
+        with spark_at(options.get("master") or LOCAL_MASTER) as spark:
             yield pipeline(spark, url, where.model, collection=where.collection, told=told)
 
 
 def wants_spark(collection: Collection[Document], options: Mapping[str, Any]) -> bool:
-    """Whether --engine means Spark for a collection that was found. 1 GET for auto, if Spark is installed.
+    """Whether --engine and --master mean Spark for a collection. 1 GET for auto, if Spark is installed.
 
     Files of other programs are read in this process.
     """
-    if options["engine"] != "auto" or find_spec("pyspark") is None:
-        return _is_spark(options["engine"], None, 0, _job())
+    engine, master = options["engine"], options["master"]
+    if engine != "auto" or master is not None or find_spec("pyspark") is None:
+        return _is_spark(engine, master, 0, _job())
     blocks = blocks_of(collection)
     return blocks is not None and _is_spark("auto", None, blocks.size_bytes, _job())
 

@@ -25,10 +25,10 @@ _LINE_SECONDS: Final = 1.0
 
 
 @contextmanager
-def told_steps(*, in_pipes: bool = True) -> Iterator[Callable[[Step], None]]:
-    """What to tell of each step, on standard error; nothing in a pipe unless `in_pipes`."""
-    if not sys.stderr.isatty():
-        yield _Lines() if in_pipes else lambda _: None
+def told_steps(progress: bool | None) -> Iterator[Callable[[Step], None]]:
+    """What to tell of each step, on standard error, as --progress says: without it only on a terminal."""
+    if progress is False or not sys.stderr.isatty():
+        yield _Lines() if progress else lambda _: None
         return
     try:
         yield lambda step: tell_line(bar_line(_part(step), _text(step)))

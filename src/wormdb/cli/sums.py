@@ -63,7 +63,7 @@ class AskedSums:
             **{name: _one_or_more(names) for name, names in self.fields.items()},
         }
 
-    def show(self, found: dict[str, Any], form: str, *, as_json: bool) -> None:
+    def show(self, found: dict[str, Any], form: str, *, as_json: bool, is_safe: bool) -> None:
         """Print a result."""
         if as_json:
             click.echo(msgspec.json.format(json.encode(found), indent=2))
@@ -75,7 +75,7 @@ class AskedSums:
             _print(rows, self.groups, [_label(*label) for label in labels])
         else:
             names = [*self.groups, *(_label(*label) for label in labels)]
-            write_rows(rows, form, {name: (name,) for name in names})
+            write_rows(rows, form, {name: (name,) for name in names}, is_safe=is_safe)
 
 
 def _fields(texts: Sequence[str]) -> list[str]:

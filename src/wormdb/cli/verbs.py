@@ -34,11 +34,17 @@ class Verb(click.Command):
 class Verbs(click.Group):
     """A group whose help and completion need none of its commands."""
 
-    def __init__(self, *arguments: Any, modules: str, verbs: Mapping[str, str], **options: Any) -> None:
-        """`modules` begins the name of every command's module, `verbs` gives one line of help for each."""
+    def __init__(
+        self, *arguments: Any, modules: str, verbs: Mapping[str, str], hidden: Sequence[str] = (), **options: Any
+    ) -> None:
+        """`modules` begins the name of every command's module, `verbs` gives one line of help for each.
+
+        `hidden` verbs work too, and neither help nor completion shows them.
+        """
         super().__init__(*arguments, **options)
         self._modules = modules
         self._verbs = verbs
+        self._hidden = tuple(hidden)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """The verbs, in their order."""
@@ -46,7 +52,7 @@ class Verbs(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
         """The command of a verb; None if there is none."""
-        if cmd_name not in self._verbs:
+        if cmd_name not in self._verbs and cmd_name not in self._hidden:
             return None
         # No module can be called as a word of the language: `import` is in import_.py.
         module = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name

@@ -1,30 +1,56 @@
-"""worm pipeline: jobs over whole collections."""
+"""worm pipeline: older names of commands, for one release."""
 
 from __future__ import annotations
+
+import importlib
+from typing import Final
 
 import click
 
 from wormdb.cli.verbs import Verbs
 
-__all__ = ["command"]
+__all__ = ["MOVED", "command"]
 
-VERBS = {
-    "aggregate": "Count, add up and average documents, in groups or of all together.",
-    "analyze": "Show what the values of each field are: kinds, ends, different and frequent ones.",
-    "compact": "Write many small blocks, and blocks that hide each other, again as few large ones.",
-    "export": "Write documents to files: Parquet, NDJSON or CSV, in a folder or a bucket.",
-    "history": "Write every change of every document to files, for audits.",
-    "import": "Read files into a collection by one change: NDJSON, JSON, CSV or Parquet; or a table of Spark.",
-    "rebuild": "Make blocks, columns and indexes again from the documents.",
-    "verify": "Check everything that is stored of a collection.",
+MOVED: Final = {
+    "aggregate": "table aggregate",
+    "analyze": "table analyze",
+    "compact": "table compact",
+    "export": "table export",
+    "history": "table history",
+    "rebuild": "table rebuild",
+    "verify": "verify",
 }
+"""Each verb, and the command that does it now."""
 
 
-@click.command("pipeline", cls=Verbs, modules="wormdb.cli.commands.pipeline_", verbs=VERBS)
+class _Moved(Verbs):
+    """A group whose commands are others'."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command that a verb means now."""
+        if cmd_name not in MOVED:
+            return super().get_command(ctx, cmd_name)
+        module = MOVED[cmd_name].replace(" ", "_")
+        command = importlib.import_module(f"wormdb.cli.commands.{module}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command, after one line that names it; it tells lines of JSON in a pipe, as it did here."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if ctx.resilient_parsing or name not in MOVED:
+            return name, command, rest
+        click.echo(f"worm: worm pipeline {name} is deprecated: use worm {MOVED[name]}", err=True)
+        return name, command, ["--progress", *rest]
+
+
+@click.command(
+    "pipeline",
+    cls=_Moved,
+    modules="wormdb.cli.commands.pipeline_",
+    verbs={"import": "Read files into a collection by one change."},
+)
 def command() -> None:
-    """Run jobs over whole collections, in this process or on Spark.
-
-    A job reads one state, in parts that are done side by side, and writers go on meanwhile. The results are the same
-    wherever it runs. A part that fails is named, with the object and the reason, and the job can be run again.
-    Standard error shows how far it is: a bar on a terminal, lines of JSON in a pipe.
-    """
+    """Older names of worm import, worm verify and commands of worm table, for one release."""

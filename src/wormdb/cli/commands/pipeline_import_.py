@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wormdb.cli.engines import ENGINE, MASTER, opened_pipeline
+from wormdb.cli.engines import opened_pipeline, with_engine
 from wormdb.cli.inferring import apply_inferred
 from wormdb.cli.output import camel, counted, print_json
 from wormdb.cli.place import AS_JSON, URL, complete_models
@@ -57,8 +57,7 @@ __all__ = ["command"]
     help="How files are written; entities have one document each.",
 )
 @click.option("--separator", metavar="SIGN", help="What is between cells of CSV.  [default: a comma; a tab in .tsv]")
-@ENGINE
-@MASTER
+@with_engine
 @URL
 @AS_JSON
 def command(sources: tuple[str, ...], model: str, url: str, **options: Any) -> int:

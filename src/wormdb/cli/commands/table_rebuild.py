@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wormdb.cli.engines import ENGINE, FILES, opened_pipeline
+from wormdb.cli.engines import FILES, opened_pipeline, with_engine
 from wormdb.cli.indexed import amount_of, indexes_of
 from wormdb.cli.output import counted, print_json
 from wormdb.cli.place import AS_JSON, MODEL, URL, find_collection, model_of
@@ -20,6 +20,7 @@ from wormdb.settings import Settings
 if TYPE_CHECKING:
     from wormdb.collection import Collection
     from wormdb.document import Document
+    from wormdb.jobs.rebuild import Rebuilt
     from wormdb.manifest import ManifestStatus
     from wormdb.schema.model import Model
     from wormdb.status import IndexDescription
@@ -32,15 +33,19 @@ MANUAL = Settings(forward="manual")
 @click.command(
     "rebuild",
     cls=Verb,
-    examples=("worm table rebuild Customer", "worm table rebuild org/customers --url s3://bucket/shop"),
+    examples=(
+        "worm table rebuild Customer",
+        "worm table rebuild org/customers --url s3://bucket/shop",
+        "worm table rebuild Event --no-files --master spark://head:7077",
+    ),
 )
 @MODEL
 @FILES
-@ENGINE
+@with_engine
 @URL
 @AS_JSON
 def command(model: str, url: str, *, files: bool, as_json: bool, **options: Any) -> int:
-    """Make columns and indexes again, up to date with the log.
+    """Make blocks, columns and indexes again, up to date with the log.
 
     Brings the log forward, writes all blocks again with the columns of the schema, and makes all indexes again from the
     documents; those that wait or failed too. Readable files are compared and mended. Safe at any time: writers go on.
@@ -55,8 +60,8 @@ def command(model: str, url: str, *, files: bool, as_json: bool, **options: Any)
         count = collection.count()
         _say(f"Scanning collection: {collection.prefix}\nFound {counted(count, 'entity', 'entities')}\n", as_json)
         _say("Building manifest... ", as_json)
-        with opened_pipeline(model, url, options, in_pipes=False) as pipeline:
-            pipeline.rebuild(RebuildOptions(files=files))
+        with opened_pipeline(model, url, options) as pipeline:
+            done = pipeline.rebuild(RebuildOptions(files=files))
         collection.invalidate_manifest()
         manifest = collection.build_manifest()
         _say(f"{_made(manifest)}\n", as_json)
@@ -64,8 +69,10 @@ def command(model: str, url: str, *, files: bool, as_json: bool, **options: Any)
     seconds = clock.monotonic() - begun
     failed = [each.name for each in indexes if each.state != "ready"]
     if as_json:
-        _print_json(collection, manifest, indexes, seconds)
+        _print_json(collection, done, manifest, indexes, seconds)
     else:
+        if done.files:
+            click.echo(f"{counted(done.files, 'readable file', 'readable files')} mended", err=True)
         left = f", {counted(len(failed), 'index', 'indexes')} failed" if failed else ""
         click.echo(f"Rebuild complete in {seconds:.1f}s{left}")
     return 1 if failed else 0
@@ -100,13 +107,20 @@ def _say(text: str, as_json: bool) -> None:
 
 
 def _print_json(
-    collection: Collection[Document], manifest: ManifestStatus, indexes: list[IndexDescription], seconds: float
+    collection: Collection[Document],
+    done: Rebuilt,
+    manifest: ManifestStatus,
+    indexes: list[IndexDescription],
+    seconds: float,
 ) -> None:
     print_json(
         {
             "model": collection.name,
             "prefix": collection.prefix,
             "count": manifest.count,
+            "blocks": done.blocks,
+            "sizeBytes": done.size,
+            "files": done.files,
             "manifest": manifest.to_dict(),
             "indexes": [each.to_dict() for each in indexes],
             "seconds": round(seconds, 3),

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wormdb.cli.engines import LOCAL_MASTER, opened_pipeline, wants_spark, with_engine
 from wormdb.cli.found import missing_collection
 from wormdb.cli.output import camel, counted, print_json, print_table
-from wormdb.cli.place import NAMES, PLACE, place_of
+from wormdb.cli.place import NAMES, PLACE, find_model, place_of
 from wormdb.cli.progress import tell_line
+from wormdb.cli.verbs import Verb
 from wormdb.database import connect
 from wormdb.errors import InvalidRequestError
 from wormdb.maintenance.report import Checked
@@ -22,45 +24,86 @@ if TYPE_CHECKING:
     from wormdb.database import Database
     from wormdb.maintenance.report import Finding, Repair, Verification
 
-__all__ = ["command", "print_found"]
+__all__ = ["command"]
 
 _COLUMNS_SHOWN = 100
 
 
-@click.command("verify")
+@click.command(
+    "verify",
+    cls=Verb,
+    examples=(
+        "worm verify s3://bucket/shop",
+        "worm verify Customer --repair",
+        "worm verify Event --master spark://head:7077 --json",
+    ),
+)
 @NAMES
 @PLACE
 @click.option("--repair", "repairs", is_flag=True, help="Make again what is damaged and can be made again.")
 @click.option("--accept-loss", is_flag=True, help="Repair also if documents are lost by it; they are listed.")
 @click.option("--unreferenced", is_flag=True, help="List the bucket too, for objects that nothing names.")
+@with_engine
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
 def command(
-    url: str | None, names: tuple[str, ...], *, repairs: bool, accept_loss: bool, unreferenced: bool, as_json: bool
+    url: str | None, names: tuple[str, ...], *, repairs: bool, accept_loss: bool, as_json: bool, **options: Any
 ) -> int:
     """Check everything that is stored, and repair what can be made again.
 
     The log, every object that a collection needs, that all of them agree, and every readable file.
     COLLECTION is a model's name or a folder; without any, the bucket is searched for collections. Writes nothing
     without --repair. Exits with 1 if something is wrong, and with --repair if something is left.
+
+    On Spark blocks are checked in parts, and then ranges of documents with their history and what indexes must have
+    of them; this process reads the log, the indexes and readable files. If something is wrong, one pass in this process
+    names it, so the findings are the same. Repairs are done in this process.
     """
     if accept_loss and not repairs:
         raise InvalidRequestError("--accept-loss", reason="nothing is repaired without --repair", fix="add --repair")
+    if repairs and options["engine"] == "spark":
+        raise InvalidRequestError(
+            "--repair with --engine spark", reason="one process repairs", fix="use --engine local"
+        )
     place, names = place_of(url, names)
     with connect(place, settings=Settings(forward="manual")) as database:
         wanted = names or database.collections()
-        told = _progress() if sys.stderr.isatty() and not as_json else None
+        shows = options["progress"] is not False and sys.stderr.isatty() and not as_json
+        told = _progress() if shows else None
         if repairs:
             return _repair(database, wanted, accept_loss, told, as_json=as_json)
-        found = database.verify(wanted, unreferenced=unreferenced, told=told)
+        in_parts = [name for name in wanted if _is_for_spark(database, name, options)]
+        here = [name for name in wanted if name not in in_parts]
+        found = database.verify(here, unreferenced=options["unreferenced"], told=told)
         _forget_progress(told)
         for each in found:
             if names and each.checked == Checked() and not each.findings:
                 raise missing_collection(database, each.collection)
+    if in_parts:
+        found = sorted([*found, *_by_spark(in_parts, place, options)], key=lambda each: each.collection)
     if as_json:
         print_json([camel(each) for each in found])
     else:
-        print_found(found)
+        _print_found(found)
     return 0 if all(each.is_sound for each in found) else 1
+
+
+def _is_for_spark(database: Database, name: str, options: dict[str, Any]) -> bool:
+    model = find_model(database, name)
+    if model is None or model.path.outer:
+        return wants_spark(database[name.rstrip("/")], options)
+    return wants_spark(database.model(model.name), options)
+
+
+def _by_spark(names: Sequence[str], place: str, options: dict[str, Any]) -> list[Verification]:
+    """What workers and this process find, one collection after the other in one session."""
+    from wormdb.spark.jobs import spark_at
+
+    found = []
+    with spark_at(options["master"] or LOCAL_MASTER):
+        for name in names:
+            with opened_pipeline(name, place, {**options, "engine": "spark"}) as pipeline:
+                found.append(pipeline.verify(unreferenced=options["unreferenced"]))
+    return found
 
 
 def _repair(
@@ -86,7 +129,7 @@ def _repair(
     return 1 if any(each.left for each in done) else 0
 
 
-def print_found(found: Sequence[Verification]) -> None:
+def _print_found(found: Sequence[Verification]) -> None:
     """Show what was looked at, and what is wrong."""
     for each in found:
         checked = each.checked

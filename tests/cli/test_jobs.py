@@ -1,15 +1,17 @@
-"""worm pipeline: the same answers as the commands that do it in one go, and how far it is on the way."""
+"""Commands over whole collections: the same answers in parts and in one go, and how far it is on the way."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
 
+import click
 import pytest
 
 from tests.cli.printed import fill, worm
 from wormdb.cli import engines, steps
-from wormdb.cli.commands.pipeline import VERBS
+from wormdb.cli.commands.pipeline import MOVED
+from wormdb.cli.main import worm as root
 from wormdb.jobs.work import Step
 
 if TYPE_CHECKING:
@@ -20,27 +22,37 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def shop() -> str:
-    fill("memory://pipeline", 200)
-    return "memory://pipeline"
+    fill("memory://jobs", 200)
+    return "memory://jobs"
 
 
-def pipeline(shop: str, *arguments: str) -> Printed:
-    done = worm("pipeline", *arguments, "--url", shop)
+def table(shop: str, *arguments: str) -> Printed:
+    done = worm("table", *arguments, "--url", shop)
     assert done.code == 0, done.errors
     return done
 
 
-def test_an_export_has_the_lines_of_table_export(shop: str, tmp_path: Path) -> None:
+def test_files_have_the_lines_of_standard_output(shop: str, tmp_path: Path) -> None:
     asked = ["Customer", "--format", "ndjson", "--filter", "status=active", "--select", "name,tags"]
-    done = pipeline(shop, "export", *asked, "--to", str(tmp_path / "out"), "--tasks", "2")
+    done = table(shop, "export", *asked, "--to", str(tmp_path / "out"), "--tasks", "2")
     assert done.text == f"67 documents in 1 file (3.2 KB): {tmp_path / 'out'}\n"
     written = b"".join(path.read_bytes() for path in sorted((tmp_path / "out").glob("part-*")))
     assert written == worm("table", "export", *asked, "--url", shop).data
 
 
 def test_an_export_tells_its_files_and_how_far_it_is(shop: str, tmp_path: Path) -> None:
-    done = pipeline(
-        shop, "export", "Invoice", "--to", str(tmp_path), "--partition-by", "status", "--tasks", "2", "--json"
+    done = table(
+        shop,
+        "export",
+        "Invoice",
+        "--to",
+        str(tmp_path),
+        "--partition-by",
+        "status",
+        "--tasks",
+        "2",
+        "--json",
+        "--progress",
     )
     told = json.loads(done.text)
     assert {file["name"] for file in told["files"]} == {
@@ -51,18 +63,42 @@ def test_an_export_tells_its_files_and_how_far_it_is(shop: str, tmp_path: Path) 
     assert lines[-1]["secondsLeft"] == 0
 
 
-def test_an_aggregation_is_that_of_table_aggregate(shop: str) -> None:
+def test_an_aggregation_in_parts_is_that_of_one_go(shop: str) -> None:
     for more in ([], ["--json"], ["--format", "csv"]):
-        asked = ["Invoice", "--group-by", "status", "--count", "--sum", "total", "--avg", "total", *more]
-        assert pipeline(shop, "aggregate", *asked).data == worm("table", "aggregate", *asked, "--url", shop).data
+        asked = ["aggregate", "Invoice", "--group-by", "status", "--count", "--sum", "total", "--avg", "total", *more]
+        in_parts = table(shop, *asked, "--tasks", "3", "--progress")
+        assert (in_parts.data, '"job":"aggregate"' in in_parts.errors) == (table(shop, *asked).data, True)
+
+
+def test_an_export_in_parts_is_that_of_one_go(shop: str) -> None:
+    for form in ("ndjson", "json", "csv"):
+        asked = ["export", "Customer", "--format", form, "--select", "name,tags"]
+        in_parts = table(shop, *asked, "--tasks", "3", "--progress")
+        assert (in_parts.data, '"job":"export"' in in_parts.errors) == (table(shop, *asked).data, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--partition-by", "status"], "--partition-by: it is for files (name a folder or a bucket: --to URL)"),
+        (["--overwrite"], "--overwrite: it is for files"),
+        (["--format", "parquet"], "--format parquet: it is for files"),
+        (["--to", "out", "--format", "json"], "use --format ndjson"),
+        (["--to", "out", "--sort", "name"], "--sort with --to: parts know nothing of each other"),
+        (["--to", "out", "--limit", "1"], "leave out --limit, or --to"),
+    ],
+)
+def test_options_of_an_export_that_do_not_go_together(shop: str, options: list[str], words: str) -> None:
+    done = worm("table", "export", "Customer", *options, "--url", shop)
+    assert (done.code, words in done.errors) == (2, True), done.errors
 
 
 def test_a_folder_names_a_collection(shop: str) -> None:
-    assert "1" in pipeline(shop, "aggregate", "org/acme/users", "--count").text
+    assert "1" in table(shop, "aggregate", "org/acme/users", "--count", "--tasks", "1").text
 
 
 def test_a_name_that_is_none_is_refused(shop: str) -> None:
-    done = worm("pipeline", "aggregate", "Custmer", "--count", "--url", shop)
+    done = worm("table", "aggregate", "Custmer", "--count", "--tasks", "1", "--url", shop)
     assert done.code == 2
     assert "did you mean" in done.errors
 
@@ -70,7 +106,7 @@ def test_a_name_that_is_none_is_refused(shop: str) -> None:
 def test_without_java_one_line_says_what_to_do(shop: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
-    done = worm("pipeline", "aggregate", "Invoice", "--count", "--engine", "spark", "--url", shop)
+    done = worm("table", "aggregate", "Invoice", "--count", "--engine", "spark", "--url", shop)
     assert done.code == 1
     assert done.errors.splitlines()[-1].startswith("worm: Spark needs Java 17 or newer: there is no java in JAVA_HOME=")
 
@@ -89,47 +125,69 @@ def test_auto_takes_spark_for_a_master_or_for_much(monkeypatch: pytest.MonkeyPat
 
 
 def test_every_job_has_a_rate_by_which_its_engine_is_chosen() -> None:
-    assert set(engines.RATES) == set(VERBS)
+    context = click.Context(root)
+    group = root.get_command(context, "table")
+    assert isinstance(group, click.Group)
+    found = {("table", name): group.get_command(context, name) for name in group.list_commands(context)}
+    found |= {("worm", name): root.get_command(context, name) for name in root.list_commands(context)}
+    takes = {name for (_, name), verb in found.items() if verb and any(each.name == "engine" for each in verb.params)}
+    assert set(engines.RATES) - {"import"} == takes
+
+
+def test_older_names_work_and_say_so_for_one_release(shop: str) -> None:
+    done = worm("pipeline", "aggregate", "Invoice", "--count", "--tasks", "1", "--url", shop)
+    first, second, *_ = done.errors.splitlines()
+    assert (done.code, done.data) == (0, table(shop, "aggregate", "Invoice", "--count").data)
+    assert first == "worm: worm pipeline aggregate is deprecated: use worm table aggregate"
+    assert json.loads(second)["job"] == "aggregate"
+    assert worm("pipeline", "verify", "Customer", "--url", shop).code == 0
+    assert "pipeline" not in worm("--help").text
+    for name, now in MOVED.items():
+        assert worm(*now.split(), "--help").lines[1:] == worm("pipeline", name, "--help").lines[1:]
 
 
 def test_a_terminal_has_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    with steps.told_steps() as told:
+    with steps.told_steps(None) as told:
         told(Step("export", 1, 4, 2_000_000, 50, 3.0, 9.0))
     drawn = capsys.readouterr().err
     assert "25%  export: 1 of 4 parts, 2.0 MB, 50 rows, 9 s left" in drawn
 
 
 def test_a_pipe_has_few_lines(capsys: Any) -> None:
-    with steps.told_steps() as told:
+    with steps.told_steps(True) as told:
         for number in range(101):
             told(Step("export", number, 100, 0, 0, number / 20, None))
     assert len(capsys.readouterr().err.splitlines()) == 6
+    for progress in (None, False):
+        with steps.told_steps(progress) as told:
+            told(Step("export", 1, 4, 0, 0, 3.0, 9.0))
+    assert capsys.readouterr().err == ""
 
 
 def test_a_report_shows_each_field(shop: str) -> None:
-    text = pipeline(shop, "analyze", "Customer", "--fields", "status,tags").text
+    text = table(shop, "analyze", "Customer", "--fields", "status,tags").text
     assert text.startswith("Customer: 200 documents\n")
     assert any(line.split()[:4] == ["status", "string", "0", "3"] for line in text.splitlines())
-    told = json.loads(pipeline(shop, "analyze", "Customer", "--fields", "status", "--top", "1", "--json").text)
+    told = json.loads(table(shop, "analyze", "Customer", "--fields", "status", "--top", "1", "--json").text)
     assert told["fields"][0]["top"] == [{"value": '"active"', "count": 67}]
 
 
 def test_a_report_is_kept_and_inspect_shows_it(memory: str) -> None:
     fill(memory, 12)
     asked = ["analyze", "Customer", "--fields", "status"]
-    assert "not kept: the collection was never brought forward" in pipeline(memory, *asked).text
+    assert "not kept: the collection was never brought forward" in table(memory, *asked).text
     worm("forward", "--url", memory)
-    assert "kept" not in pipeline(memory, *asked, "--no-save").text
-    assert "kept" not in pipeline(memory, *asked, "--filter", "status=active").text
+    assert "kept" not in table(memory, *asked, "--no-save").text
+    assert "kept" not in table(memory, *asked, "--filter", "status=active").text
     inspected = json.loads(worm("table", "inspect", "Customer", "--json", "--url", memory).text)
     assert inspected["analyzed"] is None
-    assert "\nkept for plans of queries, as of entry " in pipeline(memory, *asked).text
+    assert "\nkept for plans of queries, as of entry " in table(memory, *asked).text
     inspected = json.loads(worm("table", "inspect", "Customer", "--json", "--url", memory).text)
     assert inspected["analyzed"]["fields"] == ["status"]
     text = worm("table", "inspect", "Customer", "--url", memory).text
     assert f"Analyzed:\n  Time:    {inspected['analyzed']['time']}\n  Fields:  status\n" in text
-    assert json.loads(pipeline(memory, *asked, "--json").text)["isSaved"] is True
+    assert json.loads(table(memory, *asked, "--json").text)["isSaved"] is True
 
 
 def test_an_import_writes_what_it_set_aside(memory: str, tmp_path: Path) -> None:
@@ -144,16 +202,11 @@ def test_an_import_writes_what_it_set_aside(memory: str, tmp_path: Path) -> None
     rejects.write_text(rejects.read_text().replace("7}", '"b"}'))
     mended = worm("import", str(rejects), "--from-rejects", "--model", "Customer", "--url", memory)
     assert "1 inserted" in mended.text
-    assert "was done before" in pipeline(memory, *asked).text
-
-
-def test_an_audit_says_what_verify_says(shop: str) -> None:
-    assert pipeline(shop, "verify", "Customer").data == worm("verify", shop, "Customer").data
-    assert json.loads(pipeline(shop, "verify", "Customer", "--json").text)["findings"] == []
+    assert "was done before" in worm("pipeline", *asked, "--url", memory).text
 
 
 def test_changes_are_rows_of_files(shop: str, tmp_path: Path) -> None:
-    done = pipeline(shop, "history", "Invoice", "--to", str(tmp_path), "--format", "ndjson", "--tasks", "1")
+    done = table(shop, "history", "Invoice", "--to", str(tmp_path), "--format", "ndjson", "--tasks", "1")
     assert done.text.startswith("40 changes in 1 file (")
     first = json.loads((tmp_path / "part-00000.ndjson").read_text().splitlines()[0])
     assert (first["op"], first["seq"]) == ("create", 1)

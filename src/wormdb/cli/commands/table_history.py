@@ -1,4 +1,4 @@
-"""worm pipeline history: every change as a row."""
+"""worm table history: every change as a row."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from wormdb.cli.engines import ENGINE, MASTER, TASKS, opened_pipeline
+from wormdb.cli.engines import TASKS, opened_pipeline, with_engine
 from wormdb.cli.output import camel, counted, print_json
 from wormdb.cli.place import AS_JSON, MODEL, URL
 from wormdb.cli.shown import size_text
@@ -15,7 +15,7 @@ from wormdb.cli.verbs import Verb
 __all__ = ["command"]
 
 
-@click.command("history", cls=Verb, examples=("worm pipeline history Customer --to audit",))
+@click.command("history", cls=Verb, examples=("worm table history Customer --to audit",))
 @MODEL
 @click.option(
     "--to", "target", required=True, metavar="URL", help="An empty folder, or s3://bucket/prefix, gs://, az://."
@@ -30,8 +30,7 @@ __all__ = ["command"]
 )
 @click.option("--overwrite", is_flag=True, help="Replace an export that is there.")
 @TASKS
-@ENGINE
-@MASTER
+@with_engine
 @URL
 @AS_JSON
 def command(model: str, url: str, **options: Any) -> None:

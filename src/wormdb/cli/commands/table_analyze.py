@@ -1,4 +1,4 @@
-"""worm pipeline analyze: what the values of each field are."""
+"""worm table analyze: what the values of each field are."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wormdb.cli.asked import AS_OF, FILTER, read_as_of, read_filters
-from wormdb.cli.engines import ENGINE, MASTER, TASKS, opened_pipeline
+from wormdb.cli.engines import TASKS, opened_pipeline, with_engine
 from wormdb.cli.output import camel, counted, print_json
 from wormdb.cli.place import AS_JSON, MODEL, URL
 from wormdb.cli.ruled import Column, print_ruled
@@ -26,9 +26,9 @@ _PLACES = 24
     "analyze",
     cls=Verb,
     examples=(
-        "worm pipeline analyze Customer",
-        "worm pipeline analyze Customer --fields status,address.city --json",
-        "worm pipeline analyze Customer --no-save",
+        "worm table analyze Customer",
+        "worm table analyze Customer --fields status,address.city --json",
+        "worm table analyze Customer --no-save",
     ),
 )
 @MODEL
@@ -40,8 +40,7 @@ _PLACES = 24
 @FILTER
 @AS_OF
 @TASKS
-@ENGINE
-@MASTER
+@with_engine
 @URL
 @AS_JSON
 def command(model: str, url: str, **options: Any) -> None:

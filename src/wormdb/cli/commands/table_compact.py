@@ -1,4 +1,4 @@
-"""worm pipeline compact: few large blocks instead of many small ones."""
+"""worm table compact: few large blocks instead of many small ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wormdb.cli.confirm import YES, is_confirmed
-from wormdb.cli.engines import ENGINE, MASTER, opened_pipeline
+from wormdb.cli.engines import opened_pipeline, with_engine
 from wormdb.cli.output import camel, counted, print_json
 from wormdb.cli.place import AS_JSON, MODEL, URL
 from wormdb.cli.ruled import Column, print_ruled
@@ -26,16 +26,15 @@ _LISTS = {"blocks": "documents", "history": "history"}
     "compact",
     cls=Verb,
     examples=(
-        "worm pipeline compact Customer --dry-run",
-        "worm pipeline compact Event --yes --master spark://head:7077",
+        "worm table compact Customer --dry-run",
+        "worm table compact Event --yes --master spark://head:7077",
     ),
 )
 @MODEL
 @click.option("--dry-run", is_flag=True, help="Show the plan, and do nothing.")
 @click.option("--no-history", is_flag=True, help="Leave the blocks of history as they are.")
 @YES
-@ENGINE
-@MASTER
+@with_engine
 @URL
 @AS_JSON
 def command(model: str, url: str, *, dry_run: bool, no_history: bool, yes: bool, as_json: bool, **options: Any) -> int:

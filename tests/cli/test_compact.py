@@ -1,4 +1,4 @@
-"""worm pipeline compact and rebuild: what they show first, and what they leave."""
+"""worm table compact and rebuild: what they show first, and what they leave."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ def shop(memory: str) -> str:
 
 def test_a_compaction_shows_its_plan_and_does_it(shop: str) -> None:
     expected = worm("table", "export", "Customer", "--url", shop).data
-    planned = worm("pipeline", "compact", "Customer", "--dry-run", "--url", shop)
+    planned = worm("table", "compact", "Customer", "--dry-run", "--url", shop)
     assert planned.code == 0
     assert planned.lines[0].split() == ["of", "runs", "blocks", "stay", "rows", "bytes", "become", "GET", "PUT"]
     assert planned.lines[2].split()[:4] == ["documents", "3", "3", "0"]
-    told = json.loads(worm("pipeline", "compact", "Customer", "--dry-run", "--json", "--url", shop).text)
+    told = json.loads(worm("table", "compact", "Customer", "--dry-run", "--json", "--url", shop).text)
     assert (told["lists"][0]["blocks"], told["lists"][0]["makes"], told["lists"][0]["puts"]) == (3, 1, 3)
-    done = worm("pipeline", "compact", "Customer", "--yes", "--url", shop)
+    done = worm("table", "compact", "Customer", "--yes", "--url", shop)
     assert (done.code, done.lines[-1].split(":")[0]) == (0, "compacted 122 rows")
     assert "3 → 1 runs" in done.lines[-1]
-    again = worm("pipeline", "compact", "Customer", "--url", shop)
+    again = worm("table", "compact", "Customer", "--url", shop)
     assert (again.code, again.text) == (0, "Customer: nothing to compact in 2 blocks\n")
     assert worm("table", "export", "Customer", "--url", shop).data == expected
 
 
 def test_nobody_is_asked_through_a_pipe(shop: str) -> None:
-    done = worm("pipeline", "compact", "Customer", "--url", shop)
+    done = worm("table", "compact", "Customer", "--url", shop)
     assert done.code == 2
     assert "add --yes" in done.errors
 
@@ -55,22 +55,22 @@ def test_nobody_is_asked_through_a_pipe(shop: str) -> None:
 def test_a_collection_that_was_never_brought_forward_is_named(memory: str) -> None:
     with wormdb.connect(memory, settings=wormdb.Settings(forward="manual")) as db:
         db["notes"].insert({"id": 1})
-    done = worm("pipeline", "compact", "notes", "--url", memory)
+    done = worm("table", "compact", "notes", "--url", memory)
     assert done.code == 2
     assert "worm forward" in done.errors
 
 
 def test_a_rebuild_tells_what_there_is_now(shop: str) -> None:
     expected = worm("table", "export", "Customer", "--url", shop).data
-    done = worm("pipeline", "rebuild", "Customer", "--url", shop)
+    done = worm("table", "rebuild", "Customer", "--progress", "--url", shop)
     assert done.code == 0, done.errors
-    assert done.lines[0].startswith("Customer: 60 documents in 1 block (")
-    assert [line.split()[1] for line in done.lines[1:]] == ["byEmail:", "byStatus:", "byTags:"]
+    assert done.lines[1] == "Found 60 entities"
+    assert done.text.count("\nBuilding index: ") == 3
     lines = [json.loads(line)["job"] for line in done.errors.splitlines()]
     assert list(dict.fromkeys(lines)) == ["rebuild blocks", "rebuild indexes", "join indexes"]
     assert worm("table", "export", "Customer", "--url", shop).data == expected
-    told = json.loads(worm("pipeline", "rebuild", "Customer", "--no-files", "--json", "--url", shop).text)
-    assert (told["documents"], told["files"]) == (60, 0)
+    told = json.loads(worm("table", "rebuild", "Customer", "--no-files", "--json", "--url", shop).text)
+    assert (told["count"], told["blocks"], told["files"], len(told["indexes"])) == (60, 1, 0, 3)
 
 
 def test_an_export_in_parts_is_not_sorted(shop: str) -> None:
