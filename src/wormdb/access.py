@@ -207,7 +207,7 @@ class Access(Generic[T]):
     def write(self, verb: str, document: T | Mapping[str, Any], by: By, loaded: Loaded | None = None) -> T:
         """Insert or save one document; with `loaded`, which was read just now, it is a change of that.
 
-        1 PUT when nobody else writes. If nothing changed, none: then a document that was read before the call is
+        1 PUT without competing writers. If nothing changed, none: then a document that was read before the call is
         looked up, which costs as `get`, and ConflictError is raised if it is not as it was read.
         """
         shape = self.writer.shape(verb, document, loaded)
@@ -221,7 +221,7 @@ class Access(Generic[T]):
         return self.writer.typed(self.writer.after(prepared, change, committed.number))
 
     def modify(self, identity: Any, change: Callable[[T], T | Mapping[str, Any] | None], by: By) -> T:
-        """Load, change and save a document, again from the start if somebody else was faster.
+        """Load, change and save a document, again from the start if another writer was faster.
 
         For each try `get` of the state now, so that no document is missed that is there, and 1 PUT if something
         changed. Raises NotFoundError, and ConflictError after many losses.
@@ -265,7 +265,7 @@ class Access(Generic[T]):
             raise changed_since(shape.id, self.name, known.rev)
 
     def insert_all(self, documents: Iterable[Any], by: By) -> list[Any]:
-        """Insert documents, all or none; their ids. 1 PUT when nobody else writes; none if there are no documents."""
+        """Insert documents, all or none; their ids. 1 PUT without competing writers; none if there are no documents."""
         inserts = self.writer.inserts(documents)
         if not inserts.operations:
             return []
@@ -280,7 +280,7 @@ class Access(Generic[T]):
         ]
 
     def commit_all(self, prepared: Sequence[Prepared], by: By) -> Committed:
-        """Commit several, and bring the documents they came from up to date. 1 PUT when nobody else writes."""
+        """Commit several, and bring the documents they came from up to date. 1 PUT without competing writers."""
         committed = self._save(prepared, by)
         changes = deque(committed.changes)
         left = Counter(change.id for change in changes)
@@ -315,7 +315,7 @@ class Access(Generic[T]):
     ) -> Committed:
         """Commit operations as one batch, `also` with it, while `check` accepts the state it will follow.
 
-        1 PUT when nobody else writes. Raises what the batch is refused for.
+        1 PUT without competing writers. Raises what the batch is refused for.
         """
         self.check_mode()
         known = self.ledger.known()
@@ -325,7 +325,7 @@ class Access(Generic[T]):
         return self._commit(final, (*events, *also), by, guard if check is None else _both(guard, check))
 
     def commit_event(self, event: Event, by: By, check: Callable[[View], None]) -> Committed:
-        """Commit one event, while `check` accepts the state it will follow. 1 PUT when nobody else writes."""
+        """Commit one event, while `check` accepts the state it will follow. 1 PUT without competing writers."""
         self.check_mode()
         return self._commit((), (event,), by, _both(self.writer.guard((), ()), check))
 

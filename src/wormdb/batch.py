@@ -32,7 +32,7 @@ class Batch(Generic[T]):
         self._used: str | None = None
 
     def insert(self, document: T | Mapping[str, Any]) -> Self:
-        """A document that must not exist yet. Raises ValidationError now, AlreadyExistsError at the flush."""
+        """A new document, whose id must be free. Raises ValidationError now, AlreadyExistsError at the flush."""
         return self._add("insert", document)
 
     def save(self, document: T | Mapping[str, Any]) -> Self:
@@ -44,11 +44,11 @@ class Batch(Generic[T]):
         return self._add("update", document)
 
     def delete(self, document: Any) -> Self:
-        """A document or its id; it is no error if it is gone already."""
+        """A document or its id; not an error if it is gone already."""
         return self._add("delete", document)
 
     def flush(self) -> Committed:
-        """Commit everything. 1 PUT when nobody else writes; returns the log number and MISC.
+        """Commit everything. 1 PUT without competing writers; returns the log number and MISC.
 
         After an error that says nothing was written, the batch may be flushed again; after
         OutcomeUnknownError it may not. Raises ClosedError if it was used up before.

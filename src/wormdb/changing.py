@@ -62,7 +62,7 @@ class Changing(Generic[T]):
 
         With `upsert`, if none matches, a document is inserted: the equalities of the filter, then the update. Fields
         are checked against the model, and its `updatedAt` is now. 1 PUT after what finding it costs. By id that is
-        nothing in a process that knows the document and has seen nobody else write for a minute; else what
+        nothing in a process that knows the document and has seen no other writer for a minute; else what
         `find_by_id` costs. No PUT if the document stays as it is.
         Raises InvalidRequestError that names document, operator and field, ValidationError, UniqueViolationError,
         AlreadyExistsError if an upsert has the id of a document that does not match, ConflictError after many

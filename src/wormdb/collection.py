@@ -188,7 +188,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
     # --- writing ---
 
     def create(self, data: T | Mapping[str, Any] | None = None, /, **values: Any) -> T:
-        """A new document, not yet saved: defaults applied, id made, validated. No requests; raises ValidationError."""
+        """A new document, not saved: defaults applied, id made, validated. No requests; raises ValidationError."""
         return self._writer.create(data, values)
 
     @commits
@@ -200,7 +200,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         metadata: Metadata = None,
         timeout: float | None = None,
     ) -> T:
-        """Save a document that must not exist yet. 1 PUT when nobody else writes.
+        """Save a new document, whose id must be free. 1 PUT without competing writers.
 
         Raises AlreadyExistsError, UniqueViolationError, ValidationError, UnavailableError, OutcomeUnknownError.
         """
@@ -215,7 +215,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         metadata: Metadata = None,
         timeout: float | None = None,
     ) -> list[Any]:
-        """Insert documents, all or none; their ids. 1 PUT when nobody else writes."""
+        """Insert documents, all or none; their ids. 1 PUT without competing writers."""
         if not isinstance(documents, Iterable):
             raise InvalidRequestError(
                 f"insert_many of {type(documents).__name__}", reason="it is no iterable", fix="give a list of documents"
@@ -232,7 +232,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         metadata: Metadata = None,
         timeout: float | None = None,
     ) -> T:
-        """Save a document, new or not. 1 PUT when nobody else writes; if nothing changed, `find_by_id` instead of it.
+        """Save a document, new or not. 1 PUT without competing writers; if nothing changed, `find_by_id` instead of it.
 
         A Document or an instance that was read must be unchanged since (ConflictError), and is at its new revision
         afterwards. Fields that a class does not have stay. Another mapping replaces what is there, but for a model's
@@ -253,7 +253,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         metadata: Metadata = None,
         timeout: float | None = None,
     ) -> bool:
-        """Remove a document, given itself or its id; whether it was there. 1 PUT when nobody else writes.
+        """Remove a document, given itself or its id; whether it was there. 1 PUT without competing writers.
 
         Of a model with softDelete it goes to the trash. A document that was read must be unchanged since
         (ConflictError). With `if_rev` it must be at that revision, as in `save`.
@@ -272,7 +272,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         metadata: Metadata = None,
         timeout: float | None = None,
     ) -> T:
-        """Load, change and save a document; again from the start if somebody else was faster.
+        """Load, change and save a document; again from the start if another writer was faster.
 
         `change` may edit the document in place or return another; it may run several times. `find_by_id` of the state
         now, and 1 PUT, none if nothing changed. Raises NotFoundError, and ConflictError after many losses.
@@ -339,8 +339,8 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
 
         `name` is made of the fields if none is given. A `sparse` index leaves documents out that have none of the
         fields; for a unique one they are exempt. `bson_type`, such as "string" or "number" and one for each field, is
-        what values must be to be written at all, null and missing apart. Without `wait` it is built by whoever brings
-        the log forward. Writers go on meanwhile. 1 PUT for the entry, after a scan if it is unique; building it is
+        what values must be to be written at all, null and missing apart. Without `wait` the next forwarding
+        builds it. Writers go on meanwhile. 1 PUT for the entry, after a scan if it is unique; building it is
         1 GET a block, 1 PUT a node. Raises AlreadyExistsError, LimitExceededError for more than 32 fields, and
         InvalidRequestError for a field that the model does
         not know, a document that cannot be indexed, and listing the values that a unique index finds more than once:
@@ -515,7 +515,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
 
     @commits
     def restore(self, identity: Any, *, actor: str | None = None, metadata: Metadata = None) -> T:
-        """Bring a document back from the trash, as it was. 1 PUT when nobody else writes.
+        """Bring a document back from the trash, as it was. 1 PUT without competing writers.
 
         Raises NotFoundError if it is not there, AlreadyExistsError if there is another with its id by now, and
         UniqueViolationError if another has one of its values.
@@ -524,7 +524,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
 
     @commits
     def purge(self, identity: Any, *, actor: str | None = None, metadata: Metadata = None) -> None:
-        """Take a document out of the trash for good. 1 PUT when nobody else writes; raises NotFoundError.
+        """Take a document out of the trash for good. 1 PUT without competing writers; raises NotFoundError.
 
         Its history stays, so that it can be told what happened; its snapshots are gone.
         """
@@ -590,5 +590,5 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
 
     @works
     def gc(self, *, dry_run: bool = False, timeout: float | None = None) -> Collected:
-        """Remove what nobody needs any more, as `Database.gc` does; with `dry_run` only say what that is."""
+        """Remove what no process needs any more, as `Database.gc` does; with `dry_run` only say what that is."""
         return self._context.collect(self._access.log.collection, dry_run=dry_run)

@@ -36,7 +36,7 @@ class Document(dict[str, Any]):
     """A document: a dict with `id` first, that remembers the state it was read in.
 
     `rev` is the log number of its last change and `seq` counts its changes; both are 0 before the first save. Saving a
-    document that was read fails with ConflictError if somebody changed it since. One that was read as of the past,
+    document that was read fails with ConflictError if it changed since. One that was read as of the past,
     or in the trash, is a copy: saving it replaces what is there now, as a document that was never read does.
     """
 
@@ -56,7 +56,7 @@ class Document(dict[str, Any]):
 
     @property
     def id(self) -> Any:
-        """The document's id; None if it has none yet."""
+        """The document's id; None if it has none."""
         return self.get("id")
 
     @property

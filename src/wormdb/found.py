@@ -107,7 +107,7 @@ class Found(Generic[T]):
 
         It is a place in the order, not in a state: rows that are inserted before it are not seen, and one that moves
         behind it is seen again. There is one whenever the rows are as many as `limit`, so the last page may be empty.
-        If the rows were not read to their end yet, they are read.
+        Rows that were not read are read first.
         """
         if not self._is_read and self._asked.request.limit is not None:
             for _ in self:

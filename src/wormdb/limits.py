@@ -29,7 +29,7 @@ SEQUENCE_MAX: Final = 10**18 - 1
 INDEX_KEY_BYTES_MAX: Final = 4 * KIB
 """Encoded bytes of one index key."""
 ACTOR_BYTES_MAX: Final = 1 * KIB
-"""UTF-8 bytes of the name of who makes a change."""
+"""UTF-8 bytes of the name of an actor."""
 METADATA_BYTES_MAX: Final = 64 * KIB
 """Metadata of a change as JSON: it is kept with every document of the batch."""
 
@@ -119,9 +119,9 @@ BLOB_CONDEMNED_AT_ONCE: Final = 1_000
 
 # --- the log ---
 TAIL_PROBES_MAX: Final = 256
-"""Guesses of the next log numbers in one round; so many only in a tail that is as long already."""
+"""Guesses of the next log numbers in one round, at most; they double while entries are found."""
 TAIL_ENTRIES_MAX: Final = 10_000
-"""Entries that no root has applied yet; beyond it commits wait for forwarding."""
+"""Entries that no root has applied; beyond it commits wait for forwarding."""
 TAIL_BYTES_MAX: Final = 256 * MIB
 """Bytes of such entries."""
 MISC_LEAD_MS_MAX: Final = 3_600_000
@@ -145,12 +145,12 @@ RETIRED_INLINE_MAX: Final = 256
 """Retired objects that a root lists itself; more are moved to a list of their own."""
 UNPUBLISHED_MS_MAX: Final = 12 * 3_600_000
 """How old the root may be that a job planned with, by the store's time, when another names what it wrote: half of the
-time after which objects that nobody names may be removed."""
+time after which objects that no root names may be removed."""
 SPARK_AUTO_SECONDS: Final = 30
 """What one core takes for a job from which on `--engine auto` takes Spark. That starts in about 15 seconds (12 to 20
 were measured), and on two cores does in half of the time what Python code in threads does one after the other."""
 JOBS_REMEMBERED: Final = 1_000
-"""Ended bulk jobs whose outcome a root remembers: so many that were attached, and so many others."""
+"""Ended bulk jobs whose outcome a root remembers: of attached ones, and of others, each."""
 JOBS_REMEMBERED_MS: Final = 30 * 86_400_000
 """How long more of those that were attached are remembered, up to `JOBS_REMEMBERED_MAX`."""
 JOBS_REMEMBERED_MAX: Final = 10_000
@@ -268,7 +268,7 @@ IMPORT_BYTES: Final = 4 * MIB
 NODE_WINDOW_MS: Final = 5_000
 """How long one node looks after a collection before it is the next one's turn."""
 NODE_INTERVALS_LIVE: Final = 3
-"""A node counts as dead when its heartbeat did not change for so many of its intervals."""
+"""A node counts as dead when its heartbeat did not change for this many of its intervals."""
 NODES_LOOK_SECONDS: Final = 60
 """How often, at most, the folder of heartbeats is listed."""
 STORE_SILENCE_SECONDS: Final = 5.0

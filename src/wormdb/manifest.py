@@ -53,7 +53,7 @@ class ManifestStatus:
     fields: tuple[str, ...]
     """The fields that the model gives it; none if it has no manifest."""
     lag_entries: int
-    """Log entries that are not in blocks yet; every reader reads them besides."""
+    """Log entries that are not in blocks; every reader reads them besides."""
     state: Literal["fresh", "stale", "missing", "damaged", "none"] = "none"
     """`stale`: the file is whole, and behind. `damaged`: it is not what was written. `none`: there is to be none."""
     reason: str | None = None

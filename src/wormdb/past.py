@@ -45,7 +45,7 @@ class HistoryEntry:
     """The log number; give it to `as_of` to see the collection as it was then. What was adopted has the adoption's."""
     op: Literal["create", "update", "delete", "restore", "purge"]
     ts: datetime
-    """When, by the clock of who made it, in UTC."""
+    """When, by the clock of the process that made it, in UTC."""
     actor: str | None
     metadata: dict[str, Any] | None
     snapshot: dict[str, Any] | None

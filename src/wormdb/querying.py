@@ -285,7 +285,7 @@ class Querying(Generic[T]):
         return open_cursor(self._access, filter, options, batch_size)
 
     def resume(self, token: str) -> Cursor[T]:
-        """The cursor of a token, behind its last batch, in this process or another one. No requests yet.
+        """The cursor of a token, behind its last batch, in this process or another one. No requests.
 
         Rows are those of `cursor`, plain dicts if it had a `select`. States that are not in the log any more are read
         from history. Raises InvalidRequestError for a token that is damaged or of another collection, and

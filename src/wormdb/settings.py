@@ -51,7 +51,7 @@ class Settings:
     """How long one request to a cloud store may go without a byte of its answer; then it is tried again if that is
     safe."""
     modify_attempts: int = 100
-    """How often `modify` and changes by filter start again when somebody else was faster."""
+    """How often `modify` and changes by filter start again when another writer was faster."""
     pool_threads: int = POOL_THREADS
     """Requests in flight at once."""
     cache_bytes: int = 256 * MIB
@@ -72,7 +72,7 @@ class Settings:
     stage_bytes: int = STAGE_BYTES
     """Bytes of a batch from which on it is staged as blocks and attached, instead of going through the log."""
     tail_entries_max: int = TAIL_ENTRIES_MAX
-    """Log entries not yet brought forward at which commits wait."""
+    """Log entries that are not brought forward at which commits wait."""
     tail_bytes_max: int = TAIL_BYTES_MAX
     """Bytes of such entries at which commits wait."""
     log_retention_ms: int = 7 * DAY_MS

@@ -160,7 +160,7 @@ class Committer:
     def commit(self, batches: Sequence[Pending], deadline: float) -> list[Outcome]:
         """Commit each batch or say why not, in order; `deadline` is on the monotonic clock.
 
-        1 PUT when nobody else writes. Among others about 1 GET for each entry of theirs, and 2 requests more for
+        1 PUT without competing writers. Among others about 1 GET for each entry of theirs, and 2 requests more for
         each race lost. An OutcomeUnknownError carries the commit id; every other error means that the batch was
         not written.
         """

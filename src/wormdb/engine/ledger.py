@@ -271,7 +271,7 @@ class Ledger:
         return self._head.tail_bytes
 
     def commit(self, pending: Pending, *, seconds: float = COMMIT_SECONDS) -> Committed:
-        """Commit one batch, perhaps together with others that wait. 1 PUT when nobody else writes.
+        """Commit one batch, perhaps together with others that wait. 1 PUT without competing writers.
 
         Raises what the batch was refused for, ConflictError only if somebody changed the same documents,
         UnavailableError if it was not written by the deadline, OutcomeUnknownError if that cannot be told.

@@ -27,7 +27,7 @@ class TableStatus:
     count: int
     """How many entries are in them."""
     pending: int
-    """Changes that are not in them yet."""
+    """Changes that are not in them."""
     through: int
     """The log number of the oldest of its files; 0 if one is still to be written."""
 
@@ -46,7 +46,7 @@ class FilesStatus:
     through: int
     """The log number through which files are complete; 0 if they never were."""
     lag_entries: int
-    """Log entries that are not in files yet."""
+    """Log entries that are not in files."""
     is_filling: bool
     """Whether all files are being written."""
     tables: tuple[TableStatus, ...]

@@ -1,4 +1,4 @@
-"""Remove what nobody needs any more, in an order that no crash, no rival and no clock of ours can turn into a loss.
+"""Remove what no process needs any more, in an order that no crash, no rival and no clock of ours can turn into a loss.
 
     retired objects    deleted an hour after a root was seen without them; then their names leave the root
     objects nobody     chosen by the root, the whole tail and open jobs; then the root is swapped, so that whoever read

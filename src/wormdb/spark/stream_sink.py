@@ -98,7 +98,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return Rows(query, given, now_ms)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Commit a micro-batch, unless it was before. 1 PUT when nobody else writes, and a look-up of its ids.
+        """Commit a micro-batch, unless it was before. 1 PUT without competing writers, and a look-up of its ids.
 
         Raises what a commit raises; then it may be tried again.
         """

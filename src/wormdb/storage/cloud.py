@@ -301,7 +301,7 @@ class CloudStore(Store):
             raise fault_on_write(self._url, key, Always(), result)
 
     def delete(self, key: str) -> None:
-        """Remove the object; it is no error if it is not there. 1 DELETE."""
+        """Remove the object; not an error if it is not there. 1 DELETE."""
         self._begin(key)
         result = self._attempt(lambda: obstore.delete(self._client, key))
         if isinstance(result, Fault) and verdict_of(self._url, "DELETE", result) is not Verdict.MISSING:

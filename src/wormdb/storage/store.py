@@ -9,7 +9,7 @@ AlreadyExistsError     put with IfAbsent: an object is there
 ConflictError          put with IfMatch: another version, or no object, is there
 PermissionDeniedError  credentials or rights
 UnavailableError       the store refused or could not be reached; nothing was done
-OutcomeUnknownError    put: no answer came, so it may have happened or may yet happen
+OutcomeUnknownError    put: no answer came, so it may have happened or may happen later
 CorruptionError        an object is longer than any of its kind (get, get_many, probe)
 LimitExceededError     put: it would be; nothing was sent
 InvalidRequestError    a key or a range that no store can serve; nothing was sent
@@ -231,7 +231,7 @@ class Store(ABC):
 
     @abstractmethod
     def delete(self, key: str) -> None:
-        """Remove the object; it is no error if it is not there. 1 DELETE."""
+        """Remove the object; not an error if it is not there. 1 DELETE."""
 
     @abstractmethod
     def delete_many(self, keys: Sequence[str]) -> None:

@@ -39,7 +39,7 @@ GIGABYTE = 1e9
 def command(
     url: str | None, *, is_used: bool, days: float, store: str, explain: bool, as_json: bool, **workload: float
 ) -> int:
-    """Foretell the bill of a workload, or show what a database uses.
+    """Estimate the monthly bill of a workload, or show what a database uses.
 
     Without --used nothing is asked of any store: the bill of a month follows from the
     numbers given. With --used the bucket is listed (1 request for each 1,000 objects)

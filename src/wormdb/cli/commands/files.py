@@ -55,7 +55,7 @@ def command() -> None:
 def status(models: tuple[str, ...], url: str, *, counted_too: bool, as_json: bool) -> None:
     """Show how far the readable files of collections are behind their log.
 
-    Lag is the number of log entries that are not in files yet, Pending the changes that manifest and index files wait
+    Lag is the number of log entries that are not in files, Pending the changes that manifest and index files wait
     for. Without MODELS all collections are shown.
     """
     with connect(url, settings=MANUAL) as database:

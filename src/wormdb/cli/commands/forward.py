@@ -20,7 +20,7 @@ __all__ = ["command"]
 def command(url: str | None, names: tuple[str, ...], *, as_json: bool) -> None:
     """Bring the log into blocks, indexes and history.
 
-    Also goes on with the indexes that are not built yet. COLLECTION is a model's name or a folder; without any, the
+    Also goes on with indexes that are being built. COLLECTION is a model's name or a folder; without any, the
     bucket is searched for collections. Safe at any time, and by several processes at once.
     """
     place, names = place_of(url, names)

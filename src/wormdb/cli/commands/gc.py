@@ -30,10 +30,10 @@ _COLUMNS_SHOWN = 100
 @click.option("--dry-run", is_flag=True, help="Only show what would go; nothing is written.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
 def command(url: str | None, names: tuple[str, ...], *, dry_run: bool, as_json: bool) -> None:
-    """Remove what nobody needs any more.
+    """Remove what no process needs any more.
 
     Objects that were replaced an hour ago or more, what writers left behind that crashed or lost a race, bulk jobs
-    that nobody ended for a week, and log entries past their retention. COLLECTION is a model's name or a folder;
+    that were not ended for a week, and log entries past their retention. COLLECTION is a model's name or a folder;
     without any, the bucket is searched for collections. Safe at any time, and by several processes at once.
     """
     place, names = place_of(url, names)

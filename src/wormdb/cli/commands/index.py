@@ -57,7 +57,9 @@ def command() -> None:
 @click.option("--unique", is_flag=True, help="No two documents may have the same value.")
 @click.option("--sparse/--no-sparse", default=True, show_default=True, help="Leave out documents without the fields.")
 @click.option("--bson-type", multiple=True, help="What values must be to be written; once for each field.")
-@click.option("--wait/--no-wait", default=True, show_default=True, help="Build it now, or leave it to who forwards.")
+@click.option(
+    "--wait/--no-wait", default=True, show_default=True, help="Build it now, or leave it to the next forwarding."
+)
 @URL
 @AS_JSON
 def create(model: str, fields: Sequence[str], url: str, **options: Any) -> None:

@@ -20,5 +20,5 @@ def command() -> None:
     """Run and show the services that look after a database.
 
     A node brings logs forward, merges blocks, builds indexes, writes readable files, and removes what expired. Any
-    number of them share the work by turns. None is needed: without nodes, whoever writes does it.
+    number of them share the work by turns. None is needed: without nodes, writers do it.
     """

@@ -53,7 +53,7 @@ def command(url: str, interval: int, *, as_json: bool) -> None:
     """Show nodes, whose turn it is, and how far each collection is behind its log.
 
     Beat is the time since a node's heartbeat changed, by the store's clock: after three of its intervals it counts as
-    dead. Lag is the number of log entries that are not brought forward yet. Writes nothing.
+    dead. Lag is the number of log entries that are not brought forward. Writes nothing.
     """
     with connect(url, settings=Settings(forward="manual")) as database:
         found = overview_of(database, window_ms=interval)

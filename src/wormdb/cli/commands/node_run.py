@@ -55,7 +55,7 @@ def command(url: str, node: int | None, interval: int, port: int | None, *, once
     """Look after a database until stopped, or for one round.
 
     The id is held by a heartbeat in the bucket: a second process with it is refused. SIGTERM and SIGINT end the node
-    after the step that it is in. Killing it at any moment loses nothing: another node, or whoever writes, goes on.
+    after the step that it is in. Killing it at any moment loses nothing: another node, or a writer, goes on.
     Errors of a collection are logged on standard error, shown by worm node list, and tried again later.
     """
     if once and port is not None:

@@ -72,7 +72,7 @@ def command(place: str | None, url: str | None, **options: Any) -> int:
 
     Says first what changes, what is written again and about how long that takes. Then asks, unless --yes is given;
     exits with 1 if the answer is no. Documents are in the new version at once. Blocks are written again by worm
-    forward, by services, and by whoever writes; worm table inspect tells how many are left.
+    forward, by nodes, and by writers; worm table inspect tells how many are left.
     """
     mappings, migrate = _mappings(options["mapping"]), _functions(options["migrate"])
     where, file = only_place(place, url), options["file"]

@@ -37,8 +37,8 @@ __all__ = ["command"]
 @FILTER
 @SORT
 @SELECT
-@click.option("--limit", type=int, metavar="N", help="At most so many rows.")
-@click.option("--offset", type=int, metavar="N", help="Skip so many rows.")
+@click.option("--limit", type=int, metavar="N", help="How many rows at most.")
+@click.option("--offset", type=int, metavar="N", help="How many rows to skip.")
 @click.option("--page", metavar="TOKEN", help="Go on behind the page that ended with this token.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True, help="How rows look.")
 @CSV_SAFE
