@@ -233,6 +233,6 @@ def test_commands_show_what_the_file_is(tmp_path: Path) -> None:
     manifest.unlink()
     index.unlink()
     state, line = shown()
-    assert (state, "file missing (it is missing)" in line) == ("missing", True)
+    assert (state, "file missing (it was deleted)" in line) == ("missing", True)
     assert worm("table", "rebuild", "Customer", "--url", url).code == 0
     assert (shown()[0], index.exists()) == ("fresh", True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from wormdb.files.faults import EDITED, MISSING
+from wormdb.files.faults import EDITED
 from wormdb.files.sync import mend_tables
 from wormdb.files.table_faults import meta_fault, read_part
 from wormdb.files.tables import keys_of, specs_of
@@ -90,7 +90,7 @@ class _Look:
         size = sum(map(len, bodies.values()))
         if not bodies:
             is_new = self.table is None or all(part.log == 0 for part in table.parts)
-            reason = "it was not written yet" if is_new else MISSING
+            reason = "it was not written yet" if is_new else "it was deleted"
             return TableState("missing", reason, 0, None, table.is_parted)
         parts = [
             read_part(self.opened.names, table, self.spec.index, number, bodies.get(key))
