@@ -9,7 +9,15 @@ from wormdb.engine.definition import Definition, settled
 from wormdb.engine.keeper import TailLimits
 from wormdb.errors import CorruptionError
 from wormdb.format.columns import ColumnSpec
-from wormdb.format.event import Closed, FilesSwitched, IndexBuilding, IndexCreated, IndexReady, Nothing, SchemaChanged
+from wormdb.format.event import (
+    FilesSwitched,
+    FunctionRegistered,
+    IndexBuilding,
+    IndexCreated,
+    IndexReady,
+    Nothing,
+    SchemaChanged,
+)
 from wormdb.index.definition import Index, encode_index
 from wormdb.schema.load import load_model
 from wormdb.types import LogNumber
@@ -79,13 +87,19 @@ def test_a_root_tells_the_same_definition_as_the_log() -> None:
     rig = Rig()
     ledger = rig.ledger()
     ledger.commit(rig.batch(insert("a", email="x"), events=(SchemaChanged(definition=EMAIL),)))
-    ledger.commit(rig.batch(events=(Closed(reason="drop"),)))
+    ledger.commit(rig.batch(events=(FunctionRegistered(name="isAdult", filter=b'{"age":{"$gte":18}}'),)))
     before = ledger.view().definition
     ledger.forward()
     root = rig.register.read().root
     assert root is not None
     told = Definition.of_root(root)
-    assert (told.body, told.closed, told.unique, told.model) == (EMAIL, before.closed, before.unique, before.model)
+    assert len(before.functions) == 1
+    assert (told.body, told.functions, told.unique, told.model) == (
+        EMAIL,
+        before.functions,
+        before.unique,
+        before.model,
+    )
     assert told.number == 2
 
 
@@ -105,12 +119,6 @@ def test_blocks_have_columns_for_what_is_declared_and_for_what_is_indexed() -> N
     assert columns["born"] == ColumnSpec("born", "date")
     assert columns["n"] == ColumnSpec("n"), "nobody declared it"
     assert "_id" not in columns
-
-
-def test_a_closed_log_says_so_and_keeps_its_schema() -> None:
-    closed = definition_at(EMAIL).after((Closed(reason="drop"),), LogNumber(2))
-    assert closed.closed == Closed(reason="drop")
-    assert closed.body == EMAIL
 
 
 def test_a_delete_of_nothing_makes_no_collection() -> None:

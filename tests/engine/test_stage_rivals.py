@@ -31,7 +31,7 @@ from wormdb.errors import (
     UniqueViolationError,
     WormError,
 )
-from wormdb.format.event import Closed, SchemaChanged
+from wormdb.format.event import FunctionRegistered, SchemaChanged
 from wormdb.testing.fault_store import Fault
 from wormdb.testing.remembered import remembered_blocks
 from wormdb.testing.sweep import SweepCase, sweep
@@ -55,6 +55,7 @@ def _remembered() -> Iterator[None]:
 
 # --- a rival between any two requests ---
 
+IS_ADULT = FunctionRegistered(name="isAdult", filter=b'{"age":{"$gte":18}}')
 BATCH: list[Operation] = [
     save("a", email="1"),
     insert("new", email="2"),
@@ -193,11 +194,11 @@ def test_the_guard_of_a_batch_is_asked_again_when_the_definition_changed() -> No
     ledger = stager(rig, store, MANUAL)
 
     def guard(view: View) -> None:
-        if view.definition.closed is not None:
-            raise ConflictError("things/", reason="it was dropped")
+        if view.definition.functions:
+            raise ConflictError("things/", reason="it has a function")
 
-    meanwhile(store, lambda: logger(rig).commit(rig.batch(events=(Closed(reason="drop"),))))
-    with pytest.raises(ConflictError, match="it was dropped"):
+    meanwhile(store, lambda: logger(rig).commit(rig.batch(events=(IS_ADULT,))))
+    with pytest.raises(ConflictError, match="it has a function"):
         ledger.commit(rig.batch(insert("x"), guard=guard))
     check_state(rig, {}, ledger)
 

@@ -363,7 +363,7 @@ class Attaching:
 def _rules(definition: Definition) -> tuple[object, ...]:
     """What of a definition decides which documents there may be."""
     # A model may be what it was, and a mapping may have come nevertheless.
-    return definition.body, definition.versions, definition.closed, definition.indexes.ready
+    return definition.body, definition.versions, definition.indexes.ready
 
 
 def _replaces(row: Row | None, held: Held | None) -> int:

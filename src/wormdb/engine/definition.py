@@ -15,7 +15,6 @@ from wormdb.engine.index_state import IndexStates
 from wormdb.engine.upgrade import NO_UPGRADES, Upgrades
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.event import (
-    Closed,
     FilesSwitched,
     FunctionDropped,
     FunctionRegistered,
@@ -67,7 +66,6 @@ class Definition:
     body: bytes
     model: Model | None
     indexes: IndexStates = NO_INDEXES
-    closed: Closed | None = None
     files: FilesSwitched | None = None
     """Whether readable files are kept, and where; None if nobody ever said."""
     versions: tuple[SchemaVersion, ...] = ()
@@ -141,7 +139,6 @@ class Definition:
             root.definition,
             model,
             indexes,
-            root.closed,
             root.files,
             root.versions,
             Upgrades.of(root.versions),
@@ -176,8 +173,6 @@ class Definition:
                     definition = replace(definition, number=number, functions=functions)
                 case FilesSwitched() if event != definition.files:
                     definition = replace(definition, number=number, files=event)
-                case Closed():
-                    definition = replace(definition, number=number, closed=event)
                 case _:
                     pass
         return definition

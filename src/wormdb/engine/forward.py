@@ -148,7 +148,6 @@ class Forwarder:
             applied=view.number,
             hash_applied=stage.digest,
             definition=view.definition.body,
-            closed=view.definition.closed,
             files=view.definition.files,
             versions=view.definition.versions,
             functions=view.definition.functions,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wormdb.format.entry import Entry, decode_entry, entry_hash
+from wormdb.format.event import check_acted_on
 from wormdb.limits import POOL_THREADS, TAIL_PROBES_MAX
 from wormdb.types import LogNumber
 
@@ -147,6 +148,9 @@ class Log:
         return None if probe.found is None else self.decode(number, probe.found.body)
 
     def decode(self, number: LogNumber, body: bytes) -> Record:
-        """The entry in the bytes of slot `number`. No requests; raises CorruptionError."""
-        entry = decode_entry(body, name=self.paths.entry(number), number=number, collection=self.collection)
+        """The entry in the bytes of slot `number`. No requests; raises CorruptionError, UnsupportedFormatError."""
+        name = self.paths.entry(number)
+        entry = decode_entry(body, name=name, number=number, collection=self.collection)
+        if entry.events:
+            check_acted_on(entry.events, name=name)
         return Record(entry, entry_hash(body), len(body))

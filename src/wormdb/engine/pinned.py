@@ -17,9 +17,9 @@ from wormdb.engine.jobs import Jobs
 from wormdb.engine.register import RootState
 from wormdb.engine.state import Overlay, View
 from wormdb.errors import SnapshotTooOldError
-from wormdb.format.entry import decode_entry, encode_entry
+from wormdb.format.entry import encode_entry
 from wormdb.format.event import JobAttached
-from wormdb.format.root import decode_root, encode_root
+from wormdb.format.root import encode_root
 from wormdb.limits import MIB
 from wormdb.types import LogNumber
 
@@ -71,7 +71,7 @@ def unpin(pinned: Pinned, load: Loader, log: Log, register: Register) -> View:
 
     Raises SnapshotTooOldError if such an entry is gone.
     """
-    root = None if pinned.root is None else decode_root(pinned.root, name=log.paths.root, path=log.collection)
+    root = None if pinned.root is None else register.decode(pinned.root)
     applied = LogNumber(0 if root is None else root.applied)
     definition = Definition.none() if root is None else Definition.of_root(root)
     jobs = Jobs() if root is None else Jobs.of(root.jobs)
@@ -89,10 +89,7 @@ def unpin(pinned: Pinned, load: Loader, log: Log, register: Register) -> View:
 def _entries(pinned: Pinned, applied: LogNumber, log: Log, register: Register) -> list[Entry]:
     if pinned.entries is not None:
         numbers = range(applied + 1, pinned.number + 1)
-        return [
-            decode_entry(body, name=f"pinned entry {number}", number=number, collection=log.collection)
-            for number, body in zip(numbers, pinned.entries, strict=True)
-        ]
+        return [log.decode(LogNumber(number), body).entry for number, body in zip(numbers, pinned.entries, strict=True)]
     found = log.between(applied, LogNumber(pinned.number), register)
     if found is None:
         raise SnapshotTooOldError(

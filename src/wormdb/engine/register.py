@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from wormdb.errors import ConflictError, UnavailableError
+from wormdb.format.event import check_acted_on
 from wormdb.format.root import Root, decode_root, encode_root
 from wormdb.storage.readback import put_swapped
 
@@ -52,8 +53,13 @@ class Register:
         probe = self.store.probe(self.paths.root)
         if probe.found is None:
             return RootState(None, None, probe.time)
-        root = decode_root(probe.found.body, name=self.paths.root, path=self.collection)
-        return RootState(root, probe.found.version, probe.time)
+        return RootState(self.decode(probe.found.body), probe.found.version, probe.time)
+
+    def decode(self, body: bytes) -> Root:
+        """The root in its stored bytes. No requests; raises CorruptionError, UnsupportedFormatError."""
+        root = decode_root(body, name=self.paths.root, path=self.collection)
+        check_acted_on(() if root.closed is None else (root.closed,), name=self.paths.root)
+        return root
 
     def swap(self, current: RootState, following: Root) -> RootState:
         """Replace the root that was read by another, once. Costs and raises as `put_swapped`."""

@@ -113,6 +113,7 @@ def _open(data: bytes | memoryview | mmap, name: str) -> Block:
         raise UnsupportedFormatError(
             f"{name} cannot be read",
             reason=f"it is a block of format version {int(version)}; this wormdb knows up to {FORMAT_VERSION}",
+            fix="upgrade wormdb",
             key=name,
         )
     types = {

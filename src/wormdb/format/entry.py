@@ -13,9 +13,9 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from wormdb.errors import CorruptionError, UnsupportedFormatError
+from wormdb.errors import CorruptionError
 from wormdb.format.damage import corrupt
-from wormdb.format.event import EVENT_KINDS, Event
+from wormdb.format.event import EVENT_KINDS, Event, refuse_kinds
 from wormdb.format.frame import FrameKind, decode_frame, encode_frame
 from wormdb.format.message import Count, Digest, Id, decode_message, encode_message
 from wormdb.limits import ENTRY_BYTES_MAX
@@ -149,8 +149,6 @@ def _identity(collection: str, number: int) -> str:
 
 def _refuse_unknown_events(payload: bytes, name: str) -> None:
     tags = decode_message(_TAGS_DECODER, payload, name=name)
-    unknown = sorted({tag.kind for tag in tags.events} - EVENT_KINDS - {""})
+    unknown = {tag.kind for tag in tags.events} - EVENT_KINDS - {""}
     if unknown:
-        raise UnsupportedFormatError(
-            f"{name} cannot be read", reason=f"it holds events of unknown kind: {', '.join(unknown)}", key=name
-        )
+        refuse_kinds(unknown, name=name)

@@ -1,21 +1,26 @@
 """Events of the log: changes of definition, and the life of jobs.
 
-An event is a tagged message, so that later releases can add kinds. A reader that meets a kind it
-does not know cannot know what the collection is from there on, so it must stop: `wormdb.format.entry`
-raises UnsupportedFormatError and never leaves one out.
+An event is a tagged message, so that later releases can add kinds. A reader that meets a kind that it does not act on
+cannot know what the collection is from there on, so it must stop with UnsupportedFormatError: `wormdb.format.entry`
+for a kind that it does not know, `check_acted_on` for one that the format has and this release does nothing about.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Final, Literal, NoReturn
 
 import msgspec
 
+from wormdb.errors import UnsupportedFormatError
 from wormdb.format.blocklist import BlockEntry
 from wormdb.format.message import Count, Digest, Id, Name
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 __all__ = [
     "EVENT_KINDS",
+    "RESERVED",
     "BlobCondemned",
     "Closed",
     "Event",
@@ -38,6 +43,8 @@ __all__ = [
     "ShardsChanged",
     "SnapshotTaken",
     "StreamAdvanced",
+    "check_acted_on",
+    "refuse_kinds",
 ]
 
 
@@ -60,7 +67,7 @@ class SchemaChanged(_Event, frozen=True, tag="schema"):
 
 
 class ModeChanged(_Event, frozen=True, tag="mode"):
-    """Who may write from here on."""
+    """Which operations are allowed from here on. Reserved."""
 
     mode: Name = msgspec.field(name="m")
 
@@ -126,13 +133,13 @@ class FilesSwitched(_Event, frozen=True, tag="files"):
 
 
 class ShardsChanged(_Event, frozen=True, tag="shards"):
-    """How many shards the collection has from here on."""
+    """How many shards the collection has from here on. Reserved."""
 
     count: Count = msgspec.field(name="c")
 
 
 class Closed(_Event, frozen=True, tag="closed"):
-    """The log ends here; `follows` names the collections that go on, none after a drop."""
+    """The log ends here; `follows` names the collections that go on, none after a drop. Reserved."""
 
     reason: Name = msgspec.field(name="r")
     follows: tuple[Name, ...] = msgspec.field(name="f", default=())
@@ -231,3 +238,23 @@ EVENT_KINDS: frozenset[str] = frozenset(
     str(kind.__struct_config__.tag) for kind in _Event.__subclasses__() if kind.__struct_config__.tag is not None
 )
 """Their stored names."""
+
+RESERVED: Final = (ModeChanged, ShardsChanged, Closed)
+"""Kinds that the format has for later releases. This one writes none of them and acts on none."""
+
+
+def check_acted_on(events: Iterable[Event], *, name: str) -> None:
+    """Raise UnsupportedFormatError if object `name` has an event that this release does not act on. No requests."""
+    found = {str(type(event).__struct_config__.tag) for event in events if isinstance(event, RESERVED)}
+    if found:
+        refuse_kinds(found, name=name)
+
+
+def refuse_kinds(kinds: Iterable[str], *, name: str) -> NoReturn:
+    """Raise UnsupportedFormatError for kinds of events in object `name`. No requests."""
+    raise UnsupportedFormatError(
+        f"{name} cannot be read",
+        reason=f"it holds events that this version does not act on: {', '.join(sorted(kinds))}",
+        fix="upgrade wormdb",
+        key=name,
+    )

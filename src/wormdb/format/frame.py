@@ -111,6 +111,7 @@ def decode_frame(
         raise UnsupportedFormatError(
             f"{name} cannot be read",
             reason=f"it is a {_kind_name(kind)} of format version {version}; this wormdb knows up to {version_max}",
+            fix="upgrade wormdb",
             key=name,
         )
     if raw_bytes > bytes_max:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final, get_args
 
 import msgspec
 
-from wormdb.errors import CorruptionError, SchemaError, SnapshotTooOldError, UnsupportedFormatError
+from wormdb.errors import CorruptionError, SchemaError, SnapshotTooOldError
 from wormdb.files.verify import verify_all
 from wormdb.format.blocklist import BlockEntry
-from wormdb.format.root import decode_root, encode_root
+from wormdb.format.root import encode_root
 from wormdb.jobs.shares import all_ranges
 from wormdb.jobs.state import PinnedState
 from wormdb.jobs.work import Item, Output
@@ -63,7 +63,7 @@ def verify_collection(
     has_passed = all(claim_of(entry, where) in passed for blocks, _ in found for where, entry in blocks)
     agreed = None
     if has_passed:
-        with suppress(CorruptionError, SchemaError, SnapshotTooOldError, UnsupportedFormatError):
+        with suppress(CorruptionError, SchemaError, SnapshotTooOldError):
             agreed = _agreed(place, site, (runner, told), unreferenced=unreferenced)
     return verify_all(replace(site, passed=passed), unreferenced=unreferenced, found=agreed)
 
@@ -101,7 +101,7 @@ def _pieces(site: Site) -> Iterator[tuple[list[_Block], int]]:
     """The blocks of all lists of the root, some at a time. 1 GET for the root and for each page of a long list."""
     try:
         root = site.register.read().root
-    except (CorruptionError, UnsupportedFormatError, SchemaError):
+    except (CorruptionError, SchemaError):
         return  # the one pass says what is wrong with it
     if root is None:
         return
@@ -145,6 +145,6 @@ class _Agree:
         """What the rows of the range came to. Costs as `look_at_range`."""
         site = _site(self.place)
         low, high = msgspec.msgpack.decode(body, type=tuple[bytes, bytes | None])
-        root = decode_root(self.root, name=site.paths.root, path=site.collection)
+        root = site.register.decode(self.root)
         tally = look_at_range(site, root, self.outline, low, high)
         return Output(msgspec.msgpack.encode(tally), tally.documents)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from wormdb.engine.head import BEFORE_FIRST
 from wormdb.engine.history import past_of
 from wormdb.engine.log import Record
-from wormdb.errors import CorruptionError, UnsupportedFormatError
+from wormdb.errors import CorruptionError
 from wormdb.format.event import JobAttached
 from wormdb.format.past import Taken, encode_past
 from wormdb.types import LogNumber
@@ -95,7 +95,7 @@ def check_chain(site: Site, root: Root | None, report: Report) -> Chain:
     return walk.chain
 
 
-_Slot = Record | CorruptionError | UnsupportedFormatError | None
+_Slot = Record | CorruptionError | None
 """What is in a slot of the log: an entry, damage, or nothing."""
 
 
@@ -146,14 +146,14 @@ class _Walk:
     def _read(self, number: LogNumber) -> _Slot:
         try:
             return self.site.log.read(number)[0]
-        except (CorruptionError, UnsupportedFormatError) as error:
+        except CorruptionError as error:
             return error
 
     def take(self, number: LogNumber, found: _Slot) -> None:
         chain = self.chain
         if found is None:
             chain.broken[number] = "it is missing"
-        elif isinstance(found, CorruptionError | UnsupportedFormatError):
+        elif isinstance(found, CorruptionError):
             chain.broken[number] = found.reason
         else:
             entry = found.entry

@@ -11,7 +11,6 @@ from wormdb.engine.register import RootState
 from wormdb.engine.runs import merge_rows
 from wormdb.errors import CorruptionError, SchemaError, UnsupportedFormatError
 from wormdb.format.retired import RetiredList, decode_retired
-from wormdb.format.root import decode_root
 from wormdb.maintenance.agreement import Agreement
 from wormdb.maintenance.blob_check import BlobCheck
 from wormdb.maintenance.chain import Chain, check_chain
@@ -92,7 +91,10 @@ def _examine(site: Site, report: Report) -> Examination:
 
 
 def _read_root(site: Site) -> tuple[RootState, str | None]:
-    """The root, or what is wrong with it. 1 GET, and 1 HEAD if it is too long to be read."""
+    """The root, or what is wrong with it. 1 GET, and 1 HEAD if it is too long to be read.
+
+    Raises UnsupportedFormatError: what a newer version wrote is no damage, and nothing may be mended that it means.
+    """
     try:
         probe = site.store.probe(site.paths.root)
     except CorruptionError as error:
@@ -101,9 +103,9 @@ def _read_root(site: Site) -> tuple[RootState, str | None]:
     if found is None:
         return RootState(None, None, probe.time), None
     try:
-        root = decode_root(found.body, name=site.paths.root, path=site.collection)
+        root = site.register.decode(found.body)
         Definition.of_root(root)
-    except (CorruptionError, UnsupportedFormatError, SchemaError) as error:
+    except (CorruptionError, SchemaError) as error:
         return RootState(None, found.version, probe.time), error.reason
     return RootState(root, found.version, probe.time), None
 
