@@ -18,7 +18,7 @@ ARGS   ?=
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.demo java ## set up, then show in two minutes what works
+demo: $(VENV)/.demo java ## set up, then show in about a minute what works
 	@$(BIN)/python -m examples.demo
 
 test: $(VENV)/.dev java ## set up, then run all tests but the long ones

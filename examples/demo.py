@@ -1,4 +1,4 @@
-"""What wormdb does, in under two minutes, on a folder: `make demo`.
+"""What wormdb does, in about a minute, on a folder: `make demo`.
 
 Every step prints what it did; anything that does not behave ends the demo with an error.
 """
@@ -70,7 +70,7 @@ def main() -> None:
             pipeline.run(Path(folder), pipeline.cities(), spark)
         finally:
             spark.stop()
-    say("done", f"{SystemClock().monotonic() - started:.1f} seconds. The README has the same in 20 lines.")
+    say("done", f"{SystemClock().monotonic() - started:.1f} seconds. Next: docs/tutorial.md, half an hour.")
 
 
 def run(url: str) -> None:
