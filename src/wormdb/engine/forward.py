@@ -23,9 +23,8 @@ from wormdb.engine.indexing import project_indexes
 from wormdb.engine.listing import runs_of
 from wormdb.engine.objects import ObjectWriter
 from wormdb.engine.place import Place
-from wormdb.engine.projection import DEFAULT_SIZES, Net, Sizes, Step
+from wormdb.engine.projection import DEFAULT_SIZES, Sizes, Step, net_of
 from wormdb.engine.shelf import Shelf
-from wormdb.engine.state import id_key
 from wormdb.engine.succession import following_root
 from wormdb.format.event import JobAttached
 from wormdb.format.root import Root
@@ -40,10 +39,9 @@ if TYPE_CHECKING:
     from wormdb.engine.register import Register, RootState
     from wormdb.engine.state import View
     from wormdb.format.blocklist import BlockEntry
-    from wormdb.format.entry import Entry
     from wormdb.storage.pool import Pool
 
-__all__ = ["DEFAULT_SIZES", "Forwarder", "Shelves", "Sizes", "net_of"]
+__all__ = ["DEFAULT_SIZES", "Forwarder", "Shelves", "Sizes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,24 +178,6 @@ class Forwarder:
             hash_trimmed=bytes(32),
             definition=b"",
         )
-
-
-def net_of(entries: Sequence[Entry], view: View) -> tuple[Net, ...]:
-    """What some entries changed, in order of key: each document before the first and after the last of them.
-
-    `view` is the state after them. No requests.
-    """
-    before: dict[bytes, bytes | None] = {}
-    for entry in entries:
-        for batch in entry.batches:
-            for change in batch.changes:
-                before.setdefault(id_key(change.id), change.before)
-    net = []
-    for key, document in sorted(before.items()):
-        held = view.overlay.get(key, view.number)
-        assert held is not None, "the overlay has what its entries changed"
-        net.append(Net(key, document, held))
-    return tuple(net)
 
 
 def _rows(job: JobAttached) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from wormdb.engine.forward import net_of
+from wormdb.engine.projection import net_of
 from wormdb.engine.state import id_key, merge_newest
 from wormdb.format import json
 from wormdb.format.blob import blob_keys_in

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from wormdb.engine.state import id_key
 from wormdb.limits import BLOCK_BYTES_TARGET, RUN_BYTES_SMALLEST
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from wormdb.format.event import JobAttached
     from wormdb.format.root import Root
 
-__all__ = ["DEFAULT_SIZES", "Net", "Outcome", "Sizes", "Stage", "Step"]
+__all__ = ["DEFAULT_SIZES", "Net", "Outcome", "Sizes", "Stage", "Step", "net_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +103,21 @@ class Outcome:
     """Fields of Root by name."""
     retired: tuple[str, ...] = ()
     """Whole object keys."""
+
+
+def net_of(entries: Sequence[Entry], view: View) -> tuple[Net, ...]:
+    """What some entries changed, in order of key: each document before the first and after the last of them.
+
+    `view` is the state after them. No requests.
+    """
+    before: dict[bytes, bytes | None] = {}
+    for entry in entries:
+        for batch in entry.batches:
+            for change in batch.changes:
+                before.setdefault(id_key(change.id), change.before)
+    net = []
+    for key, document in sorted(before.items()):
+        held = view.overlay.get(key, view.number)
+        assert held is not None, "the overlay has what its entries changed"
+        net.append(Net(key, document, held))
+    return tuple(net)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 from wormdb.engine.paths import EnginePaths
 from wormdb.errors import CorruptionError
 from wormdb.files.announce import Announcement
-from wormdb.files.faults import EDITED, EXTRA, MISSING, DocumentFaults, FileFault, listed_keys
+from wormdb.files.expected import EDITED, EXTRA, MISSING
+from wormdb.files.faults import DocumentFaults, FileFault, listed_keys
 from wormdb.files.names import BUCKET_SENTINEL, FileNames
 from wormdb.files.placement import Placement
 from wormdb.files.publication import shape_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.engine.past_reader import Recorded
 from wormdb.engine.past_reader import Snapshot as Kept
@@ -24,7 +24,13 @@ if TYPE_CHECKING:
     from wormdb.format.past import Version
     from wormdb.schema.model import Model
 
-__all__ = ["files_of", "kept_snapshots", "present_files_of", "until"]
+__all__ = ["EDITED", "EXTRA", "MISSING", "files_of", "kept_snapshots", "present_files_of", "until"]
+
+
+# How a file differs from what is expected.
+MISSING: Final = "it is missing"
+EDITED: Final = "it is not what was written"
+EXTRA: Final = "it should not be there"
 
 
 def files_of(

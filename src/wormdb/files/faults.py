@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from wormdb.files.expected import EDITED, EXTRA, MISSING
 from wormdb.files.publish import identity_of
 from wormdb.files.wanted import Filed, filed_documents, has_past, may_be_there, wanted_files
 from wormdb.format import json
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from wormdb.storage.store import Store
     from wormdb.types import LogNumber
 
-__all__ = ["EDITED", "EXTRA", "MISSING", "DocumentFaults", "FileFault", "listed_keys"]
+__all__ = ["DocumentFaults", "FileFault", "listed_keys"]
 
 _FILES_MAX: Final = 500
 _BYTES_MAX: Final = 8 * 1024 * 1024
@@ -39,11 +40,6 @@ class FileFault:
     """The key of the document's id that it is of."""
     table: TableKey | None = None
     """The table that it is of."""
-
-
-MISSING: Final = "it is missing"
-EDITED: Final = "it is not what was written"
-EXTRA: Final = "it should not be there"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from wormdb.errors import CorruptionError
-from wormdb.files.faults import EDITED, MISSING, FileFault
+from wormdb.files.expected import EDITED, MISSING
+from wormdb.files.faults import FileFault
 from wormdb.files.index_file import IndexFile, decode_index_file, decode_index_meta, index_texts, type_in_file
 from wormdb.files.manifest_file import ManifestFile, decode_manifest, decode_manifest_meta, manifest_row
 from wormdb.files.names import id_text

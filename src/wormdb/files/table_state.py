@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from wormdb.files.faults import EDITED
+from wormdb.files.expected import EDITED
 from wormdb.files.sync import mend_tables
 from wormdb.files.table_faults import meta_fault, read_part
 from wormdb.files.tables import keys_of, specs_of
