@@ -10,13 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from benchmarks.measure import Count, Row
-from wormdb.clock import SystemChance, SystemClock
 from wormdb.database import Database
 from wormdb.errors import ConflictError
 from wormdb.settings import Settings
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.open import open_store
 from wormdb.storage.pool import ThreadPool
+from wormdb.system.clock import SystemChance, SystemClock
 from wormdb.testing.latency_store import Latency, LatencyProfile, LatencyStore
 from wormdb.testing.s3_server import S3Server
 

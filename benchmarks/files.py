@@ -11,13 +11,13 @@ import msgspec
 import wormdb
 from benchmarks.documents import make_documents
 from benchmarks.measure import Count, Row, compare, take
-from wormdb.clock import SystemChance, SystemClock
 from wormdb.files.foreign.collection import ForeignCollection
 from wormdb.query.request import Request
 from wormdb.schema.load import load_schema
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.open import open_store
 from wormdb.storage.pool import ThreadPool
+from wormdb.system.clock import SystemChance, SystemClock
 from wormdb.testing.latency_store import Latency, LatencyProfile, LatencyStore
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ import random
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from wormdb.clock import ManualClock, SeededChance
 from wormdb.database import Database
 from wormdb.service.node import Node
 from wormdb.settings import Settings
@@ -17,6 +16,7 @@ from wormdb.storage.memory import MemoryStore
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import ThreadPool
 from wormdb.storage.prices import S3_STANDARD
+from wormdb.system.clock import ManualClock, SeededChance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,9 +8,9 @@ import msgspec
 
 import wormdb
 from benchmarks.measure import Count
-from wormdb.clock import ManualClock, SeededChance
 from wormdb.settings import Settings
 from wormdb.storage.memory import drop_memory
+from wormdb.system.clock import ManualClock, SeededChance
 
 if TYPE_CHECKING:
     from benchmarks.measure import Row

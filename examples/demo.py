@@ -17,9 +17,9 @@ from pathlib import Path
 import wormdb
 from examples import pipeline
 from examples.pipeline import say, show
-from wormdb.clock import SystemClock
 from wormdb.spark import session
 from wormdb.storage.prices import S3_STANDARD
+from wormdb.system.clock import SystemClock
 
 SCHEMA = {
     "schemaVersion": "1.0",

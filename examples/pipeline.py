@@ -11,10 +11,10 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 import wormdb
-from wormdb.clock import SystemClock
 from wormdb.jobs.export import ExportOptions
 from wormdb.jobs.import_ import FileRecords
 from wormdb.storage.prices import S3_STANDARD
+from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

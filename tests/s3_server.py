@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wormdb.clock import SystemChance
+from wormdb.system.clock import SystemChance
 from wormdb.testing.s3_server import S3Server
 
 if TYPE_CHECKING:

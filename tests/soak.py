@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wormdb.clock import SystemChance, SystemClock
+from wormdb.system.clock import SystemChance, SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from wormdb.extras import EXTRAS, Extra
+from wormdb.system.installed import EXTRAS, Extra
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

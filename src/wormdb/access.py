@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from wormdb.actor import By
     from wormdb.calls import CallKind
-    from wormdb.clock import Clock
-    from wormdb.deadline import within
     from wormdb.engine.bulk_report import ConflictRule
     from wormdb.engine.commit import Committed
     from wormdb.engine.ledger import Ledger
@@ -46,6 +44,8 @@ if TYPE_CHECKING:
     from wormdb.query.plan_cache import PlanCache
     from wormdb.settings import Settings
     from wormdb.storage.meter import Usage
+    from wormdb.system.clock import Clock
+    from wormdb.system.deadline import within
     from wormdb.writing import Prepared, Shape, Writer
 
 __all__ = ["Access", "Context"]

@@ -19,7 +19,7 @@ from wormdb.schema.difference import mismatch
 from wormdb.schema.identity import check_outer
 from wormdb.schema.layout import StorageResolver
 from wormdb.schema.model import Mode
-from wormdb.types import LogNumber, Misc
+from wormdb.system.types import LogNumber, Misc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

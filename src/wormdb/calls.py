@@ -10,14 +10,14 @@ import math
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
-from wormdb.deadline import Deadline, within
 from wormdb.errors import InvalidRequestError
+from wormdb.system.deadline import Deadline, within
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.clock import Clock
     from wormdb.settings import Settings
+    from wormdb.system.clock import Clock
 
 __all__ = ["CallKind", "commits", "limited", "reads", "works"]
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from wormdb.bql.sorting import WrittenSort
     from wormdb.engine.state import Held
     from wormdb.query.edit import Edit, Targets
-    from wormdb.types import LogNumber
+    from wormdb.system.types import LogNumber
     from wormdb.updating import DeleteResult, Look, UpdateResult, Updating
 
     ArrayFilters = Sequence[Mapping[str, Any]] | None

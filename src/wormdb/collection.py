@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from wormdb.access import Access
     from wormdb.actor import By
     from wormdb.calls import CallKind
-    from wormdb.deadline import within
     from wormdb.engine.commit import Committed
     from wormdb.engine.resolve import Fate
     from wormdb.functions import FunctionRegistry
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from wormdb.past import HistoryEntry, Snapshot
     from wormdb.records import Record
     from wormdb.status import IndexDescription, IndexSummary
+    from wormdb.system.deadline import within
     from wormdb.trash import Trashed
     from wormdb.writing import Prepared
 

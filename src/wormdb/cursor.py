@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from wormdb.asking import WrittenFilter
     from wormdb.bql.projection import Projection
     from wormdb.calls import CallKind
-    from wormdb.deadline import within
     from wormdb.query.run import Hit
+    from wormdb.system.deadline import within
 
 __all__ = ["Cursor", "open_cursor", "resume_cursor"]
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 from wormdb.access import Access, Context
 from wormdb.actor import By
 from wormdb.calls import limited, reads, works
-from wormdb.clock import SystemChance, SystemClock
 from wormdb.codecs import ClassCodec, PlainCodec
 from wormdb.collection import Collection
 from wormdb.engine.discover import find_collections
@@ -36,6 +35,7 @@ from wormdb.storage.meter import MeteredStore
 from wormdb.storage.open import open_store
 from wormdb.storage.pool import ThreadPool
 from wormdb.storage.store import Store
+from wormdb.system.clock import SystemChance, SystemClock
 from wormdb.writing import Writer
 
 if TYPE_CHECKING:
@@ -46,9 +46,7 @@ if TYPE_CHECKING:
 
     from wormdb.adopting import AdoptOptions
     from wormdb.calls import CallKind
-    from wormdb.clock import Chance, Clock
     from wormdb.codecs import Codec
-    from wormdb.deadline import within
     from wormdb.document import Document
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.migrate import Migrate
@@ -60,6 +58,8 @@ if TYPE_CHECKING:
     from wormdb.status import CollectionStatus
     from wormdb.storage.meter import Request, Usage
     from wormdb.storage.pool import Pool
+    from wormdb.system.clock import Chance, Clock
+    from wormdb.system.deadline import within
 
 __all__ = ["PUBLISHED_SCHEMA", "Database", "connect"]
 

@@ -13,7 +13,7 @@ from wormdb.format.kinds import MISSING
 
 if TYPE_CHECKING:
     from wormdb.engine.state import Held
-    from wormdb.types import LogNumber
+    from wormdb.system.types import LogNumber
 
 __all__ = [
     "Document",

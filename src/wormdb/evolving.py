@@ -16,7 +16,7 @@ from wormdb.format.event import SchemaChanged
 from wormdb.schema.difference import Change, difference
 from wormdb.schema.report import did_you_mean
 from wormdb.schema.version import check_version, could_contradict
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -10,7 +10,7 @@ from wormdb.errors import InvalidRequestError
 from wormdb.format import json
 from wormdb.format.event import JobAttached
 from wormdb.format.past import operation_of
-from wormdb.types import LogNumber, Misc
+from wormdb.system.types import LogNumber, Misc
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from wormdb.asking import page_token
 from wormdb.bql.projection import project
 from wormdb.calls import reads
-from wormdb.deadline import stepwise
 from wormdb.document import with_id
 from wormdb.errors import InvalidRequestError, WormError
 from wormdb.format.path import get_direct, parse_path
@@ -18,6 +17,7 @@ from wormdb.limits import POPULATE_ROWS
 from wormdb.preview import PREVIEW_ROWS, html_table, text_table
 from wormdb.query.populate import populate, read_references
 from wormdb.reading import Reading, open_state
+from wormdb.system.deadline import stepwise
 from wormdb.tables import load_package
 from wormdb.tabling import table_of
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from wormdb.asking import Asked
     from wormdb.bql.projection import Projection
     from wormdb.calls import CallKind
-    from wormdb.deadline import within
     from wormdb.format.path import Path
     from wormdb.query.explain import Explained
     from wormdb.query.populate import Reference
     from wormdb.query.request import Request
     from wormdb.query.run import Hit
     from wormdb.reading import AnyState
+    from wormdb.system.deadline import within
 
 __all__ = ["Found"]
 

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, field
 from hashlib import shake_256
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypedDict, TypeVar
 
-from wormdb.clock import ManualClock
 from wormdb.engine.operations import Insert, Loaded, Save
 from wormdb.engine.state import id_key
 from wormdb.errors import (
@@ -25,6 +24,7 @@ from wormdb.limits import IMPORT_BYTES, IMPORT_RECORDS
 from wormdb.records import Record
 from wormdb.schema.cells import Cells
 from wormdb.schema.identity import new_id
+from wormdb.system.clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

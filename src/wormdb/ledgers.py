@@ -6,7 +6,6 @@ import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from wormdb.deadline import Deadline, within
 from wormdb.engine.background import Background
 from wormdb.engine.column_cache import ColumnCache
 from wormdb.engine.keeper import TailLimits
@@ -25,16 +24,17 @@ from wormdb.storage.cache import CachedStore
 from wormdb.storage.conditions import ensure_conditions
 from wormdb.storage.lifetime import Lifetime
 from wormdb.storage.retry import RetryingStore
+from wormdb.system.deadline import Deadline, within
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.clock import Chance, Clock
     from wormdb.maintenance.gc_report import Collected
     from wormdb.settings import Settings
     from wormdb.storage.meter import MeteredStore
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
+    from wormdb.system.clock import Chance, Clock
 
 __all__ = ["Ledgers", "Means"]
 

@@ -9,7 +9,7 @@ from wormdb.engine.paths import EnginePaths
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.settings import Settings
 from wormdb.storage.store import Store, check_key
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from wormdb.engine.keeper import ForwardMode

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from wormdb.deadline import current
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -25,6 +24,7 @@ from wormdb.errors import (
 from wormdb.schema.load import load_schema
 from wormdb.schema.model import Schema
 from wormdb.storage.store import Always, IfAbsent, IfMatch
+from wormdb.system.deadline import current
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from wormdb.access import Access
     from wormdb.asking import Moment, WrittenFilter, WrittenSelect
     from wormdb.calls import CallKind
-    from wormdb.deadline import within
     from wormdb.query.explain import Explained
     from wormdb.query.request import Strategy
+    from wormdb.system.deadline import within
 
 __all__ = ["Query"]
 

@@ -15,7 +15,7 @@ from wormdb.query.aggregate import aggregate
 from wormdb.query.engine_source import EngineSource
 from wormdb.query.past_source import PastSource
 from wormdb.query.tabulate import tabulate
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

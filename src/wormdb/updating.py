@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from wormdb.format.kinds import Document
     from wormdb.query.edit import Edit, Targets
     from wormdb.query.run import Hit
-    from wormdb.types import LogNumber
+    from wormdb.system.types import LogNumber
     from wormdb.writing import Shape
 
     Look = Callable[[Held, LogNumber], Any]

@@ -30,14 +30,13 @@ from wormdb.schema.identity import id_problem, makes_good_ids, new_id, new_ids
 from wormdb.schema.path import SINGLETON_ID
 from wormdb.schema.sieve import Sieve
 from wormdb.schema.validate import new_document, validate
+from wormdb.system.types import LogNumber
 from wormdb.trash import tombstone
-from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from wormdb.actor import By
-    from wormdb.clock import Chance, Clock
     from wormdb.codecs import Codec
     from wormdb.engine.definition import Definition
     from wormdb.engine.operations import Operation
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from wormdb.format.entry import Change
     from wormdb.format.event import Event, FilesSwitched
     from wormdb.schema.model import IdStrategy, Model
+    from wormdb.system.clock import Chance, Clock
 
 __all__ = ["Inserts", "Prepared", "Shape", "Writer"]
 

@@ -8,8 +8,8 @@ import pytest
 
 import wormdb
 from tests.api.notebook import NOTES, Notebook
-from wormdb.clock import ManualClock, SystemChance
 from wormdb.storage.memory import drop_memory
+from wormdb.system.clock import ManualClock, SystemChance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

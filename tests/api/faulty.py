@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from wormdb.clock import ManualClock, SeededChance
 from wormdb.database import Database
 from wormdb.settings import Settings
 from wormdb.storage.conditions import ensure_conditions
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
+from wormdb.system.clock import ManualClock, SeededChance
 from wormdb.testing.fault_store import Fault, FaultStore
 
 __all__ = ["faulty"]

@@ -10,7 +10,7 @@ import pytest
 import wormdb
 from tests.api.notebook import NOTES, Notebook
 from wormdb.errors import InvalidRequestError, LimitExceededError
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.service.service_rig import Skewed
-from wormdb.clock import ManualClock, SeededChance
 from wormdb.database import Database
 from wormdb.errors import UnavailableError
 from wormdb.format.wrappers import moment
@@ -17,12 +16,13 @@ from wormdb.storage.local import LocalStore
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
+from wormdb.system.clock import ManualClock, SeededChance
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wormdb.clock import Clock
     from wormdb.storage.store import Store
+    from wormdb.system.clock import Clock
 
 DAY_MS = 86_400_000
 

@@ -13,11 +13,11 @@ import pytest
 
 import wormdb
 from tests.tarpit import Mood, Tarpit
-from wormdb.clock import SystemClock
 from wormdb.database import Database
 from wormdb.engine.resolve import Fate
 from wormdb.errors import InvalidRequestError, OutcomeUnknownError, UnavailableError, WormError
 from wormdb.found import Found
+from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -6,11 +6,11 @@ import pickle  # noqa: TID251 - documents go to other processes by pickle; nothi
 import pytest
 
 import wormdb
-from wormdb.clock import SystemChance
 from wormdb.document import Document, stored
 from wormdb.engine.operations import Loaded
 from wormdb.engine.state import Held
-from wormdb.types import LogNumber
+from wormdb.system.clock import SystemChance
+from wormdb.system.types import LogNumber
 
 
 def loaded(rev: int = 3, seq: int = 2) -> Loaded:

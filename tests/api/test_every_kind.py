@@ -12,9 +12,9 @@ import pytest
 
 import wormdb
 from tests.api.kinds import KINDS, SCHEMA, Kind
-from wormdb.clock import ManualClock, SystemChance
 from wormdb.errors import ConflictError, InvalidRequestError
 from wormdb.storage.memory import drop_memory
+from wormdb.system.clock import ManualClock, SystemChance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

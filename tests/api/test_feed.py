@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import wormdb
-from wormdb.clock import ManualClock
 from wormdb.errors import InvalidRequestError, SnapshotTooOldError
 from wormdb.feed import Resume, parse_resume
 from wormdb.storage.memory import drop_memory
-from wormdb.types import LogNumber
+from wormdb.system.clock import ManualClock
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import wormdb
-from wormdb.clock import ManualClock, SystemChance
 from wormdb.errors import WormError
 from wormdb.storage.memory import drop_memory
+from wormdb.system.clock import ManualClock, SystemChance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,13 +12,13 @@ import wormdb
 from tests.jobs.rig import empty_place
 from wormdb.bql.functions import Functions
 from wormdb.bql.parse import parse_filter
-from wormdb.clock import ManualClock
 from wormdb.errors import InvalidRequestError, LimitExceededError, NotFoundError, UnsupportedFormatError, WormError
 from wormdb.format import entry as entry_format
 from wormdb.format import event
 from wormdb.format.frame import FrameKind, decode_frame
 from wormdb.query.request import STRATEGIES
 from wormdb.storage.memory import drop_memory
+from wormdb.system.clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

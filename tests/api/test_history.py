@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 import wormdb
 from tests.api.notebook import NOTES, Notebook
-from wormdb.clock import ManualClock
 from wormdb.engine.past_reader import History
 from wormdb.errors import (
     InvalidRequestError,
@@ -24,6 +23,7 @@ from wormdb.errors import (
     UniqueViolationError,
     ValidationError,
 )
+from wormdb.system.clock import ManualClock
 
 if TYPE_CHECKING:
     from wormdb.collection import Collection

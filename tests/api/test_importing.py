@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import wormdb
 from wormdb import importing
-from wormdb.clock import ManualClock, SeededChance
 from wormdb.database import Database
 from wormdb.importing import Importer, ImportResult
 from wormdb.records import Record
@@ -21,6 +20,7 @@ from wormdb.storage.conditions import ensure_conditions
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
+from wormdb.system.clock import ManualClock, SeededChance
 from wormdb.testing.fault_store import Fault
 from wormdb.testing.sweep import SweepCase, sweep
 

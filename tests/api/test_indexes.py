@@ -8,7 +8,6 @@ import pytest
 
 import wormdb
 from wormdb import Settings
-from wormdb.clock import ManualClock
 from wormdb.errors import (
     AlreadyExistsError,
     InvalidRequestError,
@@ -17,6 +16,7 @@ from wormdb.errors import (
     UniqueViolationError,
 )
 from wormdb.storage.memory import drop_memory
+from wormdb.system.clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import wormdb
-from wormdb.clock import SystemChance
+from wormdb.system.clock import SystemChance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,11 +17,11 @@ from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection import project
 from wormdb.bql.projection_parse import parse_projection
 from wormdb.bql.sorting import parse_sort, sort_key
-from wormdb.clock import ManualClock
 from wormdb.document import Document
 from wormdb.engine.ledger import Ledger
 from wormdb.errors import SnapshotTooOldError
 from wormdb.reading import State
+from wormdb.system.clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

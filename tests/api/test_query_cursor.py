@@ -11,9 +11,9 @@ from bson import Decimal128
 
 import wormdb
 from tests.api.market import MARKET, filled
-from wormdb.clock import ManualClock
 from wormdb.errors import ClosedError, ConflictError, InvalidRequestError, SnapshotTooOldError
 from wormdb.limits import CURSOR_MS_MAX
+from wormdb.system.clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import wormdb
 from tests.api.market import MARKET, filled
-from wormdb.clock import ManualClock
 from wormdb.errors import InvalidRequestError
+from wormdb.system.clock import ManualClock
 from wormdb.tokens import TokenKind, seal, unseal
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ import pytest
 
 import wormdb
 from tests.api.market import CUSTOMERS, MARKET, filled, spent
-from wormdb.clock import ManualClock
 from wormdb.errors import InvalidRequestError, NotFoundError
 from wormdb.settings import Settings
+from wormdb.system.clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,12 +8,12 @@ import pytest
 
 import wormdb
 from tests.api.market import CUSTOMERS, MARKET, filled, spent
-from wormdb.clock import ManualClock
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.format.wrappers import moment
 from wormdb.query.engine_source import EngineSource
 from wormdb.query.populate import references_of
 from wormdb.schema.load import load_schema
+from wormdb.system.clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

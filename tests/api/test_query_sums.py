@@ -15,8 +15,8 @@ from tests.api.market import MARKET, filled, spent
 from wormdb.bql.aggregation import aggregate, parse_aggregation
 from wormdb.bql.match import compile_filter
 from wormdb.bql.parse import parse_filter
-from wormdb.clock import ManualClock
 from wormdb.errors import InvalidRequestError
+from wormdb.system.clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import wormdb
 from tests.api.market import MARKET, filled
-from wormdb.clock import ManualClock
 from wormdb.errors import InvalidRequestError, UnavailableError
 from wormdb.preview import html_table, text_table
 from wormdb.reading import State
+from wormdb.system.clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

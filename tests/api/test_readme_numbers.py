@@ -11,8 +11,8 @@ import pytest
 
 import wormdb
 from wormdb import Collection, Database, Document
-from wormdb.clock import ManualClock, SeededChance
 from wormdb.storage.memory import MemoryStore, drop_memory
+from wormdb.system.clock import ManualClock, SeededChance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -20,7 +20,7 @@ from wormdb.format.entry import Entry, decode_entry, encode_entry, entry_hash
 from wormdb.format.event import EVENT_KINDS, RESERVED, Closed, Event, ModeChanged, ShardsChanged
 from wormdb.format.root import decode_root, encode_root
 from wormdb.settings import Settings
-from wormdb.types import LogNumber, WriteId
+from wormdb.system.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import wormdb
 from tests.api.notebook import NOTES, Notebook
-from wormdb.clock import ManualClock
 from wormdb.status import IndexSummary
+from wormdb.system.clock import ManualClock
 
 
 def test_the_lag_is_what_is_not_brought_forward() -> None:

@@ -13,9 +13,9 @@ import pytest
 
 import wormdb
 from tests.api.shop import SHOP
-from wormdb.clock import ManualClock
 from wormdb.errors import InvalidRequestError, MissingExtraError, SnapshotTooOldError
 from wormdb.settings import Settings
+from wormdb.system.clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

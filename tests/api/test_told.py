@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 
 from tests.engine.swept import World
-from wormdb.clock import SeededChance
 from wormdb.database import Database
 from wormdb.engine.bulk import BulkOutcome, JobSpec, attach, open_job
 from wormdb.engine.bulk_task import BulkTask
@@ -26,6 +25,7 @@ from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
 from wormdb.storage.store import OCTETS
 from wormdb.storage.wrapped import WrappedStore
+from wormdb.system.clock import SeededChance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import wormdb
-from wormdb.clock import ManualClock
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -16,6 +15,7 @@ from wormdb.errors import (
     LimitExceededError,
     UniqueViolationError,
 )
+from wormdb.system.clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,7 +10,6 @@ import pytest
 
 import wormdb
 from tests.api.shop import SHOP
-from wormdb.clock import ManualClock
 from wormdb.errors import (
     InvalidRequestError,
     PermissionDeniedError,
@@ -19,6 +18,7 @@ from wormdb.errors import (
 )
 from wormdb.format.wrappers import moment
 from wormdb.schema.path import SINGLETON_ID
+from wormdb.system.clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,12 +16,12 @@ from wormdb.bql.positions import compile_positions
 from wormdb.bql.sorting import parse_sort, sort_key
 from wormdb.bql.update import apply_update, parse_update
 from wormdb.bql.upsert import replacement, upsert_document
-from wormdb.clock import ManualClock
 from wormdb.errors import AlreadyExistsError, WormError
 from wormdb.format import json
 from wormdb.format.wrappers import moment
 from wormdb.settings import Settings
 from wormdb.storage.memory import drop_memory
+from wormdb.system.clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable

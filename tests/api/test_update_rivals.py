@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import wormdb
-from wormdb.clock import ManualClock
 from wormdb.errors import ConflictError, InvalidRequestError, UniqueViolationError
 from wormdb.settings import Settings
 from wormdb.storage.memory import drop_memory
+from wormdb.system.clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

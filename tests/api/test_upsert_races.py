@@ -9,11 +9,11 @@ import pytest
 
 from tests.engine.rig import HookStore
 from tests.engine.swept import World
-from wormdb.clock import SeededChance
 from wormdb.database import Database
 from wormdb.settings import Settings
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
+from wormdb.system.clock import SeededChance
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,6 @@ import pytest
 
 import wormdb
 from tests.api.shop import SHOP
-from wormdb.clock import ManualClock
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -19,6 +18,7 @@ from wormdb.errors import (
     UniqueViolationError,
     ValidationError,
 )
+from wormdb.system.clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

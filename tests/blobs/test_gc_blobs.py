@@ -15,7 +15,7 @@ from wormdb.errors import ConflictError, NotFoundError
 from wormdb.format.blob import BlobKey
 from wormdb.format.event import JobOpened
 from wormdb.maintenance.gc_blobs import condemn, plan_blobs
-from wormdb.types import StoreTime, WriteId
+from wormdb.system.types import StoreTime, WriteId
 
 if TYPE_CHECKING:
     from wormdb.collection import Collection

@@ -10,7 +10,7 @@ import pytest
 
 import wormdb
 from tests.cli.printed import Printed, worm
-from wormdb.clock import ManualClock, SystemClock
+from wormdb.system.clock import ManualClock, SystemClock
 
 SCHEMA: dict[str, Any] = {
     "schemaVersion": "1.0",

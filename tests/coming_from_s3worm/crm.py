@@ -8,8 +8,8 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import wormdb
-from wormdb.clock import ManualClock
 from wormdb.settings import Settings
+from wormdb.system.clock import ManualClock
 
 if TYPE_CHECKING:
     from wormdb import Collection, Database, Document

@@ -8,11 +8,11 @@ import pytest
 
 import wormdb
 from tests.test_docs import ROOT, blocks
-from wormdb.clock import ManualClock
 from wormdb.errors import ClosedError, CorruptionError, UnsupportedStoreError
 from wormdb.files.names import bytes_max
 from wormdb.storage.memory import MemoryStore, drop_memory
 from wormdb.storage.store import Always
+from wormdb.system.clock import ManualClock
 from wormdb.testing.fault_store import FaultStore
 from wormdb.testing.store_contract import StoreContract
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 
-from wormdb.clock import SeededChance, SystemClock
 from wormdb.errors import LimitExceededError
 from wormdb.storage.bounds import any_object
 from wormdb.storage.cache import CachedStore
@@ -14,6 +13,7 @@ from wormdb.storage.meter import MeteredStore
 from wormdb.storage.open import open_store
 from wormdb.storage.readback import ReadbackStore
 from wormdb.storage.retry import RetryingStore
+from wormdb.system.clock import SeededChance, SystemClock
 from wormdb.testing.store_contract import StoreContract
 from wormdb.testing.store_contract_bounds import bound
 from wormdb.testing.store_contract_keys import LONGEST_KEY, ODD_KEYS

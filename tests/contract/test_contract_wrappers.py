@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wormdb.clock import ManualClock, SeededChance, SystemClock
 from wormdb.storage.bounds import BoundedStore, any_object
 from wormdb.storage.cache import CachedStore
 from wormdb.storage.local import LocalStore
@@ -15,6 +14,7 @@ from wormdb.storage.meter import MeteredStore
 from wormdb.storage.readback import ReadbackStore
 from wormdb.storage.retry import RetryingStore
 from wormdb.storage.wrapped import WrappedStore
+from wormdb.system.clock import ManualClock, SeededChance, SystemClock
 from wormdb.testing.fault_store import FaultStore
 from wormdb.testing.latency_store import NO_LATENCY, LatencyStore
 from wormdb.testing.store_contract import StoreContract

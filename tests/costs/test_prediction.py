@@ -11,11 +11,11 @@ import pytest
 import wormdb
 from benchmarks.metered import Rig, documents
 from wormdb.cli.main import run
-from wormdb.clock import SystemClock
 from wormdb.costs import DAYS, PRICE_LISTS, Workload, predict, used
 from wormdb.errors import InvalidRequestError
 from wormdb.storage.open import open_store
 from wormdb.storage.prices import S3_STANDARD
+from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from pathlib import Path

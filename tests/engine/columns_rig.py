@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tests.engine.rig import COLLECTION, PATHS
-from wormdb.clock import ManualClock, SeededChance
 from wormdb.engine.blockwrite import BlockWriter
 from wormdb.engine.definition import Definition
 from wormdb.engine.listing import list_run
@@ -24,7 +23,8 @@ from wormdb.format.root import Root
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
-from wormdb.types import LogNumber, WriteId
+from wormdb.system.clock import ManualClock, SeededChance
+from wormdb.system.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tests.engine.rig import COLLECTION, PATHS, doc, ident
-from wormdb.clock import ManualClock, SeededChance
 from wormdb.engine.definition import Definition
 from wormdb.engine.index_shelf import IndexShelf, tree_of
 from wormdb.engine.index_state import IndexStates, IndexStatus
@@ -30,7 +29,8 @@ from wormdb.storage.memory import MemoryStore
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
 from wormdb.storage.store import IfAbsent
-from wormdb.types import LogNumber, WriteId
+from wormdb.system.clock import ManualClock, SeededChance
+from wormdb.system.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

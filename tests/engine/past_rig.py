@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tests.engine.rig import COLLECTION, PATHS
-from wormdb.clock import ManualClock, SeededChance
 from wormdb.engine.blockwrite import BlockWriter
 from wormdb.engine.definition import Definition
 from wormdb.engine.history import project_history
@@ -29,7 +28,8 @@ from wormdb.format.past import Taken, Version
 from wormdb.format.root import JobOutcome, Root
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.pool import SerialPool
-from wormdb.types import LogNumber, WriteId
+from wormdb.system.clock import ManualClock, SeededChance
+from wormdb.system.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from wormdb.clock import ManualClock, SeededChance
 from wormdb.engine.definition import Definition
 from wormdb.engine.forward import DEFAULT_SIZES, Sizes
 from wormdb.engine.ledger import Ledger, Surroundings, TailLimits
@@ -22,8 +21,9 @@ from wormdb.storage.memory import MemoryStore
 from wormdb.storage.pool import SerialPool
 from wormdb.storage.store import OCTETS, IfAbsent, Precondition, Probe, PutResult, Store, StoredObject
 from wormdb.storage.wrapped import WrappedStore
+from wormdb.system.clock import ManualClock, SeededChance
+from wormdb.system.types import LogNumber, StoreTime, WriteId
 from wormdb.testing.fault_store import FaultStore
-from wormdb.types import LogNumber, StoreTime, WriteId
 
 if TYPE_CHECKING:
     from collections.abc import Callable

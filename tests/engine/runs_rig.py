@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from hashlib import shake_128
 from typing import TYPE_CHECKING
 
-from wormdb.clock import ManualClock, SeededChance
 from wormdb.engine.grow import Grown, Growth
 from wormdb.engine.misc_clock import MiscClock
 from wormdb.engine.objects import ObjectWriter
@@ -19,6 +18,7 @@ from wormdb.format.key import encode_key
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.meter import MeteredStore, Request
 from wormdb.storage.pool import SerialPool
+from wormdb.system.clock import ManualClock, SeededChance
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

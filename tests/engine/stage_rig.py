@@ -17,7 +17,7 @@ from wormdb.errors import (
 )
 from wormdb.format import json
 from wormdb.format.event import SchemaChanged
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

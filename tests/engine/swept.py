@@ -7,7 +7,6 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from tests.engine.rig import contents
-from wormdb.clock import ManualClock, SeededChance
 from wormdb.database import Database
 from wormdb.engine.resolve import Fate
 from wormdb.errors import AlreadyExistsError
@@ -19,6 +18,7 @@ from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
 from wormdb.storage.store import OCTETS
 from wormdb.storage.wrapped import WrappedStore
+from wormdb.system.clock import ManualClock, SeededChance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

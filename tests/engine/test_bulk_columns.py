@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from tests.engine.rig import Rig
 from tests.engine.stage_rig import MANUAL, SMALL
-from wormdb.clock import SeededChance
 from wormdb.codecs import PlainCodec
 from wormdb.engine.bulk import JobSpec, open_job
 from wormdb.engine.bulk_columns import ColumnMaker
@@ -24,6 +23,7 @@ from wormdb.engine.forward import Sizes
 from wormdb.errors import InvalidRequestError
 from wormdb.format.event import SchemaChanged
 from wormdb.schema.load import load_model
+from wormdb.system.clock import SeededChance
 from wormdb.writing import Writer
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from wormdb.errors import AlreadyExistsError
 from wormdb.format.blocklist import BlockEntry
 from wormdb.format.event import JobAttached
 from wormdb.maintenance.gc_names import attached_names
+from wormdb.system.types import LogNumber
 from wormdb.testing.fault_store import Fault
 from wormdb.testing.sweep import sweep
-from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
     from tests.engine.bulk_rig import Rows

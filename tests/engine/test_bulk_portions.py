@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tests.engine.bulk_rig import after_job
 from tests.engine.rig import Rig, contents, insert, remove
 from tests.engine.stage_rig import MANUAL, REFUSALS, SCHEMA, SMALL, State, check_state, logger
-from wormdb.clock import SeededChance
 from wormdb.codecs import PlainCodec
 from wormdb.engine import bulk_task
 from wormdb.engine.bulk import BulkOutcome, JobSpec, attach, open_job
@@ -22,6 +21,7 @@ from wormdb.engine.bulk_report import BulkTarget, decode_report
 from wormdb.engine.bulk_task import BulkTask
 from wormdb.engine.bulk_write import BatchWriter
 from wormdb.engine.forward import Sizes
+from wormdb.system.clock import SeededChance
 from wormdb.writing import Writer
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from wormdb.errors import (
     UnavailableError,
 )
 from wormdb.limits import KNOWLEDGE_MS_MAX
+from wormdb.system.types import LogNumber
 from wormdb.testing.fault_store import Fault, FaultStore
-from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Callable

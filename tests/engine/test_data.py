@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.rig import COLLECTION, PATHS, doc, ident
-from wormdb.clock import ManualClock, SeededChance
 from wormdb.engine.blockwrite import BlockWriter
 from wormdb.engine.data import project_data
 from wormdb.engine.definition import Definition
@@ -30,7 +29,8 @@ from wormdb.format.sample import Sampler, decode_sample, encode_sample
 from wormdb.limits import KIB, SAMPLE_ROWS
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.pool import SerialPool
-from wormdb.types import LogNumber, WriteId
+from wormdb.system.clock import ManualClock, SeededChance
+from wormdb.system.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -20,7 +20,7 @@ from wormdb.format.event import (
 )
 from wormdb.index.definition import Index, encode_index
 from wormdb.schema.load import load_model
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 BY_N = IndexCreated(name="byN", definition=encode_index(Index("byN", ("n",))))
 

@@ -7,7 +7,7 @@ import pytest
 from tests.engine.rig import PATHS, HookStore, Rig, TimedStore, save
 from wormdb.errors import SnapshotTooOldError
 from wormdb.limits import KNOWLEDGE_MS_MAX
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from wormdb.engine.feed import Feed

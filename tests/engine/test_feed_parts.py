@@ -16,7 +16,7 @@ from wormdb.errors import SnapshotTooOldError
 from wormdb.format import block
 from wormdb.format.past import operation_of
 from wormdb.storage.store import IfAbsent
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from wormdb.engine.ledger import Ledger

@@ -28,7 +28,7 @@ from wormdb.maintenance import gc_retired
 from wormdb.maintenance.gc import Rules, collect
 from wormdb.maintenance.site import Site
 from wormdb.maintenance.verify import verify
-from wormdb.types import LogNumber, WriteId
+from wormdb.system.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
     from wormdb.engine.ledger import Ledger

@@ -14,7 +14,7 @@ from wormdb.engine.state import id_key
 from wormdb.engine.tiers import FANOUT, runs_max
 from wormdb.format.sample import decode_sample
 from wormdb.storage.meter import MeteredStore
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from wormdb.format.root import Root

@@ -11,8 +11,8 @@ from tests.engine.test_validate import EMAIL
 from wormdb.engine.tiers import FANOUT
 from wormdb.errors import SnapshotTooOldError, UnavailableError, UniqueViolationError
 from wormdb.format.event import SchemaChanged
+from wormdb.system.types import LogNumber
 from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
-from wormdb.types import LogNumber
 
 OPERATIONS = st.lists(st.tuples(st.integers(0, 6), st.none() | st.integers(0, 9)), max_size=25)
 

@@ -9,7 +9,6 @@ import pytest
 
 import wormdb
 from tests.engine.rig import PATHS, HookStore, Rig, contents, doc, ident, insert, remove, save
-from wormdb.clock import ManualClock
 from wormdb.engine.unique import UniqueOwners, keys_of
 from wormdb.errors import (
     AlreadyExistsError,
@@ -22,7 +21,8 @@ from wormdb.format.entry import Batch, Change, Entry
 from wormdb.index.definition import Index
 from wormdb.limits import LOG_RETENTION_MS_MIN
 from wormdb.storage.memory import drop_memory
-from wormdb.types import LogNumber, WriteId
+from wormdb.system.clock import ManualClock
+from wormdb.system.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
     from wormdb.engine.ledger import Ledger

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.engine.rig import HookStore, Rig, contents, entry_at, insert, save
-from wormdb.clock import ManualClock, SystemClock
 from wormdb.engine.commit import Committed
 from wormdb.engine.group import GroupCommit, _Ticket
 from wormdb.engine.head import BEFORE_FIRST
@@ -23,7 +22,8 @@ from wormdb.errors import (
 )
 from wormdb.limits import GROUP_BATCHES_MAX
 from wormdb.storage.store import OCTETS
-from wormdb.types import LogNumber, Misc
+from wormdb.system.clock import ManualClock, SystemClock
+from wormdb.system.types import LogNumber, Misc
 
 if TYPE_CHECKING:
     from collections.abc import Callable

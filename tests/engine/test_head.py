@@ -14,7 +14,7 @@ from wormdb.engine.state import sequence_of
 from wormdb.errors import CorruptionError, SnapshotTooOldError
 from wormdb.format.entry import Change, decode_entry, entry_hash
 from wormdb.limits import KNOWLEDGE_MS_MAX
-from wormdb.types import LogNumber, Misc, StoreTime
+from wormdb.system.types import LogNumber, Misc, StoreTime
 
 if TYPE_CHECKING:
     from wormdb.storage.store import Store

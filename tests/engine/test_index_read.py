@@ -19,7 +19,7 @@ from wormdb.format.event import SchemaChanged
 from wormdb.format.key import encode_key
 from wormdb.index.entries import Range, id_of
 from wormdb.storage.pool import SerialPool
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from wormdb.engine.index_read import IndexReader

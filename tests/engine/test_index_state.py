@@ -10,7 +10,7 @@ from wormdb.format.event import IndexBuilding, IndexCreated, IndexDropped, Index
 from wormdb.format.root import IndexRoot
 from wormdb.index.definition import Index, encode_index
 from wormdb.schema.load import load_model
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from wormdb.engine.index_state import IndexEvent

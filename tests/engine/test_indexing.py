@@ -18,7 +18,7 @@ from wormdb.index.definition import Index
 from wormdb.index.nodes import NodeLimits
 from wormdb.index.statistics import decode_statistics
 from wormdb.limits import INDEX_KEY_BYTES_MAX
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 EMAIL = Index("byEmail", ("email",), unique=True)
 TAG = Index("byTag", ("tags",), multi_valued=True)

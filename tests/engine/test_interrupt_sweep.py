@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.engine.rig import HookStore
-from wormdb.clock import ManualClock, SeededChance
 from wormdb.database import Database
 from wormdb.errors import UniqueViolationError, WormError
 from wormdb.published import given_schema
@@ -25,6 +24,7 @@ from wormdb.settings import Settings
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
+from wormdb.system.clock import ManualClock, SeededChance
 from wormdb.testing.remembered import remembered_blocks
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ import pytest
 
 from tests.engine.rig import HookStore, Rig, contents, insert, save
 from tests.engine.test_group import Gate, Stop
-from wormdb.clock import ManualClock
 from wormdb.engine.commit import Committed
 from wormdb.engine.group import GroupCommit
 from wormdb.engine.operations import Pending
 from wormdb.errors import OutcomeUnknownError, UnavailableError
+from wormdb.system.clock import ManualClock
 
 
 class InterruptedOnce(GroupCommit):

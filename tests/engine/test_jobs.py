@@ -15,7 +15,7 @@ from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError
 from wormdb.format.entry import Batch, Entry
 from wormdb.format.event import JobAborted, JobAttached, JobExpired, JobOpened, Nothing, StreamAdvanced
 from wormdb.format.root import JobOutcome
-from wormdb.types import LogNumber, WriteId
+from wormdb.system.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
     from wormdb.format.event import Event

@@ -13,7 +13,7 @@ from tests.engine.rig import PATHS, HookStore, Rig, contents, insert, save
 from wormdb.engine.background import Background
 from wormdb.engine.ledger import TailLimits
 from wormdb.errors import CorruptionError, OutcomeUnknownError, UnavailableError
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

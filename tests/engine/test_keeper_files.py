@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from wormdb.engine.background import Background
     from wormdb.engine.keeper import ForwardMode
     from wormdb.engine.ledger import Ledger
-    from wormdb.types import LogNumber
+    from wormdb.system.types import LogNumber
 
 MODEL = b'{"Thing":{"path":"@things/(id:any)/[thing].json"}}'
 FILES_ON = (SchemaChanged(definition=MODEL), FilesSwitched(enabled=True, name="things/"))

@@ -9,8 +9,8 @@ import pytest
 from tests.engine.rig import PATHS, HookStore, Rig, contents, insert, save
 from wormdb.engine.ledger import TailLimits
 from wormdb.errors import OutcomeUnknownError, PermissionDeniedError, UnavailableError
+from wormdb.system.types import LogNumber
 from wormdb.testing.fault_store import Fault, FaultStore
-from wormdb.types import LogNumber
 
 # --- how fresh ---
 

@@ -11,7 +11,7 @@ from wormdb.engine.log import Log
 from wormdb.errors import CorruptionError
 from wormdb.limits import TAIL_PROBES_MAX
 from wormdb.storage.pool import SerialPool
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 
 @given(st.integers(0, 200), st.integers(0, 30))

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wormdb.clock import ManualClock
 from wormdb.engine.misc_clock import MiscClock
 from wormdb.errors import InvalidRequestError
 from wormdb.limits import MISC_LEAD_MS_MAX
-from wormdb.types import Misc, StoreTime
+from wormdb.system.clock import ManualClock
+from wormdb.system.types import Misc, StoreTime
 
 DAY = 86_400.0
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from tests.engine.past_rig import Bench
 from tests.engine.rig import Rig, insert, remove, save
 from tests.engine.stage_rig import MANUAL
-from wormdb.clock import ManualClock
 from wormdb.engine.misc_clock import MiscClock
 from wormdb.engine.moments import AsOf, check_begun, following_dates, view_at
 from wormdb.errors import InvalidRequestError, SnapshotTooOldError
@@ -21,7 +20,8 @@ from wormdb.format.entry import Entry
 from wormdb.format.past import misc_ms
 from wormdb.format.root import Dated, Root
 from wormdb.limits import DATED_MAX
-from wormdb.types import Misc, WriteId
+from wormdb.system.clock import ManualClock
+from wormdb.system.types import Misc, WriteId
 
 SECOND = 1_700_000_000_000
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.engine.rig import HookStore, Rig, insert, save
-from wormdb.clock import ManualClock, SeededChance
 from wormdb.engine.pace import RIVALS_SECONDS, STREAK_MAX, TURN_COMMITS, Look, Pace
+from wormdb.system.clock import ManualClock, SeededChance
 
 if TYPE_CHECKING:
     from collections.abc import Generator

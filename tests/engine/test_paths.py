@@ -4,7 +4,7 @@ import pytest
 
 from wormdb.engine.paths import EnginePaths, is_immutable
 from wormdb.storage.store import check_key
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 PATHS = EnginePaths.of_collection("org/customers/")
 

@@ -11,9 +11,9 @@ from tests.engine.swept import Scenario, World, collection_of, database_on, inse
 from tests.engine.swept_projections import BUILDS, FORWARDS, STAGED
 from tests.engine.test_sweep import Interrupted, Rival
 from tests.engine.test_sweep_projections import PATHS, Inspector, make, model, run
-from wormdb.clock import SeededChance
 from wormdb.errors import AlreadyExistsError
 from wormdb.storage.conditions import ensure_conditions
+from wormdb.system.clock import SeededChance
 from wormdb.testing.sim_nodes import tiny_objects
 
 if TYPE_CHECKING:

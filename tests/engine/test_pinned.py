@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.engine.rig import PATHS, Rig, contents, remove, save
 from wormdb.engine import pinned
 from wormdb.errors import SnapshotTooOldError
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 steps = st.lists(
     st.one_of(

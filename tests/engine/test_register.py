@@ -9,8 +9,8 @@ from tests.engine.rig import COLLECTION, PATHS, Rig
 from wormdb.engine.register import ROOT_ATTEMPTS_MAX, Register, RootState
 from wormdb.errors import ConflictError, CorruptionError, OutcomeUnknownError, UnavailableError
 from wormdb.format.root import Root
+from wormdb.system.types import StoreTime, Version, WriteId
 from wormdb.testing.fault_store import Fault, FaultStore
-from wormdb.types import StoreTime, Version, WriteId
 
 
 def root_after(state: RootState, write_id: str, applied: int = 0) -> Root:

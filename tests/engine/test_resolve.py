@@ -11,8 +11,8 @@ from wormdb.errors import OutcomeUnknownError, UnavailableError, WormError
 from wormdb.format.entry import Change
 from wormdb.format.event import Nothing
 from wormdb.storage.store import IfAbsent
+from wormdb.system.types import LogNumber, WriteId
 from wormdb.testing.fault_store import Fault, FaultStore
-from wormdb.types import LogNumber, WriteId
 
 A, B, C = "a" * 32, "b" * 32, "c" * 32
 

@@ -16,7 +16,7 @@ from wormdb.engine.runs import AttachedBase, RunBase, Runs, held_of, merge_rows,
 from wormdb.errors import CorruptionError, SnapshotTooOldError
 from wormdb.format.block import Row
 from wormdb.storage.pool import SerialPool
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from wormdb.format.blocklist import BlockEntry

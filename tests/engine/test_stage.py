@@ -37,7 +37,7 @@ from wormdb.errors import (
     WormError,
 )
 from wormdb.format.event import JobAborted, JobAttached, JobOpened
-from wormdb.types import LogNumber, WriteId
+from wormdb.system.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from tests.engine.stage_rig import MANUAL, SCHEMA, logger, stager
 from wormdb.engine import stage
 from wormdb.engine.inserts import check_inserts
 from wormdb.errors import AlreadyExistsError, UniqueViolationError
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 
 class Checks:

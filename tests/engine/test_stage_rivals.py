@@ -32,10 +32,10 @@ from wormdb.errors import (
     WormError,
 )
 from wormdb.format.event import FunctionRegistered, SchemaChanged
+from wormdb.system.types import LogNumber
 from wormdb.testing.fault_store import Fault
 from wormdb.testing.remembered import remembered_blocks
 from wormdb.testing.sweep import SweepCase, sweep
-from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

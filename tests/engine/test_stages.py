@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tests.engine.rig import PATHS, Rig, contents, save
 from tests.engine.test_head import head_of
 from wormdb.engine.keeper import TailLimits
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from wormdb.engine.head import Head

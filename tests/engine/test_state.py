@@ -11,7 +11,7 @@ from tests.engine.rig import contents, doc, ident
 from wormdb.engine.definition import Definition
 from wormdb.engine.state import EmptyBase, Held, Overlay, View, id_key
 from wormdb.format.entry import Batch, Change, Entry
-from wormdb.types import LogNumber, WriteId
+from wormdb.system.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

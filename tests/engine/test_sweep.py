@@ -31,12 +31,12 @@ from tests.engine.swept import (
     world_of,
 )
 from tests.engine.swept_updates import UPDATES
-from wormdb.clock import SeededChance
 from wormdb.engine.resolve import Fate
 from wormdb.errors import ConflictError, OutcomeUnknownError, WormError
 from wormdb.storage.conditions import ensure_conditions
 from wormdb.storage.store import OCTETS
 from wormdb.storage.wrapped import WrappedStore
+from wormdb.system.clock import SeededChance
 from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 from wormdb.testing.sweep import SweepCase, sweep
 

@@ -12,13 +12,13 @@ import pytest
 from tests.engine.swept import SCENARIOS, Scenario, World, collection_of, database_on, state_of
 from tests.engine.swept_updates import UPDATES
 from tests.engine.test_sweep import check_result, make, states
-from wormdb.clock import SeededChance
 from wormdb.errors import UnavailableError
 from wormdb.storage.cache import CachedStore
 from wormdb.storage.conditions import ensure_conditions
 from wormdb.storage.retry import RetryingStore
 from wormdb.storage.store import OCTETS
 from wormdb.storage.wrapped import WrappedStore
+from wormdb.system.clock import SeededChance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

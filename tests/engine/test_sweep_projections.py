@@ -25,7 +25,6 @@ from tests.engine.swept import (
 )
 from tests.engine.swept_projections import PROJECTED
 from tests.engine.test_sweep import Interrupted, Rival
-from wormdb.clock import SeededChance
 from wormdb.engine.paths import EnginePaths
 from wormdb.engine.register import Register
 from wormdb.errors import ConflictError, NotFoundError, OutcomeUnknownError, WormError
@@ -33,6 +32,7 @@ from wormdb.settings import Settings
 from wormdb.storage.conditions import ensure_conditions
 from wormdb.storage.store import OCTETS
 from wormdb.storage.wrapped import WrappedStore
+from wormdb.system.clock import SeededChance
 from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 from wormdb.testing.sim_nodes import tiny_objects
 from wormdb.testing.sim_projections import check_root

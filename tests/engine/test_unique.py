@@ -20,7 +20,7 @@ from wormdb.format.entry import Batch, Change, Entry
 from wormdb.index.definition import Index
 from wormdb.index.nodes import NodeLimits
 from wormdb.limits import INDEX_KEY_BYTES_MAX
-from wormdb.types import LogNumber, WriteId
+from wormdb.system.types import LogNumber, WriteId
 
 
 def index(*fields: str, sparse: bool = True) -> Index:

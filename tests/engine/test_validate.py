@@ -23,7 +23,7 @@ from wormdb.errors import (
 from wormdb.format.entry import Change
 from wormdb.format.event import JobAttached, JobOpened, SchemaChanged
 from wormdb.schema.load import load_model
-from wormdb.types import LogNumber, WriteId
+from wormdb.system.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import wormdb
-from wormdb.clock import ManualClock, SeededChance
 from wormdb.engine.paths import ENGINE_FOLDER
 from wormdb.errors import UniqueViolationError
 from wormdb.settings import Settings
 from wormdb.storage.open import open_store
+from wormdb.system.clock import ManualClock, SeededChance
 
 __all__ = ["GOLDEN", "LAYOUTS", "golden_tree", "play"]
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.files.writer_rig import Process, World, check_files, readable, schema_of
-from wormdb.clock import SeededChance
 from wormdb.errors import InvalidRequestError
 from wormdb.files.check import FileSite, examine_files
 from wormdb.files.manifest_file import checksum_of
 from wormdb.files.status import status_of
 from wormdb.files.sync import sync_files
 from wormdb.storage.pool import SerialPool
+from wormdb.system.clock import SeededChance
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.files.writer_rig import Process, World, check_files, names_in, readable, schema_of
-from wormdb.clock import SeededChance
 from wormdb.engine.paths import ENGINE_FOLDER
 from wormdb.files import tables
 from wormdb.files.manifest_file import decode_manifest, decode_manifest_meta
 from wormdb.storage.store import OCTETS
 from wormdb.storage.wrapped import WrappedStore
+from wormdb.system.clock import SeededChance
 from wormdb.testing.fault_store import FaultStore
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from tests.engine.swept import World, world_of
 from tests.files.contents import contents_of
 from tests.files.models import CUSTOMER
-from wormdb.clock import SeededChance
 from wormdb.database import Database
 from wormdb.engine.paths import ENGINE_FOLDER
 from wormdb.files.expected import files_of
@@ -22,6 +21,7 @@ from wormdb.schema.load import load_schema
 from wormdb.settings import Settings
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
+from wormdb.system.clock import SeededChance
 
 if TYPE_CHECKING:
     from wormdb.collection import Collection

@@ -14,7 +14,7 @@ from wormdb.format.entry import Batch, Change, Entry, decode_entry, encode_entry
 from wormdb.format.event import EVENT_KINDS, FilesSwitched, Nothing
 from wormdb.format.frame import FrameKind, decode_frame, encode_frame
 from wormdb.limits import ENTRY_BYTES_MAX, INT_MAX
-from wormdb.types import WriteId
+from wormdb.system.types import WriteId
 
 ids = st.binary(min_size=16, max_size=16).map(lambda raw: WriteId(raw.hex()))
 documents = st.binary(max_size=60)

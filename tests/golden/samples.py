@@ -43,7 +43,7 @@ from wormdb.format.key import encode_key
 from wormdb.format.node import Child, Inner, Leaf
 from wormdb.format.past import Taken, Version, encode_past, past_id
 from wormdb.format.root import Condemned, FunctionEntry, IndexRoot, JobOutcome, ObjectRef, Retired, Root
-from wormdb.types import WriteId
+from wormdb.system.types import WriteId
 
 COLLECTION = "c0" * 16
 NODE_IDENTITY = f"{COLLECTION}/indexes/email/0006-00000001"

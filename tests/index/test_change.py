@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.index.rig import Shelf, numbered
-from wormdb.clock import SeededChance
 from wormdb.index.change import Applied, apply
 from wormdb.index.nodes import NodeLimits, Tree
+from wormdb.system.clock import SeededChance
 
 if TYPE_CHECKING:
     from wormdb.index.entries import Change

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from wormdb.clock import ManualClock
 from wormdb.errors import CorruptionError, InvalidRequestError
 from wormdb.jobs.local import LocalRunner
 from wormdb.jobs.place import Where
 from wormdb.jobs.work import Course, Item, Output, Step
+from wormdb.system.clock import ManualClock
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tests.maintenance.wreck import PATHS, keys_in, kind_of, named, root_of, site_on
-from wormdb.clock import new_write_id
 from wormdb.engine.index_edit import TreeEdit
 from wormdb.engine.index_shelf import IndexShelf, tree_of
 from wormdb.engine.listing import list_run
@@ -22,6 +21,7 @@ from wormdb.maintenance.listed import CheckedList
 from wormdb.maintenance.report import Report
 from wormdb.maintenance.rewrite import FIELDS
 from wormdb.storage.store import Always
+from wormdb.system.clock import new_write_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from tests.engine.bulk_rig import Loading
 from tests.engine.rig import COLLECTION, PATHS, HookStore, Rig, contents, save
 from tests.engine.stage_rig import MANUAL, SMALL, logger, stager
-from wormdb.clock import Clock, ManualClock, SeededChance
 from wormdb.engine.bulk import BulkOutcome, JobSpec
 from wormdb.engine.ledger import Surroundings
 from wormdb.engine.misc_clock import MiscClock
@@ -25,7 +24,8 @@ from wormdb.maintenance.site import Site
 from wormdb.maintenance.unreferenced import named_objects
 from wormdb.settings import DAY_MS
 from wormdb.storage.pool import SerialPool
-from wormdb.types import LogNumber, StoreTime
+from wormdb.system.clock import Clock, ManualClock, SeededChance
+from wormdb.system.types import LogNumber, StoreTime
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,7 +18,7 @@ from wormdb.format.sample import Sample, encode_sample
 from wormdb.index.entries import id_of, value_key_of
 from wormdb.index.membership import build_filter
 from wormdb.storage.store import Always
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,6 @@ from tests.engine.rig import COLLECTION, PATHS, HookStore, Rig, TimedStore, cont
 from tests.engine.stage_rig import MANUAL, logger
 from tests.maintenance.gc_rig import DAY, HOUR, RULES, check_sound, gc, keys_of, merged, opened_job, site_of
 from wormdb.cli.main import run
-from wormdb.clock import ManualClock, SeededChance
 from wormdb.database import connect
 from wormdb.engine import listing, succession
 from wormdb.engine.bulk import abort
@@ -31,8 +30,9 @@ from wormdb.settings import Settings
 from wormdb.storage.conditions import ensure_conditions, forget_conditions
 from wormdb.storage.store import OCTETS
 from wormdb.storage.wrapped import WrappedStore
+from wormdb.system.clock import ManualClock, SeededChance
+from wormdb.system.types import StoreTime, WriteId
 from wormdb.testing.fault_store import FaultStore
-from wormdb.types import StoreTime, WriteId
 
 if TYPE_CHECKING:
     from pathlib import Path

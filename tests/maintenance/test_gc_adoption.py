@@ -25,10 +25,10 @@ from wormdb.testing.fault_store import SimulatedCrash
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.clock import ManualClock
     from wormdb.files.adopt import Adoption
     from wormdb.storage.memory import MemoryStore
     from wormdb.storage.store import Store
+    from wormdb.system.clock import ManualClock
 
     Told = Callable[[str, int, int], None]
 

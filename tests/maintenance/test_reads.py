@@ -8,9 +8,9 @@ import pytest
 
 from tests.maintenance.damage import damage
 from tests.maintenance.wreck import PATHS, Answers, answers, kind_of, named, objects_by_kind, root_of, whole_world
-from wormdb.clock import SeededChance
 from wormdb.errors import CorruptionError, UnsupportedFormatError
-from wormdb.types import LogNumber
+from wormdb.system.clock import SeededChance
+from wormdb.system.types import LogNumber
 
 POSITIONS = 5
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.engine.swept import World
-from wormdb.clock import SeededChance
 from wormdb.database import Database
 from wormdb.engine import index_shelf, listing, succession
 from wormdb.engine.index_shelf import IndexShelf
@@ -28,6 +27,7 @@ from wormdb.schema.load import load_schema
 from wormdb.settings import Settings
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
+from wormdb.system.clock import SeededChance
 
 if TYPE_CHECKING:
     from wormdb.collection import Collection

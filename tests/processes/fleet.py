@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from tests.processes.journal import Deed, read_deeds
 from tests.processes.writer import THREADS
-from wormdb.clock import SystemClock
+from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Self
 
 from tests.processes.fleet import REPOSITORY, WAIT_SECONDS_MAX
-from wormdb.clock import SystemClock
+from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from pathlib import Path

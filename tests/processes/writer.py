@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import wormdb
 from tests.processes.journal import Journal, read_deeds
-from wormdb.clock import SeededChance, SystemClock
 from wormdb.errors import ConflictError, OutcomeUnknownError, UnavailableError
+from wormdb.system.clock import SeededChance, SystemClock
 
 if TYPE_CHECKING:
     from wormdb.engine.resolve import Fate

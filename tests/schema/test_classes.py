@@ -17,11 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wormdb.clock import ManualClock, SeededChance
 from wormdb.errors import SchemaError, ValidationError
 from wormdb.format.values import Decimal128, ObjectId
 from wormdb.schema.classes import Converter, from_document, model_from_class, to_document
 from wormdb.schema.validate import new_document, validate
+from wormdb.system.clock import ManualClock, SeededChance
 
 MOMENT = datetime(2026, 2, 24, 14, 30, tzinfo=UTC)
 ID = "6f1c2b9e-83d4-4a57-b0ec-5d9a7f3e1c28"

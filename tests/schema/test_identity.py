@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wormdb.clock import ManualClock, SeededChance
 from wormdb.errors import InvalidRequestError
 from wormdb.format.values import ObjectId
 from wormdb.schema.identity import (
@@ -24,6 +23,7 @@ from wormdb.schema.identity import (
     new_ids,
 )
 from wormdb.schema.load import load_model
+from wormdb.system.clock import ManualClock, SeededChance
 
 if TYPE_CHECKING:
     from wormdb.schema.model import IdStrategy, Model

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.schema.strategies import NAMES, VALUES, fields
-from wormdb.clock import ManualClock, SeededChance
 from wormdb.errors import WormError
 from wormdb.format import json
 from wormdb.format.kinds import Binary, Decimal128, MaxKey, ObjectId
@@ -24,6 +23,7 @@ from wormdb.limits import DOCUMENT_BYTES_MAX, DOCUMENT_KEYS_MAX, FIELD_NAME_BYTE
 from wormdb.schema.load import load_model
 from wormdb.schema.sieve import Sieve
 from wormdb.schema.validate import new_document
+from wormdb.system.clock import ManualClock, SeededChance
 from wormdb.testing.strategies import documents, values
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wormdb.clock import ManualClock, SeededChance
 from wormdb.errors import InvalidRequestError, ValidationError
 from wormdb.format.values import Binary, Decimal128, Document, ObjectId
 from wormdb.schema.load import load_model
 from wormdb.schema.path import SINGLETON_ID
 from wormdb.schema.validate import new_document, validate
+from wormdb.system.clock import ManualClock, SeededChance
 
 if TYPE_CHECKING:
     from wormdb.schema.model import Model

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wormdb.clock import SystemChance
 from wormdb.storage.roles import Role, s3_policy
 from wormdb.storage.url import StoreUrl
+from wormdb.system.clock import SystemChance
 from wormdb.testing.s3_server import S3Server
 
 if TYPE_CHECKING:

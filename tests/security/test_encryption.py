@@ -10,7 +10,6 @@ import pytest
 
 import wormdb
 from tests.http_script import Reply, ScriptedServer, scripted_server
-from wormdb.clock import ManualClock
 from wormdb.errors import InvalidRequestError, WormError
 from wormdb.settings import Settings
 from wormdb.storage.encryption import encryption_of
@@ -18,7 +17,8 @@ from wormdb.storage.header_signature import Keys, keys_of, sign_headers
 from wormdb.storage.open import open_store
 from wormdb.storage.store import Always, ByteRange, IfAbsent, IfMatch
 from wormdb.storage.url import parse_url
-from wormdb.types import Version
+from wormdb.system.clock import ManualClock
+from wormdb.system.types import Version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -22,7 +22,7 @@ from wormdb.storage.open import open_store
 from wormdb.storage.prices import RequestKind
 from wormdb.storage.roles import Role, s3_policy
 from wormdb.storage.url import parse_url
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Callable

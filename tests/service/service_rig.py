@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from wormdb.clock import ManualClock, SeededChance
 from wormdb.database import Database
 from wormdb.service.node import Node
 from wormdb.settings import Settings
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
+from wormdb.system.clock import ManualClock, SeededChance
 
 if TYPE_CHECKING:
-    from wormdb.clock import Clock, Uptime
     from wormdb.service.pace import Pace
     from wormdb.storage.meter import Request
     from wormdb.storage.store import Store
+    from wormdb.system.clock import Clock, Uptime
 
 __all__ = ["Rig", "Skewed", "live"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.service.service_rig import Rig, live
-from wormdb.clock import SeededChance
 from wormdb.engine.paths import node_key
 from wormdb.engine.peers import Peers
 from wormdb.errors import ConflictError, InvalidRequestError
@@ -13,6 +12,7 @@ from wormdb.format.heartbeat import Heartbeat, decode_heartbeat
 from wormdb.service.claim import remove_node
 from wormdb.service.pace import Pace
 from wormdb.storage.conditions import ensure_conditions
+from wormdb.system.clock import SeededChance
 from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 
 INTERVAL = 5.0

@@ -12,9 +12,9 @@ from wormdb.service.watched import Watchlist
 from wormdb.storage.wrapped import WrappedStore
 
 if TYPE_CHECKING:
-    from wormdb.clock import ManualClock
     from wormdb.service.node import Node
     from wormdb.storage.store import Precondition, Probe, PutResult, Store
+    from wormdb.system.clock import ManualClock
 
 MANY = 120
 REQUEST_SECONDS = 0.05

@@ -21,7 +21,7 @@ from wormdb.service.node import Node
 from wormdb.service.pace import Load, Pace
 from wormdb.settings import Settings
 from wormdb.storage.prices import S3_STANDARD
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from wormdb.storage.meter import Usage

@@ -12,9 +12,9 @@ import pytest
 
 import wormdb
 from tests.cli.printed import worm
-from wormdb.clock import SystemClock
 from wormdb.service.node import Node
 from wormdb.service.pace import Pace
+from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

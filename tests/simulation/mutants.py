@@ -16,7 +16,6 @@ from unittest import mock
 
 import msgspec
 
-from wormdb.clock import new_write_id
 from wormdb.engine import head, ledger, validate
 from wormdb.engine.commit import Committed, Committer
 from wormdb.engine.feed import Feed
@@ -36,9 +35,10 @@ from wormdb.format.entry import Entry, decode_entry
 from wormdb.format.event import SchemaChanged
 from wormdb.storage import readback
 from wormdb.storage.folder_time import Reckoning
+from wormdb.system.clock import new_write_id
+from wormdb.system.types import LogNumber, Misc
 from wormdb.testing.sim_replay import Violation
 from wormdb.testing.sim_store import COLLECTION
-from wormdb.types import LogNumber, Misc
 from wormdb.writing import Writer
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from wormdb.engine.log import Record
     from wormdb.engine.operations import Pending
     from wormdb.engine.state import Base
-    from wormdb.types import StoreTime
+    from wormdb.system.types import StoreTime
 
 __all__ = ["MUTANTS", "Mutant"]
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from wormdb.clock import SeededChance
+from wormdb.system.clock import SeededChance
 from wormdb.testing.scheduler import (
     BatonLock,
     Crashed,

@@ -19,10 +19,10 @@ import wormdb
 from tests.cli.printed import worm
 from tests.spark.stream_start import PATIENCE, run_through
 from wormdb.cli.commands.pipeline import MOVED
-from wormdb.clock import SystemClock
 from wormdb.spark import session, write
 from wormdb.spark.sink import WormWriter
 from wormdb.spark.source import WormSource
+from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 import pyspark
 
-from wormdb.clock import SystemClock
+from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

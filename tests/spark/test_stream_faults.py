@@ -15,9 +15,9 @@ from wormdb.jobs import place
 from wormdb.jobs.place import Where
 from wormdb.spark.stream_rows import Given
 from wormdb.spark.stream_sink import Rows, StreamWriter
+from wormdb.system.types import LogNumber
 from wormdb.testing.fault_store import Fault
 from wormdb.testing.sweep import SweepCase, sweep
-from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
     from wormdb.storage.store import Store

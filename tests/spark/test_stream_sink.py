@@ -21,7 +21,7 @@ from wormdb.jobs import place
 from wormdb.spark import stream_sink
 from wormdb.spark.source_schema import arrow_schema
 from wormdb.spark.streams import WormStreams
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import wormdb
-from wormdb.clock import SeededChance, SystemChance, SystemClock
 from wormdb.database import Database
 from wormdb.engine.paths import EnginePaths
 from wormdb.settings import Settings
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
+from wormdb.system.clock import SeededChance, SystemChance, SystemClock
+from wormdb.system.types import LogNumber
 from wormdb.testing.latency_store import NO_LATENCY, Latency, LatencyStore
 from wormdb.testing.sim_replay import Replay
-from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Callable

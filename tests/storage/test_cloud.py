@@ -12,7 +12,6 @@ from botocore.config import Config
 
 from tests.every_verb import every_verb, shown
 from tests.http_script import Drop, Reply, ScriptedServer, scripted_server
-from wormdb.clock import SystemClock
 from wormdb.errors import (
     InvalidRequestError,
     NotFoundError,
@@ -27,6 +26,7 @@ from wormdb.storage.open import open_store
 from wormdb.storage.pool import ThreadPool
 from wormdb.storage.store import OCTETS, ByteRange, IfAbsent
 from wormdb.storage.url import StoreUrl, parse_url
+from wormdb.system.clock import SystemClock
 from wormdb.testing.store_contract_keys import ODD_KEYS
 
 if TYPE_CHECKING:

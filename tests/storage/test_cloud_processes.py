@@ -6,10 +6,10 @@ import multiprocessing
 
 import pytest
 
-from wormdb.clock import SystemChance, SystemClock
 from wormdb.errors import ConflictError, OutcomeUnknownError, UnavailableError
 from wormdb.storage.open import open_store
 from wormdb.storage.store import IfMatch
+from wormdb.system.clock import SystemChance, SystemClock
 
 INCREMENTS = 200
 PROCESSES = 4

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from wormdb.clock import SeededChance
 from wormdb.errors import (
     ConflictError,
     OutcomeUnknownError,
@@ -19,8 +18,9 @@ from wormdb.storage.conditions import ensure_conditions, forget_conditions
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.open import open_store
 from wormdb.storage.store import OCTETS, Always, IfAbsent, IfMatch, Precondition, PutResult, StoredObject
+from wormdb.system.clock import SeededChance
+from wormdb.system.types import Version
 from wormdb.testing.fault_store import Fault, FaultStore
-from wormdb.types import Version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

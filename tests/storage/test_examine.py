@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wormdb.clock import SeededChance, SystemClock
 from wormdb.errors import NotFoundError, PermissionDeniedError
 from wormdb.storage.examine import READ_CHECKS, WRITE_CHECKS, Examination, Status, examine
 from wormdb.storage.memory import MemoryStore
@@ -14,6 +13,7 @@ from wormdb.storage.open import open_store
 from wormdb.storage.pool import ThreadPool
 from wormdb.storage.store import OCTETS, Probe, StoredObject
 from wormdb.storage.wrapped import WrappedStore
+from wormdb.system.clock import SeededChance, SystemClock
 from wormdb.testing.fault_store import FaultStore
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wormdb.clock import ManualClock, SystemClock, Uptime
 from wormdb.storage.folder_time import PATIENCE_MS, SETTLING_MS, Reckoning
 from wormdb.storage.local import LocalStore
-from wormdb.types import StoreTime
+from wormdb.system.clock import ManualClock, SystemClock, Uptime
+from wormdb.system.types import StoreTime
 
 if TYPE_CHECKING:
     from pathlib import Path

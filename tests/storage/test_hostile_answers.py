@@ -15,7 +15,6 @@ from hypothesis import given
 
 from tests.http_script import ScriptedServer, scripted_server
 from tests.storage.answers import OBJECT, HostileAnswer, hostile_answers
-from wormdb.clock import ManualClock
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -42,7 +41,8 @@ from wormdb.storage.store import (
     StoredObject,
 )
 from wormdb.storage.url import StoreUrl
-from wormdb.types import Version
+from wormdb.system.clock import ManualClock
+from wormdb.system.types import Version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

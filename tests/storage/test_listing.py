@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from wormdb.limits import LIST_PAGE_KEYS
 from wormdb.storage.listing import exact_offset, in_byte_order, paged, paged_level, safe_offset
 from wormdb.storage.store import ObjectInfo
-from wormdb.types import StoreTime
+from wormdb.system.types import StoreTime
 
 segments = st.text(alphabet="a0b1 -.!~zé", min_size=1, max_size=3).filter(lambda text: text not in (".", ".."))
 keys = st.lists(segments, min_size=1, max_size=4).map("/".join)

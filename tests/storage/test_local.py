@@ -15,7 +15,7 @@ from wormdb.errors import (
 )
 from wormdb.storage.local import LocalStore
 from wormdb.storage.store import Always, ByteRange, IfAbsent, IfMatch
-from wormdb.types import Version
+from wormdb.system.types import Version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

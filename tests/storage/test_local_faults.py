@@ -17,16 +17,16 @@ from unittest import mock
 
 import pytest
 
-from wormdb.clock import SystemClock
 from wormdb.errors import OutcomeUnknownError, WormError
 from wormdb.storage.local import LocalStore
 from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_classified
 from wormdb.storage.store import Always, IfAbsent, IfMatch, Precondition
+from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.types import Version
+    from wormdb.system.types import Version
 
 CALLS = ("open", "write", "utime", "fsync", "link", "rename", "unlink", "mkdir", "rmdir", "close", "fstat", "stat")
 CALLS_MAX = 300

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from wormdb.clock import SystemClock
 from wormdb.errors import ConflictError
 from wormdb.storage.local import LocalStore
 from wormdb.storage.store import Always, IfAbsent, IfMatch
+from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable

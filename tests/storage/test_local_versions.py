@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from wormdb.clock import ManualClock, SeededChance
 from wormdb.errors import (
     ConflictError,
     InvalidRequestError,
@@ -26,7 +25,8 @@ from wormdb.storage import folder as folder_module
 from wormdb.storage import local_write
 from wormdb.storage.local import LocalStore
 from wormdb.storage.store import Always, IfAbsent, IfMatch
-from wormdb.types import Version
+from wormdb.system.clock import ManualClock, SeededChance
+from wormdb.system.types import Version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,10 +8,10 @@ import warnings
 
 import pytest
 
-from wormdb.clock import ManualClock
 from wormdb.errors import ConflictError
 from wormdb.storage.memory import MemoryStore, drop_memory
 from wormdb.storage.store import IfMatch
+from wormdb.system.clock import ManualClock
 
 
 def test_handles_of_one_name_share_and_others_do_not() -> None:

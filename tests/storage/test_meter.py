@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from wormdb.clock import ManualClock, SeededChance
 from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError, UnavailableError
 from wormdb.limits import RANGE_GAP_BYTES_MAX
 from wormdb.storage.memory import MemoryStore
@@ -15,9 +14,10 @@ from wormdb.storage.meter import MeteredStore, Request, Usage
 from wormdb.storage.pool import SerialPool
 from wormdb.storage.prices import FREE, S3_EXPRESS, S3_STANDARD, RequestKind, prices_of
 from wormdb.storage.store import ByteRange, IfAbsent, IfMatch
+from wormdb.system.clock import ManualClock, SeededChance
+from wormdb.system.types import Version
 from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 from wormdb.testing.latency_store import Latency, LatencyProfile, LatencyStore
-from wormdb.types import Version
 
 
 def same(actual: Usage, expected: Usage) -> None:

@@ -24,7 +24,7 @@ from wormdb.errors import (
 from wormdb.storage.open import open_store
 from wormdb.storage.store import IfAbsent, IfMatch
 from wormdb.storage.url import parse_url
-from wormdb.types import Version
+from wormdb.system.types import Version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wormdb.clock import SeededChance, new_write_id
 from wormdb.errors import (
     AlreadyExistsError,
     ClosedError,
@@ -21,6 +20,7 @@ from wormdb.storage.memory import MemoryStore
 from wormdb.storage.readback import Landed, Lost, NothingThere, ReadbackStore, Unknown, put_classified
 from wormdb.storage.store import OCTETS, IfAbsent, IfMatch
 from wormdb.storage.wrapped import WrappedStore
+from wormdb.system.clock import SeededChance, new_write_id
 from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 from wormdb.testing.sweep import SweepCase, sweep
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wormdb.clock import ManualClock, SeededChance
 from wormdb.errors import NotFoundError, OutcomeUnknownError, UnavailableError, WormError
 from wormdb.limits import RETRY_ATTEMPTS_MAX, RETRY_DELAY_SECONDS_MAX
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.retry import RetryBudget, RetryingStore
 from wormdb.storage.store import Always, ByteRange, IfAbsent, IfMatch
+from wormdb.system.clock import ManualClock, SeededChance
 from wormdb.testing.fault_store import Fault, FaultStore
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.http_script import DATE_MS, Drop, Reply, ScriptedServer, Stall, scripted_server
-from wormdb.clock import ManualClock, SystemClock
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -29,13 +28,14 @@ from wormdb.storage.cloud import CloudStore
 from wormdb.storage.signed import store_time
 from wormdb.storage.store import Always, IfAbsent, IfMatch, Precondition
 from wormdb.storage.url import StoreUrl
-from wormdb.types import Version
+from wormdb.system.clock import ManualClock, SystemClock
+from wormdb.system.types import Version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wormdb.clock import Clock
     from wormdb.storage.store import Store
+    from wormdb.system.clock import Clock
 
 CANARY = "canary-secret-0123456789"
 ACCOUNT_KEY = base64.b64encode(CANARY.encode()).decode()

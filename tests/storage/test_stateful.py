@@ -10,17 +10,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from wormdb.clock import ManualClock
 from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError, WormError
 from wormdb.storage.local import LocalStore
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.store import Always, ByteRange, IfAbsent, IfMatch
+from wormdb.system.clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wormdb.storage.store import Precondition, Store
-    from wormdb.types import Version
+    from wormdb.system.types import Version
 
 # No key is another's folder: a folder on disk cannot be both.
 KEYS = st.sampled_from(["a-b", "a/b", "a/c/d", "a/c/e", "a0", "b/é", "b/z", ".worm", "c d/%2F"])

@@ -10,7 +10,6 @@ import pytest
 import wormdb
 from tests.http_script import Part, Raw, Reply, ScriptedServer, scripted_server
 from tests.storage.test_signed import azure_at, s3_at, xml
-from wormdb.clock import ManualClock, SeededChance
 from wormdb.errors import (
     AlreadyExistsError,
     CorruptionError,
@@ -25,6 +24,7 @@ from wormdb.storage.open import open_store
 from wormdb.storage.store import ByteRange, IfAbsent
 from wormdb.storage.timed_socket import Patience
 from wormdb.storage.wire import NotSent, _converse
+from wormdb.system.clock import ManualClock, SeededChance
 from wormdb.testing.fault_proxy import FaultProxy, WireFault
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.http_script import Reply, ScriptedServer, scripted_server
-from wormdb.clock import SeededChance, SystemClock
 from wormdb.errors import InvalidRequestError, OutcomeUnknownError
 from wormdb.storage.open import open_store
 from wormdb.storage.readback import Landed, put_classified
 from wormdb.storage.store import IfAbsent
+from wormdb.system.clock import SeededChance, SystemClock
 from wormdb.testing.fault_proxy import ROUGH, FaultProxy, WireFault
 
 if TYPE_CHECKING:

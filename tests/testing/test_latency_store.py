@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wormdb.clock import ManualClock, SeededChance
 from wormdb.errors import NotFoundError
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.store import ByteRange
+from wormdb.system.clock import ManualClock, SeededChance
 from wormdb.testing.fault_store import FaultStore
 from wormdb.testing.latency_store import S3_LIKE, Latency, LatencyProfile, LatencyStore
 

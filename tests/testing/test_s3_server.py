@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from wormdb.clock import SystemClock
 from wormdb.errors import MissingExtraError, UnavailableError
+from wormdb.system.clock import SystemClock
 from wormdb.testing import s3_server
 from wormdb.testing.s3_server import S3Server
 

@@ -12,7 +12,6 @@ from tests.versions.rig import World, database_on, schema_of, shown
 from wormdb import writing
 from wormdb.actor import By
 from wormdb.bql.parse import parse_filter
-from wormdb.clock import ManualClock, SeededChance
 from wormdb.engine.group import GroupCommit, _Ticket
 from wormdb.engine.operations import Pending
 from wormdb.errors import ConflictError, InvalidRequestError, SchemaMismatchError, UniqueViolationError
@@ -23,6 +22,7 @@ from wormdb.query.request import Request
 from wormdb.query.run import run_plan
 from wormdb.schema.load import load_schema
 from wormdb.storage.conditions import ensure_conditions
+from wormdb.system.clock import ManualClock, SeededChance
 
 if TYPE_CHECKING:
     from wormdb.database import Database

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.versions.rig import World, database_on, schema_of, shown
-from wormdb.clock import SeededChance
 from wormdb.storage.conditions import ensure_conditions
+from wormdb.system.clock import SeededChance
 
 if TYPE_CHECKING:
     from wormdb.database import Database

@@ -9,9 +9,9 @@ import pytest
 
 from tests.engine.test_sweep import Interrupted
 from tests.versions.rig import World, database_on, schema_of, shown
-from wormdb.clock import SeededChance
 from wormdb.errors import WormError
 from wormdb.storage.conditions import ensure_conditions
+from wormdb.system.clock import SeededChance
 from wormdb.testing.fault_store import Fault
 from wormdb.testing.sweep import SweepCase, sweep
 

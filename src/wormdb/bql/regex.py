@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from wormdb.errors import InvalidRequestError
-from wormdb.extras import load
 from wormdb.limits import REGEX_BYTES_MAX
+from wormdb.system.installed import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable

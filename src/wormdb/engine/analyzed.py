@@ -10,7 +10,7 @@ from wormdb.engine.succession import following_root
 from wormdb.errors import ConflictError
 from wormdb.format.event import JobAttached
 from wormdb.format.field_statistics import decode_field_statistics, encode_field_statistics, merged
-from wormdb.types import Misc
+from wormdb.system.types import Misc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

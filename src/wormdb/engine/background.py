@@ -7,15 +7,15 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
-from wormdb.clock import SystemClock
-from wormdb.deadline import Deadline, within
 from wormdb.errors import WormError
 from wormdb.limits import CLOSE_SECONDS, READ_SECONDS
+from wormdb.system.clock import SystemClock
+from wormdb.system.deadline import Deadline, within
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.clock import Clock
+    from wormdb.system.clock import Clock
 
 __all__ = ["Background"]
 

@@ -17,7 +17,7 @@ from wormdb.format.blob import BlobKey
 from wormdb.format.event import BlobCondemned
 from wormdb.format.root import Condemned
 from wormdb.limits import BLOB_CONDEMNED_MAX
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

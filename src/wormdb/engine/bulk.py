@@ -31,7 +31,7 @@ from wormdb.errors import (
     WormError,
 )
 from wormdb.format.event import JobAborted, JobOpened
-from wormdb.types import LogNumber, WriteId
+from wormdb.system.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -26,7 +26,7 @@ from wormdb.format.event import JobAttached
 from wormdb.format.filter_run import key_hash
 from wormdb.format.sample import Sample, Sampler, decode_sample, encode_sample
 from wormdb.limits import BULK_LAYERS_MAX
-from wormdb.types import LogNumber, WriteId
+from wormdb.system.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from wormdb.clock import Chance, Clock
     from wormdb.format.columns import EncodedColumn
     from wormdb.schema.model import Field, Model
+    from wormdb.system.clock import Chance, Clock
 
 __all__ = ["DOCUMENT", "ID", "ColumnMaker", "Columns", "block_columns", "text_bytes"]
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Final
 
-from wormdb.clock import ManualClock
 from wormdb.schema.identity import new_ids
+from wormdb.system.clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
 
-    from wormdb.clock import Chance
     from wormdb.schema.model import IdStrategy
+    from wormdb.system.clock import Chance
 
 __all__ = ["TaskChance", "job_clock"]
 

@@ -19,7 +19,6 @@ from wormdb.limits import BULK_REPORT_BYTES_MAX
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from wormdb.clock import Clock
     from wormdb.engine.blobs import Blobs
     from wormdb.engine.commit import Committed
     from wormdb.engine.index_shelf import IndexShelf
@@ -31,7 +30,8 @@ if TYPE_CHECKING:
     from wormdb.engine.state import Base, Held, View
     from wormdb.format.entry import Entry
     from wormdb.format.event import JobAttached
-    from wormdb.types import LogNumber
+    from wormdb.system.clock import Clock
+    from wormdb.system.types import LogNumber
 
 __all__ = [
     "CONFLICT_RULES",

@@ -14,8 +14,6 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
-from wormdb.clock import new_write_id
-from wormdb.deadline import pause, within
 from wormdb.engine.head import is_recent
 from wormdb.engine.log import Record
 from wormdb.engine.pace import Pace
@@ -32,12 +30,13 @@ from wormdb.format.entry import Batch, Entry, encode_entry, entry_hash
 from wormdb.limits import MISC_LEAD_MS_MAX
 from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_classified
 from wormdb.storage.store import IfAbsent
-from wormdb.types import LogNumber, Misc, WriteId
+from wormdb.system.clock import new_write_id
+from wormdb.system.deadline import pause, within
+from wormdb.system.types import LogNumber, Misc, WriteId
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wormdb.clock import Chance, Clock
     from wormdb.engine.head import Head
     from wormdb.engine.log import Log
     from wormdb.engine.misc_clock import MiscClock
@@ -46,7 +45,8 @@ if TYPE_CHECKING:
     from wormdb.engine.state import View
     from wormdb.format.entry import Change
     from wormdb.format.event import Event
-    from wormdb.types import StoreTime
+    from wormdb.system.clock import Chance, Clock
+    from wormdb.system.types import StoreTime
 
 __all__ = ["CommitId", "Committed", "Committer", "Outcome"]
 

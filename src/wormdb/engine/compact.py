@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from wormdb.engine.shelf import Shelf
     from wormdb.format.block import Row
     from wormdb.format.root import Root
-    from wormdb.types import StoreTime
+    from wormdb.system.types import StoreTime
 
 __all__ = ["Compaction", "ListName", "Shape", "Written", "folder_of", "plan_compaction", "runs_in", "write_piece"]
 

@@ -13,7 +13,7 @@ from wormdb.engine.runs import Runs
 from wormdb.engine.succession import following_root
 from wormdb.errors import ConflictError, UnavailableError
 from wormdb.limits import UNPUBLISHED_MS_MAX
-from wormdb.types import Misc
+from wormdb.system.types import Misc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from wormdb.engine.shelf import Shelf
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.root import Root
-    from wormdb.types import StoreTime
+    from wormdb.system.types import StoreTime
 
 __all__ = ["check_age", "publish_compaction"]
 

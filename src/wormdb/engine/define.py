@@ -27,7 +27,7 @@ from wormdb.schema.model import IndexDefinition
 from wormdb.schema.report import Report, did_you_mean
 from wormdb.schema.rules import check_rules
 from wormdb.schema.version import check_version
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

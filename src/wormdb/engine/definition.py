@@ -28,7 +28,7 @@ from wormdb.format.event import (
 from wormdb.format.root import SchemaVersion
 from wormdb.schema.load import load_model
 from wormdb.schema.version import following_version
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

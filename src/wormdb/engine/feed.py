@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from wormdb.engine.register import Register, RootState
     from wormdb.engine.state import Base
     from wormdb.format.entry import Batch
-    from wormdb.types import LogNumber, StoreTime
+    from wormdb.system.types import LogNumber, StoreTime
 
 __all__ = ["Feed", "Past"]
 

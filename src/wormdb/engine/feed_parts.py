@@ -20,7 +20,7 @@ from wormdb.engine.runs import held_of
 from wormdb.errors import SnapshotTooOldError
 from wormdb.format.entry import Change
 from wormdb.format.event import JobAttached
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

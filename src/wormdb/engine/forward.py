@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from wormdb.clock import new_write_id
 from wormdb.engine.bulk_join import Workplace
 from wormdb.engine.bulk_merge import Merger
 from wormdb.engine.data import project_data
@@ -28,11 +27,11 @@ from wormdb.engine.shelf import Shelf
 from wormdb.engine.succession import following_root
 from wormdb.format.event import JobAttached
 from wormdb.format.root import Root
+from wormdb.system.clock import new_write_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from wormdb.clock import Chance
     from wormdb.engine.index_shelf import IndexShelf
     from wormdb.engine.misc_clock import MiscClock
     from wormdb.engine.projection import Outcome, Stage
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from wormdb.engine.state import View
     from wormdb.format.blocklist import BlockEntry
     from wormdb.storage.pool import Pool
+    from wormdb.system.clock import Chance
 
 __all__ = ["DEFAULT_SIZES", "Forwarder", "Shelves", "Sizes"]
 

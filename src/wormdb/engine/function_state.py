@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from wormdb.bql.tree import Filter
     from wormdb.engine.definition import Definition
     from wormdb.engine.state import View
-    from wormdb.types import LogNumber
+    from wormdb.system.types import LogNumber
 
 __all__ = ["after_function", "body_of", "drop_function", "functions_of", "register_function"]
 

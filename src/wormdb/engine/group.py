@@ -18,9 +18,9 @@ from wormdb.limits import ENTRY_BYTES_MAX, GRACE_SECONDS, GROUP_BATCHES_MAX
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.clock import Clock
     from wormdb.engine.commit import Outcome
     from wormdb.engine.operations import Pending
+    from wormdb.system.clock import Clock
 
 __all__ = ["GroupCommit"]
 

@@ -25,7 +25,7 @@ from wormdb.engine.unique import UniqueOwners
 from wormdb.errors import CorruptionError
 from wormdb.format.event import JobAttached, SchemaChanged
 from wormdb.limits import KNOWLEDGE_MS_MAX, ROOT_MS_MAX
-from wormdb.types import LogNumber, Misc
+from wormdb.system.types import LogNumber, Misc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from wormdb.format.root import Root
     from wormdb.index.definition import Index
     from wormdb.storage.store import Probe
-    from wormdb.types import StoreTime
+    from wormdb.system.types import StoreTime
 
 __all__ = ["BEFORE_FIRST", "Ahead", "Head", "Loader", "Point", "is_recent"]
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from wormdb.format.root import Root
     from wormdb.index.btree import TreeReader
     from wormdb.index.definition import Index
-    from wormdb.types import LogNumber
+    from wormdb.system.types import LogNumber
 
 __all__ = ["DUPLICATES_SHOWN", "DuplicateSearch", "Searched", "check_tail", "duplicate_problem", "owners_in"]
 

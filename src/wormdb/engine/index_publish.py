@@ -19,7 +19,7 @@ from wormdb.engine.runs import RunBase, data_runs, held_of, merge_rows
 from wormdb.engine.succession import following_root
 from wormdb.errors import ConflictError, CorruptionError, SnapshotTooOldError, UnsupportedFormatError
 from wormdb.index.definition import decode_index
-from wormdb.types import Misc
+from wormdb.system.types import Misc
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from wormdb.index.btree import TreeReader
     from wormdb.index.definition import Index
     from wormdb.index.entries import Entry
-    from wormdb.types import LogNumber
+    from wormdb.system.types import LogNumber
 
 __all__ = ["IndexReader", "advance_reader", "read_index"]
 

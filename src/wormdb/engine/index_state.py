@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from wormdb.errors import ConflictError, CorruptionError, InvalidRequestError
 from wormdb.format.event import IndexBuilding, IndexCreated, IndexDropped, IndexFailed, IndexReady
 from wormdb.index.definition import OWNERS, Index, decode_index, encode_index
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

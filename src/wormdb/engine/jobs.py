@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from wormdb.format.entry import Batch, Entry
     from wormdb.format.event import Event
-    from wormdb.types import WriteId
+    from wormdb.system.types import WriteId
 
 __all__ = ["NO_JOBS", "Jobs"]
 

@@ -10,7 +10,6 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from wormdb.deadline import beside, pause
 from wormdb.engine.fold import is_full
 from wormdb.engine.rewrite import has_old
 from wormdb.engine.timed_lock import TimedLock
@@ -22,17 +21,18 @@ from wormdb.limits import (
     TAIL_BYTES_MAX,
     TAIL_ENTRIES_MAX,
 )
-from wormdb.types import LogNumber
+from wormdb.system.deadline import beside, pause
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.clock import Chance, Clock
     from wormdb.engine.background import Background
     from wormdb.engine.forward import Forwarder
     from wormdb.engine.head import Head
     from wormdb.engine.register import Register, RootState
     from wormdb.engine.services import Services
+    from wormdb.system.clock import Chance, Clock
 
 __all__ = ["DEFAULT_LIMITS", "ForwardMode", "Keeper", "TailLimits"]
 

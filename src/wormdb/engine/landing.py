@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from wormdb.engine.commit import CommitId, Committed
 from wormdb.engine.resolve import Fate
 from wormdb.errors import OutcomeUnknownError, UnavailableError, WormError
-from wormdb.types import Misc
+from wormdb.system.types import Misc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

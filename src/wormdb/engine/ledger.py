@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from wormdb.deadline import Deadline, current, within
 from wormdb.engine.blobs import Blobs
 from wormdb.engine.bulk_report import Tools
 from wormdb.engine.commit import CommitId, Committed, Committer
@@ -38,12 +37,12 @@ from wormdb.engine.state import EmptyBase
 from wormdb.engine.trim import Trimmer
 from wormdb.errors import SnapshotTooOldError, WormError
 from wormdb.limits import COMMIT_SECONDS, KNOWLEDGE_MS_MAX, STAGE_BYTES
-from wormdb.types import LogNumber
+from wormdb.system.deadline import Deadline, current, within
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wormdb.clock import Chance, Clock
     from wormdb.engine.background import Background
     from wormdb.engine.column_cache import ColumnCache
     from wormdb.engine.head import Ahead
@@ -58,6 +57,7 @@ if TYPE_CHECKING:
     from wormdb.index.definition import Index
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
+    from wormdb.system.clock import Chance, Clock
 
 __all__ = ["Ledger", "Surroundings", "TailLimits"]
 

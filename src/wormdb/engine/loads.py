@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from wormdb.format.entry import Entry
     from wormdb.format.past import Operation
     from wormdb.format.root import Root
-    from wormdb.types import LogNumber
+    from wormdb.system.types import LogNumber
 
 __all__ = ["Layer", "Load", "brought_by", "loads_of_root", "loads_of_tail", "with_operations"]
 

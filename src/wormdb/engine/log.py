@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from wormdb.format.entry import Entry, decode_entry, entry_hash
 from wormdb.format.event import check_acted_on
 from wormdb.limits import POOL_THREADS, TAIL_PROBES_MAX
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from wormdb.engine.register import Register
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Probe, Store
-    from wormdb.types import StoreTime
+    from wormdb.system.types import StoreTime
 
 __all__ = ["Log", "Record", "TailRound"]
 

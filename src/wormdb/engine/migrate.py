@@ -29,7 +29,7 @@ from wormdb.format.values import normalize_document
 from wormdb.index.definition import claims_of
 from wormdb.schema.validate import validate
 from wormdb.schema.version import check_version
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from wormdb.errors import InvalidRequestError
 from wormdb.limits import MISC_LEAD_MS_MAX
-from wormdb.types import Misc
+from wormdb.system.types import Misc
 
 if TYPE_CHECKING:
-    from wormdb.clock import Clock
-    from wormdb.types import StoreTime
+    from wormdb.system.clock import Clock
+    from wormdb.system.types import StoreTime
 
 __all__ = ["NODE_MAX", "MiscClock"]
 

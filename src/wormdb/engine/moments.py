@@ -18,7 +18,7 @@ from wormdb.format.past import first_ms, misc_ms
 from wormdb.format.root import Dated
 from wormdb.format.wrappers import moment
 from wormdb.limits import DATED_MAX, MISC_LEAD_MS_MAX
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

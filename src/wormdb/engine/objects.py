@@ -15,10 +15,10 @@ from wormdb.storage.store import IfAbsent
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from wormdb.clock import Chance
     from wormdb.engine.misc_clock import MiscClock
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
+    from wormdb.system.clock import Chance
 
 __all__ = ["PARQUET", "ZSTD", "NewObject", "ObjectWriter"]
 

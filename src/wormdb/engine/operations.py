@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.state import Held, View
     from wormdb.format.event import Event
-    from wormdb.types import LogNumber
+    from wormdb.system.types import LogNumber
 
 __all__ = ["Insert", "InsertNext", "Loaded", "Operation", "Pending", "Purge", "Remove", "Restore", "Save"]
 

@@ -18,10 +18,10 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from wormdb.deadline import pause
+from wormdb.system.deadline import pause
 
 if TYPE_CHECKING:
-    from wormdb.clock import Chance, Clock
+    from wormdb.system.clock import Chance, Clock
 
 __all__ = ["Look", "Pace"]
 

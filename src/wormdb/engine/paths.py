@@ -20,7 +20,7 @@ from wormdb.limits import (
 )
 
 if TYPE_CHECKING:
-    from wormdb.types import LogNumber
+    from wormdb.system.types import LogNumber
 
 __all__ = ["ENGINE_FOLDER", "NODES_FOLDER", "EnginePaths", "engine_bytes_max", "is_immutable", "node_key"]
 

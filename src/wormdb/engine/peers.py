@@ -18,10 +18,10 @@ from wormdb.format.heartbeat import decode_heartbeat
 from wormdb.limits import NODE_INTERVALS_LIVE, NODE_WINDOW_MS
 
 if TYPE_CHECKING:
-    from wormdb.clock import Clock
     from wormdb.format.heartbeat import Heartbeat
     from wormdb.storage.store import ObjectInfo, Probe, Store
-    from wormdb.types import StoreTime, Version
+    from wormdb.system.clock import Clock
+    from wormdb.system.types import StoreTime, Version
 
 __all__ = ["Peer", "Peers"]
 

@@ -21,7 +21,7 @@ from wormdb.format.entry import encode_entry
 from wormdb.format.event import JobAttached
 from wormdb.format.root import encode_root
 from wormdb.limits import MIB
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from wormdb.engine.head import Loader

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.paths import EnginePaths
     from wormdb.storage.store import Store
-    from wormdb.types import StoreTime, Version
+    from wormdb.system.types import StoreTime, Version
 
 __all__ = ["ROOT_ATTEMPTS_MAX", "Register", "RootState"]
 

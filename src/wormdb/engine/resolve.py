@@ -10,21 +10,21 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from wormdb.clock import new_write_id
 from wormdb.engine.head import BEFORE_FIRST
 from wormdb.errors import UnavailableError
 from wormdb.format.entry import Entry, encode_entry
 from wormdb.format.event import Nothing
 from wormdb.storage.readback import Landed, Lost, put_classified
 from wormdb.storage.store import IfAbsent
-from wormdb.types import LogNumber, Misc
+from wormdb.system.clock import new_write_id
+from wormdb.system.types import LogNumber, Misc
 
 if TYPE_CHECKING:
-    from wormdb.clock import Chance
     from wormdb.engine.commit import CommitId
     from wormdb.engine.log import Log, Record
     from wormdb.engine.misc_clock import MiscClock
     from wormdb.engine.register import Register
+    from wormdb.system.clock import Chance
 
 __all__ = ["Fate", "Resolver"]
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from wormdb.format.sidecar import PageMap
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
-    from wormdb.types import LogNumber
+    from wormdb.system.types import LogNumber
 
 __all__ = ["AttachedBase", "RunBase", "Runs", "data_runs", "held_of", "merge_rows", "row_of"]
 

@@ -10,8 +10,8 @@ from wormdb.errors import WormError
 from wormdb.limits import NODES_LOOK_SECONDS
 
 if TYPE_CHECKING:
-    from wormdb.clock import Clock
     from wormdb.storage.store import Store
+    from wormdb.system.clock import Clock
 
 __all__ = ["Services"]
 

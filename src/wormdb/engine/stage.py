@@ -28,13 +28,12 @@ from wormdb.format.event import JobAborted, JobAttached, JobOpened, StreamAdvanc
 from wormdb.format.node import is_ascending
 from wormdb.format.sample import encode_sample
 from wormdb.index.definition import claims_of
-from wormdb.types import WriteId
+from wormdb.system.types import WriteId
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from wormdb.clock import Chance
     from wormdb.engine.commit import Committed
     from wormdb.engine.index_shelf import IndexShelf
     from wormdb.engine.objects import ObjectWriter
@@ -44,7 +43,8 @@ if TYPE_CHECKING:
     from wormdb.format.entry import Change, Entry
     from wormdb.format.sample import Sample
     from wormdb.index.definition import Index
-    from wormdb.types import LogNumber
+    from wormdb.system.clock import Chance
+    from wormdb.system.types import LogNumber
 
 __all__ = ["Stager"]
 

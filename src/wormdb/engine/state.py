@@ -17,7 +17,7 @@ from wormdb.errors import LimitExceededError
 from wormdb.format import json
 from wormdb.format.key import encode_key
 from wormdb.limits import SEQUENCE_MAX
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

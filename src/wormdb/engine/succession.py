@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from wormdb.clock import new_write_id
 from wormdb.engine.moments import following_dates
 from wormdb.engine.objects import NewObject
 from wormdb.engine.trim import with_mark
 from wormdb.format.retired import RetiredList, encode_retired
 from wormdb.format.root import ObjectRef, Retired
 from wormdb.limits import RETIRED_INLINE_MAX
-from wormdb.types import Misc
+from wormdb.system.clock import new_write_id
+from wormdb.system.types import Misc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import _thread
 from typing import TYPE_CHECKING, Any
 
-from wormdb.deadline import current
+from wormdb.system.deadline import current
 
 if TYPE_CHECKING:
     from typing import Self

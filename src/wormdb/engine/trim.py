@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from wormdb.clock import new_write_id
 from wormdb.engine.moments import following_dates
 from wormdb.errors import ConflictError, CorruptionError
 from wormdb.format.root import Mark
 from wormdb.limits import LOG_RETENTION_MS_MIN, MARKS_MAX
-from wormdb.types import LogNumber, Misc
+from wormdb.system.clock import new_write_id
+from wormdb.system.types import LogNumber, Misc
 
 if TYPE_CHECKING:
-    from wormdb.clock import Chance
     from wormdb.engine.log import Log
     from wormdb.engine.misc_clock import MiscClock
     from wormdb.engine.register import Register, RootState
     from wormdb.format.root import Root
-    from wormdb.types import StoreTime
+    from wormdb.system.clock import Chance
+    from wormdb.system.types import StoreTime
 
 __all__ = ["Trimmer", "with_mark"]
 

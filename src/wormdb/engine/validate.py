@@ -21,7 +21,7 @@ from wormdb.format import json
 from wormdb.format.entry import Change
 from wormdb.index.definition import claims_of
 from wormdb.schema.identity import format_sequence
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -33,7 +33,7 @@ from wormdb.files.adopt_survey import Choices, Counts, Survey, survey
 from wormdb.format.adopt_record import AdoptRecord
 from wormdb.format.event import JobAttached, JobOpened
 from wormdb.format.sample import encode_sample
-from wormdb.types import LogNumber, Misc, WriteId
+from wormdb.system.types import LogNumber, Misc, WriteId
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ from wormdb.engine.state import Overlay, View
 from wormdb.errors import CorruptionError
 from wormdb.files.adopt_stage import digest_of
 from wormdb.format.entry import Batch, Entry
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from wormdb.clock import new_write_id
 from wormdb.engine.blockwrite import BlockWriter, weight
 from wormdb.engine.history import member_of
 from wormdb.errors import ConflictError, CorruptionError, OutcomeUnknownError, UnavailableError
@@ -19,18 +18,19 @@ from wormdb.format.past import HISTORY_COLUMNS, Taken, Version, encode_past, pas
 from wormdb.limits import MIB
 from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_classified
 from wormdb.storage.store import IfAbsent, IfMatch
+from wormdb.system.clock import new_write_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from wormdb.clock import Chance
     from wormdb.engine.objects import ObjectWriter
     from wormdb.engine.shelf import Shelf
     from wormdb.engine.state import Held
     from wormdb.files.adopt_past import Settled
     from wormdb.format.columns import ColumnSpec
     from wormdb.storage.store import Store
-    from wormdb.types import Version as StoreVersion
+    from wormdb.system.clock import Chance
+    from wormdb.system.types import Version as StoreVersion
 
 __all__ = ["PART_BYTES", "RecordKeeper", "Stage", "digest_of"]
 

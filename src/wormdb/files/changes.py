@@ -9,7 +9,7 @@ from wormdb.engine.state import id_key
 from wormdb.errors import UnavailableError
 from wormdb.format.event import FilesSwitched, JobAttached, SchemaChanged, SnapshotTaken
 from wormdb.format.past import Version, operation_of
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

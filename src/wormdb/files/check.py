@@ -17,18 +17,18 @@ from wormdb.files.record import RecordRegister, placement_of
 from wormdb.files.sentinel import read_collection_sentinel
 from wormdb.files.table_faults import TableFaults
 from wormdb.files.tables import keys_of, specs_of
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from wormdb.clock import Chance
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.state import View
     from wormdb.files.names import FileKey
     from wormdb.format.files_record import FilesRecord
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
+    from wormdb.system.clock import Chance
 
 __all__ = ["Examined", "FileSite", "Opened", "examine_files", "names_in"]
 

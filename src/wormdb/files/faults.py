@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from wormdb.files.wanted import Wanted
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
-    from wormdb.types import LogNumber
+    from wormdb.system.types import LogNumber
 
 __all__ = ["DocumentFaults", "FileFault", "listed_keys"]
 

@@ -13,7 +13,7 @@ import msgspec
 
 from wormdb.errors import AlreadyExistsError, ConflictError, OutcomeUnknownError, UnavailableError
 from wormdb.storage.store import IfAbsent, IfMatch
-from wormdb.types import Version
+from wormdb.system.types import Version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -15,16 +15,16 @@ from wormdb.files.check import FileSite, names_in
 from wormdb.files.publication import Lost, Publication, Tools
 from wormdb.files.record import RecordRegister
 from wormdb.files.tables import Patience, specs_of
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from wormdb.clock import Chance, Clock
     from wormdb.engine.ledger import Ledger
     from wormdb.format.files_record import FilesRecord
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
+    from wormdb.system.clock import Chance, Clock
 
 __all__ = ["FilesKeeper"]
 

@@ -28,13 +28,12 @@ from wormdb.files.tables import Patience, Pending, aligned, date_paths, specs_of
 from wormdb.format.files_record import FilesFill, FilesRecord
 from wormdb.format.past import misc_ms
 from wormdb.format.wrappers import moment
-from wormdb.types import LogNumber, WriteId
+from wormdb.system.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
-    from wormdb.clock import Clock
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.past_reader import Recorded
     from wormdb.engine.state import Held, View
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from wormdb.schema.model import Model
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
+    from wormdb.system.clock import Clock
 
 __all__ = ["Lost", "Publication", "Tools", "shape_of"]
 

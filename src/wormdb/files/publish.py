@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from wormdb.schema.model import Model
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
-    from wormdb.types import LogNumber
+    from wormdb.system.types import LogNumber
 
 __all__ = ["DocumentFiles", "Work", "identity_of", "named"]
 

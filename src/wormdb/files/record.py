@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from wormdb.clock import new_write_id
 from wormdb.errors import CorruptionError
 from wormdb.files.placement import Placement
 from wormdb.format.files_record import FilesPlaces, FilesRecord, decode_files_record, encode_files_record
 from wormdb.storage.readback import put_swapped
+from wormdb.system.clock import new_write_id
 
 if TYPE_CHECKING:
-    from wormdb.clock import Chance
     from wormdb.storage.store import Store
-    from wormdb.types import Version
+    from wormdb.system.clock import Chance
+    from wormdb.system.types import Version
 
 __all__ = ["Known", "RecordRegister", "placement_of", "places_of"]
 

@@ -21,7 +21,7 @@ from wormdb.format.blocklist import BlockEntry
 from wormdb.jobs.work import Item, Output
 from wormdb.limits import BLOCK_BYTES_TARGET
 from wormdb.maintenance.gc_jobs import read_after
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,13 +10,13 @@ from urllib.parse import quote
 
 import msgspec
 
-from wormdb.clock import SystemChance, SystemClock
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.format.kinds import MISSING
 from wormdb.jobs.plain_text import plain_of
 from wormdb.limits import MIB
 from wormdb.storage.open import open_store
 from wormdb.storage.retry import RetryingStore
+from wormdb.system.clock import SystemChance, SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

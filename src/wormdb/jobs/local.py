@@ -6,14 +6,14 @@ import os
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import TYPE_CHECKING
 
-from wormdb.clock import SystemClock
 from wormdb.jobs.work import Course, attempt, bodies_of
+from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wormdb.clock import Clock
     from wormdb.jobs.work import Item, Told, Work
+    from wormdb.system.clock import Clock
 
 __all__ = ["LocalRunner"]
 

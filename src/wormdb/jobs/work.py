@@ -22,7 +22,7 @@ from wormdb.errors import WormError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wormdb.clock import Clock
+    from wormdb.system.clock import Clock
 
 __all__ = ["Course", "Failure", "Item", "Output", "Result", "Runner", "Step", "Told", "Work", "attempt", "bodies_of"]
 

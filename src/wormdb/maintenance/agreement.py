@@ -23,7 +23,7 @@ from wormdb.format.past import Taken, Version, encode_past, past_range
 from wormdb.format.sample import Sample, decode_sample
 from wormdb.maintenance.chain import SUM_BITS, digest_of
 from wormdb.maintenance.past_rows import Past, PastLists, past_rows
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -16,7 +16,7 @@ from wormdb.engine.log import Record
 from wormdb.errors import CorruptionError
 from wormdb.format.event import JobAttached
 from wormdb.format.past import Taken, encode_past
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -25,7 +25,7 @@ from wormdb.maintenance.listed import CheckedList
 from wormdb.maintenance.past_rows import PastLists, past_rows
 from wormdb.maintenance.report import Loss, Report
 from wormdb.maintenance.rewrite import write_list
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

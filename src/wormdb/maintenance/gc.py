@@ -29,7 +29,7 @@ from wormdb.maintenance.gc_jobs import OpenJobs, read_after, read_tail
 from wormdb.maintenance.gc_names import NameSet, attached_names, root_names
 from wormdb.maintenance.gc_report import Collected, Gathered, Victim, VictimKind
 from wormdb.maintenance.gc_retired import RetiredObjects, read_retired
-from wormdb.types import LogNumber, Misc, StoreTime
+from wormdb.system.types import LogNumber, Misc, StoreTime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from wormdb.maintenance.gc_report import Gathered
     from wormdb.maintenance.site import Site
     from wormdb.storage.store import ObjectInfo
-    from wormdb.types import LogNumber, StoreTime
+    from wormdb.system.types import LogNumber, StoreTime
 
 __all__ = ["BlobPlan", "collect_blobs", "condemn", "plan_blobs"]
 

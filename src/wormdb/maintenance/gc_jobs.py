@@ -13,7 +13,7 @@ from wormdb.errors import ConflictError, CorruptionError, NotFoundError, Unsuppo
 from wormdb.format.adopt_record import decode_adopt_record
 from wormdb.format.event import JobExpired
 from wormdb.limits import ORPHAN_MS, ROOT_MS_MAX
-from wormdb.types import LogNumber, StoreTime, WriteId
+from wormdb.system.types import LogNumber, StoreTime, WriteId
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

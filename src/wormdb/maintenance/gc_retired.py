@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from wormdb.format.root import IndexRoot, Root
     from wormdb.maintenance.site import Site
-    from wormdb.types import StoreTime
+    from wormdb.system.types import StoreTime
 
 __all__ = ["RetiredObjects", "read_retired"]
 

@@ -31,7 +31,7 @@ from wormdb.maintenance.report import Finding, Loss, Repair
 from wormdb.maintenance.rewrite import objects_of, with_sidecars
 from wormdb.maintenance.root_repair import rebuild_root
 from wormdb.maintenance.verify import examine
-from wormdb.types import LogNumber, Misc
+from wormdb.system.types import LogNumber, Misc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from wormdb.bql.aggregation import Tally, aggregation_fields
 from wormdb.bql.projection_parse import parse_projection
-from wormdb.clock import SystemClock
 from wormdb.format.path import is_position
 from wormdb.query.column_groups import ColumnTally
 from wormdb.query.execute import Executor
@@ -15,16 +14,17 @@ from wormdb.query.execute_rows import Columns
 from wormdb.query.execute_show import Showing
 from wormdb.query.planner import make_plan
 from wormdb.query.run import count
+from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from wormdb.bql.aggregation import Aggregation
-    from wormdb.clock import Clock
     from wormdb.query.plan import Node
     from wormdb.query.plan_cache import PlanCache
     from wormdb.query.request import Request
     from wormdb.query.source import Source
+    from wormdb.system.clock import Clock
 
 __all__ = ["aggregate", "aggregate_plan", "needed_request"]
 

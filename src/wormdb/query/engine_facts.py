@@ -22,7 +22,7 @@ from wormdb.index.definition import array_fields, encode_index
 from wormdb.index.statistics import decode_statistics
 from wormdb.limits import SAMPLE_ROWS
 from wormdb.query.facts import Facts, IndexFacts
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

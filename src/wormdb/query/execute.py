@@ -40,13 +40,13 @@ from wormdb.query.plan import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from wormdb.clock import Clock
     from wormdb.format.kinds import Document
     from wormdb.query.execute_rows import Batch, Known
     from wormdb.query.measure import Watch
     from wormdb.query.plan import Node
     from wormdb.query.request import Request
     from wormdb.query.source import Source
+    from wormdb.system.clock import Clock
 
 __all__ = ["Executor"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wormdb.deadline import current
 from wormdb.errors import LimitExceededError, UnavailableError
+from wormdb.system.deadline import current
 
 if TYPE_CHECKING:
-    from wormdb.clock import Clock
     from wormdb.query.request import Request
+    from wormdb.system.clock import Clock
 
 __all__ = ["Limits"]
 

@@ -11,9 +11,9 @@ from wormdb.storage.prices import S3_STANDARD
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from wormdb.clock import Clock
     from wormdb.query.execute_rows import Batch
     from wormdb.query.plan import Node
+    from wormdb.system.clock import Clock
 
 __all__ = ["Metered", "Taken", "Watch"]
 

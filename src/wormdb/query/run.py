@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from wormdb.bql.tree import Everything
-from wormdb.clock import SystemClock
 from wormdb.query.execute import Executor
 from wormdb.query.execute_ids import count_entries
 from wormdb.query.execute_rows import Keys
@@ -16,17 +15,18 @@ from wormdb.query.measure import Watch
 from wormdb.query.plan import IndexCount
 from wormdb.query.planner import make_plan
 from wormdb.query.source import Counted
+from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from wormdb.clock import Clock
     from wormdb.query.explain import Explained
     from wormdb.query.measure import Metered
     from wormdb.query.plan import Node
     from wormdb.query.plan_cache import PlanCache
     from wormdb.query.request import Request
     from wormdb.query.source import Source
+    from wormdb.system.clock import Clock
 
 __all__ = ["Hit", "count", "count_plan", "explain", "run", "run_plan"]
 

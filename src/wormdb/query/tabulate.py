@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wormdb.clock import SystemClock
 from wormdb.query.execute import Executor
 from wormdb.query.execute_rows import Columns
 from wormdb.query.execute_show import Showing
 from wormdb.query.planner import make_plan
+from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from wormdb.clock import Clock
     from wormdb.engine.portion import Portion
     from wormdb.query.execute_show import Hit
     from wormdb.query.plan import Node
     from wormdb.query.plan_cache import PlanCache
     from wormdb.query.request import Request
     from wormdb.query.source import Source
+    from wormdb.system.clock import Clock
 
 __all__ = ["tabulate", "tabulate_plan"]
 

@@ -26,9 +26,9 @@ from wormdb.schema.pattern import compile_pattern
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wormdb.clock import Chance, Clock
     from wormdb.schema.model import IdStrategy, Model
     from wormdb.schema.path import Segment
+    from wormdb.system.clock import Chance, Clock
 
 __all__ = [
     "BUILT_IN_TYPES",

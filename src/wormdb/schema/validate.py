@@ -19,8 +19,8 @@ from wormdb.schema.report import Report
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wormdb.clock import Chance, Clock
     from wormdb.schema.model import Model
+    from wormdb.system.clock import Chance, Clock
 
 __all__ = ["default_values", "new_document", "validate"]
 

@@ -13,8 +13,8 @@ from wormdb.engine.rewrite import has_old
 from wormdb.errors import UnavailableError
 from wormdb.format.wrappers import milliseconds
 from wormdb.service.pace import LEAF_ENTRIES
+from wormdb.system.types import LogNumber
 from wormdb.trash import read_tombstone, trashed_in
-from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING, assert_never
 
 import msgspec
 
-from wormdb.clock import new_write_id
 from wormdb.engine.misc_clock import NODE_MAX
 from wormdb.engine.paths import node_key
 from wormdb.errors import ConflictError, CorruptionError, InvalidRequestError, OutcomeUnknownError, UnavailableError
 from wormdb.format.heartbeat import Heartbeat, decode_heartbeat, encode_heartbeat
 from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_classified
 from wormdb.storage.store import IfAbsent, IfMatch
+from wormdb.system.clock import new_write_id
 from wormdb.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wormdb.clock import Chance, Clock
     from wormdb.engine.misc_clock import MiscClock
     from wormdb.engine.peers import Peer, Peers
     from wormdb.format.heartbeat import NodeState, Written
     from wormdb.storage.store import Store
-    from wormdb.types import StoreTime, Version, WriteId
+    from wormdb.system.clock import Chance, Clock
+    from wormdb.system.types import StoreTime, Version, WriteId
 
 __all__ = ["Claim", "Claimant", "remove_node"]
 

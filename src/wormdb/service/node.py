@@ -8,8 +8,6 @@ import socket
 import threading
 from typing import TYPE_CHECKING
 
-from wormdb.clock import SystemChance, SystemClock
-from wormdb.deadline import Deadline, within
 from wormdb.engine.peers import Peers
 from wormdb.engine.ring import turn_of, window_of
 from wormdb.errors import ClosedError, ConflictError, InvalidRequestError, WormError
@@ -20,13 +18,15 @@ from wormdb.service.pace import Pace
 from wormdb.service.store_clock import StoreClock
 from wormdb.service.workload import Workload
 from wormdb.storage.conditions import ensure_conditions
+from wormdb.system.clock import SystemChance, SystemClock
+from wormdb.system.deadline import Deadline, within
 
 if TYPE_CHECKING:
-    from wormdb.clock import Chance, Clock
     from wormdb.database import Database
     from wormdb.format.heartbeat import NodeState
     from wormdb.service.watched import Watchlist
     from wormdb.service.workload import Round
+    from wormdb.system.clock import Chance, Clock
 
 __all__ = ["Node"]
 

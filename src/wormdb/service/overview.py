@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from wormdb.clock import SystemClock
 from wormdb.engine.peers import Peers
 from wormdb.engine.ring import turn_of, window_of
 from wormdb.limits import NODE_WINDOW_MS
 from wormdb.service.store_clock import StoreClock
+from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
-    from wormdb.clock import Clock
     from wormdb.database import Database
     from wormdb.engine.peers import Peer
+    from wormdb.system.clock import Clock
 
 __all__ = ["CollectionTurn", "NodeStatus", "Overview", "overview_of"]
 

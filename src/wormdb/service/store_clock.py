@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from wormdb.clock import Clock
-    from wormdb.types import StoreTime
+    from wormdb.system.clock import Clock
+    from wormdb.system.types import StoreTime
 
 __all__ = ["StoreClock"]
 

@@ -16,10 +16,10 @@ from wormdb.service.watched import Watchlist
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from wormdb.clock import Clock
     from wormdb.service.caretaker import Caretaker
     from wormdb.service.pace import Pace
     from wormdb.service.watched import Watched
+    from wormdb.system.clock import Clock
 
 __all__ = ["Round", "Turns", "Workload"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wormdb.errors import MissingExtraError
-from wormdb.extras import load
+from wormdb.system.installed import load
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

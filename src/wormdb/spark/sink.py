@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from wormdb.access import Access
-    from wormdb.clock import Chance, Clock
     from wormdb.engine.bulk import JobSpec
+    from wormdb.system.clock import Chance, Clock
 
 __all__ = ["WRITE_OPTIONS", "Report", "WormWriter", "task_number"]
 

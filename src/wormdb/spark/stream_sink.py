@@ -23,7 +23,7 @@ from wormdb.format.event import StreamAdvanced
 from wormdb.jobs.place import Where
 from wormdb.spark.source_schema import KIND_METADATA
 from wormdb.spark.stream_rows import StreamRows, check_columns
-from wormdb.types import WriteId
+from wormdb.system.types import WriteId
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

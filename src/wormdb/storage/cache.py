@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from wormdb.storage.cache_disk import DiskCache
 from wormdb.storage.store import OCTETS, ByteRange, Store, StoredObject, check_key
 from wormdb.storage.wrapped import WrappedStore
-from wormdb.types import Version
+from wormdb.system.types import Version
 
 if TYPE_CHECKING:
     import os

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from wormdb.storage.folder import typed_errors
 from wormdb.storage.store import StoredObject
-from wormdb.types import Version
+from wormdb.system.types import Version
 
 if TYPE_CHECKING:
     from wormdb.storage.store import ByteRange

@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Literal, TypeVar, assert_never
 import obstore
 from obstore import exceptions
 
-from wormdb.deadline import current
 from wormdb.errors import (
     LimitExceededError,
     OutcomeUnknownError,
@@ -72,7 +71,8 @@ from wormdb.storage.store import (
 )
 from wormdb.storage.unanswered import GivenUp, give_up_in_time
 from wormdb.storage.verdict import Verdict, read_error
-from wormdb.types import StoreTime, Version
+from wormdb.system.deadline import current
+from wormdb.system.types import StoreTime, Version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -80,11 +80,11 @@ if TYPE_CHECKING:
 
     from obstore import ObjectMeta, PutMode
 
-    from wormdb.clock import Clock
     from wormdb.errors import WormError
     from wormdb.storage.clients import Client
     from wormdb.storage.store import Source
     from wormdb.storage.url import StoreUrl
+    from wormdb.system.clock import Clock
 
 __all__ = ["CloudStore"]
 

@@ -23,9 +23,9 @@ from wormdb.storage.store import IfAbsent, IfMatch
 from wormdb.storage.url import parse_url
 
 if TYPE_CHECKING:
-    from wormdb.clock import Chance
     from wormdb.storage.store import Precondition, Store
-    from wormdb.types import Version
+    from wormdb.system.clock import Chance
+    from wormdb.system.types import Version
 
 __all__ = ["ensure_conditions", "forget_conditions", "remove_probes"]
 

@@ -27,9 +27,9 @@ from wormdb.storage.store import Always, ByteRange, IfAbsent, IfMatch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.clock import Chance, Clock
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Precondition, Store
+    from wormdb.system.clock import Chance, Clock
 
 __all__ = ["Examination", "Finding", "Status", "examine"]
 

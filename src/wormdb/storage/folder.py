@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from wormdb.errors import InvalidRequestError, PermissionDeniedError, UnavailableError, UnsupportedStoreError, WormError
-from wormdb.types import Version
+from wormdb.system.types import Version
 
 try:
     import fcntl
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from wormdb.clock import Chance, Clock
+    from wormdb.system.clock import Chance, Clock
 
 __all__ = [
     "RESERVED_FOLDER",

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
-from wormdb.clock import Uptime
 from wormdb.storage.folder import RESERVED_FOLDER, let_go, try_lock
-from wormdb.types import StoreTime
+from wormdb.system.clock import Uptime
+from wormdb.system.types import StoreTime
 
 if TYPE_CHECKING:
-    from wormdb.clock import Clock
     from wormdb.storage.folder import FolderTree
+    from wormdb.system.clock import Clock
 
 __all__ = ["PATIENCE_MS", "FolderTime", "Reckoning"]
 

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
 
-from wormdb.clock import SystemChance, SystemClock
 from wormdb.errors import InvalidRequestError, NotFoundError, UnavailableError
 from wormdb.limits import LIST_PAGE_KEYS
 from wormdb.storage.bounds import Bound, any_object, check_write, oversized
@@ -58,13 +57,14 @@ from wormdb.storage.store import (
     check_key,
     check_prefix,
 )
-from wormdb.types import StoreTime
+from wormdb.system.clock import SystemChance, SystemClock
+from wormdb.system.types import StoreTime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wormdb.clock import Chance, Clock
     from wormdb.storage.store import Source
+    from wormdb.system.clock import Chance, Clock
 
 __all__ = ["LocalStore"]
 

@@ -10,7 +10,7 @@ from wormdb.errors import InvalidRequestError
 from wormdb.limits import LIST_PAGE_KEYS
 from wormdb.storage.folder import RESERVED_FOLDER, is_missing, lookup, version_of
 from wormdb.storage.store import ObjectInfo, check_key
-from wormdb.types import StoreTime
+from wormdb.system.types import StoreTime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -25,9 +25,9 @@ from wormdb.storage.store import Always, IfAbsent, IfMatch, ObjectInfo, Precondi
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator
 
-    from wormdb.clock import Chance, Clock, Uptime
     from wormdb.storage.folder_time import FolderTime
-    from wormdb.types import Version
+    from wormdb.system.clock import Chance, Clock, Uptime
+    from wormdb.system.types import Version
 
 __all__ = ["PUBLISH_ATTEMPTS_MAX", "Publisher"]
 

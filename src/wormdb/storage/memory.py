@@ -9,7 +9,6 @@ from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, assert_never
 
-from wormdb.clock import SystemClock
 from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError
 from wormdb.limits import LIST_PAGE_KEYS
 from wormdb.storage.bounds import Bound, any_object, check_write, oversized
@@ -30,12 +29,13 @@ from wormdb.storage.store import (
     check_key,
     check_prefix,
 )
-from wormdb.types import StoreTime, Version
+from wormdb.system.clock import SystemClock
+from wormdb.system.types import StoreTime, Version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wormdb.clock import Clock
+    from wormdb.system.clock import Clock
 
 __all__ = ["MemoryStore", "drop_memory"]
 

@@ -10,17 +10,16 @@ from dataclasses import dataclass, field
 from itertools import count as counter
 from typing import TYPE_CHECKING, Literal
 
-from wormdb.clock import SystemClock
 from wormdb.errors import ClosedError, InvalidRequestError, OutcomeUnknownError, UnavailableError
 from wormdb.limits import DELETE_MANY_KEYS, UPLOAD_PART_BYTES
 from wormdb.storage.prices import Prices, RequestKind, prices_of
 from wormdb.storage.store import OCTETS, Store, coalesce
 from wormdb.storage.wrapped import WrappedStore
+from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from wormdb.clock import Clock
     from wormdb.storage.store import (
         ByteRange,
         ListPage,
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
         Source,
         StoredObject,
     )
+    from wormdb.system.clock import Clock
 
 __all__ = ["MeteredStore", "Request", "Usage"]
 

@@ -6,18 +6,18 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
-from wormdb.clock import SystemChance, SystemClock
 from wormdb.limits import REQUEST_SECONDS
 from wormdb.storage.aws_profile import profile_settings
 from wormdb.storage.bounds import any_object
 from wormdb.storage.url import StoreUrl, check_endpoint, parse_url
+from wormdb.system.clock import SystemChance, SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wormdb.clock import Chance, Clock
     from wormdb.storage.bounds import Bound
     from wormdb.storage.store import Store
+    from wormdb.system.clock import Chance, Clock
 
 __all__ = ["open_store"]
 

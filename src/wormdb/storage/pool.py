@@ -7,14 +7,14 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from wormdb.deadline import current, within
 from wormdb.errors import ClosedError
 from wormdb.limits import CLOSE_SECONDS, POOL_THREADS
+from wormdb.system.deadline import current, within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from wormdb.deadline import Deadline
+    from wormdb.system.deadline import Deadline
 
 __all__ = ["Pool", "SerialPool", "ThreadPool"]
 

@@ -37,7 +37,7 @@ from wormdb.storage.wrapped import WrappedStore
 
 if TYPE_CHECKING:
     from wormdb.storage.store import Precondition
-    from wormdb.types import StoreTime, Version
+    from wormdb.system.types import StoreTime, Version
 
 __all__ = ["Landed", "Lost", "NothingThere", "Outcome", "ReadbackStore", "Unknown", "put_classified", "put_swapped"]
 

@@ -11,16 +11,15 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from wormdb.deadline import Deadline, current, within
 from wormdb.errors import OutcomeUnknownError, UnavailableError, WormError
 from wormdb.limits import RETRY_ATTEMPTS_MAX, RETRY_DELAY_SECONDS_MAX
 from wormdb.storage.store import OCTETS, Always, Store
 from wormdb.storage.wrapped import WrappedStore
+from wormdb.system.deadline import Deadline, current, within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from wormdb.clock import Chance, Clock
     from wormdb.storage.store import (
         ByteRange,
         ListPage,
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
         Source,
         StoredObject,
     )
+    from wormdb.system.clock import Chance, Clock
 
 __all__ = ["RetryBudget", "RetryingStore"]
 

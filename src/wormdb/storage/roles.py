@@ -16,9 +16,9 @@ from wormdb.storage.store import Always
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.clock import Chance
     from wormdb.storage.store import Store
     from wormdb.storage.url import StoreUrl
+    from wormdb.system.clock import Chance
 
 __all__ = ["ACTIONS", "Role", "examine_role", "s3_policy"]
 

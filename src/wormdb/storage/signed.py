@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Literal, assert_never
 
 import obstore
 
-from wormdb.deadline import current
 from wormdb.errors import InvalidRequestError, OutcomeUnknownError, UnavailableError, UnsupportedStoreError
 from wormdb.limits import ANSWER_BYTES_MAX, REQUEST_SECONDS, REQUEST_SECONDS_FACTOR
 from wormdb.storage.bounds import oversized
@@ -28,16 +27,17 @@ from wormdb.storage.store import Always, IfAbsent, IfMatch, ObjectInfo, Precondi
 from wormdb.storage.unanswered import GivenUp, give_up_in_time
 from wormdb.storage.verdict import Verdict, error_code, judge, read_error, unreached, write_error
 from wormdb.storage.wire import Exchange, NoAnswer, NotSent, TooLong, Wire
-from wormdb.types import StoreTime, Version
+from wormdb.system.deadline import current
+from wormdb.system.types import StoreTime, Version
 
 if TYPE_CHECKING:
     from obstore.store import AzureStore, S3Store
 
-    from wormdb.clock import Clock
     from wormdb.storage.encryption import Encryption
     from wormdb.storage.http_answer import Answer
     from wormdb.storage.store import ByteRange
     from wormdb.storage.url import StoreUrl
+    from wormdb.system.clock import Clock
 
 __all__ = ["SignedRequests", "store_time"]
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from wormdb.storage.pool import Pool
-    from wormdb.types import StoreTime, Version
+    from wormdb.system.types import StoreTime, Version
 
 __all__ = [
     "OCTETS",

@@ -8,15 +8,15 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from wormdb.deadline import current
 from wormdb.limits import KIB, REQUEST_BYTES_A_SECOND, REQUEST_SECONDS_FACTOR
+from wormdb.system.deadline import current
 
 if TYPE_CHECKING:
     import socket
 
     from _typeshed import WriteableBuffer
 
-    from wormdb.clock import Clock
+    from wormdb.system.clock import Clock
 
 __all__ = ["Patience", "TimedReader", "send_all"]
 

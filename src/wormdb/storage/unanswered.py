@@ -12,9 +12,9 @@ from collections import deque
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from wormdb.deadline import current
 from wormdb.errors import UnavailableError
 from wormdb.limits import POOL_THREADS, UNANSWERED_MAX
+from wormdb.system.deadline import current
 
 if TYPE_CHECKING:
     from collections.abc import Callable

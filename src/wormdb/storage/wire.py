@@ -22,18 +22,18 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from wormdb.deadline import current
 from wormdb.errors import InvalidRequestError, UnavailableError
 from wormdb.limits import ANSWER_BYTES_MAX, CONNECT_TIMEOUT_SECONDS, MIB, POOL_THREADS, REQUEST_SECONDS
 from wormdb.storage.http_answer import Answer, TooLongError, read_answer
 from wormdb.storage.timed_socket import Patience, TimedReader, send_all
 from wormdb.storage.unanswered import GivenUp, give_up_in_time
+from wormdb.system.deadline import current
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Mapping
 
-    from wormdb.clock import Clock
+    from wormdb.system.clock import Clock
 
 __all__ = ["Exchange", "NoAnswer", "NotSent", "TooLong", "Wire"]
 

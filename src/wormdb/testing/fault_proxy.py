@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
     from types import TracebackType
 
-    from wormdb.clock import Chance
+    from wormdb.system.clock import Chance
 
 __all__ = ["ROUGH", "FaultProxy", "WireFault"]
 

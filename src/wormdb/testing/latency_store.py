@@ -13,7 +13,6 @@ from wormdb.storage.wrapped import WrappedStore
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from wormdb.clock import Chance, Clock
     from wormdb.storage.store import (
         ByteRange,
         ListPage,
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
         Source,
         StoredObject,
     )
+    from wormdb.system.clock import Chance, Clock
 
 __all__ = ["NO_LATENCY", "S3_LIKE", "Latency", "LatencyProfile", "LatencyStore"]
 

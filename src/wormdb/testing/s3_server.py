@@ -22,10 +22,10 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from wormdb.clock import Clock, SystemClock
 from wormdb.errors import MissingExtraError, UnavailableError, WormError
 from wormdb.storage.cloud import CloudStore
 from wormdb.storage.url import StoreUrl
+from wormdb.system.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -18,14 +18,14 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 from unittest import mock
 
-from wormdb.clock import Uptime
+from wormdb.system.clock import Uptime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
     from typing import Self
 
-    from wormdb.clock import Chance
+    from wormdb.system.clock import Chance
 
 __all__ = [
     "BatonLock",

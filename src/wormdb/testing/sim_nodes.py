@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 from unittest import mock
 
-from wormdb.clock import SeededChance
 from wormdb.database import Database
 from wormdb.engine import fold, index_build, index_shelf, jobs, ledger, listing, succession
 from wormdb.engine.ledger import Ledger
@@ -16,6 +15,7 @@ from wormdb.format.event import IndexBuilding, IndexFailed, IndexReady, JobAbort
 from wormdb.index.nodes import NodeLimits
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
+from wormdb.system.clock import SeededChance
 from wormdb.testing.remembered import remembered_blocks
 from wormdb.testing.scheduler import Process, ProcessClock
 from wormdb.testing.sim_history import History
@@ -25,7 +25,6 @@ from wormdb.testing.sim_store import COLLECTION, Bucket, SimStore
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wormdb.clock import Chance, Clock
     from wormdb.collection import Collection
     from wormdb.document import Document
     from wormdb.engine.commit import Committed
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from wormdb.engine.operations import Pending
     from wormdb.engine.state import View
     from wormdb.settings import Settings
+    from wormdb.system.clock import Chance, Clock
     from wormdb.testing.scheduler import Scheduler
     from wormdb.testing.sim_history import Call
 

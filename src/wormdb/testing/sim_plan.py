@@ -18,7 +18,7 @@ from wormdb.settings import Settings
 from wormdb.testing.sim_store import Weather
 
 if TYPE_CHECKING:
-    from wormdb.clock import Chance
+    from wormdb.system.clock import Chance
 
 __all__ = ["FOCUSES", "HOUR_MS", "Plan"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wormdb.clock import ManualClock, SeededChance
 from wormdb.database import Database
 from wormdb.engine.paths import EnginePaths
 from wormdb.engine.register import Register
@@ -13,6 +12,7 @@ from wormdb.format.event import JobAttached
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
+from wormdb.system.clock import ManualClock, SeededChance
 from wormdb.testing.sim_projections import check_root
 from wormdb.testing.sim_replay import Replay, Violation
 

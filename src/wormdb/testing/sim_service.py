@@ -14,7 +14,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 from unittest import mock
 
-from wormdb.clock import SeededChance
 from wormdb.database import Database
 from wormdb.errors import ConflictError, OutcomeUnknownError, UnavailableError, WormError
 from wormdb.limits import MIB, NODE_INTERVALS_LIVE
@@ -25,6 +24,7 @@ from wormdb.settings import Settings
 from wormdb.storage.conditions import forget_conditions
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
+from wormdb.system.clock import SeededChance
 from wormdb.testing.scheduler import Crashed, Process, ProcessClock, Scheduler, cooperative_locks
 from wormdb.testing.sim_nodes import tiny_objects
 from wormdb.testing.sim_projections import check_root

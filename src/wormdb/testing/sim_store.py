@@ -14,7 +14,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from zlib import crc32
 
-from wormdb.deadline import current
 from wormdb.engine.paths import EnginePaths
 from wormdb.errors import OutcomeUnknownError, UnavailableError, WormError
 from wormdb.format.entry import decode_entry
@@ -24,16 +23,17 @@ from wormdb.limits import LOG_RETENTION_MS_MIN, RETIRED_MS
 from wormdb.storage.folder_time import PATIENCE_MS, RECORD_MS, Reckoning
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.store import OCTETS, ListPage, Probe, PutResult, Store, StoredObject
+from wormdb.system.deadline import current
+from wormdb.system.types import StoreTime
 from wormdb.testing.scheduler import START_MS
 from wormdb.testing.sim_projections import named_by, retired_by
 from wormdb.testing.sim_replay import Replay
-from wormdb.types import StoreTime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from wormdb.clock import Chance, Uptime
     from wormdb.storage.store import ByteRange, ObjectInfo, Precondition
+    from wormdb.system.clock import Chance, Uptime
     from wormdb.testing.scheduler import Process, ProcessClock, Scheduler, Task
 
 __all__ = ["CALM", "COLLECTION", "PATHS", "Bucket", "Fate", "SimStore", "TraceLine", "Weather"]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from wormdb.errors import SnapshotTooOldError, UnavailableError
 from wormdb.feed import changes_of, parse_resume
 from wormdb.format.json import decode_document
+from wormdb.system.types import LogNumber
 from wormdb.testing.sim_replay import Violation
-from wormdb.types import LogNumber
 
 if TYPE_CHECKING:
     from wormdb.feed import Change

@@ -19,11 +19,11 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from wormdb.clock import SeededChance
 from wormdb.engine.resolve import Fate as CommitFate
 from wormdb.errors import OutcomeUnknownError, UnavailableError
 from wormdb.limits import LOG_RETENTION_MS_MIN
 from wormdb.storage.conditions import forget_conditions
+from wormdb.system.clock import SeededChance
 from wormdb.testing.scheduler import Crashed, Scheduler, cooperative_locks
 from wormdb.testing.sim_client import Client
 from wormdb.testing.sim_gc import clean_up, short_lives

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wormdb.storage.store import Store
-    from wormdb.types import Version
+    from wormdb.system.types import Version
 
 __all__ = ["ReadWriteContract", "StoreContract"]
 

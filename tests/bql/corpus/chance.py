@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wormdb.clock import Chance
+    from wormdb.system.clock import Chance
 
 T = TypeVar("T")
 

@@ -25,8 +25,8 @@ from tests.bql.corpus.laws import LAWS
 from tests.bql.corpus.oracles import agrees, ask_mingo, ask_mongomock, ask_montydb, quietly
 from tests.bql.corpus.questions import Question, answer
 from tests.bql.corpus.shape_cases import select_cases, sort_cases
-from wormdb.clock import SeededChance
 from wormdb.format.json import encode
+from wormdb.system.clock import SeededChance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wormdb.clock import Chance
+    from wormdb.system.clock import Chance
 
 T = TypeVar("T")
 

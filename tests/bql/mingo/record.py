@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tests.bql.mingo.faults import FAULTS, is_clear
 from tests.bql.mingo.ours import REFUSED, answer, plain
 from tests.bql.mingo.questions import Maker
-from wormdb.clock import SeededChance
+from wormdb.system.clock import SeededChance
 
 if TYPE_CHECKING:
     from tests.bql.mingo.questions import Question

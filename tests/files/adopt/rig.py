@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import wormdb
 from tests.files.adopt.bucket import iso, plain
-from wormdb.clock import ManualClock, SeededChance
 from wormdb.database import Database
 from wormdb.files.names import bytes_max
 from wormdb.schema.load import load_schema
@@ -17,6 +16,7 @@ from wormdb.storage.memory import MemoryStore
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
 from wormdb.storage.store import Always
+from wormdb.system.clock import ManualClock, SeededChance
 
 if TYPE_CHECKING:
     from pathlib import Path

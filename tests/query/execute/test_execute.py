@@ -11,7 +11,6 @@ from tests.query.execute.world import World
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection_parse import parse_projection
 from wormdb.bql.sorting import parse_sort
-from wormdb.clock import ManualClock
 from wormdb.engine.portion import DOCUMENT
 from wormdb.errors import LimitExceededError, SnapshotTooOldError, UnavailableError
 from wormdb.format import json
@@ -40,6 +39,7 @@ from wormdb.query.plan import (
 )
 from wormdb.query.request import Request
 from wormdb.query.run import count, count_plan, explain, run, run_plan
+from wormdb.system.clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

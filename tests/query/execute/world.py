@@ -18,7 +18,6 @@ from wormdb.bql.positions import compile_positions
 from wormdb.bql.projection import project
 from wormdb.bql.sorting import sort_key
 from wormdb.bql.update import apply_update, parse_update
-from wormdb.clock import SeededChance
 from wormdb.database import Database
 from wormdb.engine.compact_plan import Aim
 from wormdb.engine.index_build import Builder
@@ -32,6 +31,7 @@ from wormdb.schema.load import load_model, load_schema
 from wormdb.settings import Settings
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
+from wormdb.system.clock import SeededChance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

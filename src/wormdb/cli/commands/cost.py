@@ -8,9 +8,9 @@ import click
 import msgspec
 
 from wormdb.cli.output import print_json, print_table
-from wormdb.clock import SystemClock
 from wormdb.costs import PRICE_LISTS, Bill, Used, Workload, predict, used
 from wormdb.storage.open import open_store
+from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

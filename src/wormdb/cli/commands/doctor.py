@@ -8,13 +8,13 @@ import click
 import msgspec
 
 from wormdb.cli.output import print_json, print_table
-from wormdb.clock import SystemChance, SystemClock
 from wormdb.storage.bucket_settings import bucket_findings
 from wormdb.storage.examine import Examination, Status, examine
 from wormdb.storage.open import open_store
 from wormdb.storage.pool import ThreadPool
 from wormdb.storage.roles import Role, examine_role, s3_policy
 from wormdb.storage.url import parse_url
+from wormdb.system.clock import SystemChance, SystemClock
 
 __all__ = ["command"]
 

@@ -8,11 +8,11 @@ from wormdb.cli.confirm import YES, is_confirmed
 from wormdb.cli.output import camel, print_json
 from wormdb.cli.place import AS_JSON, URL
 from wormdb.cli.verbs import Verb
-from wormdb.clock import SystemClock
 from wormdb.database import connect
 from wormdb.engine.peers import Peers
 from wormdb.service.claim import remove_node
 from wormdb.settings import Settings
+from wormdb.system.clock import SystemClock
 
 __all__ = ["command"]
 

@@ -12,10 +12,10 @@ from wormdb.cli.output import counted, print_json
 from wormdb.cli.place import AS_JSON, MODEL, URL, find_collection, model_of
 from wormdb.cli.shown import size_text
 from wormdb.cli.verbs import Verb
-from wormdb.clock import SystemClock
 from wormdb.database import connect
 from wormdb.errors import InvalidRequestError
 from wormdb.settings import Settings
+from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from wormdb.collection import Collection

@@ -13,11 +13,11 @@ from wormdb.cli.place import AS_JSON, URL, complete_models
 from wormdb.cli.ruled import Column, print_ruled
 from wormdb.cli.shown import cell_of, time_text
 from wormdb.cli.verbs import Verb
-from wormdb.clock import SystemClock
 from wormdb.database import connect
 from wormdb.errors import NotFoundError
 from wormdb.format.wrappers import moment
 from wormdb.jobs.plain_text import plain_of
+from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

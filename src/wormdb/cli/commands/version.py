@@ -7,7 +7,7 @@ import platform
 import click
 
 from wormdb.cli.output import print_json, print_table
-from wormdb.extras import EXTRAS, is_installed
+from wormdb.system.installed import EXTRAS, is_installed
 from wormdb.version import __version__
 
 __all__ = ["command"]

@@ -15,10 +15,9 @@ from wormdb.files.foreign.listing import Entity
 from wormdb.files.foreign.manifest import Manifest
 from wormdb.files.foreign.site import Site
 from wormdb.schema.path import SINGLETON_ID
-from wormdb.types import LogNumber
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
-    from wormdb.clock import Clock
     from wormdb.engine.state import Held
     from wormdb.files.foreign.indexes import IndexStatus
     from wormdb.files.foreign.manifest import Refused
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from wormdb.settings import Settings
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
+    from wormdb.system.clock import Clock
 
 __all__ = ["ForeignCollection"]
 

@@ -9,12 +9,12 @@ import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from wormdb.clock import Clock
     from wormdb.files.foreign.collection import ForeignCollection
     from wormdb.schema.model import Model
     from wormdb.settings import Settings
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
+    from wormdb.system.clock import Clock
 
 __all__ = ["ForeignCollections"]
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wormdb.storage.store import StoredObject
-    from wormdb.types import Version
+    from wormdb.system.types import Version
 
 __all__ = ["Kept"]
 

@@ -13,12 +13,12 @@ from wormdb.schema.path import SINGLETON_ID
 from wormdb.storage.store import check_key
 
 if TYPE_CHECKING:
-    from wormdb.clock import Clock
     from wormdb.files.foreign.kept import Kept
     from wormdb.schema.model import Model
     from wormdb.settings import BrokenChoice, ForeignCheck
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
+    from wormdb.system.clock import Clock
 
 __all__ = ["Site", "read_id_text"]
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from wormdb.clock import SystemClock
 from wormdb.errors import WormError
 from wormdb.jobs.history import HistoryTable
 from wormdb.jobs.pipeline import Pipeline
@@ -18,6 +17,7 @@ from wormdb.jobs.work import Course, Result, attempt, bodies_of
 from wormdb.spark.register import store_variables
 from wormdb.spark.session import session
 from wormdb.spark.write import error_in
+from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame
 
-    from wormdb.clock import Clock
     from wormdb.jobs.work import Item, Told, Work
+    from wormdb.system.clock import Clock
 
 __all__ = ["SparkRunner", "history", "pipeline", "spark_at"]
 

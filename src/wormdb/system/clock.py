@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from wormdb.types import WriteId
+from wormdb.system.types import WriteId
 
 __all__ = ["Chance", "Clock", "ManualClock", "SeededChance", "SystemChance", "SystemClock", "Uptime", "new_write_id"]
 

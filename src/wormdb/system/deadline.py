@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextvars import Token
 
-    from wormdb.clock import Clock
+    from wormdb.system.clock import Clock
 
 __all__ = ["Deadline", "beside", "current", "pause", "stepwise", "within"]
 
