@@ -12,9 +12,9 @@ import wormdb
 from benchmarks.documents import make_documents
 from benchmarks.measure import Count, Row, compare
 from benchmarks.slate import Slate
-from wormdb.engine.index_read import read_index
+from wormdb.engine.index.read import read_index
+from wormdb.engine.tree.entries import Range, id_of
 from wormdb.format.key import encode_key
-from wormdb.index.entries import Range, id_of
 from wormdb.storage.open import open_store
 from wormdb.storage.store import ByteRange
 from wormdb.testing.s3_server import S3Server

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 import wormdb
 from benchmarks.documents import make_documents
 from benchmarks.measure import Count, Row, compare
-from wormdb.engine.column_scan import scan_columns
-from wormdb.engine.portion import DOCUMENT
-from wormdb.engine.runs import RunBase
+from wormdb.engine.blocks.portion import DOCUMENT
+from wormdb.engine.blocks.runs import RunBase
+from wormdb.engine.columns.scan import scan_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wormdb.collection import Collection
     from wormdb.document import Document
-    from wormdb.engine.state import View
+    from wormdb.engine.state.view import View
 
 __all__ = ["TITLE", "run"]
 

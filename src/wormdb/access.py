@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wormdb.calls import limited
-from wormdb.engine.bulk import JobSpec
-from wormdb.engine.operations import Loaded, Pending, Remove
-from wormdb.engine.state import id_key
+from wormdb.engine.load import JobSpec
+from wormdb.engine.state.operations import Loaded, Pending, Remove
+from wormdb.engine.state.view import id_key
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
     from wormdb.actor import By
     from wormdb.calls import CallKind
-    from wormdb.engine.bulk_report import ConflictRule
-    from wormdb.engine.commit import Committed
+    from wormdb.engine.bulk.report import ConflictRule
+    from wormdb.engine.commit.commit import Committed
+    from wormdb.engine.history.read import History
     from wormdb.engine.ledger import Ledger
-    from wormdb.engine.operations import Operation
-    from wormdb.engine.past_reader import History
-    from wormdb.engine.state import Held, View
+    from wormdb.engine.state.operations import Operation
+    from wormdb.engine.state.view import Held, View
     from wormdb.files.foreign.collection import ForeignCollection
     from wormdb.files.keeper import FilesKeeper
     from wormdb.files.tables import TableKey
@@ -330,7 +330,7 @@ class Access(Generic[T]):
         return self._commit((), (event,), by, _both(self.writer.guard((), ()), check))
 
     def job_spec(self, job: str, kind: str, by: By, *, on_conflict: ConflictRule, overwrite: bool) -> JobSpec:
-        """What a bulk job on this collection is to be, for `wormdb.engine.bulk`. 1 GET; raises as `commit`."""
+        """What a bulk job on this collection is to be, for `wormdb.engine.load`. 1 GET; raises as `commit`."""
         self.check_mode()
         known = self.present()
         self.writer.check_newest(known)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from wormdb.engine.operations import Insert, InsertNext, Purge, Remove, Restore, Save
-from wormdb.engine.state import id_key
-from wormdb.engine.validate import mapped_operation
+from wormdb.engine.commit.validate import mapped_operation
+from wormdb.engine.state.operations import Insert, InsertNext, Purge, Remove, Restore, Save
+from wormdb.engine.state.view import id_key
 from wormdb.errors import ConflictError, ValidationError
 from wormdb.format import json
 from wormdb.schema.validate import validate
 
 if TYPE_CHECKING:
-    from wormdb.engine.definition import Definition
-    from wormdb.engine.operations import Operation
-    from wormdb.engine.state import View
+    from wormdb.engine.state.definition import Definition
+    from wormdb.engine.state.operations import Operation
+    from wormdb.engine.state.view import View
     from wormdb.schema.model import Model
 
 __all__ = ["changes_existing", "check_deletes", "check_fit", "mapped"]

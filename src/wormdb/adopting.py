@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
-from wormdb.engine.commit import Committed
+from wormdb.engine.commit.commit import Committed
 from wormdb.engine.landing import landed
 from wormdb.errors import ConflictError, InvalidRequestError
 from wormdb.files.adopt import Adopter
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from wormdb.actor import By
     from wormdb.engine.ledger import Ledger, Surroundings
-    from wormdb.engine.state import View
+    from wormdb.engine.state.view import View
     from wormdb.files.adopt import Adoption
     from wormdb.format.event import Event
     from wormdb.schema.model import Model, Schema

@@ -22,7 +22,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.engine.portion import elsewhere_rows
+from wormdb.engine.blocks.portion import elsewhere_rows
 from wormdb.format.columns import ELSEWHERE, arrow_type, decode_column
 from wormdb.format.json import decode_document, encode
 from wormdb.format.kinds import MISSING, Decimal128, ObjectId
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from wormdb.engine.portion import Portion
+    from wormdb.engine.blocks.portion import Portion
     from wormdb.format.path import Path
 
 __all__ = ["ArrowColumn", "along"]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from wormdb.access import Access
     from wormdb.bql.sorting import WrittenSort
-    from wormdb.engine.moments import AsOf
+    from wormdb.engine.state.moments import AsOf
 
 __all__ = [
     "Asked",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import IO, TYPE_CHECKING, Any
 
-from wormdb.engine.blobs import missing_blob
+from wormdb.engine.commit.blobs import missing_blob
 from wormdb.errors import CorruptionError, InvalidRequestError, LimitExceededError, NotFoundError
 from wormdb.format.blob import BlobKey, BlobReference
 from wormdb.limits import BLOB_READ_BYTES, UPLOAD_PART_BYTES

@@ -7,12 +7,12 @@ from typing import IO, TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from wormdb.blob_streams import BlobReader, BlobTarget
 from wormdb.calls import reads, works
-from wormdb.engine.blobs import missing_blob
-from wormdb.engine.operations import Pending
+from wormdb.engine.commit.blobs import missing_blob
+from wormdb.engine.state.operations import Pending
+from wormdb.engine.tree.definition import OWNERS, encode_index
 from wormdb.errors import ConflictError, CorruptionError, InvalidRequestError, NotFoundError
 from wormdb.format.blob import BlobKey, BlobReference, is_content_type, reference_of
 from wormdb.format.event import IndexCreated
-from wormdb.index.definition import OWNERS, encode_index
 from wormdb.limits import BLOB_BYTES_MAX, BLOB_TYPE_CHARS_MAX
 from wormdb.storage.store import OCTETS
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from wormdb.access import Access
     from wormdb.blob_streams import Spool
-    from wormdb.engine.state import View
+    from wormdb.engine.state.view import View
 
 __all__ = ["Blobs", "StoredBlob"]
 

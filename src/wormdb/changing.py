@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wormdb.access import Access
     from wormdb.actor import By
     from wormdb.bql.sorting import WrittenSort
-    from wormdb.engine.state import Held
+    from wormdb.engine.state.view import Held
     from wormdb.query.edit import Edit, Targets
     from wormdb.system.types import LogNumber
     from wormdb.updating import DeleteResult, Look, UpdateResult, Updating

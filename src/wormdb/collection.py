@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from wormdb.access import Access
     from wormdb.actor import By
     from wormdb.calls import CallKind
-    from wormdb.engine.commit import Committed
-    from wormdb.engine.resolve import Fate
+    from wormdb.engine.commit.commit import Committed
+    from wormdb.engine.commit.resolve import Fate
     from wormdb.functions import FunctionRegistry
     from wormdb.importing import ImportOptions, ImportResult, Rejected
     from wormdb.maintenance.gc_report import Collected

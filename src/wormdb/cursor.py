@@ -18,7 +18,7 @@ from wormdb.asking import ask
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection_parse import write_projection
 from wormdb.calls import reads
-from wormdb.engine.moments import AsOf
+from wormdb.engine.state.moments import AsOf
 from wormdb.errors import ClosedError, InvalidRequestError, SnapshotTooOldError
 from wormdb.format import json
 from wormdb.limits import CURSOR_MS_MAX

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from wormdb.access import Access, Context
 from wormdb.actor import By
+from wormdb.api.connection import Ledgers, Means
 from wormdb.calls import limited, reads, works
 from wormdb.codecs import ClassCodec, PlainCodec
 from wormdb.collection import Collection
@@ -19,7 +20,6 @@ from wormdb.files.foreign.collections import ForeignCollections
 from wormdb.files.names import bytes_max
 from wormdb.files.verify import repair_all, verify_all
 from wormdb.filing import Filing
-from wormdb.ledgers import Ledgers, Means
 from wormdb.opening import check_options, folder_of
 from wormdb.published import PUBLISHED_SCHEMA, PublishedSchema, given_schema
 from wormdb.readable import ReadableFiles

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.engine.operations import Loaded
+from wormdb.engine.state.operations import Loaded
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
 from wormdb.format.kinds import MISSING
 
 if TYPE_CHECKING:
-    from wormdb.engine.state import Held
+    from wormdb.engine.state.view import Held
     from wormdb.system.types import LogNumber
 
 __all__ = [

@@ -6,10 +6,10 @@ import logging
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.engine.define import change_definition
-from wormdb.engine.definition import settled
+from wormdb.engine.commit.define import change_definition
 from wormdb.engine.migrate import Migration
-from wormdb.engine.upgrade import encode_mapping
+from wormdb.engine.state.definition import settled
+from wormdb.engine.state.upgrade import encode_mapping
 from wormdb.errors import ConflictError, InvalidRequestError
 from wormdb.format.blocklist import BlockEntry
 from wormdb.format.event import SchemaChanged
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from wormdb.actor import By
-    from wormdb.engine.commit import Committed
+    from wormdb.engine.commit.commit import Committed
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.migrate import Migrate
-    from wormdb.engine.state import View
+    from wormdb.engine.state.view import View
     from wormdb.filing import Filing
     from wormdb.schema.model import Model
 

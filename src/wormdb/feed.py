@@ -15,7 +15,7 @@ from wormdb.system.types import LogNumber, Misc
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from wormdb.engine.log import Record
+    from wormdb.engine.log.entries import Record
     from wormdb.format.entry import Batch
     from wormdb.format.entry import Change as EntryChange
 

@@ -12,7 +12,7 @@ from wormdb.schema.model import StorageDefinition
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.engine.definition import Definition
+    from wormdb.engine.state.definition import Definition
     from wormdb.schema.model import Model, Schema
     from wormdb.storage.store import Store
 

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, field
 from hashlib import shake_256
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypedDict, TypeVar
 
-from wormdb.engine.operations import Insert, Loaded, Save
-from wormdb.engine.state import id_key
+from wormdb.engine.state.operations import Insert, Loaded, Save
+from wormdb.engine.state.view import id_key
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from wormdb.access import Access
     from wormdb.actor import By
-    from wormdb.engine.operations import Operation
-    from wormdb.engine.state import Held, View
+    from wormdb.engine.state.operations import Operation
+    from wormdb.engine.state.view import Held, View
     from wormdb.errors import Problem
     from wormdb.schema.model import Model
 

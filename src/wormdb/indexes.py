@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from wormdb.engine.define import create_index, drop_index
-from wormdb.engine.index_state import PRIMARY
+from wormdb.engine.commit.define import create_index, drop_index
 from wormdb.engine.landing import landed
+from wormdb.engine.state.indexes import PRIMARY
+from wormdb.engine.tree.definition import Index
 from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError
 from wormdb.files.table_state import table_states
-from wormdb.index.definition import Index
 from wormdb.index.typed import read_bson_types
 from wormdb.schema.report import did_you_mean
 from wormdb.status import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from wormdb.engine.runs import Runs
-from wormdb.engine.shelf import Shelf
+from wormdb.engine.blocks.runs import Runs
+from wormdb.engine.blocks.shelf import Shelf
 from wormdb.errors import InvalidRequestError
 from wormdb.files.foreign.manifest import Manifest as FileManifest
 from wormdb.files.table_state import table_states
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from wormdb.access import Access
     from wormdb.engine.place import Place
-    from wormdb.engine.state import View
-    from wormdb.engine.upgrade import Upgrades
+    from wormdb.engine.state.upgrade import Upgrades
+    from wormdb.engine.state.view import View
     from wormdb.files.foreign.collection import ForeignCollection
     from wormdb.schema.model import Model
 

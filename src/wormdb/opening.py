@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wormdb.engine.paths import EnginePaths
+from wormdb.engine.log.paths import EnginePaths
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.settings import Settings
 from wormdb.storage.store import Store, check_key
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
-    from wormdb.engine.keeper import ForwardMode
+    from wormdb.engine.forward.keeper import ForwardMode
 
 __all__ = ["bucket_of", "check_options", "folder_of", "forward_mode"]
 

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from wormdb.document import shown_values
-from wormdb.engine.moments import AsOf
-from wormdb.engine.snapshots import Snapshot, Visible, taken_at, visible
+from wormdb.engine.history.snapshots import Snapshot, Visible, taken_at, visible
+from wormdb.engine.state.moments import AsOf
 from wormdb.errors import InvalidRequestError, NotFoundError
 from wormdb.format import json
 from wormdb.format.differing import difference

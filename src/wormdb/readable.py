@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from wormdb.engine.landing import landed
-from wormdb.engine.operations import Pending
+from wormdb.engine.state.operations import Pending
 from wormdb.errors import ConflictError, InvalidRequestError
 from wormdb.files.check import names_in
 from wormdb.files.migrate import planned, switch_to
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from wormdb.actor import By
-    from wormdb.engine.commit import Committed
+    from wormdb.engine.commit.commit import Committed
     from wormdb.engine.ledger import Ledger
-    from wormdb.engine.state import View
+    from wormdb.engine.state.view import View
     from wormdb.files.keeper import FilesKeeper
     from wormdb.files.migrate import Migration
     from wormdb.files.status import FilesStatus

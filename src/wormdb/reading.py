@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 from wormdb.document import with_id
-from wormdb.engine.column_scan import portions_of
-from wormdb.engine.moments import view_at
-from wormdb.engine.upgrade import NO_UPGRADES
+from wormdb.engine.columns.scan import portions_of
+from wormdb.engine.state.moments import view_at
+from wormdb.engine.state.upgrade import NO_UPGRADES
 from wormdb.errors import InvalidRequestError, SnapshotTooOldError
 from wormdb.query import run as query
 from wormdb.query.aggregate import aggregate
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from wormdb.access import Access
     from wormdb.asking import Asked
     from wormdb.bql.aggregation import Aggregation
-    from wormdb.engine.moments import AsOf
-    from wormdb.engine.portion import Portion
-    from wormdb.engine.state import Held, View
+    from wormdb.engine.blocks.portion import Portion
+    from wormdb.engine.state.moments import AsOf
+    from wormdb.engine.state.view import Held, View
     from wormdb.files.foreign.answer import Answer
     from wormdb.query.explain import Explained
     from wormdb.query.plan_cache import PlanCache

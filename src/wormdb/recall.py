@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
-from wormdb.engine.operations import Restore
-from wormdb.engine.state import Held, id_key
+from wormdb.engine.state.operations import Restore
+from wormdb.engine.state.view import Held, id_key
+from wormdb.engine.tree.entries import Range
 from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError, SnapshotTooOldError, ValidationError
 from wormdb.format import json
 from wormdb.format.event import SnapshotTaken
 from wormdb.format.values import normalize
-from wormdb.index.entries import Range
 from wormdb.past import Snapshot, chosen, difference, history_of, parse_as_of, taken_at, visible
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from wormdb.access import Access
     from wormdb.actor import By
-    from wormdb.engine.state import View
+    from wormdb.engine.state.view import View
     from wormdb.format.past import Version
     from wormdb.past import HistoryEntry, Visible
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from wormdb.engine.index_state import PRIMARY
-from wormdb.engine.listing import runs_of
-from wormdb.index.statistics import decode_statistics
+from wormdb.engine.blocks.listing import runs_of
+from wormdb.engine.state.indexes import PRIMARY
+from wormdb.engine.tree.statistics import decode_statistics
 
 if TYPE_CHECKING:
-    from wormdb.engine.definition import Definition
     from wormdb.engine.ledger import Ledger
-    from wormdb.engine.state import View
-    from wormdb.engine.upgrade import Upgrades
+    from wormdb.engine.state.definition import Definition
+    from wormdb.engine.state.upgrade import Upgrades
+    from wormdb.engine.state.view import View
     from wormdb.files.foreign.collection import ForeignCollection
     from wormdb.format.root import Root
 

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from wormdb.engine.definition import COLUMN_TYPES_OF
-from wormdb.engine.moments import view_at
-from wormdb.engine.portion import DOCUMENT
-from wormdb.engine.state import id_key
+from wormdb.engine.blocks.portion import DOCUMENT
+from wormdb.engine.state.definition import COLUMN_TYPES_OF
+from wormdb.engine.state.moments import view_at
+from wormdb.engine.state.view import id_key
+from wormdb.engine.tree.entries import Range
 from wormdb.errors import InvalidRequestError, MissingExtraError
 from wormdb.format import json
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED, parse_path
 from wormdb.format.values import normalize
-from wormdb.index.entries import Range
 from wormdb.past import parse_as_of
 from wormdb.schema.report import did_you_mean
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wormdb.access import Access
-    from wormdb.engine.portion import Portion
-    from wormdb.engine.state import Held, View
+    from wormdb.engine.blocks.portion import Portion
+    from wormdb.engine.state.view import Held, View
     from wormdb.files.foreign.answer import Answer
     from wormdb.format.path import Path
     from wormdb.schema.model import Field, Model
@@ -138,7 +138,7 @@ class _Reading:
 
     def portions(self, paths: Sequence[str]) -> Iterator[Portion]:
         """Columns of its live documents."""
-        from wormdb.engine.column_scan import portions_of, scan_columns
+        from wormdb.engine.columns.scan import portions_of, scan_columns
 
         if self.answer is not None:
             return self.answer.scan(paths, Range(self.low, self.high))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from wormdb.arrow_columns import ArrowColumn
 from wormdb.bql.projection import Branch, Whole
 from wormdb.bql.projection_parse import parse_projection
-from wormdb.engine.portion import DOCUMENT
-from wormdb.engine.state import Held
+from wormdb.engine.blocks.portion import DOCUMENT
+from wormdb.engine.state.view import Held
 from wormdb.format import json
 from wormdb.tables import declared_type, default_columns
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wormdb.bql.projection import Part, Projection
-    from wormdb.engine.portion import Portion
+    from wormdb.engine.blocks.portion import Portion
     from wormdb.query.request import Request
     from wormdb.query.run import Hit
     from wormdb.reading import AnyState

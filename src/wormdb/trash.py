@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from wormdb.engine.tombstone import Tombstone, read_tombstone, tombstone
+from wormdb.engine.history.tombstone import Tombstone, read_tombstone, tombstone
 from wormdb.errors import InvalidRequestError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from wormdb.engine.state import Held, View
+    from wormdb.engine.state.view import Held, View
     from wormdb.schema.model import Model
 
 __all__ = ["Tombstone", "Trashed", "check_trash", "read_tombstone", "tombstone", "trashed_in"]

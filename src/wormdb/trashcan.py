@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from wormdb.engine.operations import Loaded, Purge, Restore
-from wormdb.engine.state import Held, id_key
+from wormdb.engine.state.operations import Loaded, Purge, Restore
+from wormdb.engine.state.view import Held, id_key
 from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError, UniqueViolationError
 from wormdb.format import json
 from wormdb.format.wrappers import moment
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from wormdb.access import Access
     from wormdb.actor import By
-    from wormdb.engine.state import View
+    from wormdb.engine.state.view import View
 
 __all__ = ["Trashcan"]
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from wormdb.bql.match import compile_filter
-from wormdb.engine.operations import Loaded, Remove
-from wormdb.engine.state import Held, changed_after, id_key
+from wormdb.engine.state.operations import Loaded, Remove
+from wormdb.engine.state.view import Held, changed_after, id_key
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
     from wormdb.access import Access
     from wormdb.actor import By
-    from wormdb.engine.operations import Operation
-    from wormdb.engine.state import View
+    from wormdb.engine.state.operations import Operation
+    from wormdb.engine.state.view import View
     from wormdb.format.entry import Change
     from wormdb.format.kinds import Document
     from wormdb.query.edit import Edit, Targets

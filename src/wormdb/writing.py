@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from wormdb.admission import changes_existing, check_deletes, check_fit, mapped
 from wormdb.codecs import ClassCodec, portions
 from wormdb.document import Document, Memory, memory_of, remember, shown, shown_past, shown_values, stored, with_id
-from wormdb.engine.operations import Insert, InsertNext, Loaded, Remove, Save
-from wormdb.engine.state import Held, id_key
+from wormdb.engine.state.operations import Insert, InsertNext, Loaded, Remove, Save
+from wormdb.engine.state.view import Held, id_key
 from wormdb.errors import (
     ConflictError,
     InvalidRequestError,
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
     from wormdb.actor import By
     from wormdb.codecs import Codec
-    from wormdb.engine.definition import Definition
-    from wormdb.engine.operations import Operation
-    from wormdb.engine.state import View
+    from wormdb.engine.state.definition import Definition
+    from wormdb.engine.state.operations import Operation
+    from wormdb.engine.state.view import View
     from wormdb.format.entry import Change
     from wormdb.format.event import Event, FilesSwitched
     from wormdb.schema.model import IdStrategy, Model

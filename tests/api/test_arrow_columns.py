@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from tests.engine.columns_rig import Layers
 from wormdb.arrow_columns import ArrowColumn, along
-from wormdb.engine.column_scan import scan_columns
+from wormdb.engine.columns.scan import scan_columns
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.kinds import MISSING
 
 if TYPE_CHECKING:
-    from wormdb.engine.state import View
+    from wormdb.engine.state.view import View
 
 DAY = datetime(2020, 1, 1, tzinfo=UTC)
 OID = ObjectId("0123456789abcdef01234567")

@@ -10,7 +10,7 @@ from bson import Decimal128, ObjectId
 
 import wormdb
 from tests.api.faulty import faulty
-from wormdb.engine.resolve import Fate
+from wormdb.engine.commit.resolve import Fate
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from wormdb.collection import Collection
     from wormdb.database import Database
     from wormdb.document import Document
-    from wormdb.engine.state import View
+    from wormdb.engine.state.view import View
 
 
 @pytest.fixture

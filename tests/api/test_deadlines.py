@@ -14,7 +14,7 @@ import pytest
 import wormdb
 from tests.tarpit import Mood, Tarpit
 from wormdb.database import Database
-from wormdb.engine.resolve import Fate
+from wormdb.engine.commit.resolve import Fate
 from wormdb.errors import InvalidRequestError, OutcomeUnknownError, UnavailableError, WormError
 from wormdb.found import Found
 from wormdb.system.clock import SystemClock

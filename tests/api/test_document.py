@@ -7,8 +7,8 @@ import pytest
 
 import wormdb
 from wormdb.document import Document, stored
-from wormdb.engine.operations import Loaded
-from wormdb.engine.state import Held
+from wormdb.engine.state.operations import Loaded
+from wormdb.engine.state.view import Held
 from wormdb.system.clock import SystemChance
 from wormdb.system.types import LogNumber
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import wormdb
 from tests.api.notebook import NOTES, Notebook
-from wormdb.engine.past_reader import History
+from wormdb.engine.history.read import History
 from wormdb.errors import (
     InvalidRequestError,
     NotFoundError,

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import wormdb
+from wormdb.engine.tree.definition import Index, decode_index, encode_index, keys_of
+from wormdb.engine.tree.extract import extract, extract_columns
 from wormdb.errors import CorruptionError, InvalidRequestError
 from wormdb.format import json
 from wormdb.format.kinds import Decimal128
 from wormdb.format.values import normalize
-from wormdb.index.definition import Index, decode_index, encode_index, keys_of
-from wormdb.index.extract import extract, extract_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import wormdb
 from wormdb.codecs import ClassCodec, PlainCodec
 from wormdb.document import Document
-from wormdb.engine.operations import Insert, InsertNext
+from wormdb.engine.state.operations import Insert, InsertNext
 from wormdb.errors import ValidationError, WormError
 from wormdb.format import json
 from wormdb.schema.load import load_model
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wormdb.codecs import Codec
-    from wormdb.engine.operations import Operation
+    from wormdb.engine.state.operations import Operation
     from wormdb.schema.model import Model
 
 FIELDS = {"name": {"type": "string", "required": True}, "age": {"type": "integer", "default": 7}}

@@ -14,7 +14,7 @@ import wormdb
 from tests.jobs.rig import pipeline
 from tests.service.service_rig import Rig, live
 from tests.spark.source_rig import read
-from wormdb.engine.paths import EnginePaths
+from wormdb.engine.log.paths import EnginePaths
 from wormdb.errors import UnsupportedFormatError
 from wormdb.format.entry import Entry, decode_entry, encode_entry, entry_hash
 from wormdb.format.event import EVENT_KINDS, RESERVED, Closed, Event, ModeChanged, ShardsChanged

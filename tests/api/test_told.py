@@ -15,9 +15,9 @@ import pytest
 
 from tests.engine.swept import World
 from wormdb.database import Database
-from wormdb.engine.bulk import BulkOutcome, JobSpec, attach, open_job
-from wormdb.engine.bulk_task import BulkTask
-from wormdb.engine.resolve import Fate
+from wormdb.engine.bulk.task import BulkTask
+from wormdb.engine.commit.resolve import Fate
+from wormdb.engine.load import BulkOutcome, JobSpec, attach, open_job
 from wormdb.errors import OutcomeUnknownError, UnavailableError, WormError
 from wormdb.published import given_schema
 from wormdb.settings import Settings

@@ -12,7 +12,7 @@ import pytest
 import wormdb
 from tests.api.notebook import NOTES, Notebook
 from wormdb import trashcan
-from wormdb.engine.state import Held
+from wormdb.engine.state.view import Held
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -27,7 +27,7 @@ from wormdb.trash import read_tombstone, trashed_in
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wormdb.engine.state import View
+    from wormdb.engine.state.view import View
 
 DAY = 86_400
 

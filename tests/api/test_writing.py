@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from wormdb.collection import Collection
     from wormdb.database import Database
     from wormdb.document import Document
-    from wormdb.engine.state import View
+    from wormdb.engine.state.view import View
 
 
 @pytest.fixture

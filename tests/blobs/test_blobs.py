@@ -380,7 +380,7 @@ def test_an_empty_blob() -> None:
 def test_long_blobs_are_spooled_and_sent_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """With lower limits: no piece that is held is longer than a part."""
     monkeypatch.setattr(blob_streams, "UPLOAD_PART_BYTES", 1000)
-    monkeypatch.setattr("wormdb.engine.blobs.UPLOAD_PART_BYTES", 1000)
+    monkeypatch.setattr("wormdb.engine.commit.blobs.UPLOAD_PART_BYTES", 1000)
     world = World()
     parts: list[int] = []
 

@@ -9,17 +9,17 @@ import pytest
 
 from tests.engine.bulk_rig import Loading
 from tests.engine.rig import Rig
-from wormdb.engine.bulk import BulkOutcome
-from wormdb.engine.bulk_columns import DOCUMENT, ID, Columns
-from wormdb.engine.bulk_task import BulkTask
-from wormdb.engine.operations import Pending
+from wormdb.engine.bulk.columns import DOCUMENT, ID, Columns
+from wormdb.engine.bulk.task import BulkTask
+from wormdb.engine.load import BulkOutcome
+from wormdb.engine.state.operations import Pending
+from wormdb.engine.tree.definition import OWNERS, encode_index
 from wormdb.errors import NotFoundError
 from wormdb.format import json
 from wormdb.format.event import BlobCondemned, IndexCreated
-from wormdb.index.definition import OWNERS, encode_index
 
 if TYPE_CHECKING:
-    from wormdb.engine.bulk_report import BulkTarget
+    from wormdb.engine.bulk.report import BulkTarget
     from wormdb.format.blob import BlobKey
 
 NOWHERE = {"_blob": "sha256:" + "0" * 64}

@@ -10,7 +10,7 @@ import pytest
 from tests.blobs.blob_rig import DAY, HOUR, World, check_intact, forwarded, gc, objects, people, soft_of
 from tests.engine.swept import database_on
 from wormdb.engine.ledger import Ledger
-from wormdb.engine.operations import Pending
+from wormdb.engine.state.operations import Pending
 from wormdb.errors import ConflictError, NotFoundError
 from wormdb.format.blob import BlobKey
 from wormdb.format.event import JobOpened

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wormdb.engine.tree.definition import OWNERS, keys_of
+from wormdb.engine.tree.extract import extract
 from wormdb.format import json
 from wormdb.format.blob import BlobKey, BlobReference, blob_keys_in, blob_keys_of, is_content_type, reference_of
 from wormdb.format.values import normalize_document
-from wormdb.index.definition import OWNERS, keys_of
-from wormdb.index.extract import extract
 
 DIGEST = "0123456789abcdef" * 4
 

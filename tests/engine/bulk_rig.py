@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from tests.engine.rig import Rig, insert
 from tests.engine.stage_rig import MANUAL, SMALL
-from wormdb.engine.bulk import BulkOutcome, JobSpec, attach, open_job
-from wormdb.engine.bulk_task import BulkTask
+from wormdb.engine.bulk.task import BulkTask
+from wormdb.engine.load import BulkOutcome, JobSpec, attach, open_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tests.engine.stage_rig import State
-    from wormdb.engine.bulk_report import BulkTarget, ConflictRule
-    from wormdb.engine.operations import Operation
-    from wormdb.engine.state import Held
+    from wormdb.engine.bulk.report import BulkTarget, ConflictRule
+    from wormdb.engine.state.operations import Operation
+    from wormdb.engine.state.view import Held
     from wormdb.storage.store import Store
 
 __all__ = ["JOB", "Loading", "Plain", "Rows", "after_job", "run_job"]

@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tests.engine.rig import COLLECTION, PATHS
-from wormdb.engine.blockwrite import BlockWriter
-from wormdb.engine.definition import Definition
-from wormdb.engine.listing import list_run
-from wormdb.engine.misc_clock import MiscClock
-from wormdb.engine.objects import ObjectWriter
+from wormdb.engine.blocks.listing import list_run
+from wormdb.engine.blocks.runs import AttachedBase, RunBase
+from wormdb.engine.blocks.shelf import Shelf
+from wormdb.engine.blocks.write import BlockWriter
+from wormdb.engine.log.clock import MiscClock
+from wormdb.engine.log.objects import ObjectWriter
 from wormdb.engine.place import Place
-from wormdb.engine.runs import AttachedBase, RunBase
-from wormdb.engine.shelf import Shelf
-from wormdb.engine.state import EmptyBase, Overlay, View
+from wormdb.engine.state.definition import Definition
+from wormdb.engine.state.view import EmptyBase, Overlay, View
 from wormdb.format import json
 from wormdb.format.block import Row
 from wormdb.format.entry import Batch, Change, Entry
@@ -29,7 +29,7 @@ from wormdb.system.types import LogNumber, WriteId
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from wormdb.engine.portion import Portion
+    from wormdb.engine.blocks.portion import Portion
     from wormdb.format.blocklist import BlockEntry, BlockPageRef
     from wormdb.format.columns import ColumnSpec
     from wormdb.storage.meter import Request

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tests.engine.rig import COLLECTION, PATHS, doc, ident
-from wormdb.engine.definition import Definition
-from wormdb.engine.index_shelf import IndexShelf, tree_of
-from wormdb.engine.index_state import IndexStates, IndexStatus
-from wormdb.engine.indexing import project_indexes
-from wormdb.engine.misc_clock import MiscClock
-from wormdb.engine.objects import ObjectWriter
+from wormdb.engine.index.advance import project_indexes
+from wormdb.engine.index.shelf import IndexShelf, tree_of
+from wormdb.engine.log.clock import MiscClock
+from wormdb.engine.log.objects import ObjectWriter
 from wormdb.engine.place import Place
-from wormdb.engine.projection import Net, Step
-from wormdb.engine.state import EmptyBase, Held, Overlay, View, id_key
+from wormdb.engine.state.definition import Definition
+from wormdb.engine.state.indexes import IndexStates, IndexStatus
+from wormdb.engine.state.projection import Net, Step
+from wormdb.engine.state.view import EmptyBase, Held, Overlay, View, id_key
+from wormdb.engine.tree.entries import changes_of
+from wormdb.engine.tree.nodes import NodeLimits
 from wormdb.format import json
 from wormdb.format.block import Row, write_block
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.event import JobAttached
 from wormdb.format.root import Root
-from wormdb.index.entries import changes_of
-from wormdb.index.nodes import NodeLimits
 from wormdb.index.verify import verify
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.meter import MeteredStore
@@ -35,11 +35,11 @@ from wormdb.system.types import LogNumber, WriteId
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from wormdb.engine.projection import Outcome
+    from wormdb.engine.state.projection import Outcome
+    from wormdb.engine.tree.definition import Index
+    from wormdb.engine.tree.entries import Entry
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.root import IndexRoot
-    from wormdb.index.definition import Index
-    from wormdb.index.entries import Entry
 
 __all__ = ["SMALL", "Trees", "expected"]
 

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tests.engine.rig import COLLECTION, PATHS
-from wormdb.engine.blockwrite import BlockWriter
-from wormdb.engine.definition import Definition
-from wormdb.engine.history import project_history
-from wormdb.engine.misc_clock import MiscClock
-from wormdb.engine.objects import ObjectWriter
-from wormdb.engine.past_reader import History
+from wormdb.engine.blocks.runs import AttachedBase
+from wormdb.engine.blocks.shelf import Shelf
+from wormdb.engine.blocks.write import BlockWriter
+from wormdb.engine.history.changes import project_history
+from wormdb.engine.history.read import History
+from wormdb.engine.log.clock import MiscClock
+from wormdb.engine.log.objects import ObjectWriter
 from wormdb.engine.place import Place
-from wormdb.engine.projection import Outcome, Sizes, Step
-from wormdb.engine.runs import AttachedBase
-from wormdb.engine.shelf import Shelf
-from wormdb.engine.state import Held, Overlay, View
+from wormdb.engine.state.definition import Definition
+from wormdb.engine.state.projection import Outcome, Sizes, Step
+from wormdb.engine.state.view import Held, Overlay, View
 from wormdb.format import json
 from wormdb.format.block import Row
 from wormdb.format.entry import Batch, Change, Entry
@@ -34,7 +34,7 @@ from wormdb.system.types import LogNumber, WriteId
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wormdb.engine.state import Base
+    from wormdb.engine.state.view import Base
     from wormdb.format.event import Event
     from wormdb.format.past import Operation
     from wormdb.storage.store import Store

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from wormdb.engine.definition import Definition
-from wormdb.engine.forward import DEFAULT_SIZES, Sizes
+from wormdb.engine.forward.forward import DEFAULT_SIZES, Sizes
 from wormdb.engine.ledger import Ledger, Surroundings, TailLimits
-from wormdb.engine.log import Log
-from wormdb.engine.misc_clock import MiscClock
-from wormdb.engine.operations import Insert, Pending, Remove, Save
-from wormdb.engine.paths import EnginePaths
-from wormdb.engine.register import Register
+from wormdb.engine.log.clock import MiscClock
+from wormdb.engine.log.entries import Log
+from wormdb.engine.log.paths import EnginePaths
+from wormdb.engine.log.root import Register
+from wormdb.engine.state.definition import Definition
+from wormdb.engine.state.operations import Insert, Pending, Remove, Save
 from wormdb.format import json
 from wormdb.format.entry import Batch, Change, Entry, encode_entry
 from wormdb.format.event import SchemaChanged
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wormdb.engine.background import Background
-    from wormdb.engine.operations import Operation
-    from wormdb.engine.state import View
+    from wormdb.engine.state.operations import Operation
+    from wormdb.engine.state.view import View
 
 __all__ = [
     "COLLECTION",

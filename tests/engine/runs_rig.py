@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from hashlib import shake_128
 from typing import TYPE_CHECKING
 
-from wormdb.engine.grow import Grown, Growth
-from wormdb.engine.misc_clock import MiscClock
-from wormdb.engine.objects import ObjectWriter
-from wormdb.engine.projection import Sizes
-from wormdb.engine.runs import Runs
-from wormdb.engine.shelf import Shelf
+from wormdb.engine.blocks.grow import Grown, Growth
+from wormdb.engine.blocks.runs import Runs
+from wormdb.engine.blocks.shelf import Shelf
+from wormdb.engine.log.clock import MiscClock
+from wormdb.engine.log.objects import ObjectWriter
+from wormdb.engine.state.projection import Sizes
 from wormdb.format import json
 from wormdb.format.block import Row
 from wormdb.format.key import encode_key

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.engine.rig import contents
 from wormdb.database import Database
-from wormdb.engine.resolve import Fate
+from wormdb.engine.commit.resolve import Fate
 from wormdb.errors import AlreadyExistsError
 from wormdb.limits import OBJECT_BYTES_MAX
 from wormdb.schema.load import load_schema

@@ -10,10 +10,10 @@ import pytest
 from tests.engine.compact_rig import compact_lists
 from tests.engine.swept import World, database_on, state_of
 from tests.engine.test_sweep import Interrupted
-from wormdb.engine.analyzed import changes_through, fitting_statistics, publish_statistics
 from wormdb.engine.compact_plan import Aim
-from wormdb.engine.paths import EnginePaths
-from wormdb.engine.register import Register
+from wormdb.engine.forward.analysis import changes_through, fitting_statistics, publish_statistics
+from wormdb.engine.log.paths import EnginePaths
+from wormdb.engine.log.root import Register
 from wormdb.errors import ConflictError, OutcomeUnknownError, UnavailableError
 from wormdb.format.field_statistics import FieldStatistics, decode_field_statistics
 from wormdb.testing.fault_store import Fault, SimulatedCrash

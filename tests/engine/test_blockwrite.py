@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace as replaced
 
 from tests.engine.runs_rig import Folder, rows
-from wormdb.engine.blockwrite import BlockWriter, weight
-from wormdb.engine.runs import Runs
+from wormdb.engine.blocks.runs import Runs
+from wormdb.engine.blocks.write import BlockWriter, weight
 from wormdb.storage.pool import ThreadPool
 
 

@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 from tests.engine.bulk_rig import JOB, Loading, Plain, after_job, run_job
 from tests.engine.rig import PATHS, Rig, contents, insert, remove, save
 from tests.engine.stage_rig import MANUAL, REFUSALS, SCHEMA, SMALL, State, check_state, entries, kinds, logger
-from wormdb.engine import bulk_task
-from wormdb.engine.bulk import BulkOutcome, JobSpec, abort, attach, job_id, open_job
-from wormdb.engine.bulk_report import BulkTarget
-from wormdb.engine.operations import InsertNext
-from wormdb.engine.state import id_key
+from wormdb.engine.bulk import task as bulk_task
+from wormdb.engine.bulk.report import BulkTarget
+from wormdb.engine.load import BulkOutcome, JobSpec, abort, attach, job_id, open_job
+from wormdb.engine.state.operations import InsertNext
+from wormdb.engine.state.view import id_key
 from wormdb.errors import AlreadyExistsError, ConflictError, InvalidRequestError, UniqueViolationError, WormError
 from wormdb.format.event import JobAttached
 from wormdb.format.sample import decode_sample
 
 if TYPE_CHECKING:
     from tests.engine.bulk_rig import Rows
-    from wormdb.engine.bulk_report import ConflictRule
-    from wormdb.engine.operations import Operation
+    from wormdb.engine.bulk.report import ConflictRule
+    from wormdb.engine.state.operations import Operation
 
 # --- the state after a job ---
 

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from tests.engine.rig import Rig
 from tests.engine.stage_rig import MANUAL, SMALL
 from wormdb.codecs import PlainCodec
-from wormdb.engine.bulk import JobSpec, open_job
-from wormdb.engine.bulk_columns import ColumnMaker
+from wormdb.engine.bulk.columns import ColumnMaker
+from wormdb.engine.bulk.report import BulkTarget, TaskReport, decode_report
+from wormdb.engine.bulk.task import BulkTask
 from wormdb.engine.bulk_ids import TaskChance, job_clock
-from wormdb.engine.bulk_report import BulkTarget, TaskReport, decode_report
-from wormdb.engine.bulk_task import BulkTask
 from wormdb.engine.bulk_write import BatchWriter
-from wormdb.engine.forward import Sizes
+from wormdb.engine.forward.forward import Sizes
+from wormdb.engine.load import JobSpec, open_job
 from wormdb.errors import InvalidRequestError
 from wormdb.format.event import SchemaChanged
 from wormdb.schema.load import load_model

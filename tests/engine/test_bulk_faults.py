@@ -9,7 +9,7 @@ import pytest
 from tests.engine.bulk_rig import Loading, after_job, run_job
 from tests.engine.rig import HookStore, Rig, contents, insert, remove, save
 from tests.engine.stage_rig import MANUAL, SCHEMA, State, check_state, entries, logger
-from wormdb.engine.bulk import JobSpec
+from wormdb.engine.load import JobSpec
 from wormdb.errors import AlreadyExistsError, ConflictError, OutcomeUnknownError, UnavailableError, WormError
 from wormdb.format.event import JobAttached
 from wormdb.testing.fault_store import Fault
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.engine.bulk_rig import Rows
-    from wormdb.engine.bulk import BulkOutcome
+    from wormdb.engine.load import BulkOutcome
     from wormdb.storage.store import Store
 
 TASKS: list[Rows] = [

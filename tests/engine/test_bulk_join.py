@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from tests.engine.rig import Rig
 from tests.engine.stage_rig import MANUAL
-from wormdb.engine import bulk_join, bulk_merge
-from wormdb.engine.blockwrite import BlockWriter
-from wormdb.engine.bulk_merge import Merged, Merger
-from wormdb.engine.forward import Sizes
+from wormdb.engine import bulk_join
+from wormdb.engine.blocks.write import BlockWriter
+from wormdb.engine.bulk import merge as bulk_merge
+from wormdb.engine.bulk.merge import Merged, Merger
+from wormdb.engine.forward.forward import Sizes
 from wormdb.errors import AlreadyExistsError
 from wormdb.format import json
 from wormdb.format.block import Row
@@ -21,7 +22,7 @@ from wormdb.format.columns import ColumnSpec
 from wormdb.format.key import encode_key
 
 if TYPE_CHECKING:
-    from wormdb.engine.bulk_report import ConflictRule, Tools
+    from wormdb.engine.bulk.report import ConflictRule, Tools
     from wormdb.format.blocklist import BlockEntry
 
 COLUMNS = (

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from tests.engine.bulk_rig import Loading, Plain, after_job, run_job
 from tests.engine.rig import PATHS, Rig, contents, save
 from tests.engine.stage_rig import MANUAL, SMALL, check_state, entries, logger
-from wormdb.engine import bulk_attach, bulk_task
-from wormdb.engine.bulk import JobSpec, attach
-from wormdb.engine.bulk_report import BulkTarget, decode_report
-from wormdb.engine.listing import is_run, runs_of
-from wormdb.engine.state import id_key
+from wormdb.engine.blocks.listing import is_run, runs_of
+from wormdb.engine.bulk import attach as bulk_attach
+from wormdb.engine.bulk import task as bulk_task
+from wormdb.engine.bulk.report import BulkTarget, decode_report
+from wormdb.engine.load import JobSpec, attach
+from wormdb.engine.state.view import id_key
 from wormdb.errors import AlreadyExistsError
 from wormdb.format.blocklist import BlockEntry
 from wormdb.format.event import JobAttached
@@ -26,7 +27,7 @@ from wormdb.testing.sweep import sweep
 
 if TYPE_CHECKING:
     from tests.engine.bulk_rig import Rows
-    from wormdb.engine.bulk_report import ConflictRule
+    from wormdb.engine.bulk.report import ConflictRule
     from wormdb.format.root import Root
     from wormdb.storage.store import Store
     from wormdb.testing.sweep import SweepCase

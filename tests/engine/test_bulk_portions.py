@@ -13,20 +13,20 @@ from tests.engine.bulk_rig import after_job
 from tests.engine.rig import Rig, contents, insert, remove
 from tests.engine.stage_rig import MANUAL, REFUSALS, SCHEMA, SMALL, State, check_state, logger
 from wormdb.codecs import PlainCodec
-from wormdb.engine import bulk_task
-from wormdb.engine.bulk import BulkOutcome, JobSpec, attach, open_job
-from wormdb.engine.bulk_columns import ColumnMaker
+from wormdb.engine.bulk import task as bulk_task
+from wormdb.engine.bulk.columns import ColumnMaker
+from wormdb.engine.bulk.report import BulkTarget, decode_report
+from wormdb.engine.bulk.task import BulkTask
 from wormdb.engine.bulk_ids import TaskChance, job_clock
-from wormdb.engine.bulk_report import BulkTarget, decode_report
-from wormdb.engine.bulk_task import BulkTask
 from wormdb.engine.bulk_write import BatchWriter
-from wormdb.engine.forward import Sizes
+from wormdb.engine.forward.forward import Sizes
+from wormdb.engine.load import BulkOutcome, JobSpec, attach, open_job
 from wormdb.system.clock import SeededChance
 from wormdb.writing import Writer
 
 if TYPE_CHECKING:
     from tests.engine.bulk_rig import Rows
-    from wormdb.engine.bulk_report import ConflictRule
+    from wormdb.engine.bulk.report import ConflictRule
 
 COLUMNS = pa.schema([("_id", pa.string()), ("n", pa.int64()), ("email", pa.string())])
 IDS = st.integers(0, 9).map(lambda n: f"k{n:02}")

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from tests.engine.columns_rig import Gone, Layers
 from tests.engine.test_column_scan import COLUMNS, IDS, documents, layered, spans
-from wormdb.engine import column_loose, column_scan
-from wormdb.engine.column_cache import ColumnCache, Label, State
-from wormdb.engine.column_scan import scan_columns
-from wormdb.engine.portion import DOCUMENT, VERSION
-from wormdb.engine.runs import RunBase
+from wormdb.engine import column_loose
+from wormdb.engine.blocks.cache import ColumnCache, Label, State
+from wormdb.engine.blocks.portion import DOCUMENT, VERSION
+from wormdb.engine.blocks.runs import RunBase
+from wormdb.engine.columns import scan as column_scan
+from wormdb.engine.columns.scan import scan_columns
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING
@@ -24,8 +25,8 @@ from wormdb.format.path import TRAVERSED
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from wormdb.engine.portion import Portion
-    from wormdb.engine.state import View
+    from wormdb.engine.blocks.portion import Portion
+    from wormdb.engine.state.view import View
 
 NAMES = ["a", "b.c", "t"]
 TWO = [ColumnSpec("a", "int64"), ColumnSpec("t", "string")]

@@ -12,24 +12,27 @@ from hypothesis import strategies as st
 
 from tests.engine.columns_rig import Gone, Layers, all_values
 from tests.engine.runs_rig import noise
-from wormdb.engine import column_fetch, column_merge, column_sources, listing
-from wormdb.engine.column_scan import is_excluded, scan_columns
-from wormdb.engine.portion import DOCUMENT, VERSION
-from wormdb.engine.runs import RunBase
+from wormdb.engine.blocks import listing
+from wormdb.engine.blocks.portion import DOCUMENT, VERSION
+from wormdb.engine.blocks.runs import RunBase
+from wormdb.engine.columns import fetch as column_fetch
+from wormdb.engine.columns import merge as column_merge
+from wormdb.engine.columns import sources as column_sources
+from wormdb.engine.columns.scan import is_excluded, scan_columns
+from wormdb.engine.tree.entries import Range
 from wormdb.errors import CorruptionError, InvalidRequestError, SnapshotTooOldError
 from wormdb.format import block, json
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING, Decimal128, ObjectId, equal
 from wormdb.format.path import TRAVERSED, get_direct, parse_path, resolve
-from wormdb.index.entries import Range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from hypothesis.strategies import SearchStrategy
 
-    from wormdb.engine.state import View
+    from wormdb.engine.state.view import View
     from wormdb.format.blocklist import BlockEntry
 
 NAMES = ("a", "b.c", "t")

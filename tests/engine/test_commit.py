@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.engine.rig import PATHS, HookStore, Rig, contents, doc, ident, insert, remove, save
-from wormdb.engine.commit import CommitId, Committed
-from wormdb.engine.operations import Loaded, Save
-from wormdb.engine.resolve import Fate
+from wormdb.engine.commit.commit import CommitId, Committed
+from wormdb.engine.commit.resolve import Fate
+from wormdb.engine.state.operations import Loaded, Save
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wormdb.engine.ledger import Ledger
-    from wormdb.engine.state import View
+    from wormdb.engine.state.view import View
 
 SLOT_1 = PATHS.entry(LogNumber(1))
 

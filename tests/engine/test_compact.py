@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from tests.engine.compact_rig import LISTS, compact_list, compact_lists, planned
 from tests.engine.rig import COLLECTION, PATHS, Rig, contents, ident, insert, remove, save
 from tests.engine.stage_rig import MANUAL
+from wormdb.engine.blocks.runs import Runs
+from wormdb.engine.blocks.shelf import Shelf
+from wormdb.engine.blocks.tiers import FANOUT
 from wormdb.engine.compact_plan import Aim
-from wormdb.engine.forward import Sizes
+from wormdb.engine.forward.forward import Sizes
 from wormdb.engine.index_publish import publish_indexes
 from wormdb.engine.place import Place
-from wormdb.engine.runs import Runs
-from wormdb.engine.shelf import Shelf
-from wormdb.engine.state import id_key
-from wormdb.engine.tiers import FANOUT
+from wormdb.engine.state.view import id_key
 from wormdb.errors import ConflictError, UnavailableError
 from wormdb.limits import UNPUBLISHED_MS_MAX
 from wormdb.maintenance.site import Site
@@ -29,7 +29,7 @@ from wormdb.storage.pool import SerialPool
 
 if TYPE_CHECKING:
     from wormdb.engine.ledger import Ledger
-    from wormdb.engine.state import View
+    from wormdb.engine.state.view import View
     from wormdb.format.root import Root
 
 SIZES = Sizes(block_target=300, run_smallest=100)

@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.rig import COLLECTION, PATHS, doc, ident
-from wormdb.engine.blockwrite import BlockWriter
+from wormdb.engine.blocks.runs import RunBase, Runs, row_of
+from wormdb.engine.blocks.shelf import Shelf
+from wormdb.engine.blocks.tiers import FANOUT
+from wormdb.engine.blocks.write import BlockWriter
 from wormdb.engine.data import project_data
-from wormdb.engine.definition import Definition
-from wormdb.engine.misc_clock import MiscClock
-from wormdb.engine.objects import ObjectWriter
+from wormdb.engine.log.clock import MiscClock
+from wormdb.engine.log.objects import ObjectWriter
 from wormdb.engine.place import Place
-from wormdb.engine.projection import Net, Sizes, Step
-from wormdb.engine.runs import RunBase, Runs, row_of
-from wormdb.engine.shelf import Shelf
-from wormdb.engine.state import EmptyBase, Held, Overlay, View, id_key
-from wormdb.engine.tiers import FANOUT
+from wormdb.engine.state.definition import Definition
+from wormdb.engine.state.projection import Net, Sizes, Step
+from wormdb.engine.state.view import EmptyBase, Held, Overlay, View, id_key
 from wormdb.errors import CorruptionError
 from wormdb.format.event import JobAttached
 from wormdb.format.filter_run import key_hash
@@ -35,7 +35,7 @@ from wormdb.system.types import LogNumber, WriteId
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wormdb.engine.projection import Outcome
+    from wormdb.engine.state.projection import Outcome
     from wormdb.format.blocklist import BlockEntry
 
 JOB = WriteId("a" * 32)
@@ -160,7 +160,7 @@ def test_blocks_of_a_job_outlive_their_merge() -> None:
 
 
 def test_a_long_job_goes_to_pages_of_both_lists(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wormdb.engine.listing.LIST_INLINE_BYTES_MAX", 1_000)
+    monkeypatch.setattr("wormdb.engine.blocks.listing.LIST_INLINE_BYTES_MAX", 1_000)
     bench = Bench(Sizes(block_target=300, run_smallest=1 << 20))
     job = bench.attach(dict.fromkeys(range(40), 1), target=300)
     assert len(job.blocks) > 4

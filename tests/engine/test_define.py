@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.engine.rig import Rig, contents, insert, remove
-from wormdb.engine.define import change_definition, create_index, drop_index, duplicates
-from wormdb.engine.index_build import Builder
-from wormdb.engine.keeper import TailLimits
-from wormdb.engine.operations import Pending
+from wormdb.engine.commit.define import change_definition, create_index, drop_index, duplicates
+from wormdb.engine.forward.keeper import TailLimits
+from wormdb.engine.index.build import Builder
+from wormdb.engine.state.operations import Pending
+from wormdb.engine.tree.definition import Index
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -16,7 +17,6 @@ from wormdb.errors import (
     NotFoundError,
     UniqueViolationError,
 )
-from wormdb.index.definition import Index
 from wormdb.schema.load import load_model
 from wormdb.storage.pool import SerialPool
 

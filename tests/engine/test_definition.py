@@ -5,8 +5,9 @@ import pytest
 
 from tests.engine.rig import Rig, definition_at, insert, remove
 from tests.engine.test_validate import EMAIL, definition_of
-from wormdb.engine.definition import Definition, settled
-from wormdb.engine.keeper import TailLimits
+from wormdb.engine.forward.keeper import TailLimits
+from wormdb.engine.state.definition import Definition, settled
+from wormdb.engine.tree.definition import Index, encode_index
 from wormdb.errors import CorruptionError
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.event import (
@@ -18,7 +19,6 @@ from wormdb.format.event import (
     Nothing,
     SchemaChanged,
 )
-from wormdb.index.definition import Index, encode_index
 from wormdb.schema.load import load_model
 from wormdb.system.types import LogNumber
 

@@ -9,9 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.rig import PATHS, Rig, entry_at, insert, remove, save
-from wormdb.engine import blockfetch, feed_parts, past_reader, pinned
+from wormdb.engine import feed_parts
+from wormdb.engine.blocks import fetch as blockfetch
+from wormdb.engine.commit import pinned
 from wormdb.engine.feed_parts import places_of
-from wormdb.engine.forward import Sizes
+from wormdb.engine.forward.forward import Sizes
+from wormdb.engine.history import read as past_reader
 from wormdb.errors import SnapshotTooOldError
 from wormdb.format import block
 from wormdb.format.past import operation_of

@@ -13,14 +13,16 @@ from hypothesis import strategies as st
 from tests.engine.bulk_rig import Loading, run_job
 from tests.engine.rig import COLLECTION, Rig, contents, remove, save
 from tests.engine.stage_rig import PATIENT, logger, stager
-from wormdb.engine import fold, jobs, succession
-from wormdb.engine.bulk import BulkOutcome, JobSpec
-from wormdb.engine.bulk_report import BulkTarget
-from wormdb.engine.fold import Folder
-from wormdb.engine.forward import Sizes
-from wormdb.engine.jobs import Jobs
-from wormdb.engine.listing import runs_of
-from wormdb.engine.moments import AsOf
+from wormdb.engine.blocks.listing import runs_of
+from wormdb.engine.bulk.report import BulkTarget
+from wormdb.engine.forward.forward import Sizes
+from wormdb.engine.history import fold
+from wormdb.engine.history.fold import Folder
+from wormdb.engine.load import BulkOutcome, JobSpec
+from wormdb.engine.state import jobs
+from wormdb.engine.state import successor as succession
+from wormdb.engine.state.jobs import Jobs
+from wormdb.engine.state.moments import AsOf
 from wormdb.errors import ConflictError, LimitExceededError
 from wormdb.format import root as root_module
 from wormdb.format.root import JobOutcome, root_size
@@ -32,7 +34,7 @@ from wormdb.system.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
     from wormdb.engine.ledger import Ledger
-    from wormdb.engine.state import View
+    from wormdb.engine.state.view import View
     from wormdb.format.root import Root
 
 HOUR = 3_600

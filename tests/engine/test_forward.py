@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.rig import PATHS, Rig, contents, ident, remove, save
-from wormdb.engine.forward import Sizes
-from wormdb.engine.listing import runs_of
-from wormdb.engine.state import id_key
-from wormdb.engine.tiers import FANOUT, runs_max
+from wormdb.engine.blocks.listing import runs_of
+from wormdb.engine.blocks.tiers import FANOUT, runs_max
+from wormdb.engine.forward.forward import Sizes
+from wormdb.engine.state.view import id_key
 from wormdb.format.sample import decode_sample
 from wormdb.storage.meter import MeteredStore
 from wormdb.system.types import LogNumber

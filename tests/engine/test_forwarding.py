@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.engine.rig import PATHS, HookStore, Rig, contents, insert, remove, save
 from tests.engine.test_validate import EMAIL
-from wormdb.engine.tiers import FANOUT
+from wormdb.engine.blocks.tiers import FANOUT
 from wormdb.errors import SnapshotTooOldError, UnavailableError, UniqueViolationError
 from wormdb.format.event import SchemaChanged
 from wormdb.system.types import LogNumber

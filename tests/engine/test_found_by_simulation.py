@@ -9,7 +9,8 @@ import pytest
 
 import wormdb
 from tests.engine.rig import PATHS, HookStore, Rig, contents, doc, ident, insert, remove, save
-from wormdb.engine.unique import UniqueOwners, keys_of
+from wormdb.engine.index.unique import UniqueOwners, keys_of
+from wormdb.engine.tree.definition import Index
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -18,7 +19,6 @@ from wormdb.errors import (
     UnavailableError,
 )
 from wormdb.format.entry import Batch, Change, Entry
-from wormdb.index.definition import Index
 from wormdb.limits import LOG_RETENTION_MS_MIN
 from wormdb.storage.memory import drop_memory
 from wormdb.system.clock import ManualClock
@@ -26,7 +26,7 @@ from wormdb.system.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
     from wormdb.engine.ledger import Ledger
-    from wormdb.engine.operations import Operation
+    from wormdb.engine.state.operations import Operation
 
 HOUR = LOG_RETENTION_MS_MIN / 1000
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.engine.rig import HookStore, Rig, contents, entry_at, insert, save
-from wormdb.engine.commit import Committed
-from wormdb.engine.group import GroupCommit, _Ticket
-from wormdb.engine.head import BEFORE_FIRST
-from wormdb.engine.operations import Pending
-from wormdb.engine.resolve import Fate
+from wormdb.engine.commit.commit import Committed
+from wormdb.engine.commit.group import GroupCommit, _Ticket
+from wormdb.engine.commit.head import BEFORE_FIRST
+from wormdb.engine.commit.resolve import Fate
+from wormdb.engine.state.operations import Pending
 from wormdb.errors import (
     AlreadyExistsError,
     LimitExceededError,
@@ -28,7 +28,7 @@ from wormdb.system.types import LogNumber, Misc
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.engine.commit import Outcome
+    from wormdb.engine.commit.commit import Outcome
     from wormdb.storage.store import Precondition, PutResult, Store
 
 WAIT_SECONDS = 20.0

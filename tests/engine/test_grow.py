@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.runs_rig import Folder, key_of, row, rows
-from wormdb.engine.blockwrite import BlockWriter, weight
-from wormdb.engine.grow import Grown, Growth
-from wormdb.engine.projection import Sizes
-from wormdb.engine.runs import Runs
-from wormdb.engine.tiers import FANOUT, runs_max, written_max
+from wormdb.engine.blocks.grow import Grown, Growth
+from wormdb.engine.blocks.runs import Runs
+from wormdb.engine.blocks.tiers import FANOUT, runs_max, written_max
+from wormdb.engine.blocks.write import BlockWriter, weight
+from wormdb.engine.state.projection import Sizes
 from wormdb.errors import UnavailableError
 from wormdb.format.columns import ColumnSpec
 from wormdb.testing.fault_store import Fault, FaultStore
@@ -161,8 +161,8 @@ def test_what_something_else_names_is_not_retired() -> None:
 
 
 def test_pages_of_merged_runs_are_retired_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wormdb.engine.listing.LIST_INLINE_BYTES_MAX", 0)
-    monkeypatch.setattr("wormdb.engine.listing.LIST_PAGE_BLOCKS", 3)
+    monkeypatch.setattr("wormdb.engine.blocks.listing.LIST_INLINE_BYTES_MAX", 0)
+    monkeypatch.setattr("wormdb.engine.blocks.listing.LIST_PAGE_BLOCKS", 3)
     folder = Folder(Sizes(block_target=500, run_smallest=1 << 20))
     folder.grow(rows(range(100), 1), run=1)
     assert folder.grown.entries == ()

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.engine.rig import COLLECTION, PATHS, HookStore, Rig, TimedStore, contents, doc, entry_at, ident, insert, save
-from wormdb.engine.head import Head, is_recent
-from wormdb.engine.log import Record
-from wormdb.engine.state import sequence_of
+from wormdb.engine.commit.head import Head, is_recent
+from wormdb.engine.log.entries import Record
+from wormdb.engine.state.view import sequence_of
 from wormdb.errors import CorruptionError, SnapshotTooOldError
 from wormdb.format.entry import Change, decode_entry, entry_hash
 from wormdb.limits import KNOWLEDGE_MS_MAX

@@ -8,14 +8,14 @@ import pytest
 
 from tests.engine.index_rig import SMALL, expected
 from tests.engine.rig import PATHS, HookStore, Rig, contents, insert, remove, save
-from wormdb.engine.define import create_index, drop_index
-from wormdb.engine.index_build import Builder
-from wormdb.engine.index_shelf import IndexShelf, tree_of
-from wormdb.engine.keeper import TailLimits
-from wormdb.engine.operations import Pending
+from wormdb.engine.commit.define import create_index, drop_index
+from wormdb.engine.forward.keeper import TailLimits
+from wormdb.engine.index.build import Builder
+from wormdb.engine.index.shelf import IndexShelf, tree_of
+from wormdb.engine.state.operations import Pending
+from wormdb.engine.tree.definition import Index
 from wormdb.errors import InvalidRequestError, UniqueViolationError, WormError
 from wormdb.format.event import IndexBuilding, IndexReady
-from wormdb.index.definition import Index
 from wormdb.index.verify import verify
 from wormdb.storage.pool import SerialPool
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wormdb.engine.ledger import Ledger
-    from wormdb.engine.operations import Operation
-    from wormdb.engine.state import View
+    from wormdb.engine.state.operations import Operation
+    from wormdb.engine.state.view import View
     from wormdb.format.event import Event
     from wormdb.format.root import IndexRoot
     from wormdb.storage.store import Store
@@ -267,7 +267,7 @@ def test_two_builders_do_not_hinder_each_other() -> None:
 
 
 def _one_step(builder: Builder) -> None:
-    from wormdb.engine.index_build import _Build
+    from wormdb.engine.index.build import _Build
 
     status = builder.view().definition.indexes.get("byEmail")
     assert status is not None

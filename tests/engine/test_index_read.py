@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 
 from tests.engine.rig import Rig, insert, remove, save
 from tests.engine.test_validate import definition_of
-from wormdb.engine.index_read import advance_reader, read_index
-from wormdb.engine.index_shelf import IndexShelf
-from wormdb.engine.paths import EnginePaths
+from wormdb.engine.index.read import advance_reader, read_index
+from wormdb.engine.index.shelf import IndexShelf
+from wormdb.engine.log.paths import EnginePaths
+from wormdb.engine.tree.entries import Range, id_of
 from wormdb.format import json
 from wormdb.format.event import SchemaChanged
 from wormdb.format.key import encode_key
-from wormdb.index.entries import Range, id_of
 from wormdb.storage.pool import SerialPool
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
-    from wormdb.engine.index_read import IndexReader
+    from wormdb.engine.index.read import IndexReader
     from wormdb.engine.ledger import Ledger
     from wormdb.storage.store import Store
 

@@ -4,16 +4,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wormdb.engine.index_state import PRIMARY, IndexStates, check_index_name
+from wormdb.engine.state.indexes import PRIMARY, IndexStates, check_index_name
+from wormdb.engine.tree.definition import Index, encode_index
 from wormdb.errors import ConflictError, CorruptionError, InvalidRequestError
 from wormdb.format.event import IndexBuilding, IndexCreated, IndexDropped, IndexFailed, IndexReady
 from wormdb.format.root import IndexRoot
-from wormdb.index.definition import Index, encode_index
 from wormdb.schema.load import load_model
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
-    from wormdb.engine.index_state import IndexEvent
+    from wormdb.engine.state.indexes import IndexEvent
     from wormdb.schema.model import Model
 
 EMAIL = Index("byEmail", ("email",), unique=True)

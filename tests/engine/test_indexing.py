@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from tests.engine.index_rig import Trees, expected
 from tests.engine.rig import PATHS, ident
-from wormdb.engine.index_shelf import CURSOR_END
-from wormdb.engine.index_state import IndexStates, IndexStatus
-from wormdb.engine.state import id_key
+from wormdb.engine.index.shelf import CURSOR_END
+from wormdb.engine.state.indexes import IndexStates, IndexStatus
+from wormdb.engine.state.view import id_key
+from wormdb.engine.tree.definition import Index
+from wormdb.engine.tree.nodes import NodeLimits
+from wormdb.engine.tree.statistics import decode_statistics
 from wormdb.errors import CorruptionError, InvalidRequestError
-from wormdb.index.definition import Index
-from wormdb.index.nodes import NodeLimits
-from wormdb.index.statistics import decode_statistics
 from wormdb.limits import INDEX_KEY_BYTES_MAX
 from wormdb.system.types import LogNumber
 

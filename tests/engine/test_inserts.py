@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from tests.engine.rig import doc, ident, insert, remove, save
 from tests.engine.test_validate import State, definition_of
-from wormdb.engine.inserts import check_inserts, sampled
-from wormdb.engine.operations import Insert, InsertNext, Operation, Pending
-from wormdb.engine.state import id_key
+from wormdb.engine.bulk.inserts import check_inserts, sampled
+from wormdb.engine.state.operations import Insert, InsertNext, Operation, Pending
+from wormdb.engine.state.view import id_key
 from wormdb.errors import PermissionDeniedError, WormError
 from wormdb.format import json
 from wormdb.format.block import Row
@@ -21,8 +21,8 @@ from wormdb.format.sample import Sample
 from wormdb.schema.load import load_model
 
 if TYPE_CHECKING:
-    from wormdb.engine.inserts import Inserted
-    from wormdb.engine.state import View
+    from wormdb.engine.bulk.inserts import Inserted
+    from wormdb.engine.state.view import View
 
 INDEXES = definition_of(
     byEmail={"field": "email", "unique": True},

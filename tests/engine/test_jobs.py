@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.engine.rig import Rig, contents, insert, save
-from wormdb.engine import jobs as jobs_module
-from wormdb.engine.jobs import NO_JOBS, Jobs
-from wormdb.engine.past_reader import History
-from wormdb.engine.state import id_key
+from wormdb.engine.history.read import History
+from wormdb.engine.state import jobs as jobs_module
+from wormdb.engine.state.jobs import NO_JOBS, Jobs
+from wormdb.engine.state.view import id_key
 from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError
 from wormdb.format.entry import Batch, Entry
 from wormdb.format.event import JobAborted, JobAttached, JobExpired, JobOpened, Nothing, StreamAdvanced

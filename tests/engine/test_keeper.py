@@ -18,7 +18,7 @@ from wormdb.system.types import LogNumber
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wormdb.engine.keeper import ForwardMode
+    from wormdb.engine.forward.keeper import ForwardMode
     from wormdb.engine.ledger import Ledger
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from tests.engine.rig import COLLECTION
 from tests.engine.runs_rig import Folder, key_of
-from wormdb.engine.grow import Growth
-from wormdb.engine.listing import find_part, is_run, list_run, runs_of
-from wormdb.engine.runs import Runs
-from wormdb.engine.tiers import runs_max
+from wormdb.engine.blocks.grow import Growth
+from wormdb.engine.blocks.listing import find_part, is_run, list_run, runs_of
+from wormdb.engine.blocks.runs import Runs
+from wormdb.engine.blocks.tiers import runs_max
 from wormdb.errors import CorruptionError, SnapshotTooOldError
 from wormdb.format.blocklist import BlockEntry, ColumnStats, SidecarRef
 from wormdb.format.key import encode_key
@@ -24,7 +24,7 @@ from wormdb.system.types import WriteId
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from wormdb.engine.listing import Run
+    from wormdb.engine.blocks.listing import Run
 
 BLOCK_BYTES = 24 * MIB
 

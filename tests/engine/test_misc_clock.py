@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wormdb.engine.misc_clock import MiscClock
+from wormdb.engine.log.clock import MiscClock
 from wormdb.errors import InvalidRequestError
 from wormdb.limits import MISC_LEAD_MS_MAX
 from wormdb.system.clock import ManualClock

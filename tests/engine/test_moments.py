@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.engine.past_rig import Bench
 from tests.engine.rig import Rig, insert, remove, save
 from tests.engine.stage_rig import MANUAL
-from wormdb.engine.misc_clock import MiscClock
-from wormdb.engine.moments import AsOf, check_begun, following_dates, view_at
+from wormdb.engine.log.clock import MiscClock
+from wormdb.engine.state.moments import AsOf, check_begun, following_dates, view_at
 from wormdb.errors import InvalidRequestError, SnapshotTooOldError
 from wormdb.format.entry import Entry
 from wormdb.format.past import misc_ms

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tests.engine.past_rig import Bench, key_of
 from tests.engine.rig import PATHS
-from wormdb.engine.moments import AsOf
-from wormdb.engine.past_reader import Snapshot
-from wormdb.engine.projection import Sizes
+from wormdb.engine.history.read import Snapshot
+from wormdb.engine.state.moments import AsOf
+from wormdb.engine.state.projection import Sizes
 from wormdb.errors import CorruptionError, InvalidRequestError, SnapshotTooOldError
 from wormdb.format.past import misc_ms
 from wormdb.testing.fault_store import FaultStore
@@ -302,7 +302,7 @@ def test_what_the_tail_and_the_view_tell_costs_nothing() -> None:
 
 
 def test_reading_where_history_begins_costs_a_page_of_the_list_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wormdb.engine.listing.LIST_INLINE_BYTES_MAX", 0)
+    monkeypatch.setattr("wormdb.engine.blocks.listing.LIST_INLINE_BYTES_MAX", 0)
     bench = grown(12)
     assert bench.root is not None
     assert bench.root.history == ()

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from wormdb.engine.paths import EnginePaths, is_immutable
+from wormdb.engine.log.paths import EnginePaths, is_immutable
 from wormdb.storage.store import check_key
 from wormdb.system.types import LogNumber
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.rig import PATHS, Rig, contents, remove, save
-from wormdb.engine import pinned
+from wormdb.engine.commit import pinned
 from wormdb.errors import SnapshotTooOldError
 from wormdb.system.types import LogNumber
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.engine.rig import COLLECTION, PATHS, Rig
-from wormdb.engine.register import ROOT_ATTEMPTS_MAX, Register, RootState
+from wormdb.engine.log.root import ROOT_ATTEMPTS_MAX, Register, RootState
 from wormdb.errors import ConflictError, CorruptionError, OutcomeUnknownError, UnavailableError
 from wormdb.format.root import Root
 from wormdb.system.types import StoreTime, Version, WriteId

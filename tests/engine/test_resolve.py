@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.rig import PATHS, HookStore, Rig, contents, doc, entry_at, ident, insert, save
-from wormdb.engine.commit import CommitId
-from wormdb.engine.resolve import Fate
+from wormdb.engine.commit.commit import CommitId
+from wormdb.engine.commit.resolve import Fate
 from wormdb.errors import OutcomeUnknownError, UnavailableError, WormError
 from wormdb.format.entry import Change
 from wormdb.format.event import Nothing

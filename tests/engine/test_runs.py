@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.runs_rig import Folder, key_of, row, rows
-from wormdb.engine.blockwrite import BlockWriter
-from wormdb.engine.projection import Sizes
-from wormdb.engine.runs import AttachedBase, RunBase, Runs, held_of, merge_rows, row_of
+from wormdb.engine.blocks.runs import AttachedBase, RunBase, Runs, held_of, merge_rows, row_of
+from wormdb.engine.blocks.write import BlockWriter
+from wormdb.engine.state.projection import Sizes
 from wormdb.errors import CorruptionError, SnapshotTooOldError
 from wormdb.format.block import Row
 from wormdb.storage.pool import SerialPool
@@ -29,7 +29,7 @@ APART = Sizes(block_target=1 << 20, run_smallest=1)
 @pytest.fixture
 def _large_sidecars(monkeypatch: pytest.MonkeyPatch) -> None:
     """None is small enough to be read whole."""
-    monkeypatch.setattr("wormdb.engine.shelf.SIDECAR_WHOLE_BYTES", 0)
+    monkeypatch.setattr("wormdb.engine.blocks.shelf.SIDECAR_WHOLE_BYTES", 0)
 
 
 def large_block(folder: Folder, count: int = 3_000) -> BlockEntry:
@@ -230,7 +230,7 @@ def test_rows_written_before_their_number_was_known_have_the_number_of_their_run
 
 def test_a_layer_of_a_view_over_the_blocks_of_a_job() -> None:
     from tests.engine.rig import PATHS
-    from wormdb.engine.shelf import Shelf
+    from wormdb.engine.blocks.shelf import Shelf
 
     folder = Folder()
     shelf = Shelf(folder.store, SerialPool(), PATHS.data)
@@ -318,9 +318,9 @@ def test_without_a_map_of_pages_row_groups_are_read(monkeypatch: pytest.MonkeyPa
 
 def test_the_base_of_a_root() -> None:
     from tests.engine.rig import COLLECTION, PATHS
-    from wormdb.engine.grow import Growth
+    from wormdb.engine.blocks.grow import Growth
+    from wormdb.engine.blocks.shelf import Shelf
     from wormdb.engine.place import Place
-    from wormdb.engine.shelf import Shelf
     from wormdb.format.root import Root
 
     folder = Folder()

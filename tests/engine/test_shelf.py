@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.engine.runs_rig import Folder, key_of, row, rows
-from wormdb.engine.projection import Sizes
-from wormdb.engine.shelf import Kept
+from wormdb.engine.blocks.shelf import Kept
+from wormdb.engine.state.projection import Sizes
 from wormdb.errors import NotFoundError
 from wormdb.storage.memory import MemoryStore
 
@@ -60,7 +60,7 @@ def test_sidecars_are_forgotten_when_there_are_too_many() -> None:
 
 @pytest.mark.parametrize("wanted", ["map", "filter", "both"])
 def test_the_half_of_a_sidecar_that_is_wanted_is_read(wanted: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wormdb.engine.shelf.SIDECAR_WHOLE_BYTES", 0)
+    monkeypatch.setattr("wormdb.engine.blocks.shelf.SIDECAR_WHOLE_BYTES", 0)
     folder = Folder()
     folder.grow(rows(range(20)), run=1)
     block = folder.grown.entries[0]

@@ -25,9 +25,9 @@ from tests.engine.stage_rig import (
     stager,
 )
 from tests.engine.test_validate import EMAIL
-from wormdb.engine.commit import Committed
-from wormdb.engine.operations import InsertNext, Loaded, Remove, Restore, Save
-from wormdb.engine.state import id_key
+from wormdb.engine.commit.commit import Committed
+from wormdb.engine.state.operations import InsertNext, Loaded, Remove, Restore, Save
+from wormdb.engine.state.view import id_key
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -42,7 +42,7 @@ from wormdb.system.types import LogNumber, WriteId
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.engine.operations import Operation
+    from wormdb.engine.state.operations import Operation
 
 # --- the same state as through the log ---
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.engine.rig import HookStore, Rig, insert, save
 from tests.engine.stage_rig import MANUAL, SCHEMA, logger, stager
-from wormdb.engine import stage
-from wormdb.engine.inserts import check_inserts
+from wormdb.engine.bulk import stage
+from wormdb.engine.bulk.inserts import check_inserts
 from wormdb.errors import AlreadyExistsError, UniqueViolationError
 from wormdb.system.types import LogNumber
 

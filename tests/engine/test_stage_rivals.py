@@ -21,8 +21,8 @@ from tests.engine.stage_rig import (
     stager,
 )
 from tests.engine.test_validate import definition_of
-from wormdb.engine.resolve import Fate
-from wormdb.engine.stage import CHECKS_MAX
+from wormdb.engine.bulk.stage import CHECKS_MAX
+from wormdb.engine.commit.resolve import Fate
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -40,10 +40,10 @@ from wormdb.testing.sweep import SweepCase, sweep
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from wormdb.engine.commit import Committed
+    from wormdb.engine.commit.commit import Committed
     from wormdb.engine.ledger import TailLimits
-    from wormdb.engine.operations import Operation
-    from wormdb.engine.state import View
+    from wormdb.engine.state.operations import Operation
+    from wormdb.engine.state.view import View
     from wormdb.storage.store import Store
 
 

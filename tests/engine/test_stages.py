@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from tests.engine.rig import PATHS, Rig, contents, save
 from tests.engine.test_head import head_of
-from wormdb.engine.keeper import TailLimits
+from wormdb.engine.forward.keeper import TailLimits
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
-    from wormdb.engine.head import Head
+    from wormdb.engine.commit.head import Head
 
 
 def staged_log(rig: Rig) -> None:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.rig import contents, doc, ident
-from wormdb.engine.definition import Definition
-from wormdb.engine.state import EmptyBase, Held, Overlay, View, id_key
+from wormdb.engine.state.definition import Definition
+from wormdb.engine.state.view import EmptyBase, Held, Overlay, View, id_key
 from wormdb.format.entry import Batch, Change, Entry
 from wormdb.system.types import LogNumber, WriteId
 

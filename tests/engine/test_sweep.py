@@ -31,7 +31,7 @@ from tests.engine.swept import (
     world_of,
 )
 from tests.engine.swept_updates import UPDATES
-from wormdb.engine.resolve import Fate
+from wormdb.engine.commit.resolve import Fate
 from wormdb.errors import ConflictError, OutcomeUnknownError, WormError
 from wormdb.storage.conditions import ensure_conditions
 from wormdb.storage.store import OCTETS

@@ -25,8 +25,8 @@ from tests.engine.swept import (
 )
 from tests.engine.swept_projections import PROJECTED
 from tests.engine.test_sweep import Interrupted, Rival
-from wormdb.engine.paths import EnginePaths
-from wormdb.engine.register import Register
+from wormdb.engine.log.paths import EnginePaths
+from wormdb.engine.log.root import Register
 from wormdb.errors import ConflictError, NotFoundError, OutcomeUnknownError, WormError
 from wormdb.settings import Settings
 from wormdb.storage.conditions import ensure_conditions

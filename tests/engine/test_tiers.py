@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wormdb.engine.tiers import FANOUT, plan_adopt, plan_cascade, plan_merge, runs_max, tier_of, written_max
+from wormdb.engine.blocks.tiers import FANOUT, plan_adopt, plan_cascade, plan_merge, runs_max, tier_of, written_max
 
 SMALLEST = 100
 SIZES = st.integers(1, 300) | st.integers(1, 20_000)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.rig import PATHS, HookStore, Rig, TimedStore, contents, save
-from wormdb.engine.operations import Pending
-from wormdb.engine.trim import with_mark
+from wormdb.engine.state.operations import Pending
+from wormdb.engine.state.trim import with_mark
 from wormdb.errors import ConflictError, CorruptionError, UnavailableError
 from wormdb.format.event import FilesSwitched, JobAborted, JobOpened, SchemaChanged
 from wormdb.format.root import Mark, Root

@@ -8,17 +8,17 @@ from hypothesis import strategies as st
 
 from tests.engine.index_rig import Trees
 from tests.engine.rig import Rig, doc, ident, insert, remove, save
-from wormdb.engine.define import create_index
-from wormdb.engine.definition import Definition
-from wormdb.engine.index_shelf import IndexShelf
-from wormdb.engine.keeper import TailLimits
-from wormdb.engine.runs import RunBase
-from wormdb.engine.state import Held, Overlay, View, id_key
-from wormdb.engine.unique import UniqueOwners, keys_of
+from wormdb.engine.blocks.runs import RunBase
+from wormdb.engine.commit.define import create_index
+from wormdb.engine.forward.keeper import TailLimits
+from wormdb.engine.index.shelf import IndexShelf
+from wormdb.engine.index.unique import UniqueOwners, keys_of
+from wormdb.engine.state.definition import Definition
+from wormdb.engine.state.view import Held, Overlay, View, id_key
+from wormdb.engine.tree.definition import Index
+from wormdb.engine.tree.nodes import NodeLimits
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.format.entry import Batch, Change, Entry
-from wormdb.index.definition import Index
-from wormdb.index.nodes import NodeLimits
 from wormdb.limits import INDEX_KEY_BYTES_MAX
 from wormdb.system.types import LogNumber, WriteId
 

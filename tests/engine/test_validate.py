@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.engine.rig import Rig, contents, definition_at, doc, ident, insert, remove, save
-from wormdb.engine.operations import Insert, InsertNext, Loaded, Operation, Pending, Remove, Save
-from wormdb.engine.state import Held, Overlay, View, id_key, sequence_of
-from wormdb.engine.unique import UniqueOwners
-from wormdb.engine.validate import Group
+from wormdb.engine.commit.validate import Group
+from wormdb.engine.index.unique import UniqueOwners
+from wormdb.engine.state.operations import Insert, InsertNext, Loaded, Operation, Pending, Remove, Save
+from wormdb.engine.state.view import Held, Overlay, View, id_key, sequence_of
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -28,7 +28,7 @@ from wormdb.system.types import LogNumber, WriteId
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wormdb.index.definition import Index
+    from wormdb.engine.tree.definition import Index
 
 
 def definition_of(**indexes: dict[str, Any]) -> bytes:

@@ -12,7 +12,7 @@ from wormdb.files.names import id_text
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from wormdb.index.definition import Index
+    from wormdb.engine.tree.definition import Index
     from wormdb.schema.model import Model
 
 

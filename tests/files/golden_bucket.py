@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import wormdb
-from wormdb.engine.paths import ENGINE_FOLDER
+from wormdb.engine.log.paths import ENGINE_FOLDER
 from wormdb.errors import UniqueViolationError
 from wormdb.settings import Settings
 from wormdb.storage.open import open_store

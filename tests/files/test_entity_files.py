@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.files.models import CUSTOMER, model_of
-from wormdb.engine.tombstone import Tombstone
+from wormdb.engine.history.tombstone import Tombstone
 from wormdb.errors import CorruptionError
 from wormdb.files.entity_file import entity_file, plain_fields, read_entity
 from wormdb.files.oplog_file import oplog_file, read_oplog

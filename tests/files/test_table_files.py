@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.files.contents import contents_of
 from tests.files.models import CUSTOMER, model_of
+from wormdb.engine.tree.definition import Index
 from wormdb.errors import CorruptionError
 from wormdb.files.index_file import (
     IndexFile,
@@ -39,7 +40,6 @@ from wormdb.files.sentinel import (
     read_collection_sentinel,
 )
 from wormdb.format import json
-from wormdb.index.definition import Index
 from wormdb.testing.strategies import strings
 
 MODEL = model_of(CUSTOMER)

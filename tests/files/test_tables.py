@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.files.writer_rig import Process, World, check_files, names_in, readable, schema_of
-from wormdb.engine.paths import ENGINE_FOLDER
+from wormdb.engine.log.paths import ENGINE_FOLDER
 from wormdb.files import tables
 from wormdb.files.manifest_file import decode_manifest, decode_manifest_meta
 from wormdb.storage.store import OCTETS

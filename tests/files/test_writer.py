@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.files.writer_rig import Process, World, check_files, readable, schema_of
-from wormdb.engine.paths import ENGINE_FOLDER
+from wormdb.engine.log.paths import ENGINE_FOLDER
 from wormdb.testing.fault_store import FaultStore
 
 LAYOUTS = [

@@ -9,7 +9,7 @@ from tests.engine.swept import World, world_of
 from tests.files.contents import contents_of
 from tests.files.models import CUSTOMER
 from wormdb.database import Database
-from wormdb.engine.paths import ENGINE_FOLDER
+from wormdb.engine.log.paths import ENGINE_FOLDER
 from wormdb.files.expected import files_of
 from wormdb.files.index_file import decode_index_file, decode_index_meta
 from wormdb.files.manifest_file import decode_manifest, decode_manifest_meta
@@ -26,7 +26,7 @@ from wormdb.system.clock import SeededChance
 if TYPE_CHECKING:
     from wormdb.collection import Collection
     from wormdb.document import Document
-    from wormdb.engine.state import View
+    from wormdb.engine.state.view import View
     from wormdb.schema.model import Schema
     from wormdb.storage.store import Store
 

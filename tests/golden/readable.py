@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from bson import Decimal128, ObjectId
 
-from wormdb.engine.tombstone import Tombstone
+from wormdb.engine.history.tombstone import Tombstone
 from wormdb.files.entity_file import entity_file
 from wormdb.files.index_file import IndexFile, IndexMeta, encode_index_file, encode_index_meta
 from wormdb.files.manifest_file import (

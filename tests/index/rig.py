@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING
 
-from wormdb.index.btree import TreeReader
+from wormdb.engine.tree.change import Applied, apply
+from wormdb.engine.tree.nodes import NodeLimits, NodeMaker, StoreNodes, Tree
+from wormdb.engine.tree.tree import TreeReader
 from wormdb.index.build import BulkLoad
-from wormdb.index.change import Applied, apply
-from wormdb.index.nodes import NodeLimits, NodeMaker, StoreNodes, Tree
 from wormdb.index.verify import verify
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.meter import MeteredStore
@@ -19,10 +19,10 @@ from wormdb.storage.store import IfAbsent
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from wormdb.engine.tree.entries import Change, Entry
+    from wormdb.engine.tree.nodes import NewObject
     from wormdb.format.node import Child
     from wormdb.format.root import ObjectRef
-    from wormdb.index.entries import Change, Entry
-    from wormdb.index.nodes import NewObject
 
 __all__ = ["FOLDER", "SCOPE", "Shelf", "numbered"]
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from tests.index.rig import Shelf, numbered
-from wormdb.index.entries import Range
-from wormdb.index.nodes import NodeLimits, Tree
+from wormdb.engine.tree.entries import Range
+from wormdb.engine.tree.nodes import NodeLimits, Tree
 
 COUNT = 1000
 

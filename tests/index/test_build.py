@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.index.rig import Shelf, numbered
+from wormdb.engine.tree.nodes import NodeLimits, Tree
 from wormdb.index.build import BulkLoad, merged
-from wormdb.index.nodes import NodeLimits, Tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from wormdb.engine.tree.entries import Entry
     from wormdb.format.node import Leaf
-    from wormdb.index.entries import Entry
 
 
 @given(st.integers(0, 700), st.integers(4, 12))

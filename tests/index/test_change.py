@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.index.rig import Shelf, numbered
-from wormdb.index.change import Applied, apply
-from wormdb.index.nodes import NodeLimits, Tree
+from wormdb.engine.tree.change import Applied, apply
+from wormdb.engine.tree.nodes import NodeLimits, Tree
 from wormdb.system.clock import SeededChance
 
 if TYPE_CHECKING:
-    from wormdb.index.entries import Change
+    from wormdb.engine.tree.entries import Change
 
 LIMITS = NodeLimits(16, 16 * 256)
 

@@ -5,11 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from wormdb.errors import CorruptionError, InvalidRequestError, LimitExceededError
-from wormdb.format.key import encode_compound, encode_key
-from wormdb.format.kinds import MISSING
-from wormdb.format.order import compare
-from wormdb.index.definition import (
+from wormdb.engine.tree.definition import (
     Index,
     array_fields,
     claims_of,
@@ -18,6 +14,10 @@ from wormdb.index.definition import (
     keys_of,
     lookup_keys,
 )
+from wormdb.errors import CorruptionError, InvalidRequestError, LimitExceededError
+from wormdb.format.key import encode_compound, encode_key
+from wormdb.format.kinds import MISSING
+from wormdb.format.order import compare
 from wormdb.limits import INDEX_KEY_BYTES_MAX
 from wormdb.schema.load import load_model
 from wormdb.schema.model import IndexDefinition

@@ -6,12 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wormdb.format.json import encode
-from wormdb.format.key import encode_compound, encode_key
-from wormdb.format.kinds import MISSING
-from wormdb.format.order import compare
-from wormdb.index.definition import Index
-from wormdb.index.entries import (
+from wormdb.engine.tree.definition import Index
+from wormdb.engine.tree.entries import (
     COVERED_BYTES_MAX,
     Range,
     changes_of,
@@ -19,6 +15,10 @@ from wormdb.index.entries import (
     id_of,
     value_key_of,
 )
+from wormdb.format.json import encode
+from wormdb.format.key import encode_compound, encode_key
+from wormdb.format.kinds import MISSING
+from wormdb.format.order import compare
 from wormdb.testing.strategies import ids, scalars, values
 
 TAGS = Index("byTags", ("tags",))

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wormdb.engine.tree.definition import Index, array_fields, keys_of
+from wormdb.engine.tree.entries import changes_of
+from wormdb.engine.tree.extract import extract
 from wormdb.errors import CorruptionError, InvalidRequestError
 from wormdb.format import json
 from wormdb.format.values import normalize_document
-from wormdb.index.definition import Index, array_fields, keys_of
-from wormdb.index.entries import changes_of
-from wormdb.index.extract import extract
 from wormdb.limits import INDEX_KEY_BYTES_MAX
 from wormdb.testing.strategies import values
 

@@ -8,10 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.index.rig import FOLDER, SCOPE, Shelf, numbered
-from wormdb.errors import CorruptionError, SnapshotTooOldError
-from wormdb.format.filter_run import key_hash, key_hashes
-from wormdb.index import membership
-from wormdb.index.membership import (
+from wormdb.engine.tree import membership
+from wormdb.engine.tree.membership import (
     FilterChange,
     KeyFilter,
     build_filter,
@@ -20,6 +18,8 @@ from wormdb.index.membership import (
     extend_filter_of,
     load_filter,
 )
+from wormdb.errors import CorruptionError, SnapshotTooOldError
+from wormdb.format.filter_run import key_hash, key_hashes
 
 ABSENT = [b"absent-%d" % number for number in range(40_000)]
 

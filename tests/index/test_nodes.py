@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.index.rig import FOLDER, Shelf, numbered
+from wormdb.engine.tree.nodes import NodeLimits, StoreNodes, Tree, fetch_object, separator
 from wormdb.errors import CorruptionError, NotFoundError, SnapshotTooOldError
 from wormdb.format.node import Child, Inner, Leaf
-from wormdb.index.nodes import NodeLimits, StoreNodes, Tree, fetch_object, separator
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.pool import ThreadPool
 

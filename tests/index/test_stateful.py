@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tests.index.rig import Shelf
-from wormdb.index.entries import Range
-from wormdb.index.nodes import NodeLimits, Tree
-from wormdb.index.statistics import measure
+from wormdb.engine.tree.entries import Range
+from wormdb.engine.tree.nodes import NodeLimits, Tree
+from wormdb.engine.tree.statistics import measure
 
 if TYPE_CHECKING:
-    from wormdb.index.entries import Change, Entry
+    from wormdb.engine.tree.entries import Change, Entry
 
 # Few letters and lengths, so that keys share prefixes, are prefixes of each other, and meet again; and long ones.
 keys = st.one_of(

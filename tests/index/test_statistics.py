@@ -4,13 +4,10 @@ import msgspec
 import pytest
 
 from tests.index.rig import Shelf, numbered
-from wormdb.errors import CorruptionError
-from wormdb.format.json import encode
-from wormdb.format.key import encode_key
-from wormdb.index.definition import Index
-from wormdb.index.entries import Range, changes_of
-from wormdb.index.nodes import NodeLimits, Tree
-from wormdb.index.statistics import (
+from wormdb.engine.tree.definition import Index
+from wormdb.engine.tree.entries import Range, changes_of
+from wormdb.engine.tree.nodes import NodeLimits, Tree
+from wormdb.engine.tree.statistics import (
     BOUND_BYTES_MAX,
     BUCKETS,
     LEAVES_SAMPLED,
@@ -19,6 +16,9 @@ from wormdb.index.statistics import (
     encode_statistics,
     measure,
 )
+from wormdb.errors import CorruptionError
+from wormdb.format.json import encode
+from wormdb.format.key import encode_key
 
 COUNT = 10_000
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.index.rig import FOLDER, Shelf, numbered
+from wormdb.engine.tree.nodes import NewObject, NodeLimits, Tree
 from wormdb.errors import CorruptionError
 from wormdb.format.node import Child, Inner, Leaf
-from wormdb.index.nodes import NewObject, NodeLimits, Tree
 from wormdb.index.verify import verify
 
 if TYPE_CHECKING:

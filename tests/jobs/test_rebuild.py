@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import wormdb
 from tests.jobs.rig import SCHEMA, SendingRunner, customers, empty_place, pipeline
-from wormdb.engine.index_shelf import IndexShelf
-from wormdb.engine.runs import Runs
-from wormdb.engine.shelf import Shelf
+from wormdb.engine.blocks.runs import Runs
+from wormdb.engine.blocks.shelf import Shelf
+from wormdb.engine.index.shelf import IndexShelf
 from wormdb.errors import CorruptionError
 from wormdb.jobs import place
 from wormdb.jobs.pipeline import Pipeline

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tests.maintenance.wreck import PATHS, keys_in, kind_of, named, root_of, site_on
-from wormdb.engine.index_edit import TreeEdit
-from wormdb.engine.index_shelf import IndexShelf, tree_of
-from wormdb.engine.listing import list_run
-from wormdb.engine.objects import PARQUET, NewObject
-from wormdb.engine.shelf import Shelf
+from wormdb.engine.blocks.listing import list_run
+from wormdb.engine.blocks.shelf import Shelf
+from wormdb.engine.index.edit import TreeEdit
+from wormdb.engine.index.shelf import IndexShelf, tree_of
+from wormdb.engine.log.objects import PARQUET, NewObject
 from wormdb.format.block import Row, write_block
 from wormdb.format.blockread import open_block, read_documents
 from wormdb.format.columns import ColumnSpec
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.engine.swept import World
+    from wormdb.engine.tree.entries import Change
     from wormdb.format.blocklist import BlockEntry, BlockPageRef
     from wormdb.format.root import Root
-    from wormdb.index.entries import Change
     from wormdb.maintenance.listed import Where
 
 __all__ = ["BYTES", "damage", "entries_of", "lie_in_entries", "lie_in_rows", "lie_in_tree", "put_root", "replaced"]

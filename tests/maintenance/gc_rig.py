@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from tests.engine.bulk_rig import Loading
 from tests.engine.rig import COLLECTION, PATHS, HookStore, Rig, contents, save
 from tests.engine.stage_rig import MANUAL, SMALL, logger, stager
-from wormdb.engine.bulk import BulkOutcome, JobSpec
 from wormdb.engine.ledger import Surroundings
-from wormdb.engine.misc_clock import MiscClock
+from wormdb.engine.load import BulkOutcome, JobSpec
+from wormdb.engine.log.clock import MiscClock
 from wormdb.errors import ConflictError
 from wormdb.maintenance.gc import Rules, collect
 from wormdb.maintenance.gc_jobs import read_tail
@@ -30,7 +30,7 @@ from wormdb.system.types import LogNumber, StoreTime
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.engine.bulk_report import BulkTarget
+    from wormdb.engine.bulk.report import BulkTarget
     from wormdb.engine.ledger import Ledger
     from wormdb.maintenance.gc_report import Collected
     from wormdb.storage.store import Store

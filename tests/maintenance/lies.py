@@ -8,15 +8,15 @@ import msgspec
 
 from tests.maintenance.damage import entries_of, lie_in_entries, lie_in_rows, lie_in_tree, put_root, replaced
 from tests.maintenance.wreck import PATHS, PREFIX, root_of, site_on
-from wormdb.engine.index_shelf import IndexShelf
+from wormdb.engine.index.shelf import IndexShelf
+from wormdb.engine.tree.entries import id_of, value_key_of
+from wormdb.engine.tree.membership import build_filter
 from wormdb.format import json
 from wormdb.format.entry import decode_entry, encode_entry
 from wormdb.format.key import encode_key
 from wormdb.format.retired import RetiredList, encode_retired
 from wormdb.format.root import ObjectRef
 from wormdb.format.sample import Sample, encode_sample
-from wormdb.index.entries import id_of, value_key_of
-from wormdb.index.membership import build_filter
 from wormdb.storage.store import Always
 from wormdb.system.types import LogNumber
 

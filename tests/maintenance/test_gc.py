@@ -15,8 +15,9 @@ from tests.engine.stage_rig import MANUAL, logger
 from tests.maintenance.gc_rig import DAY, HOUR, RULES, check_sound, gc, keys_of, merged, opened_job, site_of
 from wormdb.cli.main import run
 from wormdb.database import connect
-from wormdb.engine import listing, succession
-from wormdb.engine.bulk import abort
+from wormdb.engine.blocks import listing
+from wormdb.engine.load import abort
+from wormdb.engine.state import successor as succession
 from wormdb.errors import CorruptionError, InvalidRequestError, UnavailableError
 from wormdb.format.adopt_record import AdoptRecord, encode_adopt_record
 from wormdb.format.root import Root

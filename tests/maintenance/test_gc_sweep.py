@@ -17,7 +17,7 @@ from tests.engine.rig import PATHS, Rig, contents, save
 from tests.engine.stage_rig import MANUAL, logger, stager
 from tests.maintenance.gc_rig import DAY, HOUR, check_sound, gc, keys_of, merged, opened_job, site_of
 from tests.maintenance.rival_store import Before
-from wormdb.engine.bulk import abort
+from wormdb.engine.load import abort
 from wormdb.errors import OutcomeUnknownError, UnavailableError
 from wormdb.maintenance.verify import verify
 from wormdb.testing.fault_store import Fault, SimulatedCrash

@@ -10,9 +10,9 @@ from tests.engine.bulk_rig import Rows, run_job
 from tests.engine.rig import PATHS, Rig, contents
 from tests.engine.stage_rig import logger
 from tests.maintenance.gc_rig import DAY, gc, site_of
-from wormdb.engine.listing import runs_of
-from wormdb.engine.shelf import Shelf
-from wormdb.engine.state import id_key
+from wormdb.engine.blocks.listing import runs_of
+from wormdb.engine.blocks.shelf import Shelf
+from wormdb.engine.state.view import id_key
 from wormdb.maintenance.repair import repair
 from wormdb.maintenance.verify import verify
 from wormdb.storage.pool import SerialPool

@@ -26,7 +26,7 @@ from tests.maintenance.wreck import (
     thing,
     whole_world,
 )
-from wormdb.engine.index_build import _Build
+from wormdb.engine.index.build import _Build
 from wormdb.errors import WormError
 from wormdb.maintenance.chain import check_chain
 from wormdb.maintenance.listed import CheckedList, Where

@@ -10,15 +10,17 @@ import pytest
 
 from tests.engine.swept import World
 from wormdb.database import Database
-from wormdb.engine import index_shelf, listing, succession
-from wormdb.engine.index_shelf import IndexShelf
+from wormdb.engine.blocks import listing
+from wormdb.engine.index import shelf as index_shelf
+from wormdb.engine.index.shelf import IndexShelf
 from wormdb.engine.ledger import Surroundings, TailLimits
-from wormdb.engine.misc_clock import MiscClock
-from wormdb.engine.paths import EnginePaths
-from wormdb.engine.projection import Sizes
-from wormdb.engine.register import Register
+from wormdb.engine.log.clock import MiscClock
+from wormdb.engine.log.paths import EnginePaths
+from wormdb.engine.log.root import Register
+from wormdb.engine.state import successor as succession
+from wormdb.engine.state.projection import Sizes
+from wormdb.engine.tree.nodes import NodeLimits
 from wormdb.format.retired import decode_retired
-from wormdb.index.nodes import NodeLimits
 from wormdb.maintenance.listed import CheckedList
 from wormdb.maintenance.report import Report
 from wormdb.maintenance.site import Site

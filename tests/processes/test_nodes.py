@@ -16,7 +16,7 @@ from tests.processes.evidence import judge, judge_state, read_log, steps_of
 from tests.processes.fleet import Fleet
 from tests.processes.node_fleet import NodeFleet
 from tests.processes.writer import COLLECTION, COUNTERS, counter_id
-from wormdb.engine.peers import Peers
+from wormdb.engine.log.peers import Peers
 from wormdb.service.overview import overview_of
 from wormdb.system.clock import SeededChance, SystemClock
 

@@ -18,7 +18,7 @@ from wormdb.errors import ConflictError, OutcomeUnknownError, UnavailableError
 from wormdb.system.clock import SeededChance, SystemClock
 
 if TYPE_CHECKING:
-    from wormdb.engine.resolve import Fate
+    from wormdb.engine.commit.resolve import Fate
 
 COLLECTION = "org/run"
 COUNTERS = 3

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from wormdb.bql.match import compile_filter
 from wormdb.bql.sorting import sort_key
-from wormdb.engine.portion import DOCUMENT
+from wormdb.engine.blocks.portion import DOCUMENT
+from wormdb.engine.tree.definition import array_fields
+from wormdb.engine.tree.entries import changes_of, id_of
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED, get_direct, parse_path
-from wormdb.index.definition import array_fields
-from wormdb.index.entries import changes_of, id_of
 from wormdb.query.physical.fields import paths_of, sorted_by
 from wormdb.query.plan import (
     Empty,
@@ -38,9 +38,9 @@ from wormdb.query.plan import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from wormdb.engine.tree.definition import Index
+    from wormdb.engine.tree.entries import Entry, Range
     from wormdb.format.kinds import Document
-    from wormdb.index.definition import Index
-    from wormdb.index.entries import Entry, Range
     from wormdb.query.plan import Node
     from wormdb.query.request import Request
 

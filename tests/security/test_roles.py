@@ -12,7 +12,7 @@ import pytest
 import wormdb
 from tests.http_script import Reply, scripted_server
 from wormdb.cli.main import run
-from wormdb.engine.paths import EnginePaths
+from wormdb.engine.log.paths import EnginePaths
 from wormdb.errors import PermissionDeniedError
 from wormdb.settings import Settings
 from wormdb.storage.bucket_settings import bucket_findings

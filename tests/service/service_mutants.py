@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from wormdb.engine import peers
-from wormdb.engine.peers import Peer, Peers
+from wormdb.engine.log import peers
+from wormdb.engine.log.peers import Peer, Peers
 from wormdb.limits import NODE_WINDOW_MS
 from wormdb.service import claim
 from wormdb.service.claim import Claimant

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.service.service_rig import Rig, live
-from wormdb.engine.paths import node_key
-from wormdb.engine.peers import Peers
+from wormdb.engine.log.paths import node_key
+from wormdb.engine.log.peers import Peers
 from wormdb.errors import ConflictError, InvalidRequestError
 from wormdb.format.heartbeat import Heartbeat, decode_heartbeat
 from wormdb.service.claim import remove_node

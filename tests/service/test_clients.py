@@ -9,7 +9,7 @@ import pytest
 
 from tests.service.service_rig import Rig
 from wormdb.engine.background import Background
-from wormdb.engine.keeper import LEFT_SECONDS
+from wormdb.engine.forward.keeper import LEFT_SECONDS
 from wormdb.engine.ledger import Ledger
 from wormdb.engine.services import Services
 from wormdb.errors import PermissionDeniedError

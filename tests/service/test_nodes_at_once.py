@@ -13,7 +13,7 @@ import pytest
 
 from tests.maintenance.rival_store import Before
 from tests.service.service_rig import Rig, live
-from wormdb.engine.paths import EnginePaths, node_key
+from wormdb.engine.log.paths import EnginePaths, node_key
 from wormdb.errors import ConflictError, NotFoundError
 from wormdb.format.heartbeat import decode_heartbeat
 from wormdb.published import given_schema

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import pytest
 
 from tests.service.service_rig import Rig, live
-from wormdb.engine.paths import NODES_FOLDER, node_key
-from wormdb.engine.peers import Peers
+from wormdb.engine.log.paths import NODES_FOLDER, node_key
+from wormdb.engine.log.peers import Peers
 from wormdb.service.pace import Pace
 from wormdb.storage.wrapped import WrappedStore
 

@@ -16,20 +16,21 @@ from unittest import mock
 
 import msgspec
 
-from wormdb.engine import head, ledger, validate
-from wormdb.engine.commit import Committed, Committer
+from wormdb.engine import ledger
+from wormdb.engine.commit import head, validate
+from wormdb.engine.commit.commit import Committed, Committer
+from wormdb.engine.commit.head import Head
+from wormdb.engine.commit.resolve import Resolver
+from wormdb.engine.commit.validate import Group, _BatchCheck
 from wormdb.engine.feed import Feed
 from wormdb.engine.feed_parts import FeedParts
-from wormdb.engine.head import Head
+from wormdb.engine.index.unique import UniqueOwners, keys_of
 from wormdb.engine.ledger import Ledger
-from wormdb.engine.misc_clock import MiscClock
-from wormdb.engine.moments import AsOf
-from wormdb.engine.register import Register
-from wormdb.engine.resolve import Resolver
-from wormdb.engine.state import Held, Overlay, id_key
-from wormdb.engine.trim import Trimmer
-from wormdb.engine.unique import UniqueOwners, keys_of
-from wormdb.engine.validate import Group, _BatchCheck
+from wormdb.engine.log.clock import MiscClock
+from wormdb.engine.log.root import Register
+from wormdb.engine.state.moments import AsOf
+from wormdb.engine.state.trim import Trimmer
+from wormdb.engine.state.view import Held, Overlay, id_key
 from wormdb.errors import ConflictError, CorruptionError, OutcomeUnknownError, WormError
 from wormdb.format.entry import Entry, decode_entry
 from wormdb.format.event import SchemaChanged
@@ -45,9 +46,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-    from wormdb.engine.log import Record
-    from wormdb.engine.operations import Pending
-    from wormdb.engine.state import Base
+    from wormdb.engine.log.entries import Record
+    from wormdb.engine.state.operations import Pending
+    from wormdb.engine.state.view import Base
     from wormdb.system.types import StoreTime
 
 __all__ = ["MUTANTS", "Mutant"]

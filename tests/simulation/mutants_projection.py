@@ -10,27 +10,31 @@ from typing import TYPE_CHECKING
 from unittest import mock
 
 from tests.simulation.mutants import Mutant, rewritten
-from wormdb.engine import data, forward, history, past_reader, stage
-from wormdb.engine.forward import Forwarder
-from wormdb.engine.group import GroupCommit
-from wormdb.engine.grow import Growth
-from wormdb.engine.head import Head
-from wormdb.engine.index_build import _Build
-from wormdb.engine.index_edit import _Gathered
-from wormdb.engine.indexing import _Projector
-from wormdb.engine.keeper import Keeper
-from wormdb.engine.moments import AsOf
-from wormdb.engine.objects import ObjectWriter
-from wormdb.engine.register import Register
-from wormdb.engine.state import View
-from wormdb.engine.validate import Group, _BatchCheck
+from wormdb.engine import data
+from wormdb.engine.blocks.grow import Growth
+from wormdb.engine.bulk import stage
+from wormdb.engine.commit.group import GroupCommit
+from wormdb.engine.commit.head import Head
+from wormdb.engine.commit.validate import Group, _BatchCheck
+from wormdb.engine.forward import forward
+from wormdb.engine.forward.forward import Forwarder
+from wormdb.engine.forward.keeper import Keeper
+from wormdb.engine.history import changes as history
+from wormdb.engine.history import read as past_reader
+from wormdb.engine.index.advance import _Projector
+from wormdb.engine.index.build import _Build
+from wormdb.engine.index.edit import _Gathered
+from wormdb.engine.log.objects import ObjectWriter
+from wormdb.engine.log.root import Register
+from wormdb.engine.state.moments import AsOf
+from wormdb.engine.state.view import View
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
-    from wormdb.engine.objects import NewObject
-    from wormdb.engine.register import RootState
+    from wormdb.engine.log.objects import NewObject
+    from wormdb.engine.log.root import RootState
     from wormdb.format.root import Root
 
 __all__ = ["PROJECTION_MUTANTS"]

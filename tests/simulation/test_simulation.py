@@ -99,7 +99,7 @@ def test_clocks_are_set_by_days_while_a_folder_is_trimmed() -> None:
 def test_a_failure_shows_the_seed_and_the_end_of_its_trace(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from wormdb.engine.commit import Committer
+    from wormdb.engine.commit.commit import Committer
 
     monkeypatch.setattr(Committer, "_place", lambda *given: True)
     with pytest.raises(SimulationFailed, match=r"seed 3 .*acknowledged") as caught:

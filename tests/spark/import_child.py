@@ -7,7 +7,7 @@ import signal
 import sys
 from typing import Any
 
-from wormdb.engine import bulk
+from wormdb.engine import load as bulk
 from wormdb.jobs import import_
 from wormdb.jobs.import_ import FileRecords
 from wormdb.spark import session

@@ -15,7 +15,7 @@ import wormdb
 from tests.spark.stream_rig import Stream, reader
 from tests.spark.things import database, follow, plain, shown, steps
 from wormdb import InvalidRequestError, NotFoundError, SnapshotTooOldError
-from wormdb.engine import trim
+from wormdb.engine.state import trim
 from wormdb.format.json import decode_document
 from wormdb.jobs import place
 from wormdb.spark import stream_plan

@@ -15,7 +15,7 @@ import wormdb
 from tests.spark.sink_rig import Frame
 from tests.spark.source_rig import read
 from tests.spark.things import DAY, database, plain
-from wormdb.engine.bulk import JobSpec, abort, open_job
+from wormdb.engine.load import JobSpec, abort, open_job
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,

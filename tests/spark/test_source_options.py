@@ -141,7 +141,7 @@ def test_a_state_is_pinned_when_it_is_loaded(db: Database) -> None:
 
 
 def test_a_long_tail_is_read_by_each_worker(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wormdb.engine.pinned.ENTRIES_BYTES_MAX", 100)
+    monkeypatch.setattr("wormdb.engine.commit.pinned.ENTRIES_BYTES_MAX", 100)
     people = db.model("Person")
     people.insert({"id": "ann"})
     people.insert({"id": "bob"})

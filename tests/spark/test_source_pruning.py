@@ -10,7 +10,7 @@ from pyspark.sql import datasource as pushed
 
 import wormdb
 from tests.spark.source_rig import plan, read
-from wormdb.engine.state import id_key
+from wormdb.engine.state.view import id_key
 from wormdb.format.json import encode
 from wormdb.jobs import place, state
 

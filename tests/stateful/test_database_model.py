@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 
 import wormdb
 from tests.stateful.model import EVERY, Model, Refused, order
-from wormdb.engine.paths import ENGINE_FOLDER
+from wormdb.engine.log.paths import ENGINE_FOLDER
 from wormdb.errors import ConflictError, SnapshotTooOldError, WormError
 from wormdb.settings import Settings
 from wormdb.storage.memory import drop_memory

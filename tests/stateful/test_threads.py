@@ -10,7 +10,7 @@ import pytest
 
 import wormdb
 from wormdb.database import Database
-from wormdb.engine.paths import EnginePaths
+from wormdb.engine.log.paths import EnginePaths
 from wormdb.settings import Settings
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.meter import MeteredStore

@@ -12,8 +12,8 @@ from tests.versions.rig import World, database_on, schema_of, shown
 from wormdb import writing
 from wormdb.actor import By
 from wormdb.bql.parse import parse_filter
-from wormdb.engine.group import GroupCommit, _Ticket
-from wormdb.engine.operations import Pending
+from wormdb.engine.commit.group import GroupCommit, _Ticket
+from wormdb.engine.state.operations import Pending
 from wormdb.errors import ConflictError, InvalidRequestError, SchemaMismatchError, UniqueViolationError
 from wormdb.format.event import SchemaChanged
 from wormdb.query.engine_source import EngineSource

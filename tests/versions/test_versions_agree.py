@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tests.versions.rig import Refused, Step, Thing, World, database_on, mapped, schema_of, shown, update_of
 from wormdb.bql.match import compile_filter
 from wormdb.bql.parse import parse_filter
-from wormdb.engine.compact import plan_compaction, write_piece
+from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.compact_plan import Aim
 from wormdb.engine.compact_publish import publish_compaction
-from wormdb.engine.shelf import Shelf
+from wormdb.engine.forward.compact import plan_compaction, write_piece
 from wormdb.errors import ConflictError, InvalidRequestError
 from wormdb.query.engine_source import EngineSource
 from wormdb.query.planner import candidates

@@ -10,8 +10,8 @@ from tests.engine.rig import HookStore
 from tests.versions.rig import World, database_on, schema_of, shown
 from tests.versions.test_versions import applied, filled
 from wormdb.actor import By
-from wormdb.engine.bulk import BulkOutcome, attach, open_job
-from wormdb.engine.bulk_task import BulkTask
+from wormdb.engine.bulk.task import BulkTask
+from wormdb.engine.load import BulkOutcome, attach, open_job
 from wormdb.errors import ConflictError
 from wormdb.schema.load import load_schema
 from wormdb.storage.conditions import ensure_conditions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wormdb.cli.output import counted
-from wormdb.engine.index_state import PRIMARY
+from wormdb.engine.state.indexes import PRIMARY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

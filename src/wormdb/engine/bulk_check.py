@@ -13,28 +13,28 @@ from hashlib import sha256
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from wormdb.engine.blockfetch import rows_between
-from wormdb.engine.bulk_report import unpack_hashes
-from wormdb.engine.bulk_task import digests_key
-from wormdb.engine.listing import runs_of
-from wormdb.engine.runs import Runs
-from wormdb.engine.state import id_key
-from wormdb.engine.unique import keys_of
+from wormdb.engine.blocks.fetch import rows_between
+from wormdb.engine.blocks.listing import runs_of
+from wormdb.engine.blocks.runs import Runs
+from wormdb.engine.bulk.report import unpack_hashes
+from wormdb.engine.bulk.task import digests_key
+from wormdb.engine.index.unique import keys_of
+from wormdb.engine.state.view import id_key
+from wormdb.engine.tree.extract import extract
 from wormdb.errors import NotFoundError, UnavailableError, UniqueViolationError
 from wormdb.format import json
 from wormdb.format.damage import corrupt
 from wormdb.format.filter_run import key_hashes
-from wormdb.index.extract import extract
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from wormdb.engine.bulk_report import Digests, TaskReport, Tools
-    from wormdb.engine.listing import Run
+    from wormdb.engine.blocks.listing import Run
+    from wormdb.engine.bulk.report import Digests, TaskReport, Tools
+    from wormdb.engine.tree.definition import Index
     from wormdb.format.block import Row
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.membership import MembershipFilter
-    from wormdb.index.definition import Index
 
 __all__ = ["HashSet", "Members", "check_between_tasks", "claimants", "claims_of_reports", "hashes_of"]
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from itertools import pairwise, repeat
 from typing import TYPE_CHECKING, Final
 
-from wormdb.engine.blockfetch import BLOCK_WHOLE_BYTES
-from wormdb.engine.blockwrite import BLOCKS_AT_ONCE, ROW_BYTES, BlockWriter
-from wormdb.engine.bulk_columns import text_bytes
-from wormdb.engine.bulk_portion import cuts, joined, keys_of_texts
+from wormdb.engine.blocks.fetch import BLOCK_WHOLE_BYTES
+from wormdb.engine.blocks.write import BLOCKS_AT_ONCE, ROW_BYTES, BlockWriter
+from wormdb.engine.bulk.columns import text_bytes
+from wormdb.engine.bulk.portion import cuts, joined, keys_of_texts
 from wormdb.format.block import RESERVED, Row, write_new_block
 from wormdb.format.blockread import assemble_block, parts_for, read_arrow
 from wormdb.format.columns import KIND_PREFIX, arrow_type, column_of
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from wormdb.engine.objects import ObjectWriter
-    from wormdb.engine.shelf import Shelf
+    from wormdb.engine.blocks.shelf import Shelf
+    from wormdb.engine.log.objects import ObjectWriter
     from wormdb.format.block import EncodedBlock
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.blockread import Block

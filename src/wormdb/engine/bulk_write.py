@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.engine.bulk_rows import RowReader
+from wormdb.engine.bulk.rows import RowReader
 from wormdb.errors import InvalidRequestError, WormError
 
 if TYPE_CHECKING:
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from wormdb.engine.bulk_columns import ColumnMaker
-    from wormdb.engine.bulk_task import BulkTask
+    from wormdb.engine.bulk.columns import ColumnMaker
+    from wormdb.engine.bulk.task import BulkTask
     from wormdb.schema.model import Model
 
     Rejected = Callable[[int, WormError], None]

@@ -11,12 +11,12 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.engine.column_cache import Decoded, Label, decoded_of, portion_of
+from wormdb.engine.blocks.cache import Decoded, Label, decoded_of, portion_of
+from wormdb.engine.blocks.portion import Portion, join_portions
 from wormdb.engine.column_codes import CODE_BYTES, ColumnCodes
-from wormdb.engine.column_fetch import Wanted, fetch_columns, is_kept
-from wormdb.engine.column_merge import Keys, marked
-from wormdb.engine.column_sources import portion_of_rows
-from wormdb.engine.portion import Portion, join_portions
+from wormdb.engine.columns.fetch import Wanted, fetch_columns, is_kept
+from wormdb.engine.columns.merge import Keys, marked
+from wormdb.engine.columns.sources import portion_of_rows
 from wormdb.format import json
 from wormdb.format.kinds import ObjectId
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from wormdb.engine.column_cache import State
-    from wormdb.engine.shelf import Shelf
-    from wormdb.engine.state import Held
+    from wormdb.engine.blocks.cache import State
+    from wormdb.engine.blocks.shelf import Shelf
+    from wormdb.engine.state.view import Held
     from wormdb.format.blocklist import BlockEntry
 
 __all__ = ["LooseScan", "Piece"]

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Final
 
-from wormdb.engine.blockwrite import ROW_BYTES
-from wormdb.engine.listing import overlaps
+from wormdb.engine.blocks.listing import overlaps
+from wormdb.engine.blocks.write import ROW_BYTES
 from wormdb.format.blocklist import BlockEntry  # noqa: TC001 - msgspec reads the annotations
 
 if TYPE_CHECKING:

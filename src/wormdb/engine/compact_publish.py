@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from wormdb.engine.compact import runs_in
-from wormdb.engine.listing import is_run, list_run
-from wormdb.engine.runs import Runs
-from wormdb.engine.succession import following_root
+from wormdb.engine.blocks.listing import is_run, list_run
+from wormdb.engine.blocks.runs import Runs
+from wormdb.engine.forward.compact import runs_in
+from wormdb.engine.state.successor import following_root
 from wormdb.errors import ConflictError, UnavailableError
 from wormdb.limits import UNPUBLISHED_MS_MAX
 from wormdb.system.types import Misc
@@ -18,12 +18,12 @@ from wormdb.system.types import Misc
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wormdb.engine.compact import Compaction, ListName, Written
+    from wormdb.engine.blocks.listing import Run
+    from wormdb.engine.blocks.shelf import Shelf
     from wormdb.engine.compact_plan import Piece
-    from wormdb.engine.listing import Run
-    from wormdb.engine.objects import ObjectWriter
-    from wormdb.engine.register import Register, RootState
-    from wormdb.engine.shelf import Shelf
+    from wormdb.engine.forward.compact import Compaction, ListName, Written
+    from wormdb.engine.log.objects import ObjectWriter
+    from wormdb.engine.log.root import Register, RootState
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.root import Root
     from wormdb.system.types import StoreTime

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wormdb.engine.grow import Growth
-from wormdb.engine.listing import is_run
-from wormdb.engine.projection import Outcome
-from wormdb.engine.runs import Runs, row_of
-from wormdb.engine.shelf import Shelf
-from wormdb.engine.state import sequence_of
+from wormdb.engine.blocks.grow import Growth
+from wormdb.engine.blocks.listing import is_run
+from wormdb.engine.blocks.runs import Runs, row_of
+from wormdb.engine.blocks.shelf import Shelf
+from wormdb.engine.state.projection import Outcome
+from wormdb.engine.state.view import sequence_of
 from wormdb.format.damage import corrupt
 from wormdb.format.sample import Sampler, decode_sample, encode_sample
 
 if TYPE_CHECKING:
-    from wormdb.engine.grow import Grown
-    from wormdb.engine.projection import Step
+    from wormdb.engine.blocks.grow import Grown
+    from wormdb.engine.state.projection import Step
     from wormdb.format.event import JobAttached
     from wormdb.format.sample import Sample
 

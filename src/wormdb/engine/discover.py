@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wormdb.engine.paths import ENGINE_FOLDER
+from wormdb.engine.log.paths import ENGINE_FOLDER
 from wormdb.storage.pool import SerialPool
 
 if TYPE_CHECKING:

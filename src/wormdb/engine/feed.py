@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
-from wormdb.engine.head import is_recent
+from wormdb.engine.commit.head import is_recent
 from wormdb.errors import InvalidRequestError, SnapshotTooOldError
 from wormdb.format.entry import Change
 from wormdb.format.event import JobAttached
@@ -12,9 +12,9 @@ from wormdb.format.event import JobAttached
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wormdb.engine.log import Log, Record
-    from wormdb.engine.register import Register, RootState
-    from wormdb.engine.state import Base
+    from wormdb.engine.log.entries import Log, Record
+    from wormdb.engine.log.root import Register, RootState
+    from wormdb.engine.state.view import Base
     from wormdb.format.entry import Batch
     from wormdb.system.types import LogNumber, StoreTime
 

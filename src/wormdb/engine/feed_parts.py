@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from wormdb.engine.blockfetch import rows_at
-from wormdb.engine.runs import held_of
+from wormdb.engine.blocks.fetch import rows_at
+from wormdb.engine.blocks.runs import held_of
 from wormdb.errors import SnapshotTooOldError
 from wormdb.format.entry import Change
 from wormdb.format.event import JobAttached
@@ -25,10 +25,10 @@ from wormdb.system.types import LogNumber
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from wormdb.engine.log import Log, Record
-    from wormdb.engine.past_reader import History
-    from wormdb.engine.register import Register
-    from wormdb.engine.shelf import Shelf
+    from wormdb.engine.blocks.shelf import Shelf
+    from wormdb.engine.history.read import History
+    from wormdb.engine.log.entries import Log, Record
+    from wormdb.engine.log.root import Register
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.entry import Batch
 

@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from wormdb.engine.operations import Pending
+from wormdb.engine.state.operations import Pending
 from wormdb.errors import CorruptionError, InvalidRequestError, LimitExceededError
 from wormdb.format import json
 from wormdb.format.event import FunctionDropped, FunctionRegistered
@@ -16,8 +16,8 @@ from wormdb.limits import FUNCTION_BYTES_MAX, FUNCTIONS_MAX
 if TYPE_CHECKING:
     from wormdb.bql.functions import Functions
     from wormdb.bql.tree import Filter
-    from wormdb.engine.definition import Definition
-    from wormdb.engine.state import View
+    from wormdb.engine.state.definition import Definition
+    from wormdb.engine.state.view import View
     from wormdb.system.types import LogNumber
 
 __all__ = ["after_function", "body_of", "drop_function", "functions_of", "register_function"]

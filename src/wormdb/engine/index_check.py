@@ -7,23 +7,23 @@ from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.engine.state import View, id_key, merge_newest
-from wormdb.engine.unique import keys_of
+from wormdb.engine.index.unique import keys_of
+from wormdb.engine.state.view import View, id_key, merge_newest
+from wormdb.engine.tree.entries import id_of, value_key_of
+from wormdb.engine.tree.extract import extract
 from wormdb.errors import ConflictError, InvalidRequestError, Problem
 from wormdb.format import json
 from wormdb.format.filter_run import key_hashes
-from wormdb.index.entries import id_of, value_key_of
-from wormdb.index.extract import extract
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from wormdb.engine.index_shelf import IndexShelf
-    from wormdb.engine.state import Held
+    from wormdb.engine.index.shelf import IndexShelf
+    from wormdb.engine.state.view import Held
+    from wormdb.engine.tree.definition import Index
+    from wormdb.engine.tree.tree import TreeReader
     from wormdb.format.node import Leaf
     from wormdb.format.root import Root
-    from wormdb.index.btree import TreeReader
-    from wormdb.index.definition import Index
     from wormdb.system.types import LogNumber
 
 __all__ = ["DUPLICATES_SHOWN", "DuplicateSearch", "Searched", "check_tail", "duplicate_problem", "owners_in"]

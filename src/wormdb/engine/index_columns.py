@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from wormdb.engine.index_edit import Columns
-from wormdb.engine.projection import Net
-from wormdb.engine.runs import Runs, held_of
+from wormdb.engine.blocks.runs import Runs, held_of
+from wormdb.engine.index.edit import Columns
+from wormdb.engine.state.projection import Net
 from wormdb.format import json
 from wormdb.format.blockread import assemble_block, parts_for, read_columns
 from wormdb.format.columns import ELSEWHERE
@@ -17,11 +17,11 @@ from wormdb.storage.store import ByteRange
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from wormdb.engine.runs import RunBase
-    from wormdb.engine.shelf import Shelf
+    from wormdb.engine.blocks.runs import RunBase
+    from wormdb.engine.blocks.shelf import Shelf
+    from wormdb.engine.tree.definition import Index
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.blockread import Block
-    from wormdb.index.definition import Index
 
 __all__ = ["attached_slices"]
 

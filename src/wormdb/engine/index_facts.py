@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from wormdb.engine.tree.entries import value_key_of
+from wormdb.engine.tree.membership import build_filter_of, extend_filter_of
+from wormdb.engine.tree.statistics import IndexStatistics, decode_statistics, encode_statistics, measure
 from wormdb.format.filter_run import key_hashes
-from wormdb.index.entries import value_key_of
-from wormdb.index.membership import build_filter_of, extend_filter_of
-from wormdb.index.statistics import IndexStatistics, decode_statistics, encode_statistics, measure
 
 if TYPE_CHECKING:
     from array import array
     from collections.abc import Sequence
 
-    from wormdb.engine.index_edit import TreeEdit
-    from wormdb.engine.index_shelf import IndexShelf
+    from wormdb.engine.index.edit import TreeEdit
+    from wormdb.engine.index.shelf import IndexShelf
+    from wormdb.engine.tree.membership import KeyFilter
     from wormdb.format.root import IndexRoot, ObjectRef
-    from wormdb.index.membership import KeyFilter
 
 __all__ = ["following_membership", "following_statistics", "hashes_in"]
 

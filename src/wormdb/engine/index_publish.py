@@ -9,26 +9,26 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from wormdb.engine.blockfetch import rows_between
+from wormdb.engine.blocks.fetch import rows_between
+from wormdb.engine.blocks.runs import RunBase, data_runs, held_of, merge_rows
 from wormdb.engine.compact_publish import check_age
-from wormdb.engine.index_edit import TreeEdit, chunks, sliced
+from wormdb.engine.index.edit import TreeEdit, chunks, sliced
+from wormdb.engine.index.shelf import IndexShelf
 from wormdb.engine.index_facts import following_membership, following_statistics
-from wormdb.engine.index_shelf import IndexShelf
-from wormdb.engine.projection import Net
-from wormdb.engine.runs import RunBase, data_runs, held_of, merge_rows
-from wormdb.engine.succession import following_root
+from wormdb.engine.state.projection import Net
+from wormdb.engine.state.successor import following_root
+from wormdb.engine.tree.definition import decode_index
 from wormdb.errors import ConflictError, CorruptionError, SnapshotTooOldError, UnsupportedFormatError
-from wormdb.index.definition import decode_index
 from wormdb.system.types import Misc
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from wormdb.engine.index_rebuild import BuiltIndex
-    from wormdb.engine.objects import ObjectWriter
+    from wormdb.engine.blocks.shelf import Shelf
+    from wormdb.engine.forward.rebuild import BuiltIndex
+    from wormdb.engine.log.objects import ObjectWriter
+    from wormdb.engine.log.root import Register, RootState
     from wormdb.engine.place import Place
-    from wormdb.engine.register import Register, RootState
-    from wormdb.engine.shelf import Shelf
     from wormdb.format.block import Row
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.root import IndexRoot, Root

@@ -9,15 +9,15 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from wormdb.engine.commit import CommitId, Committed
-from wormdb.engine.resolve import Fate
+from wormdb.engine.commit.commit import CommitId, Committed
+from wormdb.engine.commit.resolve import Fate
 from wormdb.errors import OutcomeUnknownError, UnavailableError, WormError
 from wormdb.system.types import Misc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from wormdb.engine.operations import Pending
+    from wormdb.engine.state.operations import Pending
 
 __all__ = ["commit_for_sure", "landed"]
 

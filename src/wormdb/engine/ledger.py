@@ -9,32 +9,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from wormdb.engine.blobs import Blobs
-from wormdb.engine.bulk_report import Tools
-from wormdb.engine.commit import CommitId, Committed, Committer
+from wormdb.engine.blocks.runs import AttachedBase, RunBase
+from wormdb.engine.blocks.shelf import Shelf
+from wormdb.engine.bulk.report import Tools
+from wormdb.engine.bulk.stage import Stager
+from wormdb.engine.commit.blobs import Blobs
+from wormdb.engine.commit.commit import CommitId, Committed, Committer
+from wormdb.engine.commit.group import GroupCommit
+from wormdb.engine.commit.head import Head
+from wormdb.engine.commit.pinned import Pinned, pin, unpin
+from wormdb.engine.commit.resolve import Resolver
 from wormdb.engine.feed import Feed
 from wormdb.engine.feed_parts import FeedParts
-from wormdb.engine.forward import DEFAULT_SIZES, Forwarder, Shelves, Sizes
-from wormdb.engine.group import GroupCommit
-from wormdb.engine.head import Head
-from wormdb.engine.index_build import Builder
-from wormdb.engine.index_read import read_index
-from wormdb.engine.index_shelf import IndexShelf
-from wormdb.engine.keeper import DEFAULT_LIMITS, Keeper, TailLimits
-from wormdb.engine.log import Log
-from wormdb.engine.operations import Pending
-from wormdb.engine.past_reader import History
-from wormdb.engine.paths import EnginePaths
-from wormdb.engine.pinned import Pinned, pin, unpin
+from wormdb.engine.forward.forward import DEFAULT_SIZES, Forwarder, Shelves, Sizes
+from wormdb.engine.forward.keeper import DEFAULT_LIMITS, Keeper, TailLimits
+from wormdb.engine.forward.rewrite import Rewriter
+from wormdb.engine.history.read import History
+from wormdb.engine.index.build import Builder
+from wormdb.engine.index.read import read_index
+from wormdb.engine.index.shelf import IndexShelf
+from wormdb.engine.log.entries import Log
+from wormdb.engine.log.paths import EnginePaths
+from wormdb.engine.log.root import Register
 from wormdb.engine.place import Place
-from wormdb.engine.register import Register
-from wormdb.engine.resolve import Resolver
-from wormdb.engine.rewrite import Rewriter
-from wormdb.engine.runs import AttachedBase, RunBase
-from wormdb.engine.shelf import Shelf
-from wormdb.engine.stage import Stager
-from wormdb.engine.state import EmptyBase
-from wormdb.engine.trim import Trimmer
+from wormdb.engine.state.operations import Pending
+from wormdb.engine.state.trim import Trimmer
+from wormdb.engine.state.view import EmptyBase
 from wormdb.errors import SnapshotTooOldError, WormError
 from wormdb.limits import COMMIT_SECONDS, KNOWLEDGE_MS_MAX, STAGE_BYTES
 from wormdb.system.deadline import Deadline, current, within
@@ -44,17 +44,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from wormdb.engine.background import Background
-    from wormdb.engine.column_cache import ColumnCache
-    from wormdb.engine.head import Ahead
-    from wormdb.engine.index_read import IndexReader
-    from wormdb.engine.misc_clock import MiscClock
-    from wormdb.engine.register import RootState
-    from wormdb.engine.resolve import Fate
+    from wormdb.engine.blocks.cache import ColumnCache
+    from wormdb.engine.commit.head import Ahead
+    from wormdb.engine.commit.resolve import Fate
+    from wormdb.engine.index.read import IndexReader
+    from wormdb.engine.log.clock import MiscClock
+    from wormdb.engine.log.root import RootState
     from wormdb.engine.services import Services
-    from wormdb.engine.state import Base, Held, View
+    from wormdb.engine.state.view import Base, Held, View
+    from wormdb.engine.tree.definition import Index
     from wormdb.format.entry import Entry
     from wormdb.format.event import Event, JobAttached
-    from wormdb.index.definition import Index
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
     from wormdb.system.clock import Chance, Clock
@@ -316,7 +316,7 @@ class Ledger:
         )
 
     def bulk_tools(self) -> Tools:
-        """What bulk jobs need of this collection: see `wormdb.engine.bulk`. No requests."""
+        """What bulk jobs need of this collection: see `wormdb.engine.load`. No requests."""
         self._around.check()
         around = self._around
         return Tools(
@@ -350,7 +350,7 @@ class Ledger:
         return self.commit(Pending(self._around.chance.token(16).hex(), events=events, guard=guard))
 
     def resolve(self, commit_id: str, *, settle: bool = False) -> Fate:
-        """What became of a commit whose outcome was unknown. 2 GETs; see `wormdb.engine.resolve`."""
+        """What became of a commit whose outcome was unknown. 2 GETs; see `wormdb.engine.commit.resolve`."""
         self._around.check()
         commit = CommitId.parse(commit_id)
         if settle:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from wormdb.engine.listing import runs_of
-from wormdb.engine.runs import Runs, held_of
+from wormdb.engine.blocks.listing import runs_of
+from wormdb.engine.blocks.runs import Runs, held_of
 from wormdb.format.blocklist import BlockEntry
 from wormdb.format.damage import corrupt
 from wormdb.format.event import JobAttached
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
-    from wormdb.engine.shelf import Shelf
-    from wormdb.engine.state import Held, Overlay
+    from wormdb.engine.blocks.shelf import Shelf
+    from wormdb.engine.state.view import Held, Overlay
     from wormdb.format.entry import Entry
     from wormdb.format.past import Operation
     from wormdb.format.root import Root

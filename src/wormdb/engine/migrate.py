@@ -12,21 +12,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.engine.blockwrite import BlockWriter
-from wormdb.engine.bulk import JobSpec, abort, job_id, open_job
-from wormdb.engine.bulk_merge import Merger
-from wormdb.engine.define import duplicates
-from wormdb.engine.definition import Definition, settled
+from wormdb.engine.blocks.write import BlockWriter
+from wormdb.engine.bulk.merge import Merger
+from wormdb.engine.commit.define import duplicates
 from wormdb.engine.landing import commit_for_sure
-from wormdb.engine.operations import Pending
-from wormdb.engine.state import id_key, merge_newest
+from wormdb.engine.load import JobSpec, abort, job_id, open_job
+from wormdb.engine.state.definition import Definition, settled
+from wormdb.engine.state.operations import Pending
+from wormdb.engine.state.view import id_key, merge_newest
+from wormdb.engine.tree.definition import claims_of
 from wormdb.errors import ConflictError, InvalidRequestError, OutcomeUnknownError, WormError
 from wormdb.format import json
 from wormdb.format.block import Row
 from wormdb.format.event import JobAttached, SchemaChanged
 from wormdb.format.sample import Sample, Sampler, encode_sample
 from wormdb.format.values import normalize_document
-from wormdb.index.definition import claims_of
 from wormdb.schema.validate import validate
 from wormdb.schema.version import check_version
 from wormdb.system.types import LogNumber
@@ -34,10 +34,10 @@ from wormdb.system.types import LogNumber
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from wormdb.engine.bulk_report import Tools
-    from wormdb.engine.commit import Committed
+    from wormdb.engine.bulk.report import Tools
+    from wormdb.engine.commit.commit import Committed
     from wormdb.engine.ledger import Ledger
-    from wormdb.engine.state import Held, View
+    from wormdb.engine.state.view import Held, View
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.event import Event, FilesSwitched
     from wormdb.schema.model import Model

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from wormdb.engine.paths import EnginePaths
+    from wormdb.engine.log.paths import EnginePaths
     from wormdb.format.root import Root
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from wormdb.engine.runs import Runs
-from wormdb.engine.shelf import Shelf
-from wormdb.engine.state import id_key
+from wormdb.engine.blocks.runs import Runs
+from wormdb.engine.blocks.shelf import Shelf
+from wormdb.engine.state.view import id_key
 from wormdb.errors import ConflictError, InvalidRequestError, Problem
 from wormdb.format import json
 from wormdb.format.event import JobAttached
@@ -16,7 +16,7 @@ from wormdb.format.kinds import MISSING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from wormdb.engine.state import View
+    from wormdb.engine.state.view import View
     from wormdb.schema.model import Field, Model
 
 __all__ = ["Requirements"]

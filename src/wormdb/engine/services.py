@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from wormdb.engine.peers import Peers
+from wormdb.engine.log.peers import Peers
 from wormdb.errors import WormError
 from wormdb.limits import NODES_LOOK_SECONDS
 

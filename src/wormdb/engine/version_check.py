@@ -13,8 +13,8 @@ from wormdb.schema.validate import validate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from wormdb.engine.state import View
-    from wormdb.engine.upgrade import Upgrades
+    from wormdb.engine.state.upgrade import Upgrades
+    from wormdb.engine.state.view import View
     from wormdb.schema.model import Model
 
 __all__ = ["check_mapped", "check_since", "unfit"]

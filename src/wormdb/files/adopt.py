@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b, sha256
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from wormdb.engine.commit import Committed
-from wormdb.engine.definition import settled as settled_events
-from wormdb.engine.objects import ObjectWriter
-from wormdb.engine.operations import Pending
-from wormdb.engine.paths import EnginePaths
-from wormdb.engine.shelf import Shelf
+from wormdb.engine.blocks.shelf import Shelf
+from wormdb.engine.commit.commit import Committed
+from wormdb.engine.log.objects import ObjectWriter
+from wormdb.engine.log.paths import EnginePaths
+from wormdb.engine.state.definition import settled as settled_events
+from wormdb.engine.state.operations import Pending
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wormdb.engine.ledger import Ledger, Surroundings
-    from wormdb.engine.state import View
+    from wormdb.engine.state.view import View
     from wormdb.errors import Problem
     from wormdb.files.adopt_listing import Inventory
     from wormdb.files.names import FileNames

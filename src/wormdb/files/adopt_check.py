@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
-from wormdb.engine.past_reader import History
-from wormdb.engine.paths import EnginePaths
-from wormdb.engine.runs import AttachedBase
-from wormdb.engine.shelf import Shelf
-from wormdb.engine.state import Overlay, View
+from wormdb.engine.blocks.runs import AttachedBase
+from wormdb.engine.blocks.shelf import Shelf
+from wormdb.engine.history.read import History
+from wormdb.engine.log.paths import EnginePaths
+from wormdb.engine.state.view import Overlay, View
 from wormdb.errors import CorruptionError
 from wormdb.files.adopt_stage import digest_of
 from wormdb.format.entry import Batch, Entry
@@ -18,8 +18,8 @@ from wormdb.system.types import LogNumber
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.engine.definition import Definition
     from wormdb.engine.ledger import Surroundings
+    from wormdb.engine.state.definition import Definition
     from wormdb.files.adopt_listing import Inventory
     from wormdb.files.names import FileNames
     from wormdb.format.event import JobAttached

@@ -7,7 +7,7 @@ from hashlib import sha256
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.engine.paths import ENGINE_FOLDER
+from wormdb.engine.log.paths import ENGINE_FOLDER
 from wormdb.errors import Problem
 from wormdb.format.key import encode_key
 

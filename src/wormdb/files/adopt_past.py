@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.engine.state import Held
-from wormdb.engine.tombstone import tombstone
+from wormdb.engine.history.tombstone import tombstone
+from wormdb.engine.state.view import Held
 from wormdb.files.adopt_replay import CREATED, UPDATED, Fault, Replay, Step, differing, us_of
 from wormdb.format import json
 from wormdb.format.past import Taken, Version

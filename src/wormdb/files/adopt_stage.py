@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from wormdb.engine.blockwrite import BlockWriter, weight
-from wormdb.engine.history import member_of
+from wormdb.engine.blocks.write import BlockWriter, weight
+from wormdb.engine.history.changes import member_of
 from wormdb.errors import ConflictError, CorruptionError, OutcomeUnknownError, UnavailableError
 from wormdb.format import json
 from wormdb.format.adopt_record import AdoptRecord, StagedPart, decode_adopt_record, encode_adopt_record
@@ -23,9 +23,9 @@ from wormdb.system.clock import new_write_id
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from wormdb.engine.objects import ObjectWriter
-    from wormdb.engine.shelf import Shelf
-    from wormdb.engine.state import Held
+    from wormdb.engine.blocks.shelf import Shelf
+    from wormdb.engine.log.objects import ObjectWriter
+    from wormdb.engine.state.view import Held
     from wormdb.files.adopt_past import Settled
     from wormdb.format.columns import ColumnSpec
     from wormdb.storage.store import Store

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from wormdb.engine.state import id_key
+from wormdb.engine.state.view import id_key
 from wormdb.errors import UnavailableError
 from wormdb.format.event import FilesSwitched, JobAttached, SchemaChanged, SnapshotTaken
 from wormdb.format.past import Version, operation_of
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wormdb.engine.ledger import Ledger
-    from wormdb.engine.log import Record
+    from wormdb.engine.log.entries import Record
     from wormdb.format.entry import Batch, Change
     from wormdb.format.past import Operation
 

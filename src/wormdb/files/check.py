@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from wormdb.engine.paths import EnginePaths
+from wormdb.engine.log.paths import EnginePaths
 from wormdb.errors import CorruptionError
 from wormdb.files.announce import Announcement
 from wormdb.files.expected import EDITED, EXTRA, MISSING
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from wormdb.engine.ledger import Ledger
-    from wormdb.engine.state import View
+    from wormdb.engine.state.view import View
     from wormdb.files.names import FileKey
     from wormdb.format.files_record import FilesRecord
     from wormdb.storage.pool import Pool

@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.engine.past_reader import Recorded
-from wormdb.engine.past_reader import Snapshot as Kept
-from wormdb.engine.snapshots import visible
-from wormdb.engine.tombstone import read_tombstone
+from wormdb.engine.history.read import Recorded
+from wormdb.engine.history.read import Snapshot as Kept
+from wormdb.engine.history.snapshots import visible
+from wormdb.engine.history.tombstone import read_tombstone
 from wormdb.files.entity_file import entity_file
 from wormdb.files.oplog_file import oplog_file
 from wormdb.files.snapshot_file import snapshot_file
@@ -18,8 +18,8 @@ from wormdb.format.past import misc_ms
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wormdb.engine.snapshots import Visible
-    from wormdb.engine.state import Held
+    from wormdb.engine.history.snapshots import Visible
+    from wormdb.engine.state.view import Held
     from wormdb.files.names import FileNames
     from wormdb.format.past import Version
     from wormdb.schema.model import Model

@@ -14,8 +14,8 @@ from wormdb.format.key import encode_key
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from wormdb.engine.past_reader import History, Recorded
-    from wormdb.engine.state import Held, View
+    from wormdb.engine.history.read import History, Recorded
+    from wormdb.engine.state.view import Held, View
     from wormdb.files.names import FileKey, FileNames
     from wormdb.files.tables import TableKey
     from wormdb.files.wanted import Wanted

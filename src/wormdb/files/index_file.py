@@ -1,6 +1,6 @@
 """The file of an index: for each value the ids of the documents that have it, in one file or in several.
 
-What a document has in an index is what the engine says (`wormdb.index.definition`): arrays count by their elements,
+What a document has in an index is what the engine says (`wormdb.engine.tree.definition`): arrays count by their elements,
 and a sparse index leaves out what is missing or null.
 """
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
+from wormdb.engine.tree.definition import claims_of
 from wormdb.files.manifest_file import (
     VERSION,
     Count,
@@ -24,13 +25,12 @@ from wormdb.files.plain import STAMPS, canonical, iso_text, read_shape
 from wormdb.files.value_text import value_text, values_text
 from wormdb.format import json
 from wormdb.format.damage import corrupt
-from wormdb.index.definition import claims_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from wormdb.index.definition import Index
+    from wormdb.engine.tree.definition import Index
     from wormdb.schema.model import Model
 
 __all__ = [

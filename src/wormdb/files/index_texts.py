@@ -12,7 +12,7 @@ from wormdb.files.value_text import value_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wormdb.index.definition import Index
+    from wormdb.engine.tree.definition import Index
     from wormdb.schema.model import Model
 
 __all__ = ["IndexTexts"]

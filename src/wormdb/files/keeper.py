@@ -7,7 +7,7 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from wormdb.engine.paths import EnginePaths
+from wormdb.engine.log.paths import EnginePaths
 from wormdb.engine.timed_lock import TimedLock
 from wormdb.errors import ConflictError, UnavailableError
 from wormdb.files.announce import Announcement, announce_all

@@ -17,7 +17,7 @@ from wormdb.format.event import FilesSwitched, Place
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wormdb.engine.state import View
+    from wormdb.engine.state.view import View
     from wormdb.schema.model import Layout
     from wormdb.storage.store import Store
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from wormdb.engine.paths import engine_bytes_max
+from wormdb.engine.log.paths import engine_bytes_max
 from wormdb.errors import InvalidRequestError
 from wormdb.files.file_key import META, FileKey, FileKind, index_key, index_name, manifest_key
 from wormdb.files.numbers import one_form

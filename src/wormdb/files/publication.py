@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
+    from wormdb.engine.history.read import Recorded
     from wormdb.engine.ledger import Ledger
-    from wormdb.engine.past_reader import Recorded
-    from wormdb.engine.state import Held, View
+    from wormdb.engine.state.view import Held, View
     from wormdb.files.record import Known, RecordRegister
     from wormdb.format.files_record import FilesPlaces, FilesTable
     from wormdb.schema.model import Model

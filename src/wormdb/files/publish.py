@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.engine.snapshots import taken_at
-from wormdb.engine.state import Held
+from wormdb.engine.history.snapshots import taken_at
+from wormdb.engine.state.view import Held
 from wormdb.errors import InvalidRequestError
 from wormdb.files.expected import kept_snapshots, present_files_of, until
 from wormdb.files.guard import Draft, put_all
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
 
-    from wormdb.engine.past_reader import History, Recorded, Snapshot
-    from wormdb.engine.snapshots import Visible
-    from wormdb.engine.state import View
+    from wormdb.engine.history.read import History, Recorded, Snapshot
+    from wormdb.engine.history.snapshots import Visible
+    from wormdb.engine.state.view import View
     from wormdb.files.changes import Seen, Window
     from wormdb.files.names import FileNames
     from wormdb.format.past import Version

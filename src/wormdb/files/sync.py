@@ -35,7 +35,7 @@ from wormdb.storage.store import IfAbsent, IfMatch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from wormdb.engine.state import View
+    from wormdb.engine.state.view import View
     from wormdb.files.check import FileSite
     from wormdb.files.faults import FileFault
     from wormdb.files.keeper import FilesKeeper

@@ -25,12 +25,12 @@ from wormdb.files.tables import keys_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from wormdb.engine.state import Held, View
+    from wormdb.engine.state.view import Held, View
+    from wormdb.engine.tree.definition import Index
     from wormdb.files.names import FileNames
     from wormdb.files.partition import Place
     from wormdb.files.tables import TableKey, TableSpec
     from wormdb.format.files_record import FilesTable
-    from wormdb.index.definition import Index
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
 

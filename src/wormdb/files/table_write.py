@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from wormdb.engine.state import View
+    from wormdb.engine.state.view import View
     from wormdb.files.names import FileNames
     from wormdb.files.partition import Place
     from wormdb.files.tables import Patience, TableKey, TableSpec

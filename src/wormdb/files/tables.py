@@ -24,10 +24,10 @@ from wormdb.format.files_record import FilesPart, FilesTable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from wormdb.engine.definition import Definition
+    from wormdb.engine.state.definition import Definition
+    from wormdb.engine.tree.definition import Index
     from wormdb.files.changes import Seen
     from wormdb.files.names import FileNames
-    from wormdb.index.definition import Index
     from wormdb.schema.model import Field, Model
 
 __all__ = [

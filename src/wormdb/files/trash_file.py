@@ -12,7 +12,7 @@ from wormdb.schema.coerce import parse_datetime
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from wormdb.engine.tombstone import Tombstone
+    from wormdb.engine.history.tombstone import Tombstone
 
 __all__ = ["TombstoneFile", "read_tombstone_file", "tombstone_file"]
 

@@ -18,8 +18,8 @@ from wormdb.files.snapshot_file import snapshot_file
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wormdb.engine.past_reader import History, Recorded
-    from wormdb.engine.state import Held, View
+    from wormdb.engine.history.read import History, Recorded
+    from wormdb.engine.state.view import Held, View
     from wormdb.files.names import FileKey, FileNames
 
 __all__ = ["Filed", "Wanted", "filed_documents", "has_past", "may_be_there", "wanted_files"]

@@ -195,7 +195,7 @@ class Root(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     changes: Count = msgspec.field(name="g", default=0)
     """How many changed documents were ever forwarded, about: it tells how old statistics are."""
     closed: Closed | None = msgspec.field(name="y", default=None)
-    """Reserved, as the event is: `wormdb.engine.register` refuses a root that has it."""
+    """Reserved, as the event is: `wormdb.engine.log.root` refuses a root that has it."""
     files: FilesSwitched | None = msgspec.field(name="f", default=None)
     """Whether readable files are kept, and where; None if nobody ever said."""
     versions: tuple[SchemaVersion, ...] = msgspec.field(name="vs", default=())

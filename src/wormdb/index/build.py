@@ -6,15 +6,15 @@ from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from wormdb.index.btree import TreeReader
-from wormdb.index.nodes import NewObject, Tree
+from wormdb.engine.tree.nodes import NewObject, Tree
+from wormdb.engine.tree.tree import TreeReader
 from wormdb.index.part import InnerPart, LeafPart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from wormdb.index.entries import Entry
-    from wormdb.index.nodes import NodeMaker, NodeSource
+    from wormdb.engine.tree.entries import Entry
+    from wormdb.engine.tree.nodes import NodeMaker, NodeSource
     from wormdb.index.part import Part
 
 __all__ = ["BulkLoad", "merged"]

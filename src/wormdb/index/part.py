@@ -6,14 +6,14 @@ from abc import ABC, abstractmethod
 from operator import add
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from wormdb.engine.tree.nodes import separator
 from wormdb.format.node import Inner, Leaf
-from wormdb.index.nodes import separator
 
 if TYPE_CHECKING:
     from typing import Self
 
+    from wormdb.engine.tree.nodes import NodeLimits
     from wormdb.format.node import Node
-    from wormdb.index.nodes import NodeLimits
 
 __all__ = ["InnerPart", "LeafPart", "Part"]
 

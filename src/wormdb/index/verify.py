@@ -10,8 +10,8 @@ from wormdb.format.node import Inner
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from wormdb.engine.tree.nodes import NodeSource, Tree
     from wormdb.format.node import Child, Node
-    from wormdb.index.nodes import NodeSource, Tree
 
 __all__ = ["verify"]
 

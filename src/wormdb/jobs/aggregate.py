@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from wormdb.bql.aggregation import Tally, parse_aggregation
-from wormdb.engine.portion import DOCUMENT
+from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.format import json
 from wormdb.format.path import is_position
 from wormdb.jobs.scan import Scan

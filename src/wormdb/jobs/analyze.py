@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.asking import read_filter
 from wormdb.bql.tree import Everything
-from wormdb.engine.analyzed import changes_through, publish_statistics
+from wormdb.engine.forward.analysis import changes_through, publish_statistics
 from wormdb.format import json
 from wormdb.format.field_statistics import digest_of
 from wormdb.format.key import encode_key, encode_keys

@@ -12,10 +12,19 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from wormdb.engine.compact import Compaction, ListName, Shape, Written, folder_of, plan_compaction, runs_in, write_piece
+from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.compact_plan import Aim, Piece
 from wormdb.engine.compact_publish import publish_compaction
-from wormdb.engine.shelf import Shelf
+from wormdb.engine.forward.compact import (
+    Compaction,
+    ListName,
+    Shape,
+    Written,
+    folder_of,
+    plan_compaction,
+    runs_in,
+    write_piece,
+)
 from wormdb.errors import ConflictError, InvalidRequestError, SnapshotTooOldError
 from wormdb.format.blocklist import BlockEntry
 from wormdb.jobs.work import Item, Output
@@ -26,7 +35,7 @@ from wormdb.system.types import LogNumber
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wormdb.engine.register import RootState
+    from wormdb.engine.log.root import RootState
     from wormdb.jobs.place import Where
     from wormdb.jobs.work import Runner, Told
     from wormdb.maintenance.site import Site

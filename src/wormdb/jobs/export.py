@@ -15,7 +15,7 @@ import msgspec
 
 from wormdb.bql.projection_parse import parse_projection, write_projection
 from wormdb.bql.tree import EVERYTHING
-from wormdb.engine.portion import DOCUMENT
+from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
 from wormdb.jobs.export_files import Made, Parts, finish, folder_name, make_room, store_at
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wormdb.asking import WrittenFilter, WrittenSelect
-    from wormdb.engine.portion import Portion
+    from wormdb.engine.blocks.portion import Portion
     from wormdb.jobs.place import Where
     from wormdb.jobs.work import Runner, Told
     from wormdb.schema.model import Model

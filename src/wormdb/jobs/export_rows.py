@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wormdb.arrow_columns import ArrowColumn
 from wormdb.bql.aggregation import value_of
 from wormdb.document import shown_values, with_id
-from wormdb.engine.portion import DOCUMENT
+from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.format import json
 from wormdb.format.path import TRAVERSED, parse_path
 from wormdb.jobs.export_types import seen_of, unpacked
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from wormdb.engine.portion import Portion
+    from wormdb.engine.blocks.portion import Portion
     from wormdb.jobs.export_types import Seen
     from wormdb.query.execute_rows import Batch, Documents
     from wormdb.query.request import Request

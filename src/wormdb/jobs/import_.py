@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from wormdb.engine.bulk import BulkOutcome, abort, attach, open_job
+from wormdb.engine.load import BulkOutcome, abort, attach, open_job
 from wormdb.errors import AlreadyExistsError, ConflictError, InvalidRequestError, OutcomeUnknownError, WormError
 from wormdb.jobs.import_conflicts import losers_of, repeated
 from wormdb.jobs.import_files import FilePieces
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from wormdb.access import Access
-    from wormdb.engine.bulk import JobSpec
-    from wormdb.engine.bulk_report import BulkTarget, ConflictRule
+    from wormdb.engine.bulk.report import BulkTarget, ConflictRule
+    from wormdb.engine.load import JobSpec
     from wormdb.jobs.import_conflicts import Losers, Suspect
     from wormdb.jobs.import_load import Loaded
     from wormdb.jobs.import_parts import FileForm

@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
 
-from wormdb.engine.bulk_report import pack_hashes, unpack_hashes
-from wormdb.engine.bulk_task import violation
-from wormdb.engine.state import id_key
-from wormdb.engine.unique import UniqueOwners
+from wormdb.engine.bulk.report import pack_hashes, unpack_hashes
+from wormdb.engine.bulk.task import violation
+from wormdb.engine.index.unique import UniqueOwners
+from wormdb.engine.state.view import id_key
+from wormdb.engine.tree.extract import extract
 from wormdb.errors import AlreadyExistsError, InvalidRequestError, WormError
 from wormdb.format import json
 from wormdb.format.filter_run import key_hashes
-from wormdb.index.extract import extract
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from wormdb.engine.bulk_report import ConflictRule, Tools
-    from wormdb.engine.state import View
-    from wormdb.index.definition import Index
+    from wormdb.engine.bulk.report import ConflictRule, Tools
+    from wormdb.engine.state.view import View
+    from wormdb.engine.tree.definition import Index
     from wormdb.jobs.import_intake import New
 
 __all__ = ["Fate", "Losers", "Standing", "Suspect", "losers_of", "pack_keys", "repeated", "suspects_of", "taken"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.engine.bulk_rows import RowReader
+from wormdb.engine.bulk.rows import RowReader
 from wormdb.jobs.import_read import rows_of
 from wormdb.jobs.import_sources import pieces_of
 from wormdb.schema.infer import Inference

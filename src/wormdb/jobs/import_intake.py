@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from wormdb.engine.bulk_rows import ID_COLUMNS, RowReader
-from wormdb.engine.operations import Insert
+from wormdb.engine.bulk.rows import ID_COLUMNS, RowReader
+from wormdb.engine.state.operations import Insert
 from wormdb.errors import InvalidRequestError, LimitExceededError, WormError
 from wormdb.format import json
 from wormdb.importing import with_given_id
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from wormdb.engine.operations import Operation
+    from wormdb.engine.state.operations import Operation
     from wormdb.jobs.import_read import Rows
     from wormdb.schema.model import Model
     from wormdb.writing import Writer

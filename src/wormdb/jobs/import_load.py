@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from wormdb.engine.bulk_columns import ColumnMaker
+from wormdb.engine.bulk.columns import ColumnMaker
+from wormdb.engine.bulk.rows import ID_COLUMNS
+from wormdb.engine.bulk.task import BulkTask
 from wormdb.engine.bulk_ids import TaskChance, job_clock
-from wormdb.engine.bulk_rows import ID_COLUMNS
-from wormdb.engine.bulk_task import BulkTask
 from wormdb.errors import AlreadyExistsError, ConflictError, InvalidRequestError, WormError
 from wormdb.jobs.import_conflicts import Losers, Standing, Suspect, pack_keys, suspects_of, taken
 from wormdb.jobs.import_intake import Intake, RejectedRecord, with_id_column
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from wormdb.access import Access
-    from wormdb.engine.bulk_report import BulkTarget
+    from wormdb.engine.bulk.report import BulkTarget
     from wormdb.jobs.import_conflicts import Fate, Keys
     from wormdb.jobs.import_intake import New
     from wormdb.jobs.import_read import Rows

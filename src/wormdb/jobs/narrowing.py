@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from math import nan
 from typing import Final
 
+from wormdb.engine.tree.entries import Range
 from wormdb.format.key import encode_key
-from wormdb.index.entries import Range
 
 __all__ = ["NAN_KEY", "Narrowing", "overlap"]
 

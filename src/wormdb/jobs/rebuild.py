@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from wormdb.engine.compact import runs_in
+from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.compact_plan import Aim, Piece, select
+from wormdb.engine.forward.compact import runs_in
+from wormdb.engine.forward.rebuild import BuiltIndex, PartTrees, extract_part, join_parts
 from wormdb.engine.index_publish import publish_indexes
-from wormdb.engine.index_rebuild import BuiltIndex, PartTrees, extract_part, join_parts
-from wormdb.engine.shelf import Shelf
+from wormdb.engine.tree.definition import decode_index
 from wormdb.errors import SnapshotTooOldError, UnavailableError
-from wormdb.index.definition import decode_index
 from wormdb.jobs.compact import CompactOptions, compact, site_of
 from wormdb.jobs.work import Item, Output
 from wormdb.limits import BLOCK_BYTES_TARGET
@@ -27,10 +27,10 @@ from wormdb.limits import BLOCK_BYTES_TARGET
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from wormdb.engine.log.root import RootState
     from wormdb.engine.place import Place
-    from wormdb.engine.register import RootState
+    from wormdb.engine.tree.definition import Index
     from wormdb.format.root import Root
-    from wormdb.index.definition import Index
     from wormdb.jobs.compact import Compacted
     from wormdb.jobs.place import Where
     from wormdb.jobs.work import Runner, Told

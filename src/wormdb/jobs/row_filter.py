@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from wormdb.asking import read_filter
-from wormdb.index.entries import Range
+from wormdb.engine.tree.entries import Range
 from wormdb.jobs.narrowing import Narrowing
 from wormdb.query.column_match import compile_columns
 from wormdb.query.physical.bounds import bounds_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wormdb.bql.tree import Filter
-    from wormdb.engine.portion import Portion
+    from wormdb.engine.blocks.portion import Portion
     from wormdb.query.column_match import ColumnFilter
 
 __all__ = ["RowFilter"]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from wormdb.asking import WrittenFilter
     from wormdb.bql.tree import Filter
-    from wormdb.engine.portion import Portion
+    from wormdb.engine.blocks.portion import Portion
     from wormdb.jobs.place import Where
 
 __all__ = ["Scan", "share_portions", "written_filter"]

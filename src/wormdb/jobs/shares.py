@@ -12,24 +12,24 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final
 
-from wormdb.engine.column_scan import is_excluded
-from wormdb.engine.runs import AttachedBase, RunBase
-from wormdb.engine.state import id_key
-from wormdb.index.btree import EVERYTHING
-from wormdb.index.entries import Range, id_of
+from wormdb.engine.blocks.runs import AttachedBase, RunBase
+from wormdb.engine.columns.scan import is_excluded
+from wormdb.engine.state.view import id_key
+from wormdb.engine.tree.entries import Range, id_of
+from wormdb.engine.tree.tree import EVERYTHING
 from wormdb.jobs.narrowing import NAN_KEY
 from wormdb.limits import KIB, MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from wormdb.engine.index_read import IndexReader
+    from wormdb.engine.blocks.shelf import Shelf
+    from wormdb.engine.index.read import IndexReader
     from wormdb.engine.ledger import Ledger
-    from wormdb.engine.shelf import Shelf
-    from wormdb.engine.state import View
+    from wormdb.engine.state.view import View
+    from wormdb.engine.tree.definition import Index
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.sidecar import PageMap
-    from wormdb.index.definition import Index
     from wormdb.jobs.narrowing import Narrowing
     from wormdb.jobs.state import PinnedState
 

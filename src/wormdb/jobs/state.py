@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from wormdb.engine.column_scan import portions_of, scan_columns
-from wormdb.engine.moments import view_at
+from wormdb.engine.columns.scan import portions_of, scan_columns
+from wormdb.engine.state.moments import view_at
 from wormdb.errors import InvalidRequestError
 from wormdb.past import parse_as_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from wormdb.engine.blocks.portion import Portion
+    from wormdb.engine.commit.pinned import Pinned
     from wormdb.engine.ledger import Ledger
-    from wormdb.engine.moments import AsOf
-    from wormdb.engine.pinned import Pinned
-    from wormdb.engine.portion import Portion
-    from wormdb.engine.state import View
-    from wormdb.index.entries import Range
+    from wormdb.engine.state.moments import AsOf
+    from wormdb.engine.state.view import View
+    from wormdb.engine.tree.entries import Range
     from wormdb.jobs.place import Where
     from wormdb.schema.model import Model
 

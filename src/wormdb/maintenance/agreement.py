@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
-from wormdb.engine.runs import merge_rows
-from wormdb.engine.state import sequence_of
-from wormdb.engine.upgrade import Upgrades
+from wormdb.engine.blocks.runs import merge_rows
+from wormdb.engine.state.upgrade import Upgrades
+from wormdb.engine.state.view import sequence_of
 from wormdb.errors import CorruptionError
 from wormdb.format import json
 from wormdb.format.block import Row

@@ -7,9 +7,9 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from wormdb.engine.blob_state import BlobStates
+from wormdb.engine.tree.definition import OWNERS
 from wormdb.errors import NotFoundError
 from wormdb.format.blob import BlobKey, blob_keys_in
-from wormdb.index.definition import OWNERS
 from wormdb.limits import BLOB_READ_BYTES
 from wormdb.storage.store import ByteRange
 

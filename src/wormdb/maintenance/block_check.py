@@ -11,7 +11,7 @@ from hashlib import sha256
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.engine.history import member_of
+from wormdb.engine.history.changes import member_of
 from wormdb.errors import CorruptionError, UnsupportedFormatError, WormError
 from wormdb.format import json
 from wormdb.format.block import write_block

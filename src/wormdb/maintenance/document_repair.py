@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from wormdb.engine.index_shelf import IndexShelf
-from wormdb.engine.runs import Runs, data_runs
-from wormdb.engine.shelf import Shelf
-from wormdb.engine.state import Held, id_key, sequence_of
-from wormdb.engine.upgrade import Upgrades
+from wormdb.engine.blocks.runs import Runs, data_runs
+from wormdb.engine.blocks.shelf import Shelf
+from wormdb.engine.index.shelf import IndexShelf
+from wormdb.engine.state.upgrade import Upgrades
+from wormdb.engine.state.view import Held, id_key, sequence_of
+from wormdb.engine.tree.entries import id_of
 from wormdb.errors import CorruptionError, SnapshotTooOldError, UnsupportedFormatError
 from wormdb.format import json
 from wormdb.format.block import Row
 from wormdb.format.event import JobAttached
 from wormdb.format.past import Version
 from wormdb.format.sample import Sampler, encode_sample
-from wormdb.index.entries import id_of
 from wormdb.maintenance.listed import CheckedList
 from wormdb.maintenance.past_rows import PastLists, past_rows
 from wormdb.maintenance.report import Loss, Report

@@ -17,12 +17,12 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from wormdb.engine.fold import is_full
+from wormdb.engine.history.fold import is_full
 from wormdb.engine.ledger import Ledger
-from wormdb.engine.trim import Trimmer
+from wormdb.engine.state.trim import Trimmer
+from wormdb.engine.tree.definition import OWNERS
 from wormdb.errors import ConflictError, CorruptionError, SnapshotTooOldError, UnavailableError
 from wormdb.format.event import JobAttached
-from wormdb.index.definition import OWNERS
 from wormdb.limits import GC_VICTIMS_MAX, ORPHAN_MS
 from wormdb.maintenance.gc_blobs import collect_blobs
 from wormdb.maintenance.gc_jobs import OpenJobs, read_after, read_tail
@@ -34,7 +34,7 @@ from wormdb.system.types import LogNumber, Misc, StoreTime
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from wormdb.engine.register import RootState
+    from wormdb.engine.log.root import RootState
     from wormdb.format.entry import Entry
     from wormdb.format.root import Root
     from wormdb.maintenance.site import Site

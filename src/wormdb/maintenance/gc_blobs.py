@@ -15,23 +15,23 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from wormdb.engine.index_read import read_index
-from wormdb.engine.index_shelf import IndexShelf
+from wormdb.engine.index.read import read_index
+from wormdb.engine.index.shelf import IndexShelf
 from wormdb.engine.ledger import Ledger
-from wormdb.engine.operations import Pending
-from wormdb.engine.state import View
+from wormdb.engine.state.operations import Pending
+from wormdb.engine.state.view import View
+from wormdb.engine.tree.definition import OWNERS
+from wormdb.engine.tree.entries import value_key_of
 from wormdb.errors import ConflictError, NotFoundError
 from wormdb.format.blob import BlobKey, blob_keys_in
 from wormdb.format.event import BlobCondemned
-from wormdb.index.definition import OWNERS
-from wormdb.index.entries import value_key_of
 from wormdb.limits import BLOB_CONDEMNED_AT_ONCE, BLOB_CONDEMNED_MAX, BLOB_CONDEMNED_MS, BLOB_UNOWNED_MS
 from wormdb.maintenance.gc_report import Victim
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from wormdb.engine.index_read import IndexReader
+    from wormdb.engine.index.read import IndexReader
     from wormdb.format.entry import Batch
     from wormdb.maintenance.gc_report import Gathered
     from wormdb.maintenance.site import Site

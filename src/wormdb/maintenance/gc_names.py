@@ -11,9 +11,9 @@ from bisect import bisect_left
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from wormdb.engine.index_shelf import IndexShelf
-from wormdb.engine.listing import runs_of
-from wormdb.engine.shelf import Shelf
+from wormdb.engine.blocks.listing import runs_of
+from wormdb.engine.blocks.shelf import Shelf
+from wormdb.engine.index.shelf import IndexShelf
 from wormdb.format.event import JobAttached
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from wormdb.engine.index_shelf import IndexShelf
-from wormdb.engine.objects import NewObject
+from wormdb.engine.index.shelf import IndexShelf
+from wormdb.engine.log.objects import NewObject
 from wormdb.errors import NotFoundError, SnapshotTooOldError
 from wormdb.format.retired import RetiredList, decode_retired, encode_retired
 from wormdb.format.root import ObjectRef, Retired

@@ -11,26 +11,26 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from wormdb.engine.index_shelf import CURSOR_END, IndexShelf, tree_of
+from wormdb.engine.index.shelf import CURSOR_END, IndexShelf, tree_of
+from wormdb.engine.tree.definition import decode_index
+from wormdb.engine.tree.entries import id_of, value_key_of
+from wormdb.engine.tree.extract import extract
+from wormdb.engine.tree.statistics import decode_statistics
 from wormdb.errors import CorruptionError, InvalidRequestError, SnapshotTooOldError, UnsupportedFormatError
 from wormdb.format import json
-from wormdb.index.definition import decode_index
-from wormdb.index.entries import id_of, value_key_of
-from wormdb.index.extract import extract
-from wormdb.index.statistics import decode_statistics
 from wormdb.index.verify import verify
 from wormdb.maintenance.chain import SUM_BITS, digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from wormdb.engine.tree.definition import Index
+    from wormdb.engine.tree.entries import Entry
+    from wormdb.engine.tree.membership import KeyFilter
+    from wormdb.engine.tree.nodes import NodeSource
     from wormdb.format.block import Row
     from wormdb.format.node import Child, Inner, Leaf
     from wormdb.format.root import IndexRoot, Root
-    from wormdb.index.definition import Index
-    from wormdb.index.entries import Entry
-    from wormdb.index.membership import KeyFilter
-    from wormdb.index.nodes import NodeSource
     from wormdb.maintenance.report import Report
     from wormdb.maintenance.site import Site
 

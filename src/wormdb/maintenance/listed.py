@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from wormdb.engine.listing import is_run, runs_of
-from wormdb.engine.upgrade import Upgrades
+from wormdb.engine.blocks.listing import is_run, runs_of
+from wormdb.engine.state.upgrade import Upgrades
 from wormdb.errors import CorruptionError, UnsupportedFormatError
 from wormdb.format.block import Row
 from wormdb.format.blocklist import BlockEntry, BlockPageRef, decode_block_page
@@ -30,7 +30,7 @@ from wormdb.maintenance.block_check import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from wormdb.engine.listing import Run
+    from wormdb.engine.blocks.listing import Run
     from wormdb.format.root import Root
     from wormdb.maintenance.block_check import Content
     from wormdb.maintenance.report import Report

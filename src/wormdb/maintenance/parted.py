@@ -12,10 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from wormdb.engine.blockfetch import rows_between
-from wormdb.engine.listing import overlaps
-from wormdb.engine.shelf import Shelf
-from wormdb.engine.upgrade import Upgrades
+from wormdb.engine.blocks.fetch import rows_between
+from wormdb.engine.blocks.listing import overlaps
+from wormdb.engine.blocks.shelf import Shelf
+from wormdb.engine.state.upgrade import Upgrades
 from wormdb.errors import CorruptionError, SnapshotTooOldError, UnsupportedFormatError
 from wormdb.format.past import past_from
 from wormdb.maintenance.agreement import Agreement, RowTally
@@ -29,7 +29,7 @@ from wormdb.maintenance.report import Report
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wormdb.engine.listing import Run
+    from wormdb.engine.blocks.listing import Run
     from wormdb.format.block import Row
     from wormdb.format.root import Root
     from wormdb.maintenance.listed import Where

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from wormdb.engine.history import past_of
+from wormdb.engine.history.changes import past_of
 from wormdb.errors import CorruptionError, UnsupportedFormatError
 from wormdb.format import json
 from wormdb.format.block import Row
@@ -24,7 +24,7 @@ from wormdb.system.types import LogNumber
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from wormdb.engine.log import Record
+    from wormdb.engine.log.entries import Record
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.past import Operation
     from wormdb.format.root import JobOutcome, Root

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from wormdb.engine.history import member_of
+from wormdb.engine.history.changes import member_of
 from wormdb.format import json
 from wormdb.format.past import Taken, Version, decode_past, past_from
 from wormdb.maintenance.listed import CheckedList

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from wormdb.engine.definition import Definition
-from wormdb.engine.indexing import project_indexes
-from wormdb.engine.jobs import Jobs
-from wormdb.engine.objects import NewObject
-from wormdb.engine.projection import Step
-from wormdb.engine.runs import RunBase
-from wormdb.engine.state import Overlay, View
-from wormdb.engine.succession import following_root
+from wormdb.engine.blocks.runs import RunBase
+from wormdb.engine.index.advance import project_indexes
+from wormdb.engine.log.objects import NewObject
+from wormdb.engine.state.definition import Definition
+from wormdb.engine.state.jobs import Jobs
+from wormdb.engine.state.projection import Step
+from wormdb.engine.state.successor import following_root
+from wormdb.engine.state.view import Overlay, View
 from wormdb.errors import ConflictError, CorruptionError, InvalidRequestError, Problem
 from wormdb.format.retired import RetiredList, encode_retired
 from wormdb.format.root import ObjectRef

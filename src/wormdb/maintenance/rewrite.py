@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from wormdb.engine.blockwrite import BlockWriter
-from wormdb.engine.definition import Definition
-from wormdb.engine.history import member_of
-from wormdb.engine.listing import Run, list_run
-from wormdb.engine.objects import NewObject
-from wormdb.engine.shelf import Shelf
-from wormdb.engine.upgrade import Upgrades
+from wormdb.engine.blocks.listing import Run, list_run
+from wormdb.engine.blocks.shelf import Shelf
+from wormdb.engine.blocks.write import BlockWriter
+from wormdb.engine.history.changes import member_of
+from wormdb.engine.log.objects import NewObject
+from wormdb.engine.state.definition import Definition
+from wormdb.engine.state.upgrade import Upgrades
 from wormdb.format.blocklist import SidecarRef
 from wormdb.format.past import HISTORY_COLUMNS
 from wormdb.format.root import ObjectRef

@@ -11,7 +11,7 @@ from wormdb.storage.store import OCTETS, IfAbsent, IfMatch, Precondition, Probe,
 from wormdb.storage.wrapped import WrappedStore
 
 if TYPE_CHECKING:
-    from wormdb.engine.register import RootState
+    from wormdb.engine.log.root import RootState
     from wormdb.maintenance.chain import Chain
     from wormdb.maintenance.site import Site
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from wormdb.engine.log import Log
-from wormdb.engine.objects import ObjectWriter
-from wormdb.engine.paths import EnginePaths
+from wormdb.engine.log.entries import Log
+from wormdb.engine.log.objects import ObjectWriter
+from wormdb.engine.log.paths import EnginePaths
+from wormdb.engine.log.root import Register
 from wormdb.engine.place import Place
-from wormdb.engine.register import Register
 from wormdb.errors import NotFoundError
 from wormdb.storage.store import ByteRange
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from wormdb.engine.definition import Definition
-from wormdb.engine.register import RootState
-from wormdb.engine.runs import merge_rows
+from wormdb.engine.blocks.runs import merge_rows
+from wormdb.engine.log.root import RootState
+from wormdb.engine.state.definition import Definition
 from wormdb.errors import CorruptionError, SchemaError, UnsupportedFormatError
 from wormdb.format.retired import RetiredList, decode_retired
 from wormdb.maintenance.agreement import Agreement

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from wormdb.engine.portion import ELSEWHERE_CODE
+from wormdb.engine.blocks.portion import ELSEWHERE_CODE
 from wormdb.format.columns import decode_column
 from wormdb.format.kinds import MISSING
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from wormdb.engine.blocks.portion import Portion
     from wormdb.engine.column_codes import Coded
-    from wormdb.engine.portion import Portion
 
 __all__ = [
     "Cells",

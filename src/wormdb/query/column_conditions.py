@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from wormdb.engine.portion import Portion
+    from wormdb.engine.blocks.portion import Portion
     from wormdb.format.kinds import Document
     from wormdb.query.column_cells import Outcome
 

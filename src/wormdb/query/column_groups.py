@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.bql.accumulators import ACCUMULATORS
 from wormdb.bql.aggregation import Tally, aggregation_fields
-from wormdb.engine.portion import join_portions
+from wormdb.engine.blocks.portion import join_portions
 from wormdb.format.json import decode_document
 from wormdb.query.column_cells import cells_of, rows_of_mask
 from wormdb.query.column_functions import add_pairs, ask_function
@@ -18,7 +18,7 @@ from wormdb.query.column_keys import Batch, group_rows
 
 if TYPE_CHECKING:
     from wormdb.bql.aggregation import Aggregation
-    from wormdb.engine.portion import Portion
+    from wormdb.engine.blocks.portion import Portion
 
 __all__ = ["ColumnTally"]
 

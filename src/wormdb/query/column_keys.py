@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from wormdb.engine.portion import Portion
+    from wormdb.engine.blocks.portion import Portion
     from wormdb.format.path import Path
     from wormdb.query.column_cells import Cells
 

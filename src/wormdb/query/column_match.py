@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wormdb.bql.tree import Filter
-    from wormdb.engine.portion import Portion
+    from wormdb.engine.blocks.portion import Portion
     from wormdb.query.column_cells import Outcome
     from wormdb.query.column_conditions import Asked, Node
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from wormdb.bql.sorting import SortField, SortSpec, sort_key
-from wormdb.engine.portion import Portion, join_portions
+from wormdb.engine.blocks.portion import Portion, join_portions
 from wormdb.format.json import decode_document
 from wormdb.format.key import encode_key, encode_keys
 from wormdb.format.kinds import MISSING

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
-from wormdb.engine.portion import DOCUMENT
+from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.limits import KIB
 from wormdb.query.plan import (
     Cost,
@@ -30,7 +30,7 @@ from wormdb.query.plan import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wormdb.index.entries import Range
+    from wormdb.engine.tree.entries import Range
     from wormdb.query.facts import Facts
     from wormdb.query.plan import Node
     from wormdb.query.selectivity import Selectivity

@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
-from wormdb.engine.analyzed import fitting_statistics
-from wormdb.engine.index_read import advance_reader
-from wormdb.engine.index_shelf import is_whole
-from wormdb.engine.runs import AttachedBase
-from wormdb.engine.upgrade import Upgrades
+from wormdb.engine.blocks.runs import AttachedBase
+from wormdb.engine.forward.analysis import fitting_statistics
+from wormdb.engine.index.read import advance_reader
+from wormdb.engine.index.shelf import is_whole
+from wormdb.engine.state.upgrade import Upgrades
+from wormdb.engine.tree.definition import array_fields, encode_index
+from wormdb.engine.tree.statistics import decode_statistics
 from wormdb.format import json
 from wormdb.format.blocklist import BlockEntry
 from wormdb.format.field_statistics import FieldStatistics, decode_field_statistics
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED, get_direct, parse_path
 from wormdb.format.sample import decode_sample
-from wormdb.index.definition import array_fields, encode_index
-from wormdb.index.statistics import decode_statistics
 from wormdb.limits import SAMPLE_ROWS
 from wormdb.query.facts import Facts, IndexFacts
 from wormdb.system.types import LogNumber
@@ -27,14 +27,14 @@ from wormdb.system.types import LogNumber
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from wormdb.engine.definition import Definition
-    from wormdb.engine.index_read import IndexReader
+    from wormdb.engine.blocks.listing import Part
+    from wormdb.engine.index.read import IndexReader
     from wormdb.engine.ledger import Ledger
-    from wormdb.engine.listing import Part
-    from wormdb.engine.state import Base, Overlay, View
+    from wormdb.engine.state.definition import Definition
+    from wormdb.engine.state.view import Base, Overlay, View
+    from wormdb.engine.tree.definition import Index
     from wormdb.format.kinds import Document
     from wormdb.format.root import IndexRoot, Root
-    from wormdb.index.definition import Index
     from wormdb.schema.model import Model
 
 __all__ = ["Known", "known_of"]

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from wormdb.engine.column_scan import scan_columns
+from wormdb.engine.columns.scan import scan_columns
 from wormdb.query.engine_facts import known_of
 from wormdb.query.plan import ALL_IDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from wormdb.engine.blocks.portion import Portion
     from wormdb.engine.ledger import Ledger
-    from wormdb.engine.portion import Portion
-    from wormdb.engine.state import Held, View
-    from wormdb.index.entries import Range
+    from wormdb.engine.state.view import Held, View
+    from wormdb.engine.tree.entries import Range
     from wormdb.query.engine_facts import Known
     from wormdb.query.facts import Facts
     from wormdb.query.source import Entries

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from wormdb.bql.match import compile_filter
-from wormdb.engine.portion import DOCUMENT, VERSION, Portion
+from wormdb.engine.blocks.portion import DOCUMENT, VERSION, Portion
+from wormdb.engine.tree.entries import Range
 from wormdb.format import json
-from wormdb.index.entries import Range
 from wormdb.query.column_match import compile_columns
 from wormdb.query.column_order import sort_paths
 from wormdb.query.execute_ids import BATCH_MAX, Demand, scan_index

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from wormdb.engine.state import id_key
-from wormdb.index.entries import Range, id_of
+from wormdb.engine.state.view import id_key
+from wormdb.engine.tree.entries import Range, id_of
 from wormdb.query.execute_rows import Keys
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from wormdb.engine.portion import Portion
-    from wormdb.index.entries import Entry
+    from wormdb.engine.blocks.portion import Portion
+    from wormdb.engine.tree.entries import Entry
     from wormdb.query.execute_limits import Limits
     from wormdb.query.facts import IndexFacts
     from wormdb.query.plan import IndexScan

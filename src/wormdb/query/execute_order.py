@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wormdb.bql.sorting import SortSpec
-    from wormdb.engine.portion import Portion
+    from wormdb.engine.blocks.portion import Portion
     from wormdb.query.execute_rows import Known
 
 __all__ = ["Ordering", "is_by_id", "order_keys"]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from wormdb.bql.tree import And, Everything, Not, Nothing, Or
-from wormdb.engine.portion import VERSION_TYPES
-from wormdb.engine.state import Held
+from wormdb.engine.blocks.portion import VERSION_TYPES
+from wormdb.engine.state.view import Held
 from wormdb.format import json
 from wormdb.format.key import encode_keys
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from wormdb.bql.tree import Filter
-    from wormdb.engine.portion import Portion
+    from wormdb.engine.blocks.portion import Portion
     from wormdb.format.kinds import Document
 
 __all__ = ["Batch", "Columns", "Documents", "Keys", "Known", "filter_paths", "join_documents"]

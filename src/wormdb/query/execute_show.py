@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from wormdb.bql.projection import Part, Projection
     from wormdb.bql.sorting import SortSpec
-    from wormdb.engine.portion import Portion
-    from wormdb.engine.state import Held
+    from wormdb.engine.blocks.portion import Portion
+    from wormdb.engine.state.view import Held
     from wormdb.format.kinds import Document
     from wormdb.format.path import Path
     from wormdb.query.execute_rows import Batch, Documents, Known

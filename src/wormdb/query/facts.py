@@ -10,10 +10,10 @@ from wormdb.schema.model import SYSTEM_FIELDS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from wormdb.engine.tree.definition import Index
+    from wormdb.engine.tree.statistics import IndexStatistics
     from wormdb.format.field_statistics import FieldStatistics
     from wormdb.format.kinds import Document
-    from wormdb.index.definition import Index
-    from wormdb.index.statistics import IndexStatistics
 
 __all__ = ["Facts", "IndexFacts"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from wormdb.bql.tree import Compare, Exists, In, StartsWith
+from wormdb.engine.tree.entries import Range
+from wormdb.engine.tree.statistics import IndexStatistics
 from wormdb.format.field_statistics import BOUND_BYTES_MAX, digest_of
-from wormdb.index.entries import Range
-from wormdb.index.statistics import IndexStatistics
 from wormdb.query.physical.keys import NULL_KEY, common_keys
 from wormdb.query.physical.lookup import lookup
 from wormdb.query.physical.ranges import narrowing

@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from wormdb.engine.column_scan import portions_of
-from wormdb.engine.upgrade import NO_UPGRADES
+from wormdb.engine.columns.scan import portions_of
+from wormdb.engine.state.upgrade import NO_UPGRADES
 from wormdb.query.facts import Facts
 from wormdb.query.plan import ALL_IDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from wormdb.engine.moments import AsOf
-    from wormdb.engine.past_reader import History
-    from wormdb.engine.portion import Portion
-    from wormdb.engine.state import Held, View
-    from wormdb.engine.upgrade import Upgrades
-    from wormdb.index.entries import Range
+    from wormdb.engine.blocks.portion import Portion
+    from wormdb.engine.history.read import History
+    from wormdb.engine.state.moments import AsOf
+    from wormdb.engine.state.upgrade import Upgrades
+    from wormdb.engine.state.view import Held, View
+    from wormdb.engine.tree.entries import Range
     from wormdb.query.source import Entries
 
 __all__ = ["PastSource"]

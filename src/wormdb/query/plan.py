@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from wormdb.index.entries import Range
+from wormdb.engine.tree.entries import Range
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from wormdb.index.definition import Index
+    from wormdb.engine.tree.definition import Index
     from wormdb.query.facts import Facts
     from wormdb.query.physical.question import Way
     from wormdb.query.plan import Cost, Rejected

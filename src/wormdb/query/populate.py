@@ -22,7 +22,7 @@ from wormdb.schema.report import did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from wormdb.engine.state import Held
+    from wormdb.engine.state.view import Held
     from wormdb.query.run import Hit
     from wormdb.schema.model import Field, Model
 

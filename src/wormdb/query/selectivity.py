@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.bql.match import compile_filter
 from wormdb.bql.tree import And, Compare, Everything, In, Not, Nothing, Or
+from wormdb.engine.tree.entries import Range
 from wormdb.format.key import encode_key, prefix_end
-from wormdb.index.entries import Range
 from wormdb.query.field_estimates import share_by_statistics
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from wormdb.query.plan import ALL_IDS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from wormdb.engine.portion import Portion
-    from wormdb.engine.state import Held
-    from wormdb.index.entries import Entry, Range
+    from wormdb.engine.blocks.portion import Portion
+    from wormdb.engine.state.view import Held
+    from wormdb.engine.tree.entries import Entry, Range
     from wormdb.query.facts import Facts
 
 __all__ = ["Counted", "Entries", "Source"]
@@ -54,7 +54,7 @@ class Source(Protocol):
         in_order: bool = True,
         rows: int | None = None,
     ) -> Iterator[Portion]:
-        """Columns of all documents whose id's key is in `span`, as `wormdb.engine.column_scan.scan_columns` gives them.
+        """Columns of all documents whose id's key is in `span`, as `wormdb.engine.columns.scan.scan_columns` gives them.
 
         Names are dotted paths, `_id`, DOCUMENT, and VERSION. `bounds` may leave out blocks without a value in one of
         them, and without an array at its path or on the way. In order of id, unless `in_order` is False: then as is

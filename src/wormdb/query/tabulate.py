@@ -13,7 +13,7 @@ from wormdb.system.clock import SystemClock
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from wormdb.engine.portion import Portion
+    from wormdb.engine.blocks.portion import Portion
     from wormdb.query.execute_show import Hit
     from wormdb.query.plan import Node
     from wormdb.query.plan_cache import PlanCache

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from wormdb.engine.definition import Definition
-from wormdb.engine.paths import EnginePaths
-from wormdb.engine.register import Register
-from wormdb.engine.rewrite import has_old
+from wormdb.engine.forward.rewrite import has_old
+from wormdb.engine.log.paths import EnginePaths
+from wormdb.engine.log.root import Register
+from wormdb.engine.state.definition import Definition
 from wormdb.errors import UnavailableError
 from wormdb.format.wrappers import milliseconds
 from wormdb.service.pace import LEAF_ENTRIES
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from wormdb.database import Database
     from wormdb.engine.ledger import Ledger
-    from wormdb.engine.state import View
+    from wormdb.engine.state.view import View
     from wormdb.service.store_clock import StoreClock
     from wormdb.settings import Settings
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, assert_never
 
 import msgspec
 
-from wormdb.engine.misc_clock import NODE_MAX
-from wormdb.engine.paths import node_key
+from wormdb.engine.log.clock import NODE_MAX
+from wormdb.engine.log.paths import node_key
 from wormdb.errors import ConflictError, CorruptionError, InvalidRequestError, OutcomeUnknownError, UnavailableError
 from wormdb.format.heartbeat import Heartbeat, decode_heartbeat, encode_heartbeat
 from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_classified
@@ -24,8 +24,8 @@ from wormdb.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wormdb.engine.misc_clock import MiscClock
-    from wormdb.engine.peers import Peer, Peers
+    from wormdb.engine.log.clock import MiscClock
+    from wormdb.engine.log.peers import Peer, Peers
     from wormdb.format.heartbeat import NodeState, Written
     from wormdb.storage.store import Store
     from wormdb.system.clock import Chance, Clock

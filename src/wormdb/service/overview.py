@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from wormdb.engine.peers import Peers
-from wormdb.engine.ring import turn_of, window_of
+from wormdb.engine.log.peers import Peers
 from wormdb.limits import NODE_WINDOW_MS
+from wormdb.service.ring import turn_of, window_of
 from wormdb.service.store_clock import StoreClock
 from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from wormdb.database import Database
-    from wormdb.engine.peers import Peer
+    from wormdb.engine.log.peers import Peer
     from wormdb.system.clock import Clock
 
 __all__ = ["CollectionTurn", "NodeStatus", "Overview", "overview_of"]

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import types as spark
 
-from wormdb.engine.column_fetch import Wanted
-from wormdb.engine.column_sources import portion_of_rows
-from wormdb.engine.portion import DOCUMENT, VERSION
-from wormdb.engine.state import Held
+from wormdb.engine.blocks.portion import DOCUMENT, VERSION
+from wormdb.engine.columns.fetch import Wanted
+from wormdb.engine.columns.sources import portion_of_rows
+from wormdb.engine.state.view import Held
 from wormdb.errors import InvalidRequestError
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.past import operation_of
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from wormdb.engine.state import View
+    from wormdb.engine.state.view import View
     from wormdb.format.entry import Batch, Change, Entry
     from wormdb.schema.model import Model
     from wormdb.spark.source_schema import Column

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from wormdb.engine.bulk import BulkOutcome, abort, attach, open_job
-from wormdb.engine.bulk_columns import ColumnMaker
+from wormdb.engine.bulk.columns import ColumnMaker
+from wormdb.engine.bulk.report import BulkTarget, ConflictRule
+from wormdb.engine.bulk.task import BulkTask
 from wormdb.engine.bulk_ids import TaskChance, job_clock
-from wormdb.engine.bulk_report import BulkTarget, ConflictRule
-from wormdb.engine.bulk_task import BulkTask
 from wormdb.engine.bulk_write import BatchWriter
+from wormdb.engine.load import BulkOutcome, abort, attach, open_job
 from wormdb.errors import InvalidRequestError
 from wormdb.jobs.place import Where
 from wormdb.spark.source_schema import KIND_METADATA
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from wormdb.access import Access
-    from wormdb.engine.bulk import JobSpec
+    from wormdb.engine.load import JobSpec
     from wormdb.system.clock import Chance, Clock
 
 __all__ = ["WRITE_OPTIONS", "Report", "WormWriter", "task_number"]
@@ -107,7 +107,7 @@ class WormWriter(DataSourceArrowWriter):
             return Report(writer.task.report())
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Attach what all tasks wrote. Costs and raises as `wormdb.engine.bulk.attach`."""
+        """Attach what all tasks wrote. Costs and raises as `wormdb.engine.load.attach`."""
         if isinstance(self.target, BulkOutcome):
             return
         access = self.where.access()

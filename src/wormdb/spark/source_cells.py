@@ -8,7 +8,7 @@ from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.arrow_columns import along
-from wormdb.engine.portion import DOCUMENT, VERSION, VERSION_TYPES, elsewhere_rows
+from wormdb.engine.blocks.portion import DOCUMENT, VERSION, VERSION_TYPES, elsewhere_rows
 from wormdb.format.json import decode_document, encode
 from wormdb.format.kinds import MISSING, Decimal128, ObjectId
 from wormdb.format.path import TRAVERSED, parse_path
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from wormdb.engine.portion import Portion
+    from wormdb.engine.blocks.portion import Portion
     from wormdb.spark.source_schema import Column, Shape
 
 __all__ = ["batches", "names_of"]

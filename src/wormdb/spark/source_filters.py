@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import datasource as given
 
+from wormdb.engine.tree.entries import Range
 from wormdb.errors import InvalidRequestError
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import ObjectId
 from wormdb.format.values import normalize
-from wormdb.index.entries import Range
 from wormdb.jobs.narrowing import Narrowing, overlap
 
 if TYPE_CHECKING:

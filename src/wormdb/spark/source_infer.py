@@ -9,8 +9,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.arrow_columns import along
-from wormdb.engine.portion import DOCUMENT, VERSION
-from wormdb.engine.runs import AttachedBase, RunBase
+from wormdb.engine.blocks.portion import DOCUMENT, VERSION
+from wormdb.engine.blocks.runs import AttachedBase, RunBase
 from wormdb.errors import InvalidRequestError
 from wormdb.format.blocklist import BlockEntry
 from wormdb.format.json import decode_document
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructField, StructType
 
-    from wormdb.engine.listing import Run
-    from wormdb.engine.state import View
+    from wormdb.engine.blocks.listing import Run
+    from wormdb.engine.state.view import View
     from wormdb.schema.model import Field, Model
 
 __all__ = ["columns_of_schema", "columns_of_state", "runs_of_view"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import types as spark
 
-from wormdb.engine.definition import COLUMN_TYPES_OF
+from wormdb.engine.state.definition import COLUMN_TYPES_OF
 from wormdb.errors import InvalidRequestError
 
 if TYPE_CHECKING:

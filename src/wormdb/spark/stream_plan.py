@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wormdb.engine.feed_parts import FeedParts
-    from wormdb.engine.log import Record
-    from wormdb.engine.state import View
+    from wormdb.engine.log.entries import Record
+    from wormdb.engine.state.view import View
     from wormdb.spark.stream_offset import Mark
 
 __all__ = ["Stretch", "stretches"]

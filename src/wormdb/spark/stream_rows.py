@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import types as spark
 
-from wormdb.engine.bulk_rows import DOCUMENT_COLUMN, ID_COLUMNS, RowReader
-from wormdb.engine.operations import Insert, InsertNext, Remove
+from wormdb.engine.bulk.rows import DOCUMENT_COLUMN, ID_COLUMNS, RowReader
+from wormdb.engine.state.operations import Insert, InsertNext, Remove
 from wormdb.errors import InvalidRequestError, WormError
 from wormdb.spark.changes import CHANGE_COLUMNS
 

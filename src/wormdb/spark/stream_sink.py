@@ -15,8 +15,8 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from wormdb.engine.bulk_ids import job_clock
-from wormdb.engine.operations import Insert, InsertNext, Loaded, Save
-from wormdb.engine.state import id_key
+from wormdb.engine.state.operations import Insert, InsertNext, Loaded, Save
+from wormdb.engine.state.view import id_key
 from wormdb.errors import AlreadyExistsError, ConflictError, InvalidRequestError
 from wormdb.format import json
 from wormdb.format.event import StreamAdvanced
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from wormdb.access import Access
-    from wormdb.engine.operations import Operation
-    from wormdb.engine.state import View
+    from wormdb.engine.state.operations import Operation
+    from wormdb.engine.state.view import View
     from wormdb.spark.stream_rows import Given
     from wormdb.writing import Writer
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit
 
     from wormdb.engine.ledger import Ledger
-    from wormdb.engine.moments import AsOf
-    from wormdb.engine.state import View
+    from wormdb.engine.state.moments import AsOf
+    from wormdb.engine.state.view import View
     from wormdb.jobs.place import Where
     from wormdb.spark.changes import ChangeTable
     from wormdb.spark.stream_plan import Stretch

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb import errors
-from wormdb.engine.bulk import abort, job_id
+from wormdb.engine.load import abort, job_id
 from wormdb.errors import OutcomeUnknownError, UnavailableError, WormError
 from wormdb.jobs.place import Where
 from wormdb.spark.register import store_variables
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from wormdb.access import Access
-    from wormdb.engine.bulk_report import ConflictRule
+    from wormdb.engine.bulk.report import ConflictRule
 
 __all__ = ["Written", "write"]
 

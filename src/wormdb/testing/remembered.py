@@ -7,7 +7,9 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 from unittest import mock
 
-from wormdb.engine import blockfetch, blockwrite, shelf
+from wormdb.engine.blocks import fetch as blockfetch
+from wormdb.engine.blocks import shelf
+from wormdb.engine.blocks import write as blockwrite
 from wormdb.format.block import write_block
 from wormdb.format.blockread import open_block, read_documents
 from wormdb.maintenance import block_check, listed

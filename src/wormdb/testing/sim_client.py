@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from wormdb.engine.define import change_definition, create_index, drop_index
-from wormdb.engine.unique import UniqueOwners
+from wormdb.engine.commit.define import change_definition, create_index, drop_index
+from wormdb.engine.index.unique import UniqueOwners
+from wormdb.engine.tree.definition import claims_of
 from wormdb.errors import AlreadyExistsError, ConflictError, InvalidRequestError, NotFoundError, UnavailableError
-from wormdb.index.definition import claims_of
 from wormdb.testing.sim_replay import Violation, shared_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wormdb.document import Document
+    from wormdb.engine.tree.definition import Index
     from wormdb.errors import WormError
-    from wormdb.index.definition import Index
     from wormdb.schema.model import Model
     from wormdb.testing.sim_history import Call
     from wormdb.testing.sim_nodes import Node, World

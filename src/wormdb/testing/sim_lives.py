@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from wormdb.index.definition import Index
+from wormdb.engine.tree.definition import Index
 from wormdb.schema.load import load_model
 from wormdb.testing.sim_replay import Violation
 

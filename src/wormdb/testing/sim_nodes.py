@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING
 from unittest import mock
 
 from wormdb.database import Database
-from wormdb.engine import fold, index_build, index_shelf, jobs, ledger, listing, succession
+from wormdb.engine import ledger
+from wormdb.engine.blocks import listing
+from wormdb.engine.history import fold
+from wormdb.engine.index import build as index_build
+from wormdb.engine.index import shelf as index_shelf
 from wormdb.engine.ledger import Ledger
+from wormdb.engine.state import jobs
+from wormdb.engine.state import successor as succession
+from wormdb.engine.tree.nodes import NodeLimits
 from wormdb.format.event import IndexBuilding, IndexFailed, IndexReady, JobAborted, JobAttached, JobOpened
-from wormdb.index.nodes import NodeLimits
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
 from wormdb.system.clock import SeededChance
@@ -27,11 +33,11 @@ if TYPE_CHECKING:
 
     from wormdb.collection import Collection
     from wormdb.document import Document
-    from wormdb.engine.commit import Committed
-    from wormdb.engine.index_shelf import IndexShelf
+    from wormdb.engine.commit.commit import Committed
+    from wormdb.engine.index.shelf import IndexShelf
     from wormdb.engine.ledger import Surroundings
-    from wormdb.engine.operations import Pending
-    from wormdb.engine.state import View
+    from wormdb.engine.state.operations import Pending
+    from wormdb.engine.state.view import View
     from wormdb.settings import Settings
     from wormdb.system.clock import Chance, Clock
     from wormdb.testing.scheduler import Scheduler

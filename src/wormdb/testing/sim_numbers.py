@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from wormdb.engine.operations import InsertNext, Pending
+from wormdb.engine.state.operations import InsertNext, Pending
 from wormdb.errors import LimitExceededError
 from wormdb.limits import SEQUENCE_MAX
 from wormdb.testing.sim_replay import Violation

@@ -11,20 +11,20 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from wormdb.engine.index_shelf import CURSOR_END, IndexShelf, tree_of
-from wormdb.engine.listing import runs_of
+from wormdb.engine.blocks.listing import runs_of
+from wormdb.engine.blocks.runs import RunBase, Runs
+from wormdb.engine.blocks.shelf import Shelf
+from wormdb.engine.blocks.tiers import tier_of
+from wormdb.engine.index.shelf import CURSOR_END, IndexShelf, tree_of
 from wormdb.engine.loads import loads_of_root
 from wormdb.engine.place import Place
-from wormdb.engine.runs import RunBase, Runs
-from wormdb.engine.shelf import Shelf
-from wormdb.engine.state import id_key
-from wormdb.engine.tiers import tier_of
+from wormdb.engine.state.view import id_key
+from wormdb.engine.tree.definition import claims_of
+from wormdb.engine.tree.entries import changes_of
 from wormdb.errors import WormError
 from wormdb.format.json import decode_document
 from wormdb.format.past import Version, decode_past
 from wormdb.format.retired import decode_retired
-from wormdb.index.definition import claims_of
-from wormdb.index.entries import changes_of
 from wormdb.index.verify import verify
 from wormdb.limits import RUN_BYTES_SMALLEST
 from wormdb.storage.pool import SerialPool
@@ -33,9 +33,9 @@ from wormdb.testing.sim_replay import Violation
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wormdb.engine.paths import EnginePaths
+    from wormdb.engine.log.paths import EnginePaths
+    from wormdb.engine.tree.definition import Index
     from wormdb.format.root import IndexRoot, Root
-    from wormdb.index.definition import Index
     from wormdb.storage.store import Store
     from wormdb.testing.sim_replay import Replay, State
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wormdb.database import Database
-from wormdb.engine.paths import EnginePaths
-from wormdb.engine.register import Register
+from wormdb.engine.log.paths import EnginePaths
+from wormdb.engine.log.root import Register
 from wormdb.format.entry import decode_entry
 from wormdb.format.event import JobAttached
 from wormdb.storage.memory import MemoryStore

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
 
+from wormdb.engine.tree.definition import Index, decode_index
 from wormdb.format.entry import decode_entry
 from wormdb.format.event import (
     IndexBuilding,
@@ -24,7 +25,6 @@ from wormdb.format.event import (
     SnapshotTaken,
 )
 from wormdb.format.json import decode_document
-from wormdb.index.definition import Index, decode_index
 from wormdb.schema.load import load_model
 
 if TYPE_CHECKING:

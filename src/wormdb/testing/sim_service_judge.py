@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from wormdb.engine.paths import NODES_FOLDER
+from wormdb.engine.log.paths import NODES_FOLDER
 from wormdb.format.heartbeat import decode_heartbeat
 from wormdb.limits import NODE_INTERVALS_LIVE, NODE_WINDOW_MS
 from wormdb.testing.scheduler import START_MS

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from zlib import crc32
 
-from wormdb.engine.paths import EnginePaths
+from wormdb.engine.log.paths import EnginePaths
 from wormdb.errors import OutcomeUnknownError, UnavailableError, WormError
 from wormdb.format.entry import decode_entry
 from wormdb.format.event import JobAttached

@@ -19,7 +19,7 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from wormdb.engine.resolve import Fate as CommitFate
+from wormdb.engine.commit.resolve import Fate as CommitFate
 from wormdb.errors import OutcomeUnknownError, UnavailableError
 from wormdb.limits import LOG_RETENTION_MS_MIN
 from wormdb.storage.conditions import forget_conditions

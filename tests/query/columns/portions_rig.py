@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from tests.bql.written import SMALL_VALUES
 from tests.engine.columns_rig import Layers
-from wormdb.engine.column_fetch import Wanted
-from wormdb.engine.column_scan import scan_columns
-from wormdb.engine.column_sources import encode_rows
-from wormdb.engine.portion import DOCUMENT, join_portions
-from wormdb.engine.state import Held
+from wormdb.engine.blocks.portion import DOCUMENT, join_portions
+from wormdb.engine.columns.fetch import Wanted
+from wormdb.engine.columns.scan import scan_columns
+from wormdb.engine.columns.sources import encode_rows
+from wormdb.engine.state.view import Held
 from wormdb.format.columns import COLUMN_TYPES, ColumnSpec
 from wormdb.format.json import encode, encode_document
 from wormdb.format.key import encode_key
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import SearchStrategy
 
-    from wormdb.engine.portion import Portion
+    from wormdb.engine.blocks.portion import Portion
 
 __all__ = ["COLLECTIONS", "FAMILIES", "STORED", "WAYS", "Values", "Way", "make_portion", "make_portions"]
 

@@ -28,7 +28,7 @@ from wormdb.query.column_sums import cut
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from wormdb.engine.portion import Portion
+    from wormdb.engine.blocks.portion import Portion
 
 FIELDS = st.sampled_from(["a", "b", "a", "b", "a.b", "a.0", "id", "b.a"])
 OPERANDS = FIELDS | st.lists(FIELDS, min_size=1, max_size=2)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.query.columns.portions_rig import COLLECTIONS, FAMILIES, WAYS, Values, Way, make_portion, make_portions
 from wormdb.bql.sorting import SortSpec, parse_sort, sort_key
-from wormdb.engine.portion import DOCUMENT
+from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.format.columns import ColumnSpec
 from wormdb.query import column_order
 from wormdb.query.column_order import TopRows, order_keys, sort_paths
@@ -23,7 +23,7 @@ from wormdb.query.column_order import TopRows, order_keys, sort_paths
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from wormdb.engine.portion import Portion
+    from wormdb.engine.blocks.portion import Portion
 
 SORTS = st.lists(
     st.builds(

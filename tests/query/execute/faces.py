@@ -18,8 +18,8 @@ from wormdb.arrow_columns import ArrowColumn
 from wormdb.bql.aggregation import aggregate, parse_aggregation
 from wormdb.bql.match import compile_filter
 from wormdb.bql.update import apply_update, parse_update
-from wormdb.engine.column_scan import portions_of
-from wormdb.engine.state import Held
+from wormdb.engine.columns.scan import portions_of
+from wormdb.engine.state.view import Held
 from wormdb.errors import InvalidRequestError, ValidationError
 from wormdb.format import json
 from wormdb.query.aggregate import aggregate_plan, needed_request

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tests.query.execute.world import World
 from tests.query.execute.worlds import WORLDS
+from wormdb.engine.tree.definition import array_fields
 from wormdb.format import json
 from wormdb.format.key import encode_key
 from wormdb.format.path import TRAVERSED, get_direct
-from wormdb.index.definition import array_fields
 from wormdb.query import engine_facts
 from wormdb.query.engine_source import EngineSource
 

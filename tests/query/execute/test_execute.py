@@ -11,13 +11,13 @@ from tests.query.execute.world import World
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection_parse import parse_projection
 from wormdb.bql.sorting import parse_sort
-from wormdb.engine.portion import DOCUMENT
+from wormdb.engine.blocks.portion import DOCUMENT
+from wormdb.engine.tree.definition import Index
+from wormdb.engine.tree.entries import Range
+from wormdb.engine.tree.statistics import IndexStatistics
 from wormdb.errors import LimitExceededError, SnapshotTooOldError, UnavailableError
 from wormdb.format import json
 from wormdb.format.key import encode_key
-from wormdb.index.definition import Index
-from wormdb.index.entries import Range
-from wormdb.index.statistics import IndexStatistics
 from wormdb.query.execute_ids import Demand, scan_index
 from wormdb.query.execute_limits import Limits
 from wormdb.query.explain import explain_plan
@@ -44,8 +44,8 @@ from wormdb.system.clock import ManualClock
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wormdb.engine.state import Held
-    from wormdb.index.entries import Entry
+    from wormdb.engine.state.view import Held
+    from wormdb.engine.tree.entries import Entry
     from wormdb.query.explain import Step
     from wormdb.query.plan import Node
 

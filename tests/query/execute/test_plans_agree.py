@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.query.execute.questions import REQUESTS
 from tests.query.execute.world import World, answer, same, shown
 from tests.query.execute.worlds import WORLDS
-from wormdb.engine.portion import DOCUMENT
+from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.query.plan import Fetch, Order, Part, Residual, Scan
 from wormdb.query.plan_cache import PlanCache
 from wormdb.query.planner import candidates

@@ -13,7 +13,7 @@ from tests.engine.stage_rig import MANUAL
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection_parse import parse_projection
 from wormdb.bql.sorting import parse_sort
-from wormdb.engine.forward import DEFAULT_SIZES, Sizes
+from wormdb.engine.forward.forward import DEFAULT_SIZES, Sizes
 from wormdb.format.event import SchemaChanged
 from wormdb.query.engine_source import EngineSource
 from wormdb.query.planner import candidates

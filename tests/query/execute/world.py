@@ -20,8 +20,8 @@ from wormdb.bql.sorting import sort_key
 from wormdb.bql.update import apply_update, parse_update
 from wormdb.database import Database
 from wormdb.engine.compact_plan import Aim
-from wormdb.engine.index_build import Builder
-from wormdb.engine.operations import Save
+from wormdb.engine.index.build import Builder
+from wormdb.engine.state.operations import Save
 from wormdb.errors import InvalidRequestError, UniqueViolationError
 from wormdb.format import json
 from wormdb.format.event import SchemaChanged
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from wormdb.collection import Collection
     from wormdb.document import Document
-    from wormdb.engine.state import View
+    from wormdb.engine.state.view import View
     from wormdb.query.request import Request
     from wormdb.query.run import Hit
 

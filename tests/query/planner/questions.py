@@ -12,9 +12,9 @@ from tests.query.model_executor import Model
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection_parse import parse_projection
 from wormdb.bql.sorting import SortSpec, parse_sort, sort_key
+from wormdb.engine.tree.definition import Index
+from wormdb.engine.tree.statistics import IndexStatistics
 from wormdb.format.path import TRAVERSED, get_direct
-from wormdb.index.definition import Index
-from wormdb.index.statistics import IndexStatistics
 from wormdb.query.facts import Facts, IndexFacts
 from wormdb.query.request import Request
 from wormdb.system.clock import SeededChance

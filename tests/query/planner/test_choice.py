@@ -10,10 +10,10 @@ import pytest
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection_parse import parse_projection
 from wormdb.bql.sorting import parse_sort, sort_key
+from wormdb.engine.tree.definition import Index
+from wormdb.engine.tree.statistics import IndexStatistics
 from wormdb.errors import InvalidRequestError
 from wormdb.format.key import encode_key
-from wormdb.index.definition import Index
-from wormdb.index.statistics import IndexStatistics
 from wormdb.query.explain import explain_plan
 from wormdb.query.facts import Facts, IndexFacts
 from wormdb.query.planner import make_plan

@@ -6,7 +6,7 @@ import pytest
 
 from tests.query.planner.test_choice import SHOP
 from wormdb.bql.parse import parse_filter
-from wormdb.index.entries import Range
+from wormdb.engine.tree.entries import Range
 from wormdb.query.optimizer.rules import RULES, optimize
 from wormdb.query.plan import (
     Fetch,

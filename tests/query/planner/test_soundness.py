@@ -14,9 +14,9 @@ from tests.query.model_executor import Model
 from tests.query.planner.questions import Case, Maker
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection import fields_needed
+from wormdb.engine.tree.definition import Index
+from wormdb.engine.tree.entries import Range
 from wormdb.errors import InvalidRequestError
-from wormdb.index.definition import Index
-from wormdb.index.entries import Range
 from wormdb.query.optimizer.rules import RULES
 from wormdb.query.plan import IndexCount
 from wormdb.query.plan_cache import PlanCache

@@ -14,7 +14,7 @@ from tests.query.planner.test_soundness import check
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection_parse import parse_projection
 from wormdb.bql.sorting import parse_sort, sort_key
-from wormdb.index.definition import Index
+from wormdb.engine.tree.definition import Index
 from wormdb.query.facts import Facts, IndexFacts
 from wormdb.query.planner import candidates
 from wormdb.query.request import Request

@@ -9,7 +9,7 @@ from wormdb.cli.output import camel, print_json
 from wormdb.cli.place import AS_JSON, URL
 from wormdb.cli.verbs import Verb
 from wormdb.database import connect
-from wormdb.engine.peers import Peers
+from wormdb.engine.log.peers import Peers
 from wormdb.service.claim import remove_node
 from wormdb.settings import Settings
 from wormdb.system.clock import SystemClock

@@ -17,9 +17,9 @@ from wormdb.cli.schema_file import schema_file
 from wormdb.cli.shown import size_text
 from wormdb.cli.verbs import Verb
 from wormdb.database import connect
+from wormdb.engine.tree.definition import OWNERS
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
-from wormdb.index.definition import OWNERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

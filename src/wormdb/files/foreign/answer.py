@@ -12,8 +12,8 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from wormdb.bql.tree import Everything
-from wormdb.engine.column_sources import encode_rows
-from wormdb.engine.portion import DOCUMENT
+from wormdb.engine.blocks.portion import DOCUMENT
+from wormdb.engine.columns.sources import encode_rows
 from wormdb.errors import InvalidRequestError
 from wormdb.files.foreign.choose import choose
 from wormdb.files.foreign.cost import explained
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from wormdb.bql.aggregation import Aggregation
-    from wormdb.engine.portion import Portion
-    from wormdb.engine.state import Held
+    from wormdb.engine.blocks.portion import Portion
+    from wormdb.engine.state.view import Held
+    from wormdb.engine.tree.entries import Range
     from wormdb.files.foreign.choose import Choice
     from wormdb.files.foreign.site import Site
-    from wormdb.index.entries import Range
     from wormdb.query.explain import Explained
     from wormdb.query.measure import Metered
     from wormdb.query.request import Request

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from wormdb.bql.match import compile_filter
 from wormdb.bql.projection import Branch, fields_needed
 from wormdb.bql.tree import Compare, In, Nothing
-from wormdb.engine.portion import DOCUMENT
+from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.errors import InvalidRequestError
 from wormdb.files.foreign.indexes import Asked, asked_of, read_index
 from wormdb.files.foreign.manifest import Manifest, Refused

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from wormdb.engine.paths import EnginePaths
+from wormdb.engine.log.paths import EnginePaths
 from wormdb.engine.timed_lock import TimedLock
 from wormdb.errors import NotFoundError
 from wormdb.files.foreign.answer import Answer
@@ -18,7 +18,7 @@ from wormdb.schema.path import SINGLETON_ID
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
-    from wormdb.engine.state import Held
+    from wormdb.engine.state.view import Held
     from wormdb.files.foreign.indexes import IndexStatus
     from wormdb.files.foreign.manifest import Refused
     from wormdb.schema.model import Model

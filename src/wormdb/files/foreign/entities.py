@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from wormdb.engine.state import Held
+from wormdb.engine.state.view import Held
 from wormdb.errors import CorruptionError, InvalidRequestError, NotFoundError
 from wormdb.files.entity_file import read_entity
 from wormdb.files.plain import fault_text

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.bql.tree import Compare, In
+from wormdb.engine.tree.definition import Index, claims_of
 from wormdb.errors import CorruptionError, InvalidRequestError
 from wormdb.files.foreign.manifest import Refused
 from wormdb.files.foreign.rows import DamagedRowsError
@@ -20,7 +21,6 @@ from wormdb.files.value_text import value_text, values_text
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import Decimal128, ObjectId
 from wormdb.format.wrappers import milliseconds
-from wormdb.index.definition import Index, claims_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from wormdb.engine.portion import DOCUMENT, Portion, elsewhere_rows, texts_of
+from wormdb.engine.blocks.portion import DOCUMENT, Portion, elsewhere_rows, texts_of
 from wormdb.errors import LimitExceededError, WormError
 from wormdb.files.foreign.site import read_id_text
 from wormdb.files.plain import STAMPS, read_object, read_values
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from wormdb.engine.tree.entries import Range
     from wormdb.format.kinds import Document
-    from wormdb.index.entries import Range
     from wormdb.schema.model import Field, Model
 
 __all__ = ["DamagedRowsError", "Rows", "Table"]

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
-from wormdb.engine.column_fetch import Wanted
-from wormdb.engine.column_sources import portion_of_rows
-from wormdb.engine.portion import DOCUMENT, VERSION
+from wormdb.engine.blocks.portion import DOCUMENT, VERSION
+from wormdb.engine.columns.fetch import Wanted
+from wormdb.engine.columns.sources import portion_of_rows
 from wormdb.files.foreign.listing import Entity
 from wormdb.files.foreign.look import ContradictionError, Look
 from wormdb.files.foreign.rows import DamagedRowsError
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from wormdb.engine.portion import Portion
-    from wormdb.engine.state import Held
+    from wormdb.engine.blocks.portion import Portion
+    from wormdb.engine.state.view import Held
+    from wormdb.engine.tree.entries import Range
     from wormdb.files.foreign.rows import Rows
-    from wormdb.index.entries import Range
     from wormdb.query.source import Entries
 
 __all__ = ["FileSource", "Witness", "wanted_of"]

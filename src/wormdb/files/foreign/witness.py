@@ -12,7 +12,7 @@ from wormdb.format.path import parse_path, resolve
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wormdb.engine.state import Held
+    from wormdb.engine.state.view import Held
     from wormdb.files.foreign.manifest import Manifest
     from wormdb.files.foreign.source import Witness
     from wormdb.format.kinds import Document

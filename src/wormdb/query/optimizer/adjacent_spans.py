@@ -10,7 +10,7 @@ from wormdb.query.physical.keys import joined
 from wormdb.query.plan import IdLookup, IndexCount, IndexScan, Union
 
 if TYPE_CHECKING:
-    from wormdb.index.entries import Range
+    from wormdb.engine.tree.entries import Range
     from wormdb.query.plan import Node
     from wormdb.query.selectivity import Selectivity
 

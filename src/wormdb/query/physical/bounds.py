@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wormdb.index.entries import Range
+from wormdb.engine.tree.entries import Range
 from wormdb.query.physical.keys import common_keys
 
 if TYPE_CHECKING:

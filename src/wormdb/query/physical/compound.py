@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from wormdb.engine.tree.entries import Range
 from wormdb.format.key import prefix_end
-from wormdb.index.entries import Range
 from wormdb.query.physical.keys import common_keys
 
 if TYPE_CHECKING:

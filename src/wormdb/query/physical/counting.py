@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from wormdb.index.entries import Range
+from wormdb.engine.tree.entries import Range
 from wormdb.query.physical.question import Candidate
 from wormdb.query.plan import Empty, IndexCount
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from wormdb.engine.portion import DOCUMENT
+from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.query.physical.bounds import bounds_of
 from wormdb.query.physical.columns import why_no_fetch
 from wormdb.query.physical.finish import cut, ordered, tested

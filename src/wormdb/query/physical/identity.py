@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from wormdb.index.entries import Range
+from wormdb.engine.tree.entries import Range
 from wormdb.query.physical.finish import finish
 from wormdb.query.physical.keys import common_keys, intersected
 from wormdb.query.physical.question import Candidate

@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from wormdb.engine.tree.entries import Range
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING
-from wormdb.index.entries import Range
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

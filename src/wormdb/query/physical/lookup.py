@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from wormdb.bql.tree import Compare, Contains, Exists, In, Not
+from wormdb.engine.tree.definition import lookup_keys
+from wormdb.engine.tree.entries import Range
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import Regex
-from wormdb.index.definition import lookup_keys
-from wormdb.index.entries import Range
 from wormdb.query.physical.keys import NOWHERE, NULL_KEY, Keys, points
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from wormdb.index.entries import Range
+from wormdb.engine.tree.entries import Range
 from wormdb.query.physical.compound import ranges_behind, usable_groups
 from wormdb.query.physical.finish import finish
 from wormdb.query.physical.identity import COMPLEMENT

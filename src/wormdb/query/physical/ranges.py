@@ -10,9 +10,9 @@ from math import nan
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.bql.tree import Compare, RegexMatch, StartsWith
+from wormdb.engine.tree.entries import Range
 from wormdb.format.key import encode_key, prefix_end
 from wormdb.format.kinds import Kind, Regex, kind_of
-from wormdb.index.entries import Range
 from wormdb.query.physical.keys import NOWHERE, Keys
 
 if TYPE_CHECKING:

@@ -1,0 +1,387 @@
+"""Some columns of one block, with as few bytes as that takes; documents only where a column does not tell."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final
+
+from wormdb.engine.blocks.cache import Decoded, Label, decoded_of, portion_of
+from wormdb.engine.blocks.fetch import BLOCK_WHOLE_BYTES
+from wormdb.engine.blocks.portion import (
+    DOCUMENT,
+    VERSION_TYPES,
+    Portion,
+    elsewhere_rows,
+    encode_documents,
+    join_portions,
+    texts_of,
+)
+from wormdb.format.blockread import assemble_block, parts_for, read_arrow, read_page_rows
+from wormdb.format.columns import KIND_PREFIX, decode_column
+from wormdb.format.project import read_id
+from wormdb.format.sidecar import PageRef
+from wormdb.limits import MIB
+from wormdb.storage.store import ByteRange
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+
+    import pyarrow as pa
+
+    from wormdb.engine.blocks.shelf import Shelf
+    from wormdb.format.blocklist import BlockEntry
+    from wormdb.format.blockread import Block
+    from wormdb.format.columns import ColumnSpec
+    from wormdb.format.sidecar import PageMap
+
+__all__ = ["Fetched", "Wanted", "fetch_columns", "is_heavy", "is_kept", "may_be_kept"]
+
+DOCUMENTS_WHOLE_BYTES: Final = 4 * MIB
+"""A block up to this size is read whole if documents are wanted, which are most of it: that saves a round trip."""
+_PAGES_AT_ONCE = 64
+_STORED_VERSIONS = ("_rev", "_seq")
+_DELETED = "$deleted"  # which no path of a field is
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which columns are read."""
+
+    specs: Mapping[str, ColumnSpec]
+    """Paths of fields, and the type that a column of them takes where a block has none."""
+    with_ids: bool = False
+    with_documents: bool = False
+    with_versions: bool = False
+
+    def hiding(self) -> Wanted:
+        """Nothing but ids: of rows that only hide older ones."""
+        return Wanted({}, with_ids=True)
+
+    def keyed(self) -> Wanted:
+        """The same, and ids."""
+        return replace(self, with_ids=True)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of a portion of these, but for documents, in order."""
+        return (
+            *(("_id",) if self.with_ids else ()),
+            *self.specs,
+            *(VERSION_TYPES if self.with_versions else ()),
+        )
+
+    def without(self, names: AbstractSet[str]) -> Wanted | None:
+        """What is left; None if nothing is."""
+        specs = {path: spec for path, spec in self.specs.items() if path not in names}
+        with_ids = self.with_ids and "_id" not in names
+        with_versions = self.with_versions and not names >= VERSION_TYPES.keys()
+        if not (specs or with_ids or with_versions or self.with_documents):
+            return None
+        return Wanted(specs, with_ids, self.with_documents, with_versions)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """Rows of one block, deletions too. A deleted row has no values, and its document is what the trash has."""
+
+    portion: Portion
+    deleted: pa.ChunkedArray | None
+    """None if no row is."""
+
+
+def fetch_columns(
+    shelf: Shelf, entry: BlockEntry, wanted: Wanted, low: bytes = b"", high: bytes | None = None
+) -> Fetched:
+    """Columns of a block; of all row groups in which keys from `low` up to but not including `high` may be.
+
+    1 GET for a small block, or one of medium size if documents are read. Otherwise 1 for its page map unless that is
+    kept, and 1 for each range of chunks (those that lie close together are one range). Cells that are elsewhere cost
+    1 GET more for each range of the pages of the documents that have them. Nothing for columns that the shelf keeps.
+    Raises CorruptionError, SnapshotTooOldError.
+    """
+    if not may_be_kept(shelf, wanted):
+        return _read(shelf, entry, wanted, low, high)
+    kept = _kept(shelf, entry, wanted)
+    missing = wanted.without(kept.keys())
+    if missing is None:
+        return _of_kept(entry, wanted, kept)
+    if entry.key_first < low or (high is not None and entry.key_last >= high):
+        return _read(shelf, entry, wanted, low, high)
+    read = _read(shelf, entry, missing)
+    found = decoded_of(read.portion)
+    if read.deleted is not None:
+        found[_DELETED] = Decoded(read.deleted, None, "bool")
+    for name, column in found.items():
+        shelf.columns.keep(_label(shelf, entry, wanted, name), column, column.bytes)
+    return _of_kept(entry, wanted, kept | found)
+
+
+def may_be_kept(shelf: Shelf, wanted: Wanted) -> bool:
+    """Whether such columns stay decoded at all: documents do not, which are much longer."""
+    return shelf.columns.bytes_max > 0 and not wanted.with_documents
+
+
+def is_kept(shelf: Shelf, entry: BlockEntry, wanted: Wanted) -> bool:
+    """Whether `fetch_columns` of a whole block would make no requests, if nothing is forgotten before."""
+    return may_be_kept(shelf, wanted) and wanted.without(_kept(shelf, entry, wanted).keys()) is None
+
+
+def _kept(shelf: Shelf, entry: BlockEntry, wanted: Wanted) -> dict[str, Decoded]:
+    """The columns that are kept; none if which rows are deleted is to be read again, which is read with any."""
+    names = (*wanted.names, _DELETED) if entry.deleted else wanted.names
+    found = {
+        name: column for name in names if (column := shelf.columns.find(_label(shelf, entry, wanted, name))) is not None
+    }
+    return {} if entry.deleted and _DELETED not in found else found
+
+
+def _label(shelf: Shelf, entry: BlockEntry, wanted: Wanted, name: str) -> Label:
+    spec = wanted.specs.get(name)
+    # Where a block has no such column, what is made of its documents depends on the type that is wanted.
+    return Label(shelf.label(entry), "" if spec is None else spec.type, name)
+
+
+def _of_kept(entry: BlockEntry, wanted: Wanted, columns: Mapping[str, Decoded]) -> Fetched:
+    portion = portion_of({name: columns[name] for name in wanted.names})
+    return Fetched(portion, columns[_DELETED].cells if entry.deleted else None)
+
+
+def _read(shelf: Shelf, entry: BlockEntry, wanted: Wanted, low: bytes = b"", high: bytes | None = None) -> Fetched:
+    """The same from the store."""
+    import pyarrow as pa
+
+    most = DOCUMENTS_WHOLE_BYTES if is_heavy(shelf, entry, wanted) else BLOCK_WHOLE_BYTES
+    reader = _Reader.of(shelf, entry, low, high, most)
+    stored = {stats.path: stats.type for stats in shelf.stats(entry)}
+    absent = [spec for path, spec in wanted.specs.items() if path not in stored]
+    typed = [*(["_id"] if wanted.with_ids or absent else []), *(path for path in wanted.specs if path in stored)]
+    whole = bool(absent) or wanted.with_documents
+    columns = [*typed, *(["_deleted"] if entry.deleted else []), *(["_doc"] if whole else [])]
+    columns += _STORED_VERSIONS if wanted.with_versions else ["_rev"] if whole and shelf.upgrades.is_old(entry) else []
+    block, types = reader.open(columns), {path: stored[path] for path in typed}
+    # Documents are much longer than the columns made of them: those of one row group are in memory at a time.
+    steps = [range(group, group + 1) for group in reader.groups] if absent else [reader.groups]
+    found = [
+        _from_table(reader, groups, read_arrow(block, columns, groups=groups), _Choice(wanted, types, absent))
+        for groups in steps
+    ]
+    gone = [one.deleted for one in found if one.deleted is not None]
+    deleted = pa.chunked_array([chunk for one in gone for chunk in one.chunks], pa.bool_()) if gone else None
+    return Fetched(join_portions([one.portion for one in found]), deleted)
+
+
+def is_heavy(shelf: Shelf, entry: BlockEntry, wanted: Wanted) -> bool:
+    """Whether the documents of a block are read, and not only columns. No requests."""
+    return wanted.with_documents or not wanted.specs.keys() <= {stats.path for stats in shelf.stats(entry)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    wanted: Wanted
+    types: Mapping[str, str]
+    """Of the columns that the block has."""
+    absent: Sequence[ColumnSpec]
+    """The others, which are made of its documents."""
+
+
+def _from_table(reader: _Reader, groups: range, table: pa.Table, choice: _Choice) -> Fetched:
+    """What is wanted of some row groups that were read."""
+    wanted, types = choice.wanted, dict(choice.types)
+    deleted = table.column("_deleted") if reader.entry.deleted else None
+    if "_doc" in table.column_names:
+        table = _mapped(reader, table, deleted)
+    besides = {"_deleted", "_doc", *_STORED_VERSIONS}
+    columns = {name: table.column(name) for name in table.column_names if name not in besides}
+    if choice.absent:
+        ids = _ids(columns, types["_id"], table.column("_doc"), name=reader.key)
+        found = _from_documents(_documents(table, deleted), choice.absent, ids, name=reader.key)
+        columns |= found.columns
+        types |= found.types
+    chosen = [*(["_id"] if wanted.with_ids else []), *wanted.specs]
+    columns = {name: column for name, column in columns.items() if name.removeprefix(KIND_PREFIX) in chosen}
+    if wanted.with_documents:
+        columns[DOCUMENT] = table.column("_doc")
+    elif rows := _elsewhere(columns):
+        columns[DOCUMENT] = _sparse(rows, reader.cells(rows, table, groups), table.num_rows)
+    types = {path: types[path] for path in chosen}
+    if wanted.with_versions:
+        columns |= _versions(reader.entry, table)
+        types |= VERSION_TYPES
+    return Fetched(Portion(_as_table(columns), types), deleted)
+
+
+def _mapped(reader: _Reader, table: pa.Table, deleted: pa.ChunkedArray | None) -> pa.Table:
+    """The same rows with their documents as the shelf shows them."""
+    upgrades, entry = reader.shelf.upgrades, reader.entry
+    if not upgrades.is_old(entry):
+        return table
+    bodies, numbers = _documents(table, deleted), table.column("_rev").to_pylist()
+    shown = [
+        None if body is None else upgrades.document(body, max(entry.shape, number or entry.run))
+        for body, number in zip(bodies, numbers, strict=True)
+    ]
+    place = table.column_names.index("_doc")
+    return table.set_column(place, "_doc", _chunked(texts_of(shown)))
+
+
+def _versions(entry: BlockEntry, table: pa.Table) -> dict[str, pa.ChunkedArray]:
+    """The columns of versions, with the block's number where rows were written before it was known."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    revisions, sequences = (table.column(name) for name in _STORED_VERSIONS)
+    if not entry.rev_first:
+        revisions = pc.if_else(pc.equal(revisions, 0), pa.scalar(entry.run, pa.int64()), revisions)
+    return dict(zip(VERSION_TYPES, (revisions, sequences), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """One block, whole or by its map."""
+
+    shelf: Shelf
+    entry: BlockEntry
+    block: Block | None
+    page_map: PageMap | None
+    groups: range
+
+    @classmethod
+    def of(cls, shelf: Shelf, entry: BlockEntry, low: bytes, high: bytes | None, whole_bytes_max: int) -> _Reader:
+        if entry.length <= whole_bytes_max and shelf.known_map(entry) is None:
+            block = shelf.whole(entry)
+            return cls(shelf, entry, block, None, range(block.groups))
+        page_map = shelf.learn([entry])[0][entry.name]
+        return cls(shelf, entry, None, page_map, _groups_between(page_map, low, high))
+
+    @property
+    def key(self) -> str:
+        return self.shelf.block_key(self.entry.name)
+
+    def open(self, columns: Sequence[str]) -> Block:
+        """The block, with some columns of the row groups that are wanted."""
+        if self.block is not None:
+            return self.block
+        assert self.page_map is not None
+        parts = parts_for(self.page_map, columns, groups=self.groups)
+        bodies = self.shelf.ranges(self.entry, [ByteRange(part.offset, part.length) for part in parts])
+        return assemble_block(self.page_map, zip(parts, bodies, strict=True))
+
+    def cells(self, rows: Sequence[int], table: pa.Table, groups: range) -> list[bytes]:
+        """What `_doc` has in some of the rows of the table that was read from row groups."""
+        import pyarrow as pa
+
+        if "_doc" not in table.column_names and self.page_map is not None and self.page_map.pages is not None:
+            first = sum(group.rows for group in self.page_map.groups[: groups.start])
+            return _page_cells(self.shelf, self.entry, self.page_map, [first + row for row in rows])
+        if "_doc" not in table.column_names:
+            table = read_arrow(self.open(["_doc"]), ["_doc"], groups=groups)
+        texts = table.column("_doc").take(pa.array(rows, pa.int64()))
+        found: list[bytes] = texts.cast(pa.large_binary()).to_pylist()
+        return found
+
+
+def _page_cells(shelf: Shelf, entry: BlockEntry, page_map: PageMap, rows: Sequence[int]) -> list[bytes]:
+    """What `_doc` has in some rows of a block, which come in ascending order."""
+    assert page_map.pages is not None
+    wanted: dict[int, list[int]] = {}
+    for row in rows:
+        page = bisect_right(page_map.first_rows, row) - 1
+        wanted.setdefault(page, []).append(row - page_map.first_rows[page])
+    pages = list(wanted)
+    found: list[bytes] = []
+    for start in range(0, len(pages), _PAGES_AT_ONCE):
+        spans = [
+            ByteRange(page_map.offsets[page], page_map.pages[page].length) for page in pages[start:][:_PAGES_AT_ONCE]
+        ]
+        for page, span, body in zip(pages[start:], spans, shelf.ranges(entry, spans), strict=False):
+            cells = read_page_rows(body, PageRef(page_map, page, span.start, span.length))
+            found += [cells[place].cell for place in wanted[page]]
+    return found
+
+
+def _groups_between(page_map: PageMap, low: bytes, high: bytes | None) -> range:
+    """The row groups in which keys of a range may be; at least one."""
+    if not low and high is None:
+        return range(len(page_map.groups))  # without unpacking the keys
+    first = max(bisect_right(page_map.keys, low) - 1, 0)
+    last = max((len(page_map.keys) if high is None else bisect_left(page_map.keys, high)) - 1, first)
+    if page_map.pages is None:
+        return range(first, last + 1)
+    ends = list(accumulate(group.pages for group in page_map.groups))
+    return range(bisect_right(ends, first), bisect_right(ends, last) + 1)
+
+
+# --- cells that a column does not have ---
+
+
+def _elsewhere(columns: Mapping[str, pa.ChunkedArray]) -> list[int]:
+    """The rows that have a cell elsewhere, in order."""
+    found = [elsewhere_rows(column) for name, column in columns.items() if name.startswith(KIND_PREFIX)]
+    return sorted(set().union(*found))
+
+
+def _sparse(rows: Sequence[int], cells: Sequence[bytes], count: int) -> pa.ChunkedArray:
+    """A column of documents in which only some rows have one."""
+    import pyarrow as pa
+
+    documents: list[bytes | None] = [None] * count
+    for row, cell in zip(rows, cells, strict=True):
+        documents[row] = cell
+    return pa.chunked_array([texts_of(documents)])
+
+
+# --- columns that a block does not have ---
+
+
+def _ids(columns: Mapping[str, pa.ChunkedArray], kind: str, texts: pa.ChunkedArray, *, name: str) -> list[Any]:
+    import pyarrow as pa
+
+    kinds = columns.get(f"{KIND_PREFIX}_id")
+    ids = decode_column(columns["_id"], kinds, kind, name=name)
+    rows = elsewhere_rows(kinds)
+    cells = texts.take(pa.array(rows, pa.int64())).cast(pa.large_binary()).to_pylist() if rows else []
+    for row, cell in zip(rows, cells, strict=True):
+        ids[row] = read_id(cell, name=name)
+    return ids
+
+
+def _documents(table: pa.Table, deleted: pa.ChunkedArray | None) -> list[bytes | None]:
+    import pyarrow as pa
+
+    documents: list[bytes | None] = table.column("_doc").cast(pa.large_binary()).to_pylist()
+    if deleted is None:
+        return documents
+    return [None if gone else document for gone, document in zip(deleted.to_pylist(), documents, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    columns: dict[str, pa.ChunkedArray]
+    types: dict[str, str]
+
+
+def _from_documents(
+    documents: Sequence[bytes | None], specs: Sequence[ColumnSpec], ids: Sequence[Any], *, name: str
+) -> _Found:
+    found = _Found({}, {})
+    for path, column in encode_documents(documents, specs, ids, name=name).items():
+        found.types[path] = column.type
+        found.columns[path] = _chunked(column.cells)
+        if column.kinds is not None:
+            found.columns[KIND_PREFIX + path] = _chunked(column.kinds)
+    return found
+
+
+def _chunked(cells: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow as pa
+
+    return cells if isinstance(cells, pa.ChunkedArray) else pa.chunked_array([cells])
+
+
+def _as_table(columns: Mapping[str, pa.ChunkedArray]) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.table(dict(columns))

@@ -1,0 +1,253 @@
+"""What takes part in a column scan: the blocks of a run, fetched a little ahead, and the tail of the log."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Protocol
+
+from wormdb.engine.blocks.portion import (
+    DOCUMENT,
+    VERSION_TYPES,
+    Portion,
+    elsewhere_rows,
+    encode_documents,
+    texts_of,
+    version_cells,
+)
+from wormdb.engine.columns.fetch import fetch_columns, is_heavy, is_kept
+from wormdb.engine.columns.merge import Keys, Part
+from wormdb.format import json
+from wormdb.format.columns import KIND_PREFIX, ColumnSpec, encode_column
+from wormdb.limits import BLOCK_BYTES_TARGET, MIB
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+
+    from wormdb.engine.blocks.shelf import Shelf
+    from wormdb.engine.columns.fetch import Wanted
+    from wormdb.engine.state.view import Held
+    from wormdb.engine.tree.entries import Range
+    from wormdb.format.blocklist import BlockEntry
+
+__all__ = ["Plan", "RunSource", "Source", "Tail", "encode_rows", "portion_of_rows"]
+
+AHEAD_BLOCKS: Final = 4
+"""Blocks of a run that are fetched before they are needed."""
+AHEAD_BYTES: Final = BLOCK_BYTES_TARGET
+"""Of which, as they are stored, no more than this together; but always one, and one only if documents are read."""
+AHEAD_DOCUMENT_BYTES: Final = 16 * MIB
+"""With documents not even one, if it and the block before it are larger together: unpacked they are many times that,
+and whoever decodes them waits little for the store."""
+_ROWS: Final = 1_024
+
+
+class Source(Protocol):
+    """Rows in order of key, a stretch of them at a time."""
+
+    def head(self) -> tuple[bytes, bytes] | None:
+        """The first key that may come and the last of this stretch; None at the end."""
+        ...
+
+    def begin(self) -> None:
+        """Start to read what is needed for this stretch, and something ahead."""
+        ...
+
+    def take(self, bound: bytes) -> Part | None:
+        """Rows of this stretch with keys up to and including `bound`."""
+        ...
+
+
+@dataclass(slots=True)
+class Tail:
+    """What came after the root: all in memory."""
+
+    rows: Sequence[tuple[bytes, Held]]
+    wanted: Wanted
+    done: int = 0
+
+    def head(self) -> tuple[bytes, bytes] | None:
+        """As `Source`."""
+        return (self.rows[self.done][0], self.rows[-1][0]) if self.done < len(self.rows) else None
+
+    def begin(self) -> None:
+        """Nothing is to be read."""
+
+    def take(self, bound: bytes) -> Part | None:
+        """As `Source`."""
+        import pyarrow as pa
+
+        stop = bisect_left(self.rows, bound + b"\0", key=lambda row: row[0])
+        rows = self.rows[self.done : stop]
+        self.done = stop
+        if not rows:
+            return None
+        return Part(
+            portion_of_rows([held for _, held in rows], self.wanted),
+            Keys.encoded([key for key, _ in rows]),
+            pa.chunked_array([pa.array([held.document is None for _, held in rows], pa.bool_())]),
+            pa.array([held.rev for _, held in rows], pa.int64()),
+        )
+
+    def has_any(self, first: bytes, last: bytes) -> bool:
+        """Whether keys lie between two."""
+        place = bisect_left(self.rows, first, key=lambda row: row[0])
+        return place < len(self.rows) and self.rows[place][0] <= last
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a block is read."""
+
+    entry: BlockEntry
+    is_shared: bool
+    """Whether other runs, or the tail, have keys in its range."""
+    is_hiding: bool
+    """Whether only its ids count."""
+
+
+class RunSource:
+    """The blocks of one run."""
+
+    def __init__(
+        self, shelf: Shelf, rank: int, plans: Iterator[Plan], wanted: Wanted, span: Range, rows: int | None = None
+    ) -> None:
+        """`plans` in order of key; `rank` is the run's log number, and `span` what is wanted of it. No requests.
+
+        With `rows`, no more blocks are fetched ahead at first than have so many; then twice as many, and so on.
+        """
+        self._shelf = shelf
+        self._rank = rank
+        self._plans = plans
+        self._wanted = wanted
+        self._span = span
+        self._rows = rows
+        self._ahead: deque[tuple[Plan, Iterator[Part]]] = deque()
+        self._next = next(plans, None)
+        self._part: Part | None = None
+        self._done = 0
+
+    def head(self) -> tuple[bytes, bytes] | None:
+        """As `Source`."""
+        plan = self._ahead[0][0] if self._ahead else self._next
+        if plan is None:
+            return None
+        first = plan.entry.key_first
+        if self._done:
+            assert self._part is not None
+            assert self._part.keys is not None
+            first = self._part.keys.at(self._done)
+        return first, plan.entry.key_last
+
+    def begin(self) -> None:
+        """As `Source`."""
+        size = sum(plan.entry.length for plan, _ in self._ahead)
+        while self._next is not None and len(self._ahead) <= AHEAD_BLOCKS and not self._has_enough():
+            size += self._next.entry.length
+            has_documents = is_heavy(self._shelf, self._next.entry, self._wanted)
+            most = 1 if has_documents and size > AHEAD_DOCUMENT_BYTES else 2
+            if len(self._ahead) >= most and (has_documents or size > AHEAD_BYTES):
+                return
+            plan, self._next = self._next, next(self._plans, None)
+            is_ready = is_kept(self._shelf, plan.entry, self._needed(plan))
+            coming = map(self._fetch, [plan]) if is_ready else self._shelf.begin(self._fetch, plan)
+            self._ahead.append((plan, coming))
+
+    def _has_enough(self) -> bool:
+        if self._rows is None or not self._ahead:
+            return False
+        return sum(plan.entry.rows for plan, _ in self._ahead) >= self._rows
+
+    def take(self, bound: bytes) -> Part | None:
+        """As `Source`."""
+        plan, coming = self._ahead[0]
+        if self._part is None:
+            self._part = next(coming)
+        part, start = self._part, self._done
+        rows = _rows(part)
+        stop = rows if bound >= plan.entry.key_last else _keys(part).first_above(bound)
+        if stop < rows:
+            self._done = stop
+        else:
+            self._rows = self._rows and 2 * self._rows
+            self._ahead.popleft()
+            self._part, self._done = None, 0
+        return part.slice(start, stop) if start < stop else None
+
+    def _is_cut(self, entry: BlockEntry) -> bool:
+        span = self._span
+        return entry.key_first < span.low or (span.high is not None and entry.key_last >= span.high)
+
+    def _needed(self, plan: Plan) -> Wanted:
+        wanted = self._wanted.hiding() if plan.is_hiding else self._wanted
+        return wanted.keyed() if plan.is_shared or self._is_cut(plan.entry) else wanted
+
+    def _fetch(self, plan: Plan) -> Part:
+        entry, span = plan.entry, self._span
+        is_cut = self._is_cut(entry)
+        fetched = fetch_columns(self._shelf, entry, self._needed(plan), span.low, span.high)
+        keys = Keys.of(fetched.portion) if plan.is_shared or is_cut else None
+        portion = fetched.portion
+        part = Part(None if plan.is_hiding else portion, keys, fetched.deleted, self._rank)
+        if is_cut and keys is not None:
+            stop = len(keys) if span.high is None else keys.first_at(span.high)
+            part = part.slice(keys.first_at(span.low), stop)
+        return part
+
+
+def _rows(part: Part) -> int:
+    if part.portion is not None:
+        return part.portion.rows
+    return len(_keys(part))
+
+
+def _keys(part: Part) -> Keys:
+    assert part.keys is not None, "blocks that share their range are read with their ids"
+    return part.keys
+
+
+def encode_rows(rows: Iterable[Held], wanted: Wanted) -> Iterator[Portion]:
+    """The live ones of rows that are in memory already, in their order. No requests but those of `rows`."""
+    alive = (held for held in rows if held.document is not None)
+    while several := list(islice(alive, _ROWS)):
+        yield portion_of_rows(several, wanted)
+
+
+# --- rows in memory ---
+
+
+def portion_of_rows(rows: Sequence[Held], wanted: Wanted) -> Portion:
+    """Rows that are in memory as a block would have them, deleted ones too."""
+    import pyarrow as pa
+
+    documents = [held.document for held in rows]
+    ids = [json.decode(held.id, name="document id") for held in rows]
+    encoded = encode_documents(documents, list(wanted.specs.values()), ids, name="the tail of the log")
+    if wanted.with_ids:
+        encoded = {"_id": encode_column(ColumnSpec("_id"), ids), **encoded}
+    columns: dict[str, pa.Array] = {}
+    needed: set[int] = set()
+    for path in (*(["_id"] if wanted.with_ids else []), *wanted.specs):
+        columns[path] = encoded[path].cells
+        if encoded[path].kinds is not None:
+            columns[KIND_PREFIX + path] = encoded[path].kinds
+            needed |= set(elsewhere_rows(encoded[path].kinds))
+    if wanted.with_documents:
+        columns[DOCUMENT] = texts_of(documents)
+    elif needed:
+        cells = [_cell(held) if row in needed else None for row, held in enumerate(rows)]
+        columns[DOCUMENT] = texts_of(cells)
+    types = {path: encoded[path].type for path in columns if path in encoded}
+    if wanted.with_versions:
+        columns |= version_cells([held.rev for held in rows], [held.seq for held in rows])
+        types |= VERSION_TYPES
+    return Portion(pa.table(columns), types)
+
+
+def _cell(held: Held) -> bytes:
+    """The document, or of a deleted one as much of it as its id."""
+    return held.document or json.encode_document({"_id": json.decode(held.id, name="document id")})

@@ -1,0 +1,470 @@
+"""Make a batch visible: the only writer of log entries.
+
+A commit is one PUT of the next number, if absent. Of two writers exactly one wins; the other reads the winner's
+entry, checks its batches against the new state and goes on. While an answer is missing the same bytes are
+sent to the same slot, so that the entry can land at most once; only when another's entry is found there may the
+batches move on.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, assert_never
+
+from wormdb.engine.commit.head import is_recent
+from wormdb.engine.commit.pace import Pace
+from wormdb.engine.commit.validate import Group
+from wormdb.engine.log.entries import Record
+from wormdb.errors import (
+    InvalidRequestError,
+    LimitExceededError,
+    OutcomeUnknownError,
+    SnapshotTooOldError,
+    UnavailableError,
+    WormError,
+)
+from wormdb.format.entry import Batch, Entry, encode_entry, entry_hash
+from wormdb.limits import MISC_LEAD_MS_MAX
+from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_classified
+from wormdb.storage.store import IfAbsent
+from wormdb.system.clock import new_write_id
+from wormdb.system.deadline import pause, within
+from wormdb.system.types import LogNumber, Misc, WriteId
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from wormdb.engine.commit.head import Head
+    from wormdb.engine.log.clock import MiscClock
+    from wormdb.engine.log.entries import Log
+    from wormdb.engine.log.root import Register
+    from wormdb.engine.state.operations import Pending
+    from wormdb.engine.state.view import View
+    from wormdb.format.entry import Change
+    from wormdb.format.event import Event
+    from wormdb.system.clock import Chance, Clock
+    from wormdb.system.types import StoreTime
+
+__all__ = ["CommitId", "Committed", "Committer", "Outcome"]
+
+log = logging.getLogger(__name__)
+
+BACKOFF_SECONDS_MIN = 0.005
+BACKOFF_SECONDS_MAX = 1.0
+CONTENT_TYPE = "application/zstd"
+_COMMIT_ID = re.compile(r"([1-9][0-9]{0,18})-([0-9a-f]{32})-([0-9a-f]{32})")
+
+
+@dataclass(frozen=True, slots=True)
+class CommitId:
+    """Names one try to commit one batch: the slot aimed at, the entry's write id, the batch's own."""
+
+    slot: LogNumber
+    write_id: WriteId
+    batch: str
+
+    def __str__(self) -> str:
+        return f"{self.slot}-{self.write_id}-{self.batch}"
+
+    @classmethod
+    def parse(cls, text: str) -> CommitId:
+        """From its text; raises InvalidRequestError."""
+        parts = _COMMIT_ID.fullmatch(str(text))
+        if parts is None:
+            raise InvalidRequestError(
+                f"commit id {text!r}", reason="it is not of the form slot-writeid-batch", fix="take it from the error"
+            )
+        return cls(LogNumber(int(parts[1])), WriteId(parts[2]), parts[3])
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A batch that is in the log for good."""
+
+    number: LogNumber
+    misc: Misc
+    changes: tuple[Change, ...]
+    id: str = ""
+    """Its commit id, as `resolve` takes it; empty if nothing had to be written."""
+
+
+Outcome = Committed | WormError
+
+
+@dataclass(slots=True)
+class _Try:
+    """One entry on its way into one slot: the same bytes until its fate is known."""
+
+    entry: Entry
+    body: bytes
+    known: StoreTime | None
+    """When the state it was checked against was known, by the store's time."""
+    refused_only: bool = True
+    """Whether every answer so far said that nothing was done, so that the entry is certainly not in the log."""
+
+    @property
+    def batches(self) -> int:
+        """How many share the entry."""
+        return len(self.entry.batches)
+
+    @property
+    def number(self) -> LogNumber:
+        """The slot."""
+        return LogNumber(self.entry.number)
+
+    def commit_id(self, batch: str) -> CommitId:
+        """Of one of its batches."""
+        return CommitId(self.number, WriteId(self.entry.write_id), batch)
+
+
+class Committer:
+    """Commits groups of batches to one collection, one group at a time."""
+
+    def __init__(
+        self,
+        log: Log,
+        *,
+        head: Head,
+        register: Register,
+        misc: MiscClock,
+        clock: Clock,
+        chance: Chance,
+    ) -> None:
+        """Nothing is read or written yet."""
+        self._log = log
+        self._store = log.store
+        self._paths = log.paths
+        self._collection = log.collection
+        self._head = head
+        self._register = register
+        self._misc = misc
+        self._clock = clock
+        self._chance = chance
+        self.settle_attached: Callable[[], object] = lambda: None
+        """Brings into the root what a job attached."""
+        self._pace = Pace(clock, chance)
+        head.on_news = self._heard
+        self._in_flight: _Try | None = None
+        self._outcomes: dict[str, Outcome] = {}
+        """Of the batches of the commit that is under way, or of the last one."""
+        self._withdrawn: set[str] = set()
+        """Batches for which nobody waits any more: they are not sent to another slot."""
+        self._fates = threading.Lock()
+        """Held where it is decided whether a batch is on its way, was withdrawn, or has an outcome."""
+        self._stood_on = 0
+        """The revision of the root of which an object was gone."""
+
+    def commit(self, batches: Sequence[Pending], deadline: float) -> list[Outcome]:
+        """Commit each batch or say why not, in order; `deadline` is on the monotonic clock.
+
+        1 PUT without competing writers. Among others about 1 GET for each entry of theirs, and 2 requests more for
+        each race lost. An OutcomeUnknownError carries the commit id; every other error means that the batch was
+        not written.
+        """
+        with self._fates:
+            outcomes: dict[str, Outcome] = {}
+            self._outcomes, self._in_flight = outcomes, None
+        try:
+            self._settle_anew(batches, outcomes, deadline)
+        except LimitExceededError as error:
+            if not outcomes:
+                raise
+            outcomes |= {pending.id: error for pending in batches if pending.id not in outcomes}
+        except WormError as error:
+            # Raised while nothing was on its way; what has an outcome by then keeps it.
+            outcomes |= {pending.id: error for pending in batches if pending.id not in outcomes}
+        with self._fates:
+            self._withdrawn.difference_update(outcomes)
+        return [outcomes[pending.id] for pending in batches]
+
+    def fate_of(self, pending: Pending) -> Outcome | str | None:
+        """What is known of a batch of the commit that is under way, or was interrupted.
+
+        Its outcome if it has one; its commit id if it is on its way, or may be in the log; None if it was not sent.
+        """
+        if pending.id in self._outcomes:
+            return self._outcomes[pending.id]
+        attempt = self._in_flight
+        if attempt is None or all(batch.id != pending.id for batch in attempt.entry.batches):
+            return None
+        return str(attempt.commit_id(pending.id))
+
+    def withdraw(self, pending: Pending) -> Outcome | str | None:
+        """Take a batch out of the commit that is under way, because its time is over.
+
+        Its outcome if it has one by now; its commit id if it is on its way, which then goes on for this slot only; None
+        if it will not be sent.
+        """
+        with self._fates:
+            if pending.id not in self._outcomes:
+                self._withdrawn.add(pending.id)
+            return self.fate_of(pending)
+
+    def _begin(self, attempt: _Try) -> bool:
+        """Whether all its batches are still wanted: then it is on its way."""
+        with self._fates:
+            if any(batch.id in self._withdrawn for batch in attempt.entry.batches):
+                return False
+            self._in_flight = attempt
+            return True
+
+    def _end(self, told: dict[str, Outcome]) -> None:
+        """What was on its way is there or is not, and its batches have these outcomes."""
+        with self._fates:
+            # In this order: whoever is interrupted in between still knows what was on its way.
+            self._outcomes |= told
+            self._in_flight = None
+
+    def _settle_anew(self, batches: Sequence[Pending], outcomes: dict[str, Outcome], deadline: float) -> None:
+        """As `_settle`; from the newest root if objects of the one that is known are gone."""
+        while True:
+            try:
+                return self._settle([one for one in batches if one.id not in outcomes], outcomes, deadline)
+            except SnapshotTooOldError as error:
+                self._head.renew(self._stood_on, error)
+
+    def _settle(self, waiting: list[Pending], outcomes: dict[str, Outcome], deadline: float) -> None:
+        """Fill in the outcome of every batch that waits; raises what kept those without one from being tried."""
+        fresh, losses, arrived = False, 0, self._clock.monotonic()
+        while waiting := self._wanted(waiting, outcomes):
+            fresh |= self._catch_up()
+            fresh |= self._await_turn(deadline)
+            self._check_clock()
+            with self._head.lock:
+                if not self._is_settled():
+                    continue  # another thread opens it again, or more was attached
+                accepted, events, refused = self._check(waiting)
+                attempt = self._try(accepted, events, arrived)
+            if refused and not fresh:
+                # A refusal must come from a state that is not older than the call: somebody
+                # may have made room meanwhile.
+                self._head.refresh()
+                fresh = True
+                continue
+            outcomes |= refused
+            waiting = [pending for pending in waiting if pending.id not in refused]
+            if attempt is None:
+                break
+            self._pace.leave_gap(attempt.number)
+            if not self._begin(attempt):
+                continue
+            try:
+                landed = self._place(attempt, deadline)
+            except WormError as error:
+                self._end({pending.id: self._failed(error, attempt, pending) for pending in waiting})
+                break
+            self._end({batch.id: _committed(attempt, batch) for batch in accepted} if landed else {})
+            if landed:
+                fresh = True
+                continue
+            losses += 1
+            if self._clock.monotonic() >= deadline:
+                outcomes |= dict.fromkeys((pending.id for pending in waiting), self._too_late(losses))
+                break
+            if losses % 2 == 0:
+                # The winner's entry is known from its answer; who loses again is further behind.
+                self._pace.pause_after_loss(losses)
+                self._head.refresh()
+                fresh = True
+
+    def _wanted(self, waiting: list[Pending], outcomes: dict[str, Outcome]) -> list[Pending]:
+        """The batches without an outcome; those that were withdrawn get one, which nobody hears."""
+        with self._fates:
+            gone = UnavailableError(f"commit to {self._collection}", reason="its time was over; nothing was written")
+            outcomes |= {one.id: gone for one in waiting if one.id in self._withdrawn and one.id not in outcomes}
+            return [pending for pending in waiting if pending.id not in outcomes]
+
+    def settled(self) -> tuple[View, int]:
+        """A state that batches can be checked against, and its greatest id of digits: all attached is in the root."""
+        while True:
+            self._catch_up()
+            with self._head.lock:
+                if self._is_settled():
+                    return self._head.view(), self._head.sequence()
+
+    def _catch_up(self) -> bool:
+        """Know a state that batches can be checked against; whether the store was asked for it."""
+        asked = not self._head.caught_up
+        if asked:
+            self._head.refresh()
+        if self._head.has_attached:
+            # Which unique values the attached documents have is told by the trees of a root, not by the entry.
+            try:
+                self.settle_attached()
+            except OutcomeUnknownError as error:
+                # Unknown is what became of the root; of the batches that wait nothing was written.
+                raise UnavailableError(error.what, reason=error.reason, fix="retry", key=error.key) from error
+        return asked
+
+    def _check_clock(self) -> None:
+        """Raise UnavailableError if the wall clock is far ahead of the store's: entries would be dated in the future.
+
+        No requests; 1 GET if it seems so, because a process that was suspended does not know how late it is.
+        """
+        if self._misc.lead_ms > MISC_LEAD_MS_MAX:
+            self._misc.doubt()
+            self._head.refresh()
+        seconds = self._misc.lead_ms // 1000
+        if seconds * 1000 > MISC_LEAD_MS_MAX:
+            raise UnavailableError(
+                f"commit to {self._collection}",
+                reason=f"the clock of this machine is {seconds} s ahead of the store's; nothing was written",
+                fix="set the clock of this machine, best by NTP, then retry",
+            )
+
+    def _await_turn(self, deadline: float) -> bool:
+        """Let others write whose turn it is, and learn of what they wrote; whether all that there is was seen."""
+        ended = False
+        while (start := self._clock.monotonic()) < deadline and (look := self._pace.next_look()) is not None:
+            if look.after_seconds:
+                pause(self._clock, look.after_seconds)
+                start = self._clock.monotonic()
+            ended = self._head.look(look.width)
+            self._pace.looked(self._clock.monotonic() - start, look.width, ended=ended)
+        return ended
+
+    def _heard(self, entry: Entry) -> None:
+        self._pace.heard(entry.number, entry.write_id, self._clock.now_ms() - (entry.misc >> 8) / 1000)
+
+    def _is_settled(self) -> bool:
+        return self._head.caught_up and not self._head.has_attached
+
+    def _check(self, waiting: Sequence[Pending]) -> tuple[list[Batch], list[Event], dict[str, Outcome]]:
+        """The batches that can be written now with their events, and the outcomes of those that will not be.
+
+        A batch that fails only because of those before it in the group is neither: they may not land, and
+        then it would have been refused for nothing. It waits until their fate is known.
+        """
+        group = Group(self._head, self._collection)
+        accepted: list[Batch] = []
+        refused: dict[str, Outcome] = {}
+        for pending in waiting:
+            outcome = self._judge(group, pending)
+            if isinstance(outcome, Batch):
+                accepted.append(outcome)
+                continue
+            if accepted:
+                outcome = self._judge(Group(self._head, self._collection), pending)
+            if not isinstance(outcome, Batch):
+                refused[pending.id] = outcome
+        return accepted, [event for events in group.events.values() for event in events], refused
+
+    def _judge(self, group: Group, pending: Pending) -> Batch | Outcome:
+        """The batch if it can be written behind those of the group, else its outcome."""
+        try:
+            changes = group.add(pending)
+        except WormError as error:
+            if isinstance(error, SnapshotTooOldError) and error.key is not None:
+                # Not about the batch: the root that it is checked against was replaced long ago.
+                self._stood_on = self._head.revision
+                raise
+            return error
+        if not changes and (pending.operations or not pending.events):
+            # Nothing to write: it is done as soon as the state is known to be fresh.
+            return Committed(self._head.number, Misc(0), ())
+        return Batch(id=WriteId(pending.id), actor=pending.actor, meta=pending.meta, changes=changes)
+
+    def _try(self, batches: Sequence[Batch], events: Sequence[Event], arrived: float) -> _Try | None:
+        if not batches:
+            return None
+        entry = Entry(
+            number=self._head.number + 1,
+            write_id=new_write_id(self._chance, self._pace.mark(arrived)),
+            misc=self._misc.next(),
+            node=self._misc.node,
+            previous=self._head.hash,
+            batches=tuple(batches),
+            events=tuple(events),
+        )
+        return _Try(entry, encode_entry(entry, collection=self._collection), self._head.time)
+
+    def _place(self, attempt: _Try, deadline: float) -> bool:
+        """True if the entry is in its slot for good, False if another's is. Raises if neither can be told."""
+        key = self._paths.entry(attempt.number)
+        tries = 0
+        while True:
+            start = self._clock.monotonic()
+            outcome = put_classified(self._store, key, attempt.body, IfAbsent(), content_type=CONTENT_TYPE)
+            match outcome:
+                case Landed(time=time):
+                    created = time if self._confirm(attempt, time) else None
+                    self._head.absorb(Record(attempt.entry, entry_hash(attempt.body), len(attempt.body)), created)
+                    log.debug("%s: committed entry %d, %d batches", self._collection, attempt.number, attempt.batches)
+                    self._pace.won(attempt.number, self._clock.monotonic() - start)
+                    return True
+                case Lost(found=found):
+                    self._confirm(attempt, None if found is None else found.time)
+                    if found is None:
+                        raise OutcomeUnknownError(
+                            f"log slot {attempt.number}", reason="it was refused as taken, and is empty"
+                        )
+                    # From here on an error is not about our entry: it can no longer land.
+                    attempt.refused_only = True
+                    self._head.absorb(self._log.decode(attempt.number, found.body))
+                    log.debug("%s: entry %d went to another writer", self._collection, attempt.number)
+                    self._pace.lost(self._clock.monotonic() - start)
+                    return False
+                case NothingThere(cause=cause) | Unknown(cause=cause):
+                    attempt.refused_only &= isinstance(outcome, NothingThere) and isinstance(cause, UnavailableError)
+                    if self._clock.monotonic() >= deadline:
+                        raise cause
+                    tries += 1
+                    self._pause(tries)
+                case _:
+                    assert_never(outcome)
+
+    def _confirm(self, attempt: _Try, time: StoreTime | None) -> bool:
+        """Trust an answer about a slot only if the slot cannot have been trimmed since the state was known.
+
+        True if the times tell so; if they are more than a minute apart or missing, the root does: 1 GET.
+        """
+        attempt.refused_only = False
+        if is_recent(attempt.known, time):
+            return True
+        state = self._register.read()
+        if state.root is not None and state.root.trimmed >= attempt.number:
+            raise OutcomeUnknownError(
+                f"log slot {attempt.number} of {self._collection}",
+                reason="the answer came so late that the slot was trimmed meanwhile",
+                key=self._paths.entry(attempt.number),
+            )
+        return False
+
+    def _too_late(self, losses: int) -> UnavailableError:
+        return UnavailableError(
+            f"commit to {self._collection}",
+            reason=f"{losses} races were lost to other writers until the deadline",
+            fix="retry later, or commit larger batches less often",
+        )
+
+    def _failed(self, error: WormError, attempt: _Try, pending: Pending) -> WormError:
+        what, key = f"commit to {self._collection}", self._paths.entry(attempt.number)
+        failure: WormError
+        if all(batch.id != pending.id for batch in attempt.entry.batches):
+            failure = UnavailableError(what, reason=f"what it waited for failed: {error}", key=key)
+        elif attempt.refused_only:
+            failure = UnavailableError(what, reason=f"{error.what}: {error.reason}", fix=error.fix, key=key)
+            if not isinstance(error, UnavailableError):
+                failure = error
+        else:
+            with within(None):  # however long the state is held: what is told here must be true
+                self._head.forget()
+            commit_id = attempt.commit_id(pending.id)
+            fix = "call resolve(commit_id) before retrying: the batch may be in the log, or may still land"
+            failure = OutcomeUnknownError(what, reason=str(error), fix=fix, key=key, commit_id=str(commit_id))
+            log.warning("%s: outcome of entry %d is unknown: %s", self._collection, attempt.number, error)
+        if failure is not error:
+            failure.__cause__ = error
+        return failure
+
+    def _pause(self, tries: int) -> None:
+        """Full jitter: anywhere between nothing and a bound that doubles."""
+        bound = min(BACKOFF_SECONDS_MAX, BACKOFF_SECONDS_MIN * 2 ** min(tries, 20))
+        pause(self._clock, self._chance.fraction() * bound)
+
+
+def _committed(attempt: _Try, batch: Batch) -> Committed:
+    return Committed(attempt.number, Misc(attempt.entry.misc), batch.changes, str(attempt.commit_id(batch.id)))

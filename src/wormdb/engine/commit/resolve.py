@@ -1,0 +1,101 @@
+"""Tell what became of a commit whose outcome was unknown.
+
+The slot is read first and the root last. `trimmed` only grows, so a slot that was found empty, or with
+another's entry, and that the root read afterwards does not call trimmed, was really in that state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from wormdb.engine.commit.head import BEFORE_FIRST
+from wormdb.errors import UnavailableError
+from wormdb.format.entry import Entry, encode_entry
+from wormdb.format.event import Nothing
+from wormdb.storage.readback import Landed, Lost, put_classified
+from wormdb.storage.store import IfAbsent
+from wormdb.system.clock import new_write_id
+from wormdb.system.types import LogNumber, Misc
+
+if TYPE_CHECKING:
+    from wormdb.engine.commit.commit import CommitId
+    from wormdb.engine.log.clock import MiscClock
+    from wormdb.engine.log.entries import Log, Record
+    from wormdb.engine.log.root import Register
+    from wormdb.system.clock import Chance
+
+__all__ = ["Fate", "Resolver"]
+
+
+class Fate(StrEnum):
+    """What became of a commit."""
+
+    COMMITTED = "committed"
+    NOT_COMMITTED = "not committed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Resolver:
+    """Answers for one collection."""
+
+    log: Log
+    register: Register
+    misc: MiscClock
+    chance: Chance
+
+    def resolve(self, commit: CommitId, *, settle: bool = False) -> Fate:
+        """What became of `commit`. 2 GETs; with `settle` up to 4 more and 1 PUT.
+
+        An empty slot stays UNKNOWN, because the write may still land there, until it is settled: an
+        empty entry is committed there, after which it cannot. A slot that was trimmed is UNKNOWN for good.
+        """
+        record, _ = self.log.read(commit.slot)
+        if record is None and settle:
+            record = self._settle(commit)
+        state = self.register.read()
+        if state.root is not None and state.root.trimmed >= commit.slot:
+            return Fate.UNKNOWN
+        if record is None:
+            return Fate.UNKNOWN
+        landed = any(batch.id == commit.batch for batch in record.entry.batches)
+        return Fate.COMMITTED if landed else Fate.NOT_COMMITTED
+
+    def _settle(self, commit: CommitId) -> Record | None:
+        """Fill the slot with nothing, or find what fills it; None if it must stay open."""
+        previous = self._hash_before(commit.slot)
+        if previous is None:
+            return None
+        entry = Entry(
+            number=commit.slot,
+            write_id=new_write_id(self.chance),
+            misc=self.misc.next(),
+            node=self.misc.node,
+            previous=previous,
+            events=(Nothing(write_id=commit.write_id),),
+        )
+        body = encode_entry(entry, collection=self.log.collection)
+        key = self.log.paths.entry(commit.slot)
+        outcome = put_classified(self.log.store, key, body, IfAbsent(), content_type="application/zstd")
+        if isinstance(outcome, Landed | Lost):
+            record, _ = self.log.read(commit.slot)
+            return record
+        raise UnavailableError(f"log slot {commit.slot} of {self.log.collection}", reason=str(outcome.cause), key=key)
+
+    def _hash_before(self, slot: LogNumber) -> bytes | None:
+        """The hash of the entry before `slot`; None if it was trimmed and the root does not know it either."""
+        digest = BEFORE_FIRST if slot == 1 else None
+        if slot > 1:
+            before, _ = self.log.read(LogNumber(slot - 1))
+            if before is not None:
+                digest = before.hash
+                self.misc.observe(Misc(before.entry.misc))
+        # Read after it: what lies in a slot that was trimmed may be a late write of somebody who slept.
+        root = self.register.read().root
+        if root is None or root.trimmed < slot - 1:
+            return digest
+        if root.trimmed >= slot:
+            return None
+        return root.hash_trimmed

@@ -1,0 +1,404 @@
+"""Check a batch against a state, and turn what is wanted into what changes. Pure but for the base's reads.
+
+Batches of one group are checked in order, each against the state that the ones before it leave; a refused
+one leaves nothing. No two of them change the same document: a revision is the number of an entry, and a
+document that a commit gave out is known again by it. Unique values are checked at the end of a batch, so two
+documents may trade them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, assert_never
+
+from wormdb.engine.index.unique import UniqueOwners
+from wormdb.engine.state.definition import settled
+from wormdb.engine.state.operations import Insert, InsertNext, Purge, Remove, Restore, Save
+from wormdb.engine.state.upgrade import document_of
+from wormdb.engine.state.view import Held, Overlay, check_counted, id_key, sequence_of
+from wormdb.engine.tree.definition import claims_of
+from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError, UniqueViolationError
+from wormdb.format import json
+from wormdb.format.entry import Change
+from wormdb.schema.identity import format_sequence
+from wormdb.system.types import LogNumber
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from wormdb.engine.state.indexes import IndexStates
+    from wormdb.engine.state.operations import Loaded, Operation, Pending
+    from wormdb.engine.state.upgrade import Upgrades
+    from wormdb.engine.state.view import View
+    from wormdb.engine.tree.definition import Index
+    from wormdb.format.event import Event
+    from wormdb.format.kinds import Document
+    from wormdb.schema.model import Model
+
+__all__ = ["Group", "Head", "mapped_operation", "show", "trashed"]
+
+_Identified = Insert | Save | Remove | Restore | Purge
+
+
+class Head(Protocol):
+    """What validation needs of the head."""
+
+    def view(self) -> View:
+        """The state the batch is checked against."""
+        ...
+
+    def unique(self, index: Index) -> UniqueOwners:
+        """The owners in a unique index at that state."""
+        ...
+
+    def sequence(self) -> int:
+        """The greatest id made of digits at that state."""
+        ...
+
+
+def show(identity: bytes) -> str:
+    """An id for a message: as a Python literal, the way it was given."""
+    return repr(json.decode(identity, name="document id"))
+
+
+def trashed(identity: bytes, tombstone: bytes, document: bytes) -> bytes:
+    """What the trash has of a document: the id, the tombstone, and last the document as it was."""
+    return b'{"_id":' + identity + b"," + tombstone + b',"document":' + document + b"}"
+
+
+class Group:
+    """Batches that will share one entry. `add` accepts or refuses each on its own."""
+
+    def __init__(self, head: Head, collection: str) -> None:
+        """Nothing accepted yet."""
+        self._head = head
+        self._view = head.view()
+        self._definition = self._view.definition
+        self._jobs = self._view.jobs
+        self._collection = collection
+        self._accepted = self._is_alone = False
+        self._count = self._view.count
+        self._changed: set[bytes] = set()
+        self._overlay = Overlay()
+        self.claims: dict[tuple[Index, bytes], bytes | None] = {}
+        """What the accepted batches took in unique indexes: who has it now, None where it was given up."""
+        self._brought: dict[Index, UniqueOwners] = {}
+        self._numbered = 0
+        self._fetched: dict[bytes, Held | None] = {}
+        self.events: dict[str, tuple[Event, ...]] = {}
+        """Of each accepted batch, by its id, as they are written."""
+
+    def add(self, pending: Pending) -> tuple[Change, ...]:
+        """The changes of a batch, which later batches of the group then see; or raise why it is refused."""
+        if self._is_alone or (self._accepted and pending.is_alone):
+            raise ConflictError(f"entry {self.number} of {self._collection}", reason="another batch has it for itself")
+        if pending.guard is not None:
+            pending.guard(self._seen())
+        self._jobs.check(pending.events)
+        batch = _BatchCheck(self, self._begun_at(pending))
+        keyed = [
+            (operation, None if isinstance(operation, InsertNext) else id_key(operation.id))
+            for operation in pending.operations
+        ]
+        self._check_apart([key for _, key in keyed if key is not None])
+        self._fetch([key for operation, key in keyed if key is not None and _looks_up(operation)])
+        changes = tuple(change for operation, key in keyed for change in batch.apply(operation, key))
+        if not changes and (pending.operations or not pending.events):
+            return ()
+        # A definition counts for the batch that brings it: the first batch of a collection does.
+        events = settled(pending.events, is_empty=self._count == 0)
+        definition = self._definition.after(events, LogNumber(self.number))
+        claims = batch.claims(definition.indexes)
+        self._definition = definition
+        self._jobs = self._jobs.told(events, self.number)
+        self.events[pending.id] = events
+        self._accepted, self._is_alone = True, pending.is_alone
+        self._count += sum((change.after is not None) - (change.before is not None) for change in changes)
+        self._changed.update(batch.changed)
+        self._overlay.hold(batch.changed)
+        self.claims.update(claims)
+        self._numbered = max(self._numbered, batch.numbered)
+        return changes
+
+    def _begun_at(self, pending: Pending) -> int:
+        """From which entry on the documents of a batch have to be mapped."""
+        if not pending.body or self._definition.model is None:
+            return self._definition.number
+        begun = self._definition.begun_at(pending.body)
+        # Without a mapping the guard refuses it, or the batch brings the definition itself.
+        return self._definition.number if begun is None else begun
+
+    @property
+    def upgrades(self) -> Upgrades:
+        """The mappings that there are."""
+        return self._definition.upgrades
+
+    def _seen(self) -> View:
+        """The state that the next batch of the group is judged in; it moves as more are accepted."""
+        if not self._accepted:
+            return self._view
+        return replace(
+            self._view,
+            number=LogNumber(self.number),
+            definition=self._definition,
+            base=self._view,
+            base_number=self._view.number,
+            overlay=self._overlay,
+            count=self._count,
+            jobs=self._jobs,
+        )
+
+    def _check_apart(self, keys: Sequence[bytes]) -> None:
+        """Raise ConflictError if a batch of the group changes one of these documents: the next entry is for that."""
+        if not self._changed.isdisjoint(keys):
+            raise ConflictError(
+                f"entry {self.number} of {self._collection}", reason="another batch of it changes the same document"
+            )
+
+    def held(self, key: bytes) -> Held | None:
+        """What is under a key that no batch accepted so far has changed."""
+        return self._fetched[key] if key in self._fetched else self._view.get(key)
+
+    def _fetch(self, keys: Sequence[bytes]) -> None:
+        """Read what a batch will look up, side by side instead of one after the other."""
+        wanted = [key for key in keys if key not in self._fetched]
+        if len(wanted) > 1:
+            self._fetched |= dict.fromkeys(wanted) | self._view.get_many(wanted)
+
+    def unchanged(self, key: bytes, loaded: Loaded) -> bool:
+        """Whether the document is still as it was loaded; asks the base only if that is older than it."""
+        if (newer := self._view.overlay.get(key, self._view.number)) is not None:
+            return newer.version == loaded.held.version
+        if self._view.base_number <= loaded.number:
+            return True
+        held = self._view.base.get(key)
+        return held is not None and held.version == loaded.held.version
+
+    def owners(self, index: Index, keys: Iterable[bytes]) -> dict[bytes, bytes | None]:
+        """Who has each of some unique values after the batches accepted so far, by id as JSON."""
+        found = {key: self.claims[index, key] for key in keys if (index, key) in self.claims}
+        return self._stored(index).owners(key for key in keys if key not in found) | found
+
+    def _stored(self, index: Index) -> UniqueOwners:
+        if index in self._view.definition.unique:
+            return self._head.unique(index)
+        if index not in self._brought:
+            self._brought[index] = UniqueOwners.build(index, (held for _, held in self._seen().scan()))
+        return self._brought[index]
+
+    def takes_snapshot(self, seq: int) -> bool:
+        """Whether the version that is a document's change number `seq` is kept as a snapshot, by the model."""
+        model = self._definition.model
+        every = None if model is None or not model.snapshots.enabled else model.snapshots.every
+        return every is not None and seq % every == 0
+
+    def numbered(self) -> int:
+        """The greatest id made of digits after the batches accepted so far."""
+        return max(self._numbered, self._head.sequence())
+
+    @property
+    def model(self) -> Model | None:
+        """The one in force."""
+        return self._definition.model
+
+    @property
+    def collection(self) -> str:
+        """For messages."""
+        return self._collection
+
+    @property
+    def number(self) -> int:
+        """The log number the group will have."""
+        return self._view.number + 1
+
+
+class _BatchCheck:
+    """One batch in the making, on top of its group."""
+
+    def __init__(self, group: Group, begun: int) -> None:
+        self._group = group
+        self._begun = begun
+        self.changed: dict[bytes, Held] = {}
+        self._first: dict[bytes, bytes | None] = {}
+        self.numbered = 0
+
+    def apply(self, wanted: Operation, known: bytes | None) -> list[Change]:
+        """What an operation changes, one change or none; `known` is the key of its id, if it has one."""
+        operation = self._number(wanted) if isinstance(wanted, InsertNext) else wanted
+        operation = mapped_operation(operation, self._group.upgrades, self._begun)
+        key = known or id_key(operation.id)
+        before = self._before(operation, key)
+        change = self._change(operation, before)
+        if change is None:
+            return []
+        if before is None:
+            check_counted(operation.id, self._group.model)
+        self._first.setdefault(key, change.before)
+        self.numbered = max(self.numbered, sequence_of(operation.id))
+        self.changed[key] = Held(operation.id, self._group.number, change.seq, change.after, change.trash)
+        return [change]
+
+    def _change(self, operation: _Identified, before: Held | None) -> Change | None:
+        """What an operation does to what is there; None if nothing."""
+        image = None if before is None else before.document
+        op: Literal["restore", "purge"] | None = None
+        trash: bytes | None = None
+        after: bytes | None = None
+        match operation:
+            case Insert():
+                if image is not None:
+                    self._exists(operation, "save it instead of inserting it, or choose another id")
+                after = operation.document
+            case Save():
+                if operation.must_exist and image is None:
+                    self._missing(operation)
+                after = operation.written(image)
+            case Remove():
+                if image is None:
+                    if operation.must_exist:
+                        self._missing(operation)
+                    return None
+                trash = None if operation.tombstone is None else trashed(operation.id, operation.tombstone, image)
+            case Restore():
+                op, after = "restore", operation.document or self._from_trash(operation, before)
+            case Purge():
+                op = "purge"
+                self._from_trash(operation, before)
+            case _:
+                assert_never(operation)
+        seq = 1 if before is None else before.seq + 1
+        snapshot = after is not None and self._group.takes_snapshot(seq)
+        return Change(id=operation.id, seq=seq, before=image, after=after, op=op, trash=trash, snapshot=snapshot)
+
+    def _from_trash(self, operation: Restore | Purge, before: Held | None) -> bytes:
+        """The document in the trash; raises AlreadyExistsError, NotFoundError."""
+        if before is not None and before.document is not None:
+            if isinstance(operation, Restore):
+                self._exists(operation, "delete or rename the one that is there first")
+            self._missing(operation, "it is not in the trash: it is alive")
+        if before is None or before.trash is None:
+            self._missing(operation, "it is not in the trash")
+        return document_of(before.trash)
+
+    def _number(self, operation: InsertNext) -> Insert:
+        identity = json.encode(format_sequence(max(self.numbered, self._group.numbered()) + 1))
+        rest = operation.document[1:]
+        return Insert(identity, b'{"_id":' + identity + (b"" if rest == b"}" else b",") + rest, fresh=True)
+
+    def _before(self, operation: _Identified, key: bytes) -> Held | None:
+        """What an operation follows; what it was read as must be there when the batch begins, or it is refused."""
+        changed = self.changed.get(key)
+        if isinstance(operation, Insert | Restore):
+            is_new = isinstance(operation, Insert) and operation.fresh
+            return changed or (None if is_new else self._group.held(key))
+        loaded = operation.loaded
+        if loaded is not None:
+            if not self._group.unchanged(key, loaded):
+                self._conflict(operation, loaded.held.rev)
+            return changed or self._group.upgrades.held(loaded.held, max(loaded.number, loaded.held.rev))
+        rev = None if isinstance(operation, Purge) else operation.rev
+        if changed is not None and rev is None:
+            return changed
+        held = self._group.held(key)
+        if rev is not None and (held is None or held.document is None or held.rev != rev):
+            self._conflict(operation, rev)
+        return changed or held
+
+    def _missing(self, operation: _Identified, reason: str = "it does not exist") -> NoReturn:
+        raise NotFoundError(
+            f"document {show(operation.id)} in {self._group.collection}", reason=reason, key=operation.id.decode()
+        )
+
+    def _exists(self, operation: _Identified, fix: str) -> NoReturn:
+        raise AlreadyExistsError(
+            f"document {show(operation.id)} in {self._group.collection}",
+            reason="it exists already",
+            fix=fix,
+            key=operation.id.decode(),
+        )
+
+    def _conflict(self, operation: _Identified, rev: int) -> NoReturn:
+        raise ConflictError(
+            f"document {show(operation.id)} in {self._group.collection}",
+            reason=f"it changed since it was read at revision {rev}",
+            fix="load it again and retry, or use modify()",
+            key=operation.id.decode(),
+        )
+
+    def claims(self, indexes: IndexStates) -> dict[tuple[Index, bytes], bytes | None]:
+        """What this batch gives up and takes in the unique indexes.
+
+        Raises UniqueViolationError, and what `claims_of` does for a document that an index cannot take.
+        """
+        ready = indexes.ready
+        if not self.changed or not ready:
+            return {}
+        has_unique = any(index.unique for index in ready)
+        before = {key: _decoded(document) for key, document in self._first.items()} if has_unique else {}
+        after = {key: _decoded(held.document) for key, held in self.changed.items()}
+        claims: dict[tuple[Index, bytes], bytes | None] = {}
+        for index in ready:
+            wanted = {key: claims_of(index, document) for key, document in after.items()}
+            if index.unique:
+                given_up = {key: claims_of(index, document) for key, document in before.items()}
+                claims |= self._claimed(index, given_up, wanted)
+        return claims
+
+    def _claimed(
+        self, index: Index, given_up: Mapping[bytes, Iterable[bytes]], wanted: Mapping[bytes, Mapping[bytes, Any]]
+    ) -> dict[tuple[Index, bytes], bytes | None]:
+        """What changes hands in one index: first everything given up, then everything claimed."""
+        values = dict.fromkeys(value for found in (*given_up.values(), *wanted.values()) for value in found)
+        owners = self._group.owners(index, values)
+        claims: dict[bytes, bytes | None] = {}
+        for key, gone in given_up.items():
+            for value in gone:
+                owner = owners[value]
+                if owner is not None and id_key(owner) == key:
+                    claims[value] = None
+        for key, taken in wanted.items():
+            for value, shown in taken.items():
+                owner = claims[value] if value in claims else owners[value]
+                if owner is not None and id_key(owner) != key:
+                    raise UniqueViolationError(
+                        index=index.name,
+                        field=index.label,
+                        value=shown,
+                        owner=json.decode(owner, name="document id"),
+                    )
+                claims[value] = self.changed[key].id
+        return {(index, value): owner for value, owner in claims.items()}
+
+
+def mapped_operation(operation: _Identified, upgrades: Upgrades, begun: int) -> _Identified:
+    """An operation with its document as it is now: it is as it was at entry `begun`, or when it was loaded.
+
+    Raises InvalidRequestError, LimitExceededError for a document that cannot be mapped.
+    """
+    if not upgrades.steps or isinstance(operation, Remove | Purge) or operation.document is None:
+        return operation
+    if isinstance(operation, Save) and operation.loaded is not None and not operation.is_anew:
+        begun = operation.loaded.number
+    elif isinstance(operation, Restore) and operation.number is not None:
+        begun = operation.number
+    if begun >= upgrades.newest:
+        return operation
+    document = upgrades.check(operation.document, begun)
+    if isinstance(operation, Insert):
+        return Insert(operation.id, document, operation.fresh)
+    return replace(operation, document=document)
+
+
+def _looks_up(operation: Operation) -> bool:
+    """Whether what is there now must be read to check an operation."""
+    match operation:
+        case Insert():
+            return not operation.fresh
+        case Save() | Remove():
+            return operation.loaded is None
+        case _:
+            return True
+
+
+def _decoded(document: bytes | None) -> Document | None:
+    return None if document is None else json.decode_document(document, name="document")

@@ -1,0 +1,316 @@
+"""When a collection is brought forward, and by whom: the caller, a thread in the background, or nobody here.
+
+Whoever commits looks whether the tail is long enough. Authority is for efficiency only: any number of processes may
+do this at once, and the root's compare-and-set lets one of them win.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from wormdb.engine.forward.rewrite import has_old
+from wormdb.engine.history.fold import is_full
+from wormdb.engine.timed_lock import TimedLock
+from wormdb.errors import SnapshotTooOldError, UnavailableError, WormError
+from wormdb.limits import (
+    FILES_INTERVAL_MS,
+    FORWARD_INTERVAL_MS,
+    NODE_WINDOW_MS,
+    TAIL_BYTES_MAX,
+    TAIL_ENTRIES_MAX,
+)
+from wormdb.system.deadline import beside, pause
+from wormdb.system.types import LogNumber
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wormdb.engine.background import Background
+    from wormdb.engine.commit.head import Head
+    from wormdb.engine.forward.forward import Forwarder
+    from wormdb.engine.log.root import Register, RootState
+    from wormdb.engine.services import Services
+    from wormdb.system.clock import Chance, Clock
+
+__all__ = ["DEFAULT_LIMITS", "ForwardMode", "Keeper", "TailLimits"]
+
+log = logging.getLogger(__name__)
+
+ForwardMode = Literal["inline", "background", "manual"]
+
+ATTEMPTS_MAX = 16
+"""How often forwarding starts again because another's root came first."""
+BESIDE_SECONDS = 1.0
+"""A commit that brings the log forward goes on after its deadline while the store answers within this time."""
+LEFT_SECONDS = 2 * NODE_WINDOW_MS / 1000
+"""For how long a tail that should be brought forward is left to services."""
+
+
+@dataclass(frozen=True, slots=True)
+class TailLimits:
+    """When the tail is brought forward, and when commits wait for that."""
+
+    entries_max: int = TAIL_ENTRIES_MAX
+    bytes_max: int = TAIL_BYTES_MAX
+    forward_entries: int = TAIL_ENTRIES_MAX // 10
+    forward_bytes: int = TAIL_BYTES_MAX // 4
+    interval_ms: float = FORWARD_INTERVAL_MS
+    """A process swaps the root at most once in this time."""
+    files_interval_ms: float = FILES_INTERVAL_MS
+    """With readable files, a commit brings the log forward if one before it has waited this long."""
+    mode: ForwardMode = "inline"
+
+
+DEFAULT_LIMITS = TailLimits()
+
+
+class Keeper:
+    """Keeps the tail of one collection short. Thread-safe."""
+
+    def __init__(
+        self,
+        head: Head,
+        register: Register,
+        forwarder: Forwarder,
+        *,
+        limits: TailLimits,
+        clock: Clock,
+        chance: Chance,
+    ) -> None:
+        """Nothing is read or written yet. `build`, `publish`, `background`, `services` are set by who has them."""
+        self._head = head
+        self._register = register
+        self._forwarder = forwarder
+        self._limits = limits
+        self._clock = clock
+        self._chance = chance
+        self._turn = TimedLock(f"forwarding of {head.collection}")
+        self._swapped: float | None = None
+        self._building = TimedLock(f"work on {head.collection}")
+        self.build: Callable[[], object] = lambda: None
+        """Goes on with the indexes that are not ready yet; may commit."""
+        self.rewrite: Callable[[], RootState] | None = None
+        """Writes some blocks of older versions of the model again."""
+        self.publish: Callable[[LogNumber], object] | None = None
+        """Brings readable files to the state of a root, which has applied the log through a number."""
+        self._unpublished_since: float | None = None
+        """When this process committed first what it has not brought forward yet; None if there is nothing."""
+        self.background: Background | None = None
+        self.services: Services | None = None
+        """Those to whom work in the background is left while they live."""
+        self._left_since: float | None = None
+
+    def forward(self) -> LogNumber:
+        """Bring the whole log into the projections, build the indexes that wait, write files; through which number.
+
+        Some blocks of older versions of the model are written again, and the others at the next calls.
+
+        2 GETs if nothing is new. Otherwise 1 PUT for the root, 2 for each new block (documents and history), 1 for
+        each changed node of an index, and the GETs of what is merged. Waits until a second after the last swap.
+        """
+        since, self._unpublished_since = self._unpublished_since, None
+        try:
+            return self._forward()
+        except BaseException:
+            self._unpublished_since = since
+            raise
+
+    def _forward(self) -> LogNumber:
+        number = self.advance()
+        if self._wants_work:
+            # Not under `_turn`: a build commits, and who commits may have to wait for its turn.
+            self._work()
+        if self.publish is not None and self._keeps_files:
+            # Not under `_turn` either: what waits for a root need not wait for files.
+            self.publish(LogNumber(self._head.applied))
+        return number
+
+    def _work(self) -> None:
+        """Build indexes and write blocks again, unless another thread does."""
+        depth = self._building.depth
+        try:
+            if not self._building.attempt():
+                return
+            if self._wants_build:
+                self.build()
+            if self.rewrite is not None and self._wants_rewrite:
+                self._head.rebase(self.rewrite())
+        finally:
+            self._building.release_to(depth)
+
+    def advance(self) -> LogNumber:
+        """As `forward`, but indexes that wait go on waiting."""
+        with self._turn:
+            for _ in range(ATTEMPTS_MAX):
+                self._head.refresh()
+                current = self._register.read()
+                with self._head.lock:
+                    number, stages = self._head.number, self._head.stages(LogNumber(current.applied))
+                if stages is None:
+                    # Either entries came between the two answers, or the head is being opened again, or the root is
+                    # older than one that was seen before: somebody threw it away.
+                    if current.applied < self._head.applied:
+                        self._look_again()
+                    continue
+                if not stages:
+                    if current.root is not None and is_full(current.root):
+                        current = self._forwarder.shrink(current, self._head.view())
+                    self._head.rebase(current)
+                    return number
+                self._await_interval()
+                try:
+                    state = self._forwarder.run(current, stages)
+                except SnapshotTooOldError as error:
+                    self._head.renew(0 if current.root is None else current.root.revision, error)
+                    continue
+                self._swapped = self._clock.monotonic()
+                self._head.rebase(state)
+                if state.applied >= number:
+                    return number
+        raise UnavailableError(
+            f"forwarding of {self._head.collection}", reason="others were faster every time", fix="retry later"
+        )
+
+    def after_commit(self) -> None:
+        """Bring the tail forward if it is long enough, as the mode says."""
+        limits = self._limits
+        if self._unpublished_since is None:
+            self._unpublished_since = self._clock.monotonic()
+        if limits.mode == "manual" or not (self._is_due() or self._waits_for_files):
+            return
+        if limits.mode == "background" and self.background is not None:
+            self.background.submit(self._head.collection, self._forward_when_due)
+        else:
+            # A failure here is not the commit's: that is in the log, and the caller must hear so. The next
+            # one tries again, and at the tail's limit `make_room` says why it cannot go on.
+            self._try_forward()
+
+    def finish(self) -> None:
+        """Write the readable files of what this process committed, before it goes; what fails is left to others."""
+        is_asked = self._unpublished_since is not None and self._limits.mode != "manual"
+        if is_asked and self.publish is not None and self._keeps_files and not self._has_services:
+            failure = self._try_forward()
+            if failure is not None:
+                log.warning("%s: readable files wait for the next writer: %s", self._head.collection, failure)
+
+    def make_room(self, deadline: float) -> None:
+        """Wait until the tail is within its limits: somebody must bring it forward first.
+
+        Raises UnavailableError at the deadline, on the monotonic clock.
+        """
+        limits = self._limits
+        while self._head.opened and self._is_over(limits.entries_max, limits.bytes_max):
+            failure = self._try_forward()
+            if not self._is_over(limits.entries_max, limits.bytes_max):
+                return
+            if self._clock.monotonic() >= deadline:
+                waiting = self._head.number - self._head.applied
+                raise UnavailableError(
+                    f"commit to {self._head.collection}",
+                    reason=f"{waiting} log entries wait to be brought forward" + (f": {failure}" if failure else ""),
+                    fix="retry later",
+                ) from failure
+            pause(self._clock, self._chance.fraction())
+
+    @property
+    def _wants_work(self) -> bool:
+        return self._wants_build or self._wants_rewrite
+
+    @property
+    def _wants_build(self) -> bool:
+        return bool(self._head.view().definition.unbuilt)
+
+    @property
+    def _wants_rewrite(self) -> bool:
+        """Whether the root that is known has blocks of older versions."""
+        place = self._head.view().place
+        return place is not None and bool(place.root.versions) and has_old(place.root)
+
+    @property
+    def _keeps_files(self) -> bool:
+        return self._head.view().definition.keeps_files
+
+    @property
+    def _waits_for_files(self) -> bool:
+        """In the background somebody is there to come back when it is time."""
+        is_asked = self._unpublished_since is not None and self._limits.mode == "background"
+        return is_asked and self.publish is not None and self._keeps_files
+
+    def _is_due(self) -> bool:
+        if self._head.has_attached or self._wants_work:
+            return True
+        limits = self._limits
+        if self.publish is not None and self._keeps_files and self._files_rest <= 0:
+            return True
+        if self._swapped is not None and (self._clock.monotonic() - self._swapped) * 1000 < limits.interval_ms:
+            return False
+        return self._is_over(limits.forward_entries, limits.forward_bytes)
+
+    @property
+    def _files_rest(self) -> float:
+        """For how many seconds more what was committed here may wait for its files."""
+        since = self._unpublished_since
+        interval = self._limits.files_interval_ms / 1000
+        return interval if since is None else interval - (self._clock.monotonic() - since)
+
+    def _is_over(self, entries: int, size: int) -> bool:
+        with self._head.lock:
+            return self._head.number - self._head.applied >= entries or self._head.tail_bytes >= size
+
+    def _forward_when_due(self) -> None:
+        rest = self._files_rest
+        if self._waits_for_files and rest > 0:
+            self._clock.sleep(rest)
+        if self._is_due() and not self._is_left():
+            self.forward()
+
+    @property
+    def _has_services(self) -> bool:
+        return self._limits.mode == "background" and self.services is not None and self.services.are_live()
+
+    def _is_left(self) -> bool:
+        """Whether services live that look after the tail. If it is due for two windows, it is looked at. 1 GET then."""
+        now, since = self._clock.monotonic(), self._left_since
+        if not self._has_services:
+            self._left_since = None
+            return False
+        if since is None or now - since < LEFT_SECONDS:
+            self._left_since = now if since is None else since
+            return True
+        self._left_since = None
+        self._head.rebase(self._register.read())
+        with self._head.lock:
+            if self._head.applied >= self._head.number:
+                self._unpublished_since = None  # files are written after the root, by the same service
+        return not self._is_due()
+
+    def _try_forward(self) -> WormError | None:
+        """Forward, unless another thread does; what went wrong, if anything did."""
+        depth = self._turn.depth
+        try:
+            if not self._turn.attempt():
+                return None
+        finally:
+            self._turn.release_to(depth)
+        try:
+            with beside(self._clock, BESIDE_SECONDS):
+                self.forward()
+        except WormError as error:
+            return error
+        return None
+
+    def _look_again(self) -> None:
+        """Make sure that the root is older, and not only the answer."""
+        known = self._head.applied
+        state = self._register.read()
+        if state.applied < known:
+            self._head.step_back(state)
+
+    def _await_interval(self) -> None:
+        if self._swapped is None:
+            return
+        rest = self._limits.interval_ms / 1000 - (self._clock.monotonic() - self._swapped)
+        if rest > 0:
+            pause(self._clock, rest)

@@ -1,0 +1,182 @@
+"""Make the trees of indexes again from the documents of a root, in pieces that others can do.
+
+    parts = [extract_part(…, piece) for piece in pieces]          # by ranges of ids: entries, sorted, as small trees
+    built = [join_parts(…, name, parts) for name in names]        # by index: one tree of them
+    publish_indexes(…, built)                                     # see `index_publish`
+
+The small trees are no part of the result; the root that names the result retires them.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from wormdb.engine.blocks.fetch import rows_between
+from wormdb.engine.blocks.runs import data_runs, held_of, merge_rows
+from wormdb.engine.index.edit import TreeEdit, chunks, sliced
+from wormdb.engine.index.shelf import IndexShelf
+from wormdb.engine.index_facts import following_membership, following_statistics
+from wormdb.engine.state.projection import Net
+from wormdb.engine.tree.entries import value_key_of
+from wormdb.engine.tree.nodes import Tree
+from wormdb.format.filter_run import key_hash
+from wormdb.format.root import ObjectRef  # noqa: TC001 - msgspec reads the annotations
+from wormdb.index.build import BulkLoad, merged
+from wormdb.limits import MIB
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from wormdb.engine.blocks.shelf import Shelf
+    from wormdb.engine.compact_plan import Piece
+    from wormdb.engine.log.objects import ObjectWriter
+    from wormdb.engine.place import Place
+    from wormdb.engine.tree.definition import Index
+    from wormdb.engine.tree.entries import Change, Entry
+    from wormdb.format.block import Row
+    from wormdb.format.blocklist import BlockEntry
+
+__all__ = ["BuiltIndex", "PartTrees", "extract_part", "join_parts"]
+
+
+PART_BYTES_MAX: Final = 32 * MIB
+"""Of the keys and values of one small tree: about a third of the memory that they take before it is made."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartTrees:
+    """What the documents of one range have in one index: a value that can be sent."""
+
+    name: str
+    trees: tuple[Tree, ...]
+    arrays: tuple[bool, ...]
+    """For each field of the index whether one of them has an array there."""
+    nodes: tuple[str, ...]
+    """Names of all nodes of these trees."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltIndex:
+    """The tree of one index: a value that can be sent."""
+
+    name: str
+    tree: Tree
+    membership: ObjectRef | None
+    statistics: bytes
+    spare: tuple[str, ...]
+    """Names of nodes that are no part of it."""
+
+
+# --- by ranges of ids ---
+
+
+def extract_part(
+    place: Place, writer: ObjectWriter, indexes: Sequence[Index], piece: Piece
+) -> tuple[list[PartTrees], int]:
+    """What the documents of a range have in each index, and how many rows were looked at.
+
+    1 GET for each block of the piece, and 1 PUT for each node. In memory are a block of each run, and the entries of
+    one tree an index. Raises InvalidRequestError naming a document that an index cannot take, CorruptionError,
+    SnapshotTooOldError, UnavailableError.
+    """
+    shelf = data_runs(place).shelf
+    rows = merge_rows([_rows_of(shelf, run, piece) for run in piece.runs])
+    gathered = [_Part(index, place, writer) for index in indexes]
+    count = 0
+    for some in sliced(Net(key, None, held_of(row)) for key, row in rows):
+        count += len(some)
+        for part in gathered:
+            part.add(some)
+    return [part.finish() for part in gathered], count
+
+
+def _rows_of(shelf: Shelf, run: Sequence[BlockEntry], piece: Piece) -> Iterator[tuple[bytes, Row]]:
+    for entry in run:
+        yield from rows_between(shelf, entry, piece.low, piece.high)
+
+
+class _Part:
+    """The entries of one index on their way to small trees."""
+
+    def __init__(self, index: Index, place: Place, writer: ObjectWriter) -> None:
+        shelf = IndexShelf(place.store, place.paths, place.pool)
+        self._index = index
+        self._nodes = shelf.nodes(place.root, index.name)
+        self._maker = shelf.maker(place.root, index.name, writer.new_name)
+        self._writer = writer
+        self._waiting: list[Change] = []
+        self._bytes = 0
+        self._arrays = (False,) * len(index.fields)
+        self._trees: list[Tree] = []
+        self._names: list[str] = []
+
+    def add(self, some: Sequence[Net]) -> None:
+        for chunk in chunks(self._index, [some]):
+            self._waiting += chunk.changes
+            self._bytes += sum(len(key) + len(value or b"") for key, value in chunk.changes)
+            self._arrays = tuple(one or other for one, other in zip(self._arrays, chunk.arrays, strict=True))
+        if self._bytes >= PART_BYTES_MAX:
+            self._load()
+
+    def finish(self) -> PartTrees:
+        if self._waiting:
+            self._load()
+        return PartTrees(self._index.name, tuple(self._trees), self._arrays, tuple(self._names))
+
+    def _load(self) -> None:
+        self._waiting.sort()
+        edit = TreeEdit(Tree(), self._nodes, self._maker, self._writer)
+        self._trees.append(
+            _load(edit, ((key, value) for key, value in self._waiting if value is not None), self._names)
+        )
+        self._waiting, self._bytes = [], 0
+
+
+def _load(edit: TreeEdit, entries: Iterable[Entry], names: list[str]) -> Tree:
+    """A tree of entries in order of key; it is written. The names of its nodes are added to `names`."""
+    load = BulkLoad(entries, edit.maker)
+    for new in load:
+        names.append(new.name)
+        edit.add(new)
+    edit.tree = load.tree
+    edit.write()
+    return edit.tree
+
+
+# --- by index ---
+
+
+def join_parts(place: Place, writer: ObjectWriter, index: Index, parts: Sequence[PartTrees]) -> BuiltIndex:
+    """One tree of many that have no entry in common, with the filter of a unique index and statistics.
+
+    1 GET for each node of the parts, 1 PUT for each new one; in memory are a few nodes of each part, and 8 bytes a key
+    of a unique index. Raises CorruptionError, SnapshotTooOldError, UnavailableError.
+    """
+    shelf = IndexShelf(place.store, place.paths, place.pool)
+    nodes = shelf.nodes(place.root, index.name)
+    edit = TreeEdit(Tree(), nodes, shelf.maker(place.root, index.name, writer.new_name), writer)
+    trees = [tree for part in parts for tree in part.trees if tree.root is not None]
+    spare = [name for part in parts for name in part.nodes]
+    hashes = array("Q")
+    if len(trees) == 1 and not index.unique:
+        edit.tree, spare = trees[0], []
+    else:
+        entries = merged(trees, nodes)
+        _load(edit, _hashed(entries, hashes) if index.unique else entries, [])
+    membership = None
+    if index.unique and edit.tree.root is not None:
+        membership = following_membership(edit, None, hashes, shelf, was_empty=True)
+    arrays = tuple(map(any, zip(*(part.arrays for part in parts), strict=True))) if parts else ()
+    told = arrays or (False,) * len(index.fields)
+    statistics = following_statistics(edit, None, told, source=place.paths.root)
+    edit.write()
+    return BuiltIndex(index.name, edit.tree, membership, statistics, tuple(spare))
+
+
+def _hashed(entries: Iterable[Entry], hashes: array[int]) -> Iterator[Entry]:
+    """The same entries, while the hashes of their values' keys are noted."""
+    for entry in entries:
+        hashes.append(key_hash(value_key_of(entry)))
+        yield entry

@@ -1,0 +1,318 @@
+"""History read over one view: the versions of a document, and the collection as it was.
+
+Everything comes from objects that one root names and from the tail that the view knows, so nothing moves. Rows of
+history are sorted by document and version, and the filters of their blocks are over documents: what a document has
+in a run lies together, and runs that have nothing of it are not read.
+
+A root with `history_from` above 0 has every change after that number, and the newest version until then of each
+document that there was.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, Final
+
+from wormdb.engine.blocks.runs import Runs, merge_rows
+from wormdb.engine.blocks.shelf import Shelf
+from wormdb.engine.history.changes import member_of, past_of
+from wormdb.engine.loads import brought_by, loads_of_root, loads_of_tail, with_operations
+from wormdb.engine.state.moments import check_begun, view_at
+from wormdb.engine.state.view import Held
+from wormdb.format.blocklist import BlockEntry, BlockPageRef
+from wormdb.format.damage import corrupt
+from wormdb.format.past import Taken, Version, decode_past, first_ms, misc_ms, misc_of, past_from, past_key, past_range
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from wormdb.engine.blocks.listing import Part
+    from wormdb.engine.loads import Load
+    from wormdb.engine.state.moments import AsOf
+    from wormdb.engine.state.view import View
+    from wormdb.format.block import Row
+    from wormdb.format.entry import Entry
+
+__all__ = ["History", "Recorded", "Snapshot"]
+
+LOOK_UPS_MAX: Final = 16
+"""More versions than this are not looked up one by one: the history between them is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A version that is kept as a snapshot: since it was written, or since it was `taken` by hand, the last time."""
+
+    version: Version
+    taken: Taken | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What history has of one document, by the key of its id: every version, and those kept as snapshots."""
+
+    key: bytes
+    versions: list[Version]
+    snapshots: list[Snapshot]
+
+
+class History:
+    """What a view knows of the past. It does not move, as the view does not.
+
+    All reads raise CorruptionError for what is damaged, and SnapshotTooOldError if the view is so old that an
+    object of its root is gone.
+    """
+
+    def __init__(self, view: View, *, past: Shelf | None = None, data: Shelf | None = None) -> None:
+        """`past` is of the folder of history and `data` of that of documents; shared ones keep what they know.
+
+        No requests.
+        """
+        place = view.place
+        self._view = view
+        self._root = None if place is None else place.root
+        self._name = "history" if place is None else place.paths.history
+        if place is not None:
+            past = past or Shelf(place.store, place.pool, place.paths.history)
+            data = data or Shelf(place.store, place.pool, place.paths.data)
+        self._past = past
+        self._data = data
+
+    # --- one document ---
+
+    def versions(self, key: bytes) -> list[Version]:
+        """Every version of the document with an id's key `key`, oldest first; none if there never was one.
+
+        For each run of history and each attached job that holds it (and one in 256 of the others): 1 GET, of the page
+        or the pages that its versions there fill, and 1 of the block's sidecar unless that is kept.
+        Raises CorruptionError naming the collection's history if a version is missing.
+        """
+        return self._read(key)[0]
+
+    def version(self, key: bytes, seq: int) -> Version | None:
+        """Version `seq` of a document, or None. Costs as `versions`."""
+        return next((version for version in self.versions(key) if version.seq == seq), None)
+
+    def versions_at(self, wanted: Mapping[bytes, int]) -> dict[bytes, Version]:
+        """By the keys of ids their versions of these numbers, as far as there are such; `wanted` is in order of key.
+
+        Costs as `versions` of each, or a scan of the history between them if they are many.
+        """
+        if len(wanted) <= LOOK_UPS_MAX:
+            versions = {key: self.version(key, seq) for key, seq in wanted.items()}
+            return {key: version for key, version in versions.items() if version is not None}
+        return {
+            recorded.key: version
+            for recorded in self.documents(min(wanted), max(wanted) + b"\0")
+            for version in recorded.versions
+            if version.seq == wanted.get(recorded.key)
+        }
+
+    def snapshots(self, key: bytes) -> list[Snapshot]:
+        """The versions of a document that are snapshots, oldest first. Costs as `versions`."""
+        return _kept(*self._read(key))
+
+    def recorded(self, key: bytes) -> Recorded:
+        """All that history has of a document. Costs as `versions`."""
+        versions, marks = self._read(key)
+        return Recorded(key, versions, _kept(versions, marks))
+
+    def at(self, key: bytes, as_of: AsOf) -> Held | None:
+        """What was under an id's key, as it was written; None if nothing ever had been.
+
+        Costs as `versions`, or as a read of the view.
+
+        Raises InvalidRequestError for a moment to come, SnapshotTooOldError for one before history.
+        """
+        as_of = as_of.over(self._view)
+        view = view_at(self._view, as_of)
+        if view is not None:
+            return view.get(key)
+        self._check_begun(as_of)
+        versions, _ = self._read(key, as_of)
+        return _held(versions[-1]) if versions else None
+
+    # --- the whole collection ---
+
+    def scan(self, as_of: AsOf, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:
+        """Every id used until then whose key is from `low` up to but not including `high`, in order of key.
+
+        Costs a scan of that range in the blocks of history that had begun and in what jobs had attached; or a scan
+        of the view, if nothing that its root has applied came later and nothing was mapped. Raises as `at`, when it
+        is called.
+        """
+        as_of = as_of.over(self._view)
+        view = view_at(self._view, as_of)
+        if view is not None:
+            return view.scan(low, high)
+        self._check_begun(as_of)
+        return self._scan_past(as_of, low, high)
+
+    def documents(self, low: bytes = b"", high: bytes | None = None) -> Iterator[Recorded]:
+        """All that history has of each document whose id's key is in a range, in order of key.
+
+        Costs a scan of that range in all blocks of history, and in all that jobs attached. Raises CorruptionError
+        naming the collection's history if a version is missing.
+        """
+        tail = sorted(key for key in self._tail if low <= key and (high is None or key < high))
+        layers = [self._decoded(low, high), ((key, row) for key in tail for row in self._tail[key])]
+        layers += [_versions_of(load, low, high) for load in self._loads]
+        for key, found in groupby(heapq.merge(*layers, key=lambda each: each[0]), key=lambda each: each[0]):
+            versions, marks = self._told([row for _, row in found])
+            yield Recorded(key, versions, _kept(versions, marks))
+
+    def _decoded(self, low: bytes, high: bytes | None) -> Iterator[tuple[bytes, Version | Taken]]:
+        rows = self._rows(past_from(low), None if high is None else past_from(high), as_of=None)
+        return ((member_of(row), decode_past(row.cell, name=self._name, rev=row.rev)) for _, row in rows)
+
+    def _scan_past(self, as_of: AsOf, low: bytes, high: bytes | None) -> Iterator[tuple[bytes, Held]]:
+        layers = [self._stored_between(as_of, low, high), self._tail_between(as_of, low, high)]
+        layers += [_loaded(load, low, high) for load in self._loads if as_of.has(load.number, load.misc)]
+        rows = heapq.merge(*layers, key=lambda row: (row.key, row.seq))
+        for key, versions in groupby(rows, key=lambda row: row.key):
+            *_, newest = versions
+            yield key, newest.held if isinstance(newest.held, Held) else _held(self._version_in(newest.held))
+
+    def _stored_between(self, as_of: AsOf, low: bytes, high: bytes | None) -> Iterator[_Found]:
+        """The versions that the rows of history hold, still as rows; marks are left out."""
+        key, first = b"", b"\xff"
+        for place, row in self._rows(past_from(low), None if high is None else past_from(high), as_of=as_of):
+            if not place.startswith(first):
+                # No key is the beginning of another one, so what begins alike is of the same document.
+                key = member_of(row)
+                first = past_from(key)
+            misc = misc_of(row.cell, name=self._name) if as_of.is_time else 0
+            if as_of.has(row.rev, misc) and place == past_key(key, row.seq):
+                yield _Found(key, row.seq, row)
+
+    def _tail_between(self, as_of: AsOf, low: bytes, high: bytes | None) -> Iterator[_Found]:
+        """The versions that entries after the root hold themselves."""
+        for key in sorted(key for key in self._tail if low <= key and (high is None or key < high)):
+            for row in self._tail[key]:
+                if isinstance(row, Version) and as_of.has(row.rev, row.misc):
+                    yield _Found(key, row.seq, _held(row))
+
+    # --- where versions come from ---
+
+    def _read(self, key: bytes, as_of: AsOf | None = None) -> tuple[list[Version], list[Taken]]:
+        """The versions of a document by number and its marks by age; with `as_of` those of then."""
+        low, high = past_range(key)
+        rows = self._rows(low, high, as_of=as_of, member=key)
+        found = [decode_past(row.cell, name=self._name, rev=row.rev) for _, row in rows]
+        found += self._tail.get(key, ())
+        found += [load.version(held) for load in self._loads if (held := load.layer.get(key)) is not None]
+        return self._told([row for row in found if as_of is None or as_of.has(row.rev, row.misc)])
+
+    def _told(self, known: Sequence[Version | Taken]) -> tuple[list[Version], list[Taken]]:
+        versions = sorted((row for row in known if isinstance(row, Version)), key=lambda version: version.seq)
+        self._check_gapless(versions)
+        marks = sorted((row for row in known if isinstance(row, Taken)), key=lambda mark: mark.rev)
+        return with_operations(versions, {load.number for load in self._loads}), marks
+
+    def _rows(
+        self, low: bytes, high: bytes | None, *, as_of: AsOf | None, member: bytes | None = None
+    ) -> Iterator[tuple[bytes, Row]]:
+        """Rows of history in a range; blocks that were begun later than `as_of` are left out."""
+        if self._past is None:
+            return iter(())
+        stored: list[Part] = [] if self._root is None else [*self._root.history, *self._root.history_pages]
+        found = []
+        for parts in (stored, *self._brought):
+            chosen = [part for part in parts if as_of is None or as_of.may_have(part)]
+            blocks = [part for part in chosen if isinstance(part, BlockEntry)]
+            pages = [part for part in chosen if isinstance(part, BlockPageRef)]
+            found.append(Runs(self._past, blocks, pages, keyed=False).scan(low, high, member=member))
+        return merge_rows(found)
+
+    @cached_property
+    def _brought(self) -> list[Sequence[Part]]:
+        """The blocks of history that jobs brought: by entries that the root has applied, and by those after it."""
+        rooted: list[Part] = [] if self._root is None else [*self._root.brought, *self._root.brought_pages]
+        return [parts for parts in (rooted, *map(brought_by, self._entries)) if parts]
+
+    @cached_property
+    def _entries(self) -> Sequence[Entry]:
+        return self._view.overlay.entries(self._view.number)
+
+    @cached_property
+    def _tail(self) -> dict[bytes, list[Version | Taken]]:
+        """What entries after the root hold themselves, by the keys of their documents."""
+        found: dict[bytes, list[Version | Taken]] = {}
+        for key, row in past_of(self._entries):
+            found.setdefault(key, []).append(row)
+        return found
+
+    @cached_property
+    def _loads(self) -> list[Load]:
+        """What jobs attached: by entries that the root has applied, and by those after it."""
+        rooted = [] if self._root is None or self._data is None else loads_of_root(self._root, self._data)
+        return rooted + loads_of_tail(self._view.overlay, self._view.number)
+
+    # --- checks ---
+
+    def _check_begun(self, as_of: AsOf) -> None:
+        """1 GET of a page of the list, if the root does not name all blocks itself; of what jobs brought all pages."""
+        if as_of.is_time:
+            check_begun(as_of, self._begins_ms())
+
+    def _begins_ms(self) -> int | None:
+        """When the first change that history has was made; None if it has none."""
+        known = [misc_ms(load.misc) for load in self._loads]
+        if not known and not self._brought:
+            known = [misc_ms(entry.misc) for entry in self._entries[:1]]
+        parts: list[Part] = [] if self._root is None else [*self._root.history, *self._root.history_pages]
+        oldest = min(parts, key=lambda part: part.rev_first, default=None)
+        # Blocks that a job brought are not in the order of time: any of them may have the oldest version.
+        first = [*([] if oldest is None else [oldest]), *(part for brought in self._brought for part in brought)]
+        blocks = [part for part in first if isinstance(part, BlockEntry)]
+        pages = [part for part in first if isinstance(part, BlockPageRef)]
+        if pages and self._past is not None:
+            blocks += [block for listed in self._past.listed(pages).values() for block in listed]
+        return min([*known, *(ms for block in blocks if (ms := first_ms(block)) is not None)], default=None)
+
+    def _check_gapless(self, versions: Sequence[Version]) -> None:
+        begins = 0 if self._root is None else self._root.history_from
+        # The versions that a job brought may begin anywhere: of what came before nobody has a record.
+        first = [one for one in versions[:1] if one.seq != 1 and one.rev > begins]
+        wrong = [one for one in first if all(part.run != one.rev for parts in self._brought for part in parts)]
+        wrong += [after for before, after in pairwise(versions) if after.seq != before.seq + 1]
+        if wrong:
+            what = f"version {wrong[0].seq} of document {wrong[0].id.decode()}"
+            corrupt(self._name, f"{what} does not follow the one before it")
+
+    def _version_in(self, row: Row) -> Version:
+        version = decode_past(row.cell, name=self._name, rev=row.rev)
+        if not isinstance(version, Version):
+            corrupt(self._name, "a row with the id of a version is the mark of a snapshot")
+        return version
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A version in a scan: the row of history that holds it, or the document itself if a job or the tail has it."""
+
+    key: bytes
+    seq: int
+    held: Row | Held
+
+
+def _kept(versions: Sequence[Version], marks: Sequence[Taken]) -> list[Snapshot]:
+    taken = {mark.seq: mark for mark in marks}
+    return [
+        Snapshot(version, taken.get(version.seq)) for version in versions if version.snapshot or version.seq in taken
+    ]
+
+
+def _versions_of(load: Load, low: bytes, high: bytes | None) -> Iterator[tuple[bytes, Version | Taken]]:
+    return ((key, load.version(held)) for key, held in load.layer.scan(low, high))
+
+
+def _loaded(load: Load, low: bytes, high: bytes | None) -> Iterator[_Found]:
+    return (_Found(key, held.seq, held) for key, held in load.layer.scan(low, high))
+
+
+def _held(version: Version) -> Held:
+    return Held(version.id, version.rev, version.seq, version.document)

@@ -1,0 +1,256 @@
+"""Build indexes while writers go on, in steps that any process can resume.
+
+A build goes by id. Each step takes the next documents above the cursor from the root, adds them to the tree and moves
+the cursor, by one swap of the root; forwarding meanwhile changes what lies below the cursor. At the end nothing lies
+above it. Then a unique index is searched for duplicates, and an entry of the log makes it ready, guarded by a check of
+what the log has after the root that was searched; or failed, with the reason.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from wormdb.engine.blocks.runs import RunBase
+from wormdb.engine.index.edit import SLICE_DOCUMENTS, TreeEdit, chunks, sliced
+from wormdb.engine.index.shelf import CURSOR_END, IndexShelf, tree_of
+from wormdb.engine.index.unique import keys_of
+from wormdb.engine.index_check import DuplicateSearch, check_tail, duplicate_problem, owners_in
+from wormdb.engine.index_facts import following_statistics
+from wormdb.engine.place import Place
+from wormdb.engine.state.projection import Net
+from wormdb.engine.state.successor import following_root
+from wormdb.engine.state.view import id_key
+from wormdb.engine.tree.membership import build_filter_of
+from wormdb.errors import ConflictError, InvalidRequestError, SnapshotTooOldError
+from wormdb.format.event import IndexBuilding, IndexFailed, IndexReady
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from wormdb.engine.log.objects import ObjectWriter
+    from wormdb.engine.log.root import Register, RootState
+    from wormdb.engine.state.indexes import IndexStatus
+    from wormdb.engine.state.view import View
+    from wormdb.engine.tree.tree import TreeReader
+    from wormdb.format.event import Event
+    from wormdb.format.root import IndexRoot, Root
+    from wormdb.storage.pool import Pool
+
+__all__ = ["Builder"]
+
+log = logging.getLogger(__name__)
+
+STEP_ENTRIES_MAX: Final = 250_000
+"""Entries added by one step: what a process loses that ends in the middle of one."""
+CONFLICTS_MAX: Final = 64
+"""How often a build starts a step again in one run, because somebody else was faster."""
+REASON_CHARS_MAX: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Builder:
+    """Builds the indexes of one collection that are not ready yet."""
+
+    register: Register
+    writer: ObjectWriter
+    pool: Pool
+    commit: Callable[[tuple[Event, ...], Callable[[View], None]], object]
+    """Commits events; the guard is asked with the state they are validated against, and raises to refuse them."""
+    view: Callable[[], View]
+    """The state now."""
+    forward: Callable[[], object] = lambda: None
+    """Brings the root to the state now, without building."""
+    shelf: IndexShelf | None = None
+    """Keeps what of the trees is needed again."""
+    chunk_entries: int = STEP_ENTRIES_MAX
+
+    def run(self) -> list[str]:
+        """Go on with every index that waits or is being built; the names of those that became ready.
+
+        For each chunk of 250,000 entries 1 GET for each block it reads and for each node it reaches, 1 PUT for each
+        of these nodes and 1 for the root; at the end 1 GET for each node, and 1 PUT for the entry. Stops where it is if
+        the root does not know of a build yet and `forward` does not change that. Raises UnavailableError,
+        OutcomeUnknownError, CorruptionError; another run resumes.
+        """
+        unbuilt = [status.index.name for status in self.view().definition.indexes.unbuilt]
+        ready = [name for name in unbuilt if _Build(self, name).run()]
+        if ready:
+            # So that the next look-up finds the tree in the root, and not in an entry after it.
+            self.forward()
+        return ready
+
+
+@dataclass(slots=True)
+class _Build:
+    """One index on its way, in one process."""
+
+    builder: Builder
+    name: str
+    shelf: IndexShelf = field(init=False)
+    search: DuplicateSearch = field(init=False)
+
+    def __post_init__(self) -> None:
+        register = self.builder.register
+        self.shelf = self.builder.shelf or IndexShelf(register.store, register.paths, self.builder.pool)
+        self.search = DuplicateSearch()
+
+    def run(self) -> bool:
+        conflicts = 0
+        while conflicts < CONFLICTS_MAX:
+            status = self.builder.view().definition.indexes.get(self.name)
+            if status is None or status.state not in {"waiting", "building"}:
+                return status is not None and status.state == "ready"
+            try:
+                if status.state == "waiting":
+                    self._begin(status)
+                elif not self._advance(status):
+                    return False
+            except ConflictError as error:
+                log.info("%s: index %s: %s", self.builder.register.collection, self.name, error)
+                conflicts += 1
+            except SnapshotTooOldError:
+                conflicts += 1  # each step reads the root anew
+                if conflicts == CONFLICTS_MAX:
+                    raise
+        return False
+
+    # --- entries of the log ---
+
+    def _begin(self, status: IndexStatus) -> None:
+        through = self.builder.view().number
+        self.builder.commit((IndexBuilding(name=self.name, through=through),), _unchanged(status))
+        self.builder.forward()
+
+    def _fail(self, status: IndexStatus, reason: str) -> None:
+        log.warning("%s: index %s failed: %s", self.builder.register.collection, self.name, reason[:200])
+        event = IndexFailed(name=self.name, reason=reason[:REASON_CHARS_MAX])
+        self.builder.commit((event,), _unchanged(status))
+
+    def _become_ready(self, status: IndexStatus, root: Root) -> None:
+        unchanged = _unchanged(status)
+
+        def guard(view: View) -> None:
+            unchanged(view)
+            check_tail(status.index, view, root, self.shelf)
+
+        try:
+            self.builder.commit((IndexReady(name=self.name),), guard)
+        except InvalidRequestError as error:
+            self._fail(status, "; ".join(problem.reason for problem in error.problems) or str(error))
+
+    # --- steps ---
+
+    def _advance(self, status: IndexStatus) -> bool:
+        """One step; False if nothing can be done before the root is brought forward."""
+        current, found = self._look(status)
+        if found is None:
+            self.builder.forward()
+            current, found = self._look(status)
+        if found is None or current.root is None:
+            return False
+        if found.reason is not None:
+            self._fail(status, found.reason)
+        elif found.cursor != CURSOR_END:
+            self._extend(status, current, current.root, found)
+        else:
+            self._finish(status, current, current.root, found)
+        return True
+
+    def _look(self, status: IndexStatus) -> tuple[RootState, IndexRoot | None]:
+        """The root, and this very build in it if it is there."""
+        current = self.builder.register.read()
+        found = None if current.root is None else current.root.index(self.name)
+        if found is None or (found.state, found.applied) != ("building", status.number):
+            return current, None
+        return current, found
+
+    def _extend(self, status: IndexStatus, current: RootState, root: Root, found: IndexRoot) -> None:
+        """Add the next documents to the tree."""
+        base = RunBase(self._place(root))
+        low = b"" if found.cursor is None else found.cursor + b"\0"
+        net = (Net(key, None, held) for key, held in base.scan(low))
+        try:
+            most = self.builder.chunk_entries
+            chunk = next(chunks(status.index, sliced(net, min(most, SLICE_DOCUMENTS)), entries_max=most), None)
+        except InvalidRequestError as error:
+            self._fail(status, str(error))
+            return
+        edit = self._edit(root, found)
+        if chunk is not None:
+            edit.apply(chunk.changes)
+        arrays = (False,) * len(status.index.fields) if chunk is None else chunk.arrays
+        source = self.builder.register.paths.root
+        self._swap(
+            current,
+            root,
+            edit,
+            msgspec.structs.replace(
+                found,
+                node=edit.tree.root,
+                height=edit.tree.height,
+                entries=edit.tree.entries,
+                cursor=CURSOR_END if chunk is None or chunk.is_end else chunk.last,
+                statistics=following_statistics(edit, found, arrays, source=source, is_whole=False),
+            ),
+        )
+
+    def _finish(self, status: IndexStatus, current: RootState, root: Root, found: IndexRoot) -> None:
+        """Everything is in the tree: search it, add what belongs to it, and say so in the log."""
+        edit = self._edit(root, found)
+        if status.index.unique:
+            searched = self.search.run(edit.reader)
+            if searched.duplicates:
+                self._fail(status, self._report(status, edit.reader, searched.duplicates, root))
+                return
+            if found.membership is None and edit.tree.root is not None:
+                change = build_filter_of(searched.hashes, edit.maker)
+                for new in change.written:
+                    edit.add(new)
+                self.shelf.keep(change.filter)
+                found = msgspec.structs.replace(found, membership=change.filter.ref)
+                root = self._swap(current, root, edit, found)
+        self._become_ready(status, root)
+
+    def _report(self, status: IndexStatus, reader: TreeReader, values: Sequence[bytes], root: Root) -> str:
+        """The reason why the index fails: each value with the ids of its documents."""
+        owners = owners_in(reader, values)
+        firsts = {value: id_key(ids[0]) for value, ids in owners.items()}
+        held = RunBase(self._place(root)).get_many(firsts.values())
+        problems = [
+            duplicate_problem(status.index, keys_of(status.index, held[firsts[value]].document)[value], ids)
+            for value, ids in owners.items()
+        ]
+        return "; ".join(problem.reason for problem in problems)
+
+    def _place(self, root: Root) -> Place:
+        register = self.builder.register
+        return Place(register.store, self.builder.pool, register.paths, root)
+
+    def _edit(self, root: Root, found: IndexRoot) -> TreeEdit:
+        maker = self.shelf.maker(root, self.name, self.builder.writer.new_name)
+        return TreeEdit(tree_of(found), self.shelf.nodes(root, self.name), maker, self.builder.writer)
+
+    def _swap(self, current: RootState, root: Root, edit: TreeEdit, found: IndexRoot) -> Root:
+        """Name what was written in the root; raises ConflictError if another root came first."""
+        edit.write()
+        indexes = tuple(found if index.name == self.name else index for index in root.indexes)
+        changed = msgspec.structs.replace(root, indexes=indexes)
+        retired = [edit.key(name) for name in edit.retired]
+        register = self.builder.register
+        following = following_root(current, changed, retired, self.builder.writer, register.paths)
+        return register.swap(current, following).root or following
+
+
+def _unchanged(status: IndexStatus) -> Callable[[View], None]:
+    """A guard: the index is still where it was seen."""
+
+    def guard(view: View) -> None:
+        found = view.definition.indexes.get(status.index.name)
+        if found is None or (found.state, found.number) != (status.state, status.number):
+            raise ConflictError(f"index {status.index.name}", reason="somebody else went on with it meanwhile")
+
+    return guard

@@ -1,0 +1,149 @@
+"""The trees of a collection's indexes: where their objects are, and what of them is kept in memory.
+
+Nodes and filters are immutable, so what one root needed is right for every other root that names it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
+
+from wormdb.engine.state.indexes import check_index_name
+from wormdb.engine.tree.definition import OWNERS, encode_index
+from wormdb.engine.tree.entries import id_of
+from wormdb.engine.tree.membership import load_filter
+from wormdb.engine.tree.nodes import NodeLimits, NodeMaker, StoreNodes, Tree
+from wormdb.engine.tree.tree import TreeReader
+from wormdb.errors import InvalidRequestError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from wormdb.engine.log.paths import EnginePaths
+    from wormdb.engine.tree.definition import Index
+    from wormdb.engine.tree.membership import KeyFilter
+    from wormdb.format.root import IndexRoot, Root
+    from wormdb.storage.pool import Pool
+    from wormdb.storage.store import Store
+
+__all__ = ["CURSOR_END", "IndexShelf", "OwnerTree", "is_whole", "tree_of"]
+
+CURSOR_END: Final = b"\xff"
+"""Above the key of every id: a build that came here has all documents, and later ones as well."""
+FILTERS_MAX: Final = 64
+"""Filters kept in memory; one takes 8 bytes a key."""
+
+
+def tree_of(index: IndexRoot) -> Tree:
+    """The tree that a root names for an index."""
+    return Tree(index.node, index.height, index.entries)
+
+
+class IndexShelf:
+    """The trees of one collection. Thread-safe."""
+
+    def __init__(self, store: Store, paths: EnginePaths, pool: Pool, limits: NodeLimits | None = None) -> None:
+        """`limits` are of new nodes. No requests."""
+        self._limits = limits or NodeLimits()
+        self._store = store
+        self._paths = paths
+        self._pool = pool
+        self._nodes: dict[str, StoreNodes] = {}
+        self._filters: OrderedDict[bytes, KeyFilter] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def folder(self, name: str) -> str:
+        """Where the objects of an index are. A name that a folder cannot have is replaced by its hash."""
+        try:
+            if name != OWNERS.name:
+                check_index_name(name)
+        except InvalidRequestError:
+            return self._paths.index(f"x-{sha256(name.encode()).hexdigest()[:32]}")
+        return self._paths.index(name)
+
+    def nodes(self, root: Root, name: str) -> StoreNodes:
+        """The stored nodes of an index. No requests."""
+        scope = _scope(root, name)
+        with self._lock:
+            if scope not in self._nodes:
+                self._nodes[scope] = StoreNodes(self._store, self.folder(name), pool=self._pool, scope=scope)
+            return self._nodes[scope]
+
+    def maker(self, root: Root, name: str, new_name: Callable[[], str]) -> NodeMaker:
+        """Makes new nodes of an index. No requests."""
+        return NodeMaker(new_name, _scope(root, name), self._limits)
+
+    def reader(self, root: Root, index: IndexRoot) -> TreeReader:
+        """The tree of an index in a root. No requests."""
+        return TreeReader(tree_of(index), self.nodes(root, index.name))
+
+    def empty(self, name: str) -> TreeReader:
+        """The tree of an index of a collection without a root: it has nothing. No requests."""
+        return TreeReader(Tree(), StoreNodes(self._store, self.folder(name), pool=self._pool))
+
+    def filter(self, root: Root, index: IndexRoot) -> KeyFilter | None:
+        """The membership filter of an index in a root; None if it has none. 1 GET a run the first time.
+
+        Raises CorruptionError, SnapshotTooOldError.
+        """
+        ref = index.membership
+        if ref is None:
+            return None
+        with self._lock:
+            held = self._filters.get(ref.sha256)
+        if held is None:
+            held = load_filter(ref, self.nodes(root, index.name), scope=_scope(root, index.name))
+            self.keep(held)
+        return held
+
+    def keep(self, made: KeyFilter) -> None:
+        """Remember a filter that was just made or loaded. No requests."""
+        with self._lock:
+            self._filters[made.ref.sha256] = made
+            self._filters.move_to_end(made.ref.sha256)
+            while len(self._filters) > FILTERS_MAX:
+                self._filters.popitem(last=False)
+
+    def owner_tree(self, root: Root, index: Index) -> OwnerTree | None:
+        """The tree of an index that has all documents of a root; None if the root has none. No requests."""
+        found = root.index(index.name)
+        if found is None or found.definition != encode_index(index) or not is_whole(found):
+            return None
+        return OwnerTree(self, root, found)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerTree:
+    """A unique index as one root has it."""
+
+    shelf: IndexShelf
+    root: Root
+    index: IndexRoot
+
+    def owners(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Who has which of some keys: their ids as JSON; nobody has the others.
+
+        A new key costs nothing once the filter is there; for the rest 1 GET for each node that is not held, one
+        round trip a level. Raises CorruptionError, SnapshotTooOldError.
+        """
+        wanted = list(dict.fromkeys(keys))
+        membership = self.shelf.filter(self.root, self.index) if wanted else None
+        if membership is not None:
+            wanted = [key for key in wanted if membership.might_contain(key)]
+        if not wanted:
+            return {}
+        found = self.shelf.reader(self.root, self.index).prefix_many(wanted)
+        return {key: id_of(entries[0][1]) for key, entries in zip(wanted, found, strict=True) if entries}
+
+
+def is_whole(index: IndexRoot) -> bool:
+    """Whether the tree of an index has all documents of its root."""
+    return index.state == "ready" or (index.state == "building" and index.cursor == CURSOR_END and index.reason is None)
+
+
+def _scope(root: Root, name: str) -> str:
+    """What the identities of an index's objects begin with: short, and of this incarnation and index alone."""
+    return f"{sha256(f'{root.collection}/{name}'.encode()).hexdigest()[:32]}/"

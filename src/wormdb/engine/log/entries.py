@@ -1,0 +1,156 @@
+"""Read the write-forward log: one object a number, found by guessing the next one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from wormdb.format.entry import Entry, decode_entry, entry_hash
+from wormdb.format.event import check_acted_on
+from wormdb.limits import POOL_THREADS, TAIL_PROBES_MAX
+from wormdb.system.types import LogNumber
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wormdb.engine.log.paths import EnginePaths
+    from wormdb.engine.log.root import Register
+    from wormdb.storage.pool import Pool
+    from wormdb.storage.store import Probe, Store
+    from wormdb.system.types import StoreTime
+
+__all__ = ["Log", "Record", "TailRound"]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """An entry as it was found, with the hash that the next one must carry."""
+
+    entry: Entry
+    hash: bytes
+    bytes: int
+
+    @property
+    def number(self) -> LogNumber:
+        """Its place in the log."""
+        return LogNumber(self.entry.number)
+
+
+@dataclass(frozen=True, slots=True)
+class TailRound:
+    """One round of guesses: the entries found in unbroken order, and the store's times.
+
+    `ended` says that the number after the last record was not there. Times are None if the store
+    shows none.
+    """
+
+    records: tuple[Record, ...]
+    ended: bool
+    first: StoreTime | None
+    last: StoreTime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """The log of one collection. Reads only; `commit` writes."""
+
+    store: Store
+    paths: EnginePaths
+    collection: str
+    pool: Pool
+
+    def read(self, number: LogNumber) -> tuple[Record | None, Probe]:
+        """The entry at `number`, or None, and the answer it came from. 1 GET; raises CorruptionError."""
+        probe = self.store.probe(self.paths.entry(number))
+        return self._decode(number, probe), probe
+
+    def between(self, after: LogNumber, through: LogNumber, register: Register) -> list[Record] | None:
+        """The entries after one number through another; None if one was trimmed, or is not there.
+
+        1 GET each, side by side, and 1 for the root after them: a slot that was trimmed may hold a late write of
+        a process that slept, which was never committed. Raises CorruptionError.
+        """
+        numbers = [LogNumber(number) for number in range(after + 1, through + 1)]
+        found = [record for record, _ in self.pool.map(self.read, numbers) if record is not None]
+        if not numbers or len(found) < len(numbers):
+            return None if numbers else []
+        root = register.read().root
+        return None if root is not None and root.trimmed > after else found
+
+    def ask(self, after: LogNumber) -> Iterator[Probe]:
+        """Ask for the entry after `after` in another thread; take the answer when it is needed. 1 GET."""
+        return self.pool.map(self.store.probe, [self.paths.entry(LogNumber(after + 1))])
+
+    def rounds(self, after: LogNumber, ahead: Iterator[Probe] | None = None) -> Iterator[TailRound]:
+        """Guess the numbers after `after`: 1, then 2, 4, … at once, until one is not there.
+
+        `ahead` is the answer about the first, if it was asked for already.
+
+        An empty tail costs 1 GET. A tail of k entries costs k GETs and at most k + 1 more that
+        find nothing, in about log2(k) rounds.
+        """
+        width = 1
+        while True:
+            answer = self.round(after, width, ahead)
+            yield answer
+            if answer.ended:
+                return
+            after, width, ahead = LogNumber(after + width), min(width * 2, TAIL_PROBES_MAX), None
+
+    def round(self, after: LogNumber, width: int, ahead: Iterator[Probe] | None = None) -> TailRound:
+        """Guess `width` numbers after `after` at once, which need not be the last. `width` GETs, none if asked `ahead`.
+
+        Raises CorruptionError.
+        """
+        numbers = [LogNumber(number) for number in range(after + 1, after + 1 + width)]
+        keys = [self.paths.entry(number) for number in numbers]
+        if ahead is not None:
+            return self._round(numbers, list(ahead))
+        # One request alone gains nothing from another thread.
+        if width == 1:
+            return self._round(numbers, [self.store.probe(keys[0])])
+        return self._round(numbers, self._probe_all(keys))
+
+    def _probe_all(self, keys: list[str]) -> list[Probe]:
+        """The answers about some slots, side by side; a thread asks for several if there are more than threads.
+
+        Files of this machine are read one after the other: threads that hardly wait only stand in each other's way.
+        """
+        if not self.store.is_served:
+            return list(map(self.store.probe, keys))
+        size = -(-len(keys) // POOL_THREADS)
+        if size == 1:
+            return list(self.pool.map(self.store.probe, keys))
+        parts = [keys[start : start + size] for start in range(0, len(keys), size)]
+        return [
+            probe for found in self.pool.map(lambda part: list(map(self.store.probe, part)), parts) for probe in found
+        ]
+
+    def _round(self, numbers: list[LogNumber], probes: list[Probe]) -> TailRound:
+        records: list[Record] = []
+        for number, probe in zip(numbers, probes, strict=True):
+            record = self._decode(number, probe)
+            if record is None:
+                # A later number may be there already: it was created while we asked. What counts is
+                # that this one was not there when we looked.
+                break
+            records.append(record)
+        times = [probe.time for probe in probes if probe.time is not None]
+        known = len(times) == len(probes)
+        return TailRound(
+            tuple(records),
+            ended=len(records) < len(numbers),
+            first=min(times) if known else None,
+            last=max(times) if known else None,
+        )
+
+    def _decode(self, number: LogNumber, probe: Probe) -> Record | None:
+        return None if probe.found is None else self.decode(number, probe.found.body)
+
+    def decode(self, number: LogNumber, body: bytes) -> Record:
+        """The entry in the bytes of slot `number`. No requests; raises CorruptionError, UnsupportedFormatError."""
+        name = self.paths.entry(number)
+        entry = decode_entry(body, name=name, number=number, collection=self.collection)
+        if entry.events:
+            check_acted_on(entry.events, name=name)
+        return Record(entry, entry_hash(body), len(body))

@@ -1,0 +1,150 @@
+"""What a caller wants done, before it is known whether it can be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from wormdb.format import json
+from wormdb.format.event import JobAttached, SchemaChanged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wormdb.engine.state.view import Held, View
+    from wormdb.format.event import Event
+    from wormdb.system.types import LogNumber
+
+__all__ = ["Insert", "InsertNext", "Loaded", "Operation", "Pending", "Purge", "Remove", "Restore", "Save"]
+
+CREATED = "createdAt"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A document as its caller read it: what was there, the log number it was read at, and in which log."""
+
+    held: Held
+    number: LogNumber
+    origin: str = ""
+
+
+class Insert(msgspec.Struct, frozen=True, gc=False):
+    """A document that must not exist yet. `fresh`: its id was made from randomness, so nobody can have it."""
+
+    id: bytes
+    document: bytes
+    fresh: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Save:
+    """A document, new or not. With `loaded` it must be unchanged since it was read, with `rev` have that revision."""
+
+    id: bytes
+    document: bytes
+    loaded: Loaded | None = None
+    rev: int | None = None
+    must_exist: bool = False
+    is_anew: bool = False
+    """Whether the document was not made from the one that was read: then it is of the writer's version of the model."""
+    is_stamped: bool = False
+    """Whether its `createdAt` was not given: it is of this moment if the document is new."""
+
+    def written(self, before: bytes | None) -> bytes:
+        """The document in the place of `before`, which goes on to say when it was created, or that it is not known."""
+        if before is None or not self.is_stamped:
+            return self.document
+        created = json.decode_document(before, name="document").get(CREATED)
+        values = json.decode_document(self.document, name="document")
+        if isinstance(created, datetime):
+            return json.encode_document(values | {CREATED: created})
+        return json.encode_document({name: value for name, value in values.items() if name != CREATED})
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """A document that goes. With `loaded` it must be unchanged since it was read; without, it may be gone already.
+
+    With a `tombstone` it goes to the trash: the members of a JSON object that say when, by whom and for how long.
+    """
+
+    id: bytes
+    loaded: Loaded | None = None
+    rev: int | None = None
+    must_exist: bool = False
+    tombstone: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """A document that comes back: from the trash, or with `document` as it once was, over what is there now."""
+
+    id: bytes
+    document: bytes | None = None
+    number: LogNumber | None = None
+    """The state by whose version of the model `document` was made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Purge:
+    """A document that leaves the trash for good. With `loaded` it must lie there as it was read."""
+
+    id: bytes
+    loaded: Loaded | None = None
+
+
+class InsertNext(msgspec.Struct, frozen=True, gc=False):
+    """A document without an id: the commit gives it the next number of the collection."""
+
+    document: bytes
+
+
+Operation = Insert | InsertNext | Save | Remove | Restore | Purge
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A batch on its way: all of it or nothing.
+
+    `guard` is asked at every try, with the state that the try is validated against, and raises a WormError to refuse
+    the batch: checks of schema and mode that depend on the definition in force.
+    """
+
+    id: str
+    operations: tuple[Operation, ...] = ()
+    events: tuple[Event, ...] = ()
+    actor: str | None = None
+    meta: bytes | None = None
+    guard: Callable[[View], None] | None = field(default=None, compare=False)
+    body: bytes = b""
+    """The model that its documents were made for, as JSON: if that was mapped since, they are. Empty: the newest."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether documents before and after tell all that it does: a block cannot say that one was restored."""
+        return bool(self.operations) and not any(isinstance(each, Restore | Purge) for each in self.operations)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it needs an entry for itself: what a job attaches, and a mapping, lies between before and after."""
+        return any(
+            isinstance(event, JobAttached) or (isinstance(event, SchemaChanged) and event.mapping is not None)
+            for event in self.events
+        )
+
+    @property
+    def bytes_about(self) -> int:
+        """About how many bytes it adds to an entry: each document may need its before image too."""
+        return 200 + sum(map(_bytes_about, self.operations))
+
+
+def _bytes_about(operation: Operation) -> int:
+    if not isinstance(operation, Remove | Purge):
+        return 200 + 2 * len(operation.document or b"")
+    loaded = operation.loaded
+    # What goes to the trash is there twice: as it was, and as it lies there.
+    return 0 if loaded is None else 200 + 2 * len(loaded.held.document or b"")

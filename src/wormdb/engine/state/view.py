@@ -1,0 +1,374 @@
+"""What a collection holds at a log number: a base that does not move, and what came after it.
+
+`Overlay` keeps every version since the base, by log number, and only ever grows; so a `View` is two
+references and a number, costs nothing to make, and never changes under its reader.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from wormdb.engine.state.jobs import NO_JOBS
+from wormdb.errors import LimitExceededError
+from wormdb.format import json
+from wormdb.format.key import encode_key
+from wormdb.limits import SEQUENCE_MAX
+from wormdb.system.types import LogNumber
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from wormdb.engine.place import Place
+    from wormdb.engine.state.definition import Definition
+    from wormdb.engine.state.jobs import Jobs
+    from wormdb.engine.tree.definition import Index
+    from wormdb.format.entry import Entry
+    from wormdb.schema.model import Model
+
+__all__ = [
+    "Attached",
+    "Base",
+    "EmptyBase",
+    "Held",
+    "Overlay",
+    "View",
+    "changed_after",
+    "check_counted",
+    "id_key",
+    "is_uncounted",
+    "merge_newest",
+    "sequence_of",
+]
+
+SEQUENCE_DIGITS_MAX = len(str(SEQUENCE_MAX))
+_serials = itertools.count(1)
+
+
+def id_key(identity: bytes) -> bytes:
+    """The order-preserving key of an id given as extended JSON: equal ids have equal keys."""
+    return encode_key(json.decode(identity, name="document id"))
+
+
+def sequence_of(identity: bytes) -> int:
+    """The number in an id of digits, given as extended JSON; 0 for any other id, and for one beyond the counter."""
+    digits = identity[1:-1]
+    return int(digits) if identity[:1] == b'"' and digits.isdigit() and len(digits) <= SEQUENCE_DIGITS_MAX else 0
+
+
+def is_uncounted(identity: bytes) -> bool:
+    """Whether an id, given as extended JSON, is of more digits than the counter of a collection ever gives."""
+    digits = identity[1:-1]
+    return identity[:1] == b'"' and len(digits) > SEQUENCE_DIGITS_MAX and digits.isdigit()
+
+
+def check_counted(identity: bytes, model: Model | None) -> None:
+    """Raise LimitExceededError if a new document's id is beyond the counter of a model whose ids are numbers.
+
+    The counter would not see it. Documents that older releases wrote with such ids are left alone: no number is ever
+    as long as they are.
+    """
+    if model is not None and model.id == "seq" and is_uncounted(identity):
+        raise LimitExceededError(
+            f"id {json.decode(identity, name='document id')[:60]!r} of a new document",
+            reason=f"ids of this model are numbers of at most {SEQUENCE_DIGITS_MAX} digits",
+            fix="choose a smaller number, or leave the id out",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What is under one id: the document's JSON, or None after a delete; `seq` lives on.
+
+    `trash` is the tombstone with the document, as JSON, while it can be restored.
+    """
+
+    id: bytes
+    rev: int
+    seq: int
+    document: bytes | None
+    trash: bytes | None = None
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """What no other version under this id has: a batch may change a document twice, under one revision."""
+        return self.rev, self.seq
+
+
+class Base(Protocol):
+    """The state through one log number, from the root's objects."""
+
+    def get(self, key: bytes) -> Held | None:
+        """What is under an id's key; None if nothing ever was."""
+        ...
+
+    def get_many(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
+        """What is under each of some keys, side by side; without those under which nothing ever was."""
+        ...
+
+    def prepare(self, keys: Sequence[bytes]) -> None:
+        """Read what look-ups of these keys need before their pages."""
+        ...
+
+    def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:
+        """Everything with a key from `low` up to but not including `high`, deleted ids too, in order of key."""
+        ...
+
+    def trashed(self) -> Iterator[bytes]:
+        """The keys of ids that may be in the trash: every one that is, and perhaps more."""
+        ...
+
+    @property
+    def place(self) -> Place | None:
+        """The root and where its objects are; None if there is no root."""
+        ...
+
+
+class EmptyBase:
+    """The base of a collection without a root."""
+
+    def get(self, key: bytes) -> Held | None:  # noqa: ARG002 - nothing is there
+        """Nothing."""
+        return None
+
+    def get_many(self, keys: Sequence[bytes]) -> dict[bytes, Held]:  # noqa: ARG002 - nothing is there
+        """Nothing."""
+        return {}
+
+    def prepare(self, keys: Sequence[bytes]) -> None:
+        """Nothing to read."""
+
+    def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:  # noqa: ARG002 - nothing is there
+        """Nothing."""
+        return iter(())
+
+    def trashed(self) -> Iterator[bytes]:
+        """Nothing."""
+        return iter(())
+
+    @property
+    def place(self) -> None:
+        """There is no root."""
+        return
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """Blocks that a job attached by entry `number`, which no root has yet."""
+
+    number: LogNumber
+    base: Base
+
+
+class Overlay:
+    """Every version since the base. Entries are applied whole, in order, by one thread at a time."""
+
+    def __init__(self) -> None:
+        """Empty: nothing came after the base."""
+        self._versions: dict[bytes, list[Held]] = {}
+        self._entries: list[Entry] = []
+        self._attached: list[Attached] = []
+        self._scanned: tuple[int, list[tuple[bytes, Held]]] | None = None
+        self.serial = next(_serials)
+        """No other overlay of this process has it, nor this one what it held with another."""
+
+    def hold(self, changed: Mapping[bytes, Held]) -> None:
+        """Have one version of each of these keys, whatever was there."""
+        self._versions.update((key, [held]) for key, held in changed.items())
+        self._scanned, self.serial = None, next(_serials)
+
+    def apply(self, entry: Entry, attached: Base | None = None) -> None:
+        """Add one entry; `attached` are the documents of the blocks that it attaches."""
+        for batch in entry.batches:
+            for change in batch.changes:
+                held = Held(change.id, entry.number, change.seq, change.after, change.trash)
+                self._versions.setdefault(id_key(change.id), []).append(held)
+        if attached is not None:
+            self._attached.append(Attached(LogNumber(entry.number), attached))
+        self._entries.append(entry)
+        self._scanned = None
+
+    def since(self, number: LogNumber) -> Overlay:
+        """A new overlay with only what came after `number`."""
+        newer = Overlay()
+        for key, versions in self._versions.items():
+            kept = [held for held in versions if held.rev > number]
+            if kept:
+                newer._versions[key] = kept
+        newer._entries = [entry for entry in self._entries if entry.number > number]
+        newer._attached = [attached for attached in self._attached if attached.number > number]
+        return newer
+
+    @property
+    def size(self) -> int:
+        """How many ids entries changed since the base."""
+        return len(self._versions)
+
+    def entries(self, number: LogNumber) -> list[Entry]:
+        """The entries since the base up to `number`, in order."""
+        return [entry for entry in self._entries if entry.number <= number]
+
+    def attached(self, number: LogNumber) -> list[Attached]:
+        """What was attached up to `number`, newest first."""
+        return [attached for attached in reversed(self._attached) if attached.number <= number]
+
+    def get(self, key: bytes, number: LogNumber) -> Held | None:
+        """The newest version at or before `number` that an entry holds itself; None if there is none."""
+        for held in reversed(self._versions.get(key, ())):
+            if held.rev <= number:
+                return held
+        return None
+
+    def scan(self, number: LogNumber, low: bytes = b"", high: bytes | None = None) -> list[tuple[bytes, Held]]:
+        """The newest version of every key in a range that entries up to `number` hold, in order of key."""
+        rows = self._newest(number)
+        start = bisect_left(rows, low, key=_key_of) if low else 0
+        return rows[start : None if high is None else bisect_left(rows, high, key=_key_of)]
+
+    def _newest(self, number: LogNumber) -> list[tuple[bytes, Held]]:
+        """All of them, sorted once for each state; nobody may change it."""
+        scanned = self._scanned
+        if scanned is None or scanned[0] != number:
+            found = ((key, self.get(key, number)) for key in list(self._versions))
+            scanned = number, sorted((key, held) for key, held in found if held is not None)
+            self._scanned = scanned
+        return scanned[1]
+
+
+def _key_of(row: tuple[bytes, Held]) -> bytes:
+    return row[0]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One state of a collection that does not move."""
+
+    number: LogNumber
+    definition: Definition
+    base: Base
+    base_number: LogNumber
+    """Through which log number the base goes; the overlay has everything after it."""
+    overlay: Overlay
+    count: int
+    """How many documents there are."""
+    jobs: Jobs = NO_JOBS
+    """What became of bulk jobs."""
+
+    @property
+    def place(self) -> Place | None:
+        """The root below and where its objects are; None if there is none yet."""
+        return self.base.place
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether documents were mapped since the root below: what it holds, and a part of the tail, is as before."""
+        return self.definition.upgrades.newest > self.base_number
+
+    def outdates(self, index: Index) -> bool:
+        """Whether the tree that the root below has of an index is of documents as they were before a mapping."""
+        upgrades = self.definition.upgrades
+        is_touched = index.is_owners or any(upgrades.touches(path, self.base_number) for path in index.fields)
+        return self.is_ahead and is_touched
+
+    def shown(self, held: Held) -> Held:
+        """What the base or the tail has of an id, as it is in this state."""
+        return self.definition.upgrades.held(held, max(held.rev, self.base_number)) if self.is_ahead else held
+
+    def get(self, key: bytes) -> Held | None:
+        """What is under an id's key, deleted or not; None if nothing ever was."""
+        found = self._get(key)
+        return None if found is None else self.shown(found)
+
+    def _get(self, key: bytes) -> Held | None:
+        newest = self.overlay.get(key, self.number)
+        for attached in self.overlay.attached(self.number):
+            if newest is not None and newest.rev > attached.number:
+                return newest
+            found = attached.base.get(key)
+            if found is not None:
+                return found
+        return newest or self.base.get(key)
+
+    def get_many(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
+        """What is under each of some keys, read side by side; without those under which nothing ever was."""
+        found = self._get_many(keys)
+        return {key: self.shown(held) for key, held in found.items()} if self.is_ahead else found
+
+    def _get_many(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
+        newest = {key: held for key in keys if (held := self.overlay.get(key, self.number)) is not None}
+        found: dict[bytes, Held] = {}
+        rest: Sequence[bytes] = keys
+        for attached in self.overlay.attached(self.number):
+            later = {key for key in rest if key in newest and newest[key].rev > attached.number}
+            older = [key for key in rest if key not in later]
+            found |= {key: newest[key] for key in later}
+            found |= attached.base.get_many(older) if older else {}
+            rest = [key for key in older if key not in found]
+        found |= {key: newest[key] for key in rest if key in newest}
+        rest = [key for key in rest if key not in newest]
+        return {**found, **self.base.get_many(rest)} if rest else found
+
+    def trashed(self) -> Iterator[bytes]:
+        """The keys of ids that may be in the trash: every one that is, and perhaps more."""
+        for key, held in self.overlay.scan(self.number):
+            if held.trash is not None:
+                yield key
+        for attached in self.overlay.attached(self.number):
+            yield from attached.base.trashed()
+        yield from self.base.trashed()
+
+    def scan_trashed(self) -> Iterator[tuple[bytes, Held]]:
+        """Everything in the trash, in order of key.
+
+        1 GET for each block that has something of it, and what `get_many` of these ids costs.
+        """
+        found = self.get_many(sorted(set(self.trashed())))
+        return ((key, held) for key, held in sorted(found.items()) if held.trash is not None)
+
+    def prepare(self, keys: Sequence[bytes]) -> None:
+        """Read what look-ups of these keys need of the base before its pages."""
+        self.base.prepare(keys)
+
+    def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:
+        """Every id ever used whose key is in a range, in order of key: base and overlay merged."""
+        found = self._scan(low, high)
+        return ((key, self.shown(held)) for key, held in found) if self.is_ahead else found
+
+    def _scan(self, low: bytes, high: bytes | None) -> Iterator[tuple[bytes, Held]]:
+        above = self.overlay.scan(self.number, low, high)
+        layers = [attached.base.scan(low, high) for attached in self.overlay.attached(self.number)]
+        if not above and not layers:
+            return self.base.scan(low, high)
+        return merge_newest([iter(above), *layers, self.base.scan(low, high)])
+
+    def tail(self, low: bytes = b"", high: bytes | None = None) -> Sequence[tuple[bytes, Held]]:
+        """The newest version of every key in a range that entries after the root hold, as it is in this state."""
+        found = self.overlay.scan(self.number, low, high)
+        return [(key, self.shown(held)) for key, held in found] if self.is_ahead else found
+
+
+def changed_after(view: View, number: int) -> list[Held] | None:
+    """What a view has of documents that changed after entry `number`; None if its tail does not tell. No requests.
+
+    It does not if the root below goes further, and not of what jobs attached.
+    """
+    if isinstance(view.base, View):  # the state of a batch whose entry others share stands on another
+        older = changed_after(view.base, number)
+        return None if older is None else [*(held for _, held in view.overlay.scan(view.number)), *older]
+    if view.base_number > number or any(one.number > number for one in view.overlay.attached(view.number)):
+        return None
+    later = (entry for entry in view.overlay.entries(view.number) if entry.number > number)
+    keys = {id_key(change.id) for entry in later for batch in entry.batches for change in batch.changes}
+    return [held for key in keys if (held := view.overlay.get(key, view.number)) is not None]
+
+
+def merge_newest(layers: Sequence[Iterator[tuple[bytes, Held]]]) -> Iterator[tuple[bytes, Held]]:
+    """Several layers in order of key as one: of equal keys the one of the greatest revision is kept."""
+    last: bytes | None = None
+    for key, held in heapq.merge(*layers, key=lambda item: (item[0], -item[1].rev)):
+        if key != last:
+            yield key, held
+        last = key

@@ -1,0 +1,244 @@
+"""Changing a tree: a batch of puts and deletes makes a new tree that shares what it did not touch.
+
+Down: the changes are shared out level by level, and only the nodes they reach are read. Up: each reached
+leaf is rewritten once, then each node above it once. A node that became too small joins a neighbour, one that
+became too large is divided; the new nodes are handed to the caller, who writes them before anything names them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from wormdb.engine.tree.nodes import NewObject, Tree
+from wormdb.format.node import Leaf
+from wormdb.index.part import InnerPart, LeafPart, Part
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from wormdb.engine.tree.entries import Change
+    from wormdb.engine.tree.nodes import NodeMaker, NodeSource
+    from wormdb.format.node import Child, Inner, Node
+
+__all__ = ["Applied", "apply"]
+
+LEAVES_AT_ONCE: Final = 64
+"""Leaves unpacked in memory at one time; what is made of them is held packed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A tree after a batch: what to write first, children before their parents, and what it no longer needs."""
+
+    tree: Tree
+    written: tuple[NewObject, ...] = ()
+    retired: tuple[Child, ...] = ()
+
+
+def apply(tree: Tree, changes: Sequence[Change], nodes: NodeSource, maker: NodeMaker) -> Applied:
+    """The tree after `changes`, whose keys ascend: a value puts, None deletes. `tree` stays as it is.
+
+    Changes that change nothing cost no node. 1 GET for each node reached and for each neighbour that a small one
+    joins, one or two round trips a level; writes nothing. Raises CorruptionError, SnapshotTooOldError.
+    """
+    assert all(one[0] < other[0] for one, other in pairwise(changes)), "changes out of order"
+    return _Editor(tree, changes, nodes, maker).run() if changes else Applied(tree)
+
+
+@dataclass(slots=True)
+class _Reached:
+    """A node that some changes lead to. `outcome` is what takes its place; None if it stays as it is."""
+
+    ref: Child
+    low: bytes
+    changes: tuple[int, int]
+    outcome: list[Part | _Kept] | None = None
+    inner: Inner | None = None
+    below: dict[int, _Reached] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A child in the row of its parent that is stored, or made already."""
+
+    low: bytes
+    ref: Child
+
+
+class _Editor:
+    def __init__(self, tree: Tree, changes: Sequence[Change], nodes: NodeSource, maker: NodeMaker) -> None:
+        self._tree = tree
+        self._changes = changes
+        self._keys = [key for key, _ in changes]
+        self._nodes = nodes
+        self._maker = maker
+        self._limits = maker.limits
+        self._made: dict[str, NewObject] = {}
+        self._retired: list[Child] = []
+
+    def run(self) -> Applied:
+        top = self._tree.top
+        if top is None:
+            whole = self._merged(LeafPart(b"", [], []), (0, len(self._changes)))
+            tree = Tree() if whole is None else self._rooted(whole, 1)
+        else:
+            reached = _Reached(top, b"", (0, len(self._changes)))
+            levels = self._descend(reached)
+            self._rewrite_leaves(levels[-1])
+            for above, level in enumerate(reversed(levels[:-1]), 1):
+                self._rewrite_inners(level, above)
+            if reached.outcome is None:
+                return Applied(self._tree)
+            (content,) = reached.outcome
+            assert isinstance(content, Part), "the top is made last"
+            tree = self._rooted(content, self._tree.height)
+        return Applied(tree, tuple(self._made.values()), tuple(self._retired))
+
+    # --- down ---
+
+    def _descend(self, top: _Reached) -> list[list[_Reached]]:
+        levels = [[top]]
+        for _ in range(self._tree.height - 1):
+            level = levels[-1]
+            for reached, inner in zip(level, self._nodes.inners([node.ref for node in level]), strict=True):
+                reached.inner = inner
+                self._share(reached, inner)
+            levels.append([below for reached in level for below in reached.below.values()])
+        return levels
+
+    def _share(self, reached: _Reached, inner: Inner) -> None:
+        """Which child each change of a node leads to; children come in order."""
+        start, stop = reached.changes
+        while start < stop:
+            place = bisect_right(inner.keys, self._keys[start])
+            end = stop if place == len(inner.keys) else bisect_left(self._keys, inner.keys[place], start, stop)
+            low = inner.keys[place - 1] if place else reached.low
+            reached.below[place] = _Reached(inner.children[place], low, (start, end))
+            start = end
+
+    # --- up ---
+
+    def _rewrite_leaves(self, level: Sequence[_Reached]) -> None:
+        for start in range(0, len(level), LEAVES_AT_ONCE):
+            window = level[start : start + LEAVES_AT_ONCE]
+            for reached, leaf in zip(window, self._nodes.leaves([node.ref for node in window]), strict=True):
+                part = self._merged(LeafPart.of(reached.low, leaf), reached.changes)
+                if part is not None:
+                    self._retired.append(reached.ref)
+                    # What may have to join a neighbour waits for it; the rest is made now, to hold no more than needed.
+                    waits = self._tree.height == 1 or part.is_small(self._limits)
+                    reached.outcome = [part] if waits else list(self._slots(part))
+
+    def _merged(self, leaf: LeafPart, changes: tuple[int, int]) -> LeafPart | None:
+        """A leaf with its changes, None if they change nothing."""
+        entries = dict(zip(leaf.keys, leaf.items, strict=True))
+        changed = False
+        for key, value in self._changes[slice(*changes)]:
+            if entries.get(key) == value:
+                continue
+            changed = True
+            if value is None:
+                del entries[key]
+            else:
+                entries[key] = value
+        if not changed:
+            return None
+        keys = sorted(entries)
+        return LeafPart(leaf.low, keys, [entries[key] for key in keys])
+
+    def _rewrite_inners(self, level: Sequence[_Reached], height: int) -> None:
+        """Give each node of a level its new content; `height` is the level of its children, leaves are 1."""
+        changed = [reached for reached in level if any(below.outcome is not None for below in reached.below.values())]
+        rows = [self._joined(_row(reached)) for reached in changed]
+        opened = [self._open(row) for row in rows]
+        parts = iter(self._load([kept for chosen in opened for kept in chosen], height))
+        for reached, row, chosen in zip(changed, rows, opened, strict=True):
+            content = {kept.ref.name: part for kept, part in zip(chosen, parts, strict=False)}
+            filled = [content.get(slot.ref.name, slot) if isinstance(slot, _Kept) else slot for slot in row]
+            reached.outcome = [self._written(reached.low, self._joined(filled))]
+            self._retired.append(reached.ref)
+
+    def _joined(self, row: Sequence[Part | _Kept]) -> list[Part | _Kept]:
+        """A row without empty parts, and with each small part joined to a part beside it."""
+        joined: list[Part | _Kept] = []
+        for slot in row:
+            last = joined[-1] if joined else None
+            if isinstance(slot, Part) and not slot.keys:
+                continue
+            if isinstance(slot, Part) and isinstance(last, Part) and self._is_small(last, slot):
+                joined[-1] = last.joined(slot)
+            else:
+                joined.append(slot)
+        return joined
+
+    def _is_small(self, *parts: Part) -> bool:
+        return any(part.is_small(self._limits) for part in parts)
+
+    def _open(self, row: Sequence[Part | _Kept]) -> list[_Kept]:
+        """The neighbours that small parts should join: of two one that is new, else the one with fewer entries."""
+        chosen = {}
+        for place, slot in enumerate(row):
+            if isinstance(slot, Part) and slot.is_small(self._limits):
+                beside = (*row[place - 1 : place], *row[place + 1 : place + 2])
+                kept = [near for near in beside if isinstance(near, _Kept)]
+                if kept:
+                    near = min(kept, key=lambda near: (near.ref.name not in self._made, near.ref.count))
+                    chosen[near.ref.name] = near
+        return [slot for slot in row if isinstance(slot, _Kept) and slot.ref.name in chosen]
+
+    def _load(self, kept: Sequence[_Kept], height: int) -> list[Part]:
+        """The content of nodes that are about to be replaced."""
+        refs = [slot.ref for slot in kept if slot.ref.name not in self._made]
+        self._retired += refs
+        stored: Iterator[Node] = iter(self._nodes.leaves(refs) if height == 1 else self._nodes.inners(refs))
+        parts: list[Part] = []
+        for slot in kept:
+            new = self._made.pop(slot.ref.name, None)
+            node = next(stored) if new is None else self._maker.read(new)
+            parts.append(LeafPart.of(slot.low, node) if isinstance(node, Leaf) else InnerPart.of(slot.low, node))
+        return parts
+
+    def _written(self, low: bytes, row: Sequence[Part | _Kept]) -> InnerPart:
+        """The parent of a row, whose parts become nodes."""
+        kept = [made for slot in row for made in ([slot] if isinstance(slot, _Kept) else self._slots(slot))]
+        return InnerPart(low, [slot.low for slot in kept], [slot.ref for slot in kept])
+
+    def _slots(self, content: Part) -> Iterator[_Kept]:
+        """A part as one new node or several."""
+        for part in content.divided(self._limits):
+            yield _Kept(part.low, self._make(part))
+
+    def _make(self, part: Part) -> Child:
+        new, child = self._maker.make(part.node())
+        self._made[new.name] = new
+        return child
+
+    # --- the top ---
+
+    def _rooted(self, top: Part, height: int) -> Tree:
+        """The tree whose highest content is `top`, with as few levels as it needs."""
+        while isinstance(top, InnerPart) and len(top.items) == 1:
+            # An only child takes its parent's place, under a new name.
+            height -= 1
+            (top,) = self._load([_Kept(b"", top.items[0])], height)
+        if not top.keys:
+            return Tree()
+        while len(parts := top.divided(self._limits)) > 1:
+            top = self._written(b"", parts)
+            height += 1
+        root = self._make(parts[0])
+        return Tree(self._made[root.name].ref, height, root.count)
+
+
+def _row(reached: _Reached) -> list[Part | _Kept]:
+    """The children of a node in order, the changed ones as parts."""
+    assert reached.inner is not None, "a node above the leaves was read on the way down"
+    lows = (reached.low, *reached.inner.keys)
+    row: list[Part | _Kept] = []
+    for place, (low, child) in enumerate(zip(lows, reached.inner.children, strict=True)):
+        below = reached.below.get(place)
+        row += [_Kept(low, child)] if below is None or below.outcome is None else below.outcome
+    return row

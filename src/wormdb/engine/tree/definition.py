@@ -1,0 +1,256 @@
+"""What an index is at run time, and which keys a document has in it.
+
+A key is the order-preserving key of a value, or the joined keys of several (`wormdb.format.key`). These choices
+make up for what keys cannot say:
+
+- Missing and null are one key, null's, as in MongoDB. A sparse index leaves a document out whose fields are all
+  missing, null or an empty array; otherwise it is there.
+- An array is entered by its distinct elements. Not as a whole: that would spoil the order, in which a document
+  stands at its least (descending: greatest) element. So equality with a whole array looks up its first
+  element and tests the documents found; `lookup_keys` says where to look.
+- An empty array has no element. Its key is the one of MISSING, below null, where MongoDB sorts it.
+- Numbers that are equal have one key whatever their type, so what must be exact is read from the entry's value
+  (see `wormdb.engine.tree.entries`) or from the document.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
+
+import msgspec
+
+from wormdb.errors import InvalidRequestError
+from wormdb.format.blob import BLOB_FIELD, blob_keys_of
+from wormdb.format.damage import corrupt
+from wormdb.format.key import check_index_key, encode_key
+from wormdb.format.kinds import MISSING
+from wormdb.format.path import TRAVERSED, get_direct, parse_path
+from wormdb.index.rows import EMPTY, rows_of
+from wormdb.index.typed import check_row, read_bson_types
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wormdb.format.kinds import Document
+    from wormdb.format.path import Path
+    from wormdb.index.rows import Row
+    from wormdb.schema.model import IndexDefinition
+
+__all__ = [
+    "OWNERS",
+    "Index",
+    "Keyed",
+    "array_fields",
+    "claims_of",
+    "decode_index",
+    "encode_index",
+    "keys_of",
+    "lookup_keys",
+]
+
+
+class _Message(msgspec.Struct, frozen=True, omit_defaults=True):
+    fields: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    unique: bool = False
+    sparse: bool = True
+    multi_valued: bool = msgspec.field(name="multiValue", default=False)
+    covered: tuple[str, ...] = ()
+    bson_types: tuple[str, ...] = msgspec.field(name="bsonTypes", default=())
+    is_owners: bool = msgspec.field(name="blobOwners", default=False)
+
+
+_DECODER: Final = msgspec.json.Decoder(_Message)
+
+
+class Keyed(Protocol):
+    """What decides the keys of a document."""
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        ...
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """One or more, in order."""
+        ...
+
+    @property
+    def sparse(self) -> bool:
+        """Whether documents with nothing at any path are left out."""
+        ...
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The paths as text."""
+        ...
+
+    @property
+    def bson_types(self) -> tuple[str, ...]:
+        """For each path the only type that its values may have; empty if all may be."""
+        ...
+
+    @property
+    def is_owners(self) -> bool:
+        """Whether the keys are the blobs that a document refers to, wherever it does."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """One index: equal definitions are equal values.
+
+    `multi_valued` says that arrays are expected; arrays are gone through in every index. Entries carry the
+    values of the `covered` fields, so that a query for them needs no document.
+    """
+
+    name: str
+    fields: tuple[str, ...]
+    unique: bool = False
+    sparse: bool = True
+    multi_valued: bool = False
+    covered: tuple[str, ...] = ()
+    bson_types: tuple[str, ...] = ()
+    """For each field the only type that its values may have, null and missing apart; empty if all may be."""
+    is_owners: bool = False
+    """Whether it has the blobs that documents refer to, at any depth. No query uses it: it tells who owns a blob."""
+    paths: tuple[Path, ...] = field(init=False, repr=False, compare=False)
+    covered_paths: tuple[Path, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.fields:
+            raise InvalidRequestError(f"index {self.name}", reason="it has no field", fix="name one field at least")
+        object.__setattr__(self, "paths", tuple(map(parse_path, self.fields)))
+        object.__setattr__(self, "covered_paths", tuple(map(parse_path, self.covered)))
+
+    @classmethod
+    def of(cls, name: str, definition: IndexDefinition, *, covered: Sequence[str] = ()) -> Index:
+        """As a model defines it. Raises InvalidRequestError for a path that cannot be."""
+        return cls(
+            name,
+            definition.fields,
+            unique=definition.unique,
+            sparse=definition.sparse,
+            multi_valued=definition.type == "multiValue",
+            covered=tuple(covered),
+        )
+
+    @property
+    def compound(self) -> bool:
+        """Whether it has several fields."""
+        return len(self.fields) > 1
+
+    @property
+    def label(self) -> str:
+        """Its fields, for messages."""
+        return ", ".join(self.fields)
+
+
+OWNERS: Final = Index("_blobs", (BLOB_FIELD,), is_owners=True)
+"""Who owns which blob, in every collection that has blobs."""
+
+
+def encode_index(index: Index) -> bytes:
+    """The definition of an index without its name, as JSON: equal definitions have equal bytes."""
+    message = _Message(
+        index.fields,
+        index.unique,
+        index.sparse,
+        index.multi_valued,
+        index.covered,
+        index.bson_types,
+        index.is_owners,
+    )
+    return msgspec.json.encode(message)
+
+
+def decode_index(name: str, data: bytes, *, source: str) -> Index:
+    """The index of that name that `encode_index` wrote into object `source`; raises CorruptionError."""
+    try:
+        message = _DECODER.decode(data)
+        types = read_bson_types(message.bson_types or None, message.fields, name=name)
+        return Index(
+            name,
+            message.fields,
+            message.unique,
+            message.sparse,
+            message.multi_valued,
+            message.covered,
+            types,
+            message.is_owners,
+        )
+    except (msgspec.MsgspecError, UnicodeError, InvalidRequestError) as error:
+        corrupt(source, f"the definition of index {name} cannot be read: {error}")
+
+
+def keys_of(index: Keyed, document: Document | None) -> list[bytes]:
+    """The distinct keys of a normalized document, ascending; none for None. No requests.
+
+    Raises InvalidRequestError if two of the fields are arrays, or a value has not the type that its field must have,
+    LimitExceededError for a key over INDEX_KEY_BYTES_MAX; all name the index.
+    """
+    return sorted(claims_of(index, document))
+
+
+def claims_of(index: Keyed, document: Document | None) -> dict[bytes, Any]:
+    """The keys of a document, each with the value to show for it: a list of values if the index is compound.
+
+    In a unique index these are what the document claims for itself. Raises what `keys_of` does. No requests.
+    """
+    if document is None:
+        return {}
+    if index.is_owners:
+        return {encode_key(str(key)): str(key) for key in blob_keys_of(document)}
+    try:
+        rows = rows_of(document, index.paths)
+    except InvalidRequestError as error:
+        raise InvalidRequestError(f"index {index.name}: {error.what}", reason=error.reason, fix=error.fix) from None
+    claims: dict[bytes, Any] = {}
+    for row in rows:
+        if index.bson_types:
+            check_row(list(map(_plain, row)), index.fields, index.bson_types, name=index.name)
+        if index.sparse and all(value is None or value is MISSING or value is EMPTY for value in row):
+            continue
+        key = check_index_key(b"".join(map(_component, row)), index=index.name)
+        claims.setdefault(key, _shown(row))
+    return claims
+
+
+def lookup_keys(value: Any) -> list[bytes]:
+    """The keys under which documents stand whose field equals `value`, as a query compares them. No requests.
+
+    Every such document is under one of them, unless a sparse index leaves it out; for null and for arrays others are
+    there as well, so these documents must be tested. A path with a position does not find null that way.
+    """
+    if value is None or value is MISSING:
+        return [_component(None)]
+    if type(value) is list:
+        first = value[0] if value else EMPTY
+        return [encode_key(value), _component(first)]
+    return [encode_key(value)]
+
+
+def array_fields(index: Keyed, document: Document) -> tuple[bool, ...]:
+    """For each field, whether the document has an array at it or on the way. No requests.
+
+    Who plans a query must know whether any document ever had one: then two bounds on the field may hold for two
+    different elements, and only one of them narrows a scan.
+    """
+    found = (get_direct(document, path) for path in index.paths)
+    return tuple(value is TRAVERSED or type(value) is list for value in found)
+
+
+def _component(value: Any) -> bytes:
+    if value is MISSING:
+        return encode_key(None)
+    return encode_key(MISSING if value is EMPTY else value)
+
+
+def _plain(value: Any) -> Any:
+    return None if value is MISSING or value is EMPTY else value
+
+
+def _shown(row: Row) -> Any:
+    plain = [None if value is MISSING else [] if value is EMPTY else value for value in row]
+    return plain[0] if len(plain) == 1 else plain
