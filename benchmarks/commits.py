@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from benchmarks.measure import Count, Row
-from wormdb.database import Database
+from wormdb.api.database import Database
 from wormdb.errors import ConflictError
 from wormdb.settings import Settings
 from wormdb.storage.meter import MeteredStore
@@ -23,8 +23,8 @@ from wormdb.testing.s3_server import S3Server
 if TYPE_CHECKING:
     from multiprocessing.queues import Queue
 
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
 
 __all__ = ["TITLE", "run"]
 

@@ -21,8 +21,8 @@ from wormdb.settings import Settings
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
 
 __all__ = ["TITLE", "run"]
 

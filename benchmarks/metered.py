@@ -9,7 +9,7 @@ import random
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from wormdb.database import Database
+from wormdb.api.database import Database
 from wormdb.service.node import Node
 from wormdb.settings import Settings
 from wormdb.storage.memory import MemoryStore

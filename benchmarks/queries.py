@@ -15,9 +15,9 @@ import wormdb
 from benchmarks.cities import MOST, SCHEMA, make_cities
 from benchmarks.commits import open_slowly
 from benchmarks.measure import Count, Row, compare, still, take
-from wormdb.asking import ask
+from wormdb.api.options import ask
+from wormdb.api.read import open_state
 from wormdb.query.planner import make_plan
-from wormdb.reading import open_state
 from wormdb.storage.open import open_store
 from wormdb.storage.store import ByteRange
 from wormdb.testing.s3_server import S3Server

@@ -21,8 +21,8 @@ from wormdb.engine.columns.scan import scan_columns
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
     from wormdb.engine.state.view import View
 
 __all__ = ["TITLE", "run"]

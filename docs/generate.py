@@ -16,12 +16,12 @@ import click
 
 import wormdb
 from wormdb import errors, limits
-from wormdb.adopting import AdoptOptions
-from wormdb.asking import FindOptions
-from wormdb.batch import Batch
+from wormdb.api.adopt import AdoptOptions
+from wormdb.api.batch import Batch
+from wormdb.api.imports import ImportOptions
+from wormdb.api.options import FindOptions
+from wormdb.api.records import Record
 from wormdb.cli.main import worm
-from wormdb.importing import ImportOptions
-from wormdb.records import Record
 from wormdb.schema import editor, keys
 from wormdb.storage import store
 from wormdb.storage.meter import Request, Usage

@@ -36,33 +36,33 @@ from wormdb.errors import (
 from wormdb.version import __version__
 
 if TYPE_CHECKING:
+    from wormdb.api.blobs import StoredBlob
+    from wormdb.api.collection import Change, Collection
+    from wormdb.api.cursor import Cursor
+    from wormdb.api.database import Database, connect
+    from wormdb.api.document import Document, rev_of
+    from wormdb.api.files import ReadableFiles
+    from wormdb.api.functions import FunctionDefinition
+    from wormdb.api.imports import ImportResult, Rejected
+    from wormdb.api.past import HistoryEntry, Snapshot
+    from wormdb.api.query import Query
+    from wormdb.api.results import Found
+    from wormdb.api.schema import ModelPlan, SchemaPlan
+    from wormdb.api.status import CollectionStatus, IndexDescription, IndexSummary
+    from wormdb.api.update import DeleteResult, UpdateResult
     from wormdb.blob_streams import BlobReader, BlobTarget
-    from wormdb.blobs import StoredBlob
-    from wormdb.collection import Change, Collection
-    from wormdb.cursor import Cursor
-    from wormdb.database import Database, connect
-    from wormdb.document import Document, rev_of
-    from wormdb.evolving import ModelPlan, SchemaPlan
     from wormdb.files.adopt import Adoption
     from wormdb.files.faults import FileFault
     from wormdb.files.status import FilesStatus, TableStatus
     from wormdb.files.sync import FilesSynced
     from wormdb.format.blob import BlobReference, reference_of
-    from wormdb.found import Found
-    from wormdb.functions import FunctionDefinition
-    from wormdb.importing import ImportResult, Rejected
     from wormdb.maintenance.gc_report import Collected, Tally, Victim
     from wormdb.maintenance.report import Finding, Loss, Repair, Verification
     from wormdb.manifest import ManifestStatus
-    from wormdb.past import HistoryEntry, Snapshot
-    from wormdb.queries import Query
     from wormdb.query.explain import Explained
-    from wormdb.readable import ReadableFiles
     from wormdb.settings import Settings
-    from wormdb.status import CollectionStatus, IndexDescription, IndexSummary
     from wormdb.storage.open import open_store
     from wormdb.trash import Trashed
-    from wormdb.updating import DeleteResult, UpdateResult
 
 __all__ = [
     "Adoption",
@@ -138,46 +138,46 @@ _LATER = {
     "BlobReader": "wormdb.blob_streams",
     "BlobReference": "wormdb.format.blob",
     "BlobTarget": "wormdb.blob_streams",
-    "Change": "wormdb.collection",
+    "Change": "wormdb.api.collection",
     "Collected": "wormdb.maintenance.gc_report",
-    "Collection": "wormdb.collection",
-    "CollectionStatus": "wormdb.status",
-    "Cursor": "wormdb.cursor",
-    "Database": "wormdb.database",
-    "DeleteResult": "wormdb.updating",
-    "Document": "wormdb.document",
+    "Collection": "wormdb.api.collection",
+    "CollectionStatus": "wormdb.api.status",
+    "Cursor": "wormdb.api.cursor",
+    "Database": "wormdb.api.database",
+    "DeleteResult": "wormdb.api.update",
+    "Document": "wormdb.api.document",
     "Explained": "wormdb.query.explain",
     "FileFault": "wormdb.files.faults",
     "FilesStatus": "wormdb.files.status",
     "FilesSynced": "wormdb.files.sync",
     "Finding": "wormdb.maintenance.report",
-    "Found": "wormdb.found",
-    "HistoryEntry": "wormdb.past",
-    "ImportResult": "wormdb.importing",
-    "IndexDescription": "wormdb.status",
-    "IndexSummary": "wormdb.status",
+    "Found": "wormdb.api.results",
+    "HistoryEntry": "wormdb.api.past",
+    "ImportResult": "wormdb.api.imports",
+    "IndexDescription": "wormdb.api.status",
+    "IndexSummary": "wormdb.api.status",
     "Loss": "wormdb.maintenance.report",
-    "FunctionDefinition": "wormdb.functions",
+    "FunctionDefinition": "wormdb.api.functions",
     "ManifestStatus": "wormdb.manifest",
-    "ModelPlan": "wormdb.evolving",
-    "Query": "wormdb.queries",
-    "ReadableFiles": "wormdb.readable",
-    "Rejected": "wormdb.importing",
+    "ModelPlan": "wormdb.api.schema",
+    "Query": "wormdb.api.query",
+    "ReadableFiles": "wormdb.api.files",
+    "Rejected": "wormdb.api.imports",
     "Repair": "wormdb.maintenance.report",
-    "SchemaPlan": "wormdb.evolving",
+    "SchemaPlan": "wormdb.api.schema",
     "Settings": "wormdb.settings",
-    "Snapshot": "wormdb.past",
-    "StoredBlob": "wormdb.blobs",
+    "Snapshot": "wormdb.api.past",
+    "StoredBlob": "wormdb.api.blobs",
     "TableStatus": "wormdb.files.status",
     "Tally": "wormdb.maintenance.gc_report",
     "Trashed": "wormdb.trash",
-    "UpdateResult": "wormdb.updating",
+    "UpdateResult": "wormdb.api.update",
     "Verification": "wormdb.maintenance.report",
     "Victim": "wormdb.maintenance.gc_report",
-    "connect": "wormdb.database",
+    "connect": "wormdb.api.database",
     "open_store": "wormdb.storage.open",
     "reference_of": "wormdb.format.blob",
-    "rev_of": "wormdb.document",
+    "rev_of": "wormdb.api.document",
 }
 
 

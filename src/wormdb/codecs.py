@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast, is_typeddict
 
-from wormdb.document import Document, Memory, remember, stored
+from wormdb.api.document import Document, Memory, remember, stored
 from wormdb.errors import InvalidRequestError, WormError
 from wormdb.format import json
 from wormdb.format.values import equal, normalize_document

@@ -19,7 +19,7 @@ from wormdb.storage.url import parse_url
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from wormdb.access import Access
+    from wormdb.api.access import Access
     from wormdb.engine.place import Place
     from wormdb.engine.state.upgrade import Upgrades
     from wormdb.engine.state.view import View

@@ -7,16 +7,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from wormdb.asking import ask
+from wormdb.api.options import ask
+from wormdb.api.read import Reading
 from wormdb.bql.aggregation import parse_aggregation
 from wormdb.errors import InvalidRequestError
-from wormdb.reading import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wormdb.access import Access
-    from wormdb.asking import WrittenFilter
+    from wormdb.api.access import Access
+    from wormdb.api.options import WrittenFilter
 
 __all__ = ["Summing"]
 

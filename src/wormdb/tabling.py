@@ -5,24 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from wormdb.arrow_columns import ArrowColumn
+from wormdb.api.arrow import declared_type, default_columns
+from wormdb.api.columns import ArrowColumn
 from wormdb.bql.projection import Branch, Whole
 from wormdb.bql.projection_parse import parse_projection
 from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.engine.state.view import Held
 from wormdb.format import json
-from wormdb.tables import declared_type, default_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
 
+    from wormdb.api.read import AnyState
     from wormdb.bql.projection import Part, Projection
     from wormdb.engine.blocks.portion import Portion
     from wormdb.query.request import Request
     from wormdb.query.run import Hit
-    from wormdb.reading import AnyState
 
 __all__ = ["table_of"]
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from wormdb.database import Database
+    from wormdb.api.database import Database
 
 
 @pytest.fixture(params=["memory", "folder"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wormdb.database import Database
+from wormdb.api.database import Database
 from wormdb.settings import Settings
 from wormdb.storage.conditions import ensure_conditions
 from wormdb.storage.memory import MemoryStore

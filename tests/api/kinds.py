@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from wormdb.collection import Collection
-    from wormdb.database import Database
+    from wormdb.api.collection import Collection
+    from wormdb.api.database import Database
 
 __all__ = ["FIELDS", "KINDS", "SCHEMA", "DataclassThing", "Kind", "is_part"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.database import Database
+    from wormdb.api.database import Database
     from wormdb.storage.meter import Usage
 
 __all__ = ["CUSTOMERS", "MARKET", "ORDERS", "filled", "spent"]

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.columns_rig import Layers
-from wormdb.arrow_columns import ArrowColumn, along
+from wormdb.api.columns import ArrowColumn, along
 from wormdb.engine.columns.scan import scan_columns
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.kinds import MISSING

@@ -11,9 +11,9 @@ from wormdb.errors import InvalidRequestError, LimitExceededError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.collection import Collection
-    from wormdb.database import Database
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.database import Database
+    from wormdb.api.document import Document
 
 
 @pytest.fixture

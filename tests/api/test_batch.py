@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import wormdb
-from wormdb.batch import Batch
+from wormdb.api.batch import Batch
 from wormdb.errors import (
     AlreadyExistsError,
     ClosedError,
@@ -19,9 +19,9 @@ from wormdb.errors import (
 )
 
 if TYPE_CHECKING:
-    from wormdb.collection import Collection
-    from wormdb.database import Database
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.database import Database
+    from wormdb.api.document import Document
 
 
 @pytest.fixture

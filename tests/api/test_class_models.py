@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 import wormdb
-from wormdb.document import Document
+from wormdb.api.document import Document
 from wormdb.errors import AlreadyExistsError, InvalidRequestError, NotFoundError, ValidationError
 
 if TYPE_CHECKING:
-    from wormdb.database import Database
+    from wormdb.api.database import Database
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.service.service_rig import Skewed
-from wormdb.database import Database
+from wormdb.api.database import Database
 from wormdb.errors import UnavailableError
 from wormdb.format.wrappers import moment
 from wormdb.settings import Settings

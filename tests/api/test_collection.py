@@ -24,9 +24,9 @@ from wormdb.testing.fault_store import Fault
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.collection import Collection
-    from wormdb.database import Database
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.database import Database
+    from wormdb.api.document import Document
     from wormdb.engine.state.view import View
 
 

@@ -28,7 +28,7 @@ from wormdb.testing.fault_store import Fault
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wormdb.database import Database
+    from wormdb.api.database import Database
     from wormdb.storage.meter import Request
 
 PUBLISHED_SCHEMA = ".worm.schema.json"

@@ -13,17 +13,17 @@ import pytest
 
 import wormdb
 from tests.tarpit import Mood, Tarpit
-from wormdb.database import Database
+from wormdb.api.database import Database
+from wormdb.api.results import Found
 from wormdb.engine.commit.resolve import Fate
 from wormdb.errors import InvalidRequestError, OutcomeUnknownError, UnavailableError, WormError
-from wormdb.found import Found
 from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
     from wormdb.testing.s3_server import S3Server
 
 DEADLINE_SECONDS = 0.3

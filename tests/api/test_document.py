@@ -6,7 +6,7 @@ import pickle  # noqa: TID251 - documents go to other processes by pickle; nothi
 import pytest
 
 import wormdb
-from wormdb.document import Document, stored
+from wormdb.api.document import Document, stored
 from wormdb.engine.state.operations import Loaded
 from wormdb.engine.state.view import Held
 from wormdb.system.clock import SystemChance

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import wormdb
+from wormdb.api.feed import Resume, parse_resume
 from wormdb.errors import InvalidRequestError, SnapshotTooOldError
-from wormdb.feed import Resume, parse_resume
 from wormdb.storage.memory import drop_memory
 from wormdb.system.clock import ManualClock
 from wormdb.system.types import LogNumber
@@ -18,9 +18,9 @@ from wormdb.system.types import LogNumber
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wormdb.collection import Change, Collection
-    from wormdb.database import Database
-    from wormdb.document import Document
+    from wormdb.api.collection import Change, Collection
+    from wormdb.api.database import Database
+    from wormdb.api.document import Document
 
 
 @pytest.fixture

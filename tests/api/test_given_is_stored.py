@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import SearchStrategy
 
-    from wormdb.collection import Collection
-    from wormdb.database import Database
+    from wormdb.api.collection import Collection
+    from wormdb.api.database import Database
 
 
 class Shade(enum.Enum):

@@ -26,9 +26,9 @@ from wormdb.errors import (
 from wormdb.system.clock import ManualClock
 
 if TYPE_CHECKING:
-    from wormdb.collection import Collection
-    from wormdb.document import Document
-    from wormdb.past import HistoryEntry
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
+    from wormdb.api.past import HistoryEntry
 
 START = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
 

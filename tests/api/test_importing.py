@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wormdb
-from wormdb import importing
-from wormdb.database import Database
-from wormdb.importing import Importer, ImportResult
-from wormdb.records import Record
+from wormdb.api import imports as importing
+from wormdb.api.database import Database
+from wormdb.api.imports import Importer, ImportResult
+from wormdb.api.records import Record
 from wormdb.schema.load import load_schema
 from wormdb.settings import Settings
 from wormdb.storage.conditions import ensure_conditions
@@ -27,7 +27,7 @@ from wormdb.testing.sweep import SweepCase, sweep
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wormdb.importing import Rejected
+    from wormdb.api.imports import Rejected
     from wormdb.storage.store import Store
 
 SCHEMA: dict[str, Any] = {

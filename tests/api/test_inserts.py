@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import wormdb
+from wormdb.api.document import Document
+from wormdb.api.write import Writer
 from wormdb.codecs import ClassCodec, PlainCodec
-from wormdb.document import Document
 from wormdb.engine.state.operations import Insert, InsertNext
 from wormdb.errors import ValidationError, WormError
 from wormdb.format import json
 from wormdb.schema.load import load_model
 from wormdb.system.clock import ManualClock, SeededChance
 from wormdb.testing.strategies import documents, values
-from wormdb.writing import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

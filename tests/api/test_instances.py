@@ -20,7 +20,7 @@ from wormdb.errors import ConflictError, InvalidRequestError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from wormdb.database import Database
+    from wormdb.api.database import Database
 
 ID = "6f1c2b9e-83d4-4a57-b0ec-5d9a7f3e1c28"
 

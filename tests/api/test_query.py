@@ -12,22 +12,22 @@ from hypothesis import strategies as st
 
 import wormdb
 from tests.api.market import MARKET, filled
+from wormdb.api.document import Document
+from wormdb.api.read import State
 from wormdb.bql.match import compile_filter
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection import project
 from wormdb.bql.projection_parse import parse_projection
 from wormdb.bql.sorting import parse_sort, sort_key
-from wormdb.document import Document
 from wormdb.engine.ledger import Ledger
 from wormdb.errors import SnapshotTooOldError
-from wormdb.reading import State
 from wormdb.system.clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wormdb.collection import Collection
-    from wormdb.database import Database
+    from wormdb.api.collection import Collection
+    from wormdb.api.database import Database
     from wormdb.query.request import Request
 
 

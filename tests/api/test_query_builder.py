@@ -14,9 +14,9 @@ from wormdb.errors import InvalidRequestError, LimitExceededError, UnavailableEr
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from wormdb.collection import Collection
-    from wormdb.document import Document
-    from wormdb.queries import Query
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
+    from wormdb.api.query import Query
 
 
 @pytest.fixture(scope="module")

@@ -18,9 +18,9 @@ from wormdb.system.clock import ManualClock
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wormdb.collection import Collection
-    from wormdb.database import Database
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.database import Database
+    from wormdb.api.document import Document
 
 
 @pytest.fixture

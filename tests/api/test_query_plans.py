@@ -15,7 +15,7 @@ from wormdb.system.clock import ManualClock
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wormdb.database import Database
+    from wormdb.api.database import Database
 
 
 MANUAL = Settings(forward="manual", cache_bytes=0)

@@ -18,7 +18,7 @@ from wormdb.system.clock import ManualClock
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wormdb.database import Database
+    from wormdb.api.database import Database
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_one_fetch_serves_many_rows(url: str, monkeypatch: pytest.MonkeyPatch, r
         return fetch(source, keys)
 
     monkeypatch.setattr(EngineSource, "fetch", counted)
-    monkeypatch.setattr("wormdb.found.POPULATE_ROWS", rows_at_once)
+    monkeypatch.setattr("wormdb.api.results.POPULATE_ROWS", rows_at_once)
     with wormdb.connect(url, schema=MARKET) as db:
         orders = filled(db, forwarded=True).model("Order")
         assert len(orders.find_all(populate=["customer"])) == 12

@@ -21,8 +21,8 @@ from wormdb.system.clock import ManualClock
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["tail", "forwarded"])

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 
 import wormdb
 from tests.api.market import MARKET, filled
+from wormdb.api.read import State
 from wormdb.errors import InvalidRequestError, UnavailableError
 from wormdb.preview import html_table, text_table
-from wormdb.reading import State
 from wormdb.system.clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["tail", "forwarded"])

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wormdb import InvalidRequestError, records
-from wormdb.records import Record, form_of, read_records
+from wormdb import InvalidRequestError
+from wormdb.api import records
+from wormdb.api.records import Record, form_of, read_records
 
 
 class Drip(io.BytesIO):

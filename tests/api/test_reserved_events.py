@@ -25,7 +25,7 @@ from wormdb.system.types import LogNumber, WriteId
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.database import Database
+    from wormdb.api.database import Database
     from wormdb.storage.store import Store
 
 MANUAL = Settings(forward="manual", forward_interval_ms=0)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.api.notebook import NOTES, Notebook
-from wormdb import recall
+from wormdb.api import history as recall
+from wormdb.api.past import visible
 from wormdb.errors import (
     ConflictError,
     InvalidRequestError,
@@ -18,13 +19,12 @@ from wormdb.errors import (
     PermissionDeniedError,
     ValidationError,
 )
-from wormdb.past import visible
 from wormdb.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.past import Snapshot
+    from wormdb.api.past import Snapshot
 
 DAY = 86_400
 

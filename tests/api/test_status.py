@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import wormdb
 from tests.api.notebook import NOTES, Notebook
-from wormdb.status import IndexSummary
+from wormdb.api.status import IndexSummary
 from wormdb.system.clock import ManualClock
 
 

@@ -18,8 +18,8 @@ from wormdb.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
 
 
 def lived(book: Notebook) -> dict[int, tuple[datetime, dict[str, int]]]:

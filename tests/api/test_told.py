@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 
 from tests.engine.swept import World
-from wormdb.database import Database
+from wormdb.api.database import Database
 from wormdb.engine.bulk.task import BulkTask
 from wormdb.engine.commit.resolve import Fate
 from wormdb.engine.load import BulkOutcome, JobSpec, attach, open_job
@@ -30,8 +30,8 @@ from wormdb.system.clock import SeededChance
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
     from wormdb.storage.store import ByteRange, ListPage, ObjectInfo, Precondition, Probe, PutResult, StoredObject
 
 T = TypeVar("T")

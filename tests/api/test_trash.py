@@ -11,7 +11,7 @@ import pytest
 
 import wormdb
 from tests.api.notebook import NOTES, Notebook
-from wormdb import trashcan
+from wormdb.api import trash as trashcan
 from wormdb.engine.state.view import Held
 from wormdb.errors import (
     AlreadyExistsError,

@@ -23,7 +23,7 @@ from wormdb.system.clock import ManualClock
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wormdb.database import Database
+    from wormdb.api.database import Database
 
 START = 1_700_000_000_000
 ADA = "0190a0a0-0000-7000-8000-000000000001"

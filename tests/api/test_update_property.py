@@ -26,8 +26,8 @@ from wormdb.system.clock import ManualClock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
 
 NOW = moment(0)
 """No operator of these cases looks at the time."""

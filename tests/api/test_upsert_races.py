@@ -9,7 +9,7 @@ import pytest
 
 from tests.engine.rig import HookStore
 from tests.engine.swept import World
-from wormdb.database import Database
+from wormdb.api.database import Database
 from wormdb.settings import Settings
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
@@ -18,8 +18,8 @@ from wormdb.system.clock import SeededChance
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
     from wormdb.storage.store import Store
 
 

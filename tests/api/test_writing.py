@@ -23,9 +23,9 @@ from wormdb.system.clock import ManualClock
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from wormdb.collection import Collection
-    from wormdb.database import Database
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.database import Database
+    from wormdb.api.document import Document
     from wormdb.engine.state.view import View
 
 

@@ -9,8 +9,8 @@ from tests.engine.swept import World, database_on
 from wormdb.format.blob import blob_keys_in
 
 if TYPE_CHECKING:
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
     from wormdb.format.blob import BlobKey
     from wormdb.storage.store import Store
 

@@ -28,8 +28,8 @@ from wormdb.testing.fault_store import Fault, FaultStore
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
     from wormdb.storage.store import Store
 
 CONTENT = b"meow " * 100

@@ -18,8 +18,8 @@ from wormdb.maintenance.gc_blobs import condemn, plan_blobs
 from wormdb.system.types import StoreTime, WriteId
 
 if TYPE_CHECKING:
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
     from wormdb.format.blob import BlobReference
     from wormdb.maintenance.gc_blobs import BlobPlan
     from wormdb.maintenance.site import Site

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import wormdb
 from tests.cli.printed import worm
-from wormdb.records import plain_cell, safe_cell
+from wormdb.api.records import plain_cell, safe_cell
 
 if TYPE_CHECKING:
     from pathlib import Path

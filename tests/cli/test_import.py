@@ -13,7 +13,7 @@ import pytest
 
 import wormdb
 from tests.cli.printed import Printed, worm
-from wormdb import importing
+from wormdb.api import imports as importing
 from wormdb.cli.main import run
 
 if TYPE_CHECKING:

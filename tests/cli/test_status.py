@@ -88,8 +88,8 @@ def test_the_schema_and_files_of_a_project(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_how_files_are_told(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    from wormdb.api.files import ReadableFiles
     from wormdb.files.status import FilesStatus, TableStatus
-    from wormdb.readable import ReadableFiles
 
     table = TableStatus(("x",), files=1, count=1, pending=2, through=3)
     made = FilesStatus("things/", True, "root", "root", "root", "things/", 3, 1, True, (table,))

@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from tests.engine.rig import contents
-from wormdb.database import Database
+from wormdb.api.database import Database
 from wormdb.engine.commit.resolve import Fate
 from wormdb.errors import AlreadyExistsError
 from wormdb.limits import OBJECT_BYTES_MAX
@@ -23,8 +23,8 @@ from wormdb.system.clock import ManualClock, SeededChance
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
     from wormdb.storage.store import Precondition, PutResult, Store
 
 __all__ = [

@@ -15,9 +15,9 @@ from wormdb.schema.load import load_model
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wormdb.collection import Collection
-    from wormdb.database import Database
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.database import Database
+    from wormdb.api.document import Document
 
 __all__ = ["BUILDS", "FORWARDS", "PROJECTED", "STAGED"]
 

@@ -17,9 +17,9 @@ from tests.engine.swept import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.collection import Collection
-    from wormdb.document import Document
-    from wormdb.updating import UpdateResult
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
+    from wormdb.api.update import UpdateResult
 
 __all__ = ["UPDATES", "delete_where", "update_where"]
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.engine.rig import Rig
 from tests.engine.stage_rig import MANUAL, SMALL
+from wormdb.api.write import Writer
 from wormdb.codecs import PlainCodec
 from wormdb.engine.bulk.columns import ColumnMaker
 from wormdb.engine.bulk.report import BulkTarget, TaskReport, decode_report
@@ -24,7 +25,6 @@ from wormdb.errors import InvalidRequestError
 from wormdb.format.event import SchemaChanged
 from wormdb.schema.load import load_model
 from wormdb.system.clock import SeededChance
-from wormdb.writing import Writer
 
 if TYPE_CHECKING:
     from wormdb.schema.model import Model

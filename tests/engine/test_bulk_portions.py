@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.engine.bulk_rig import after_job
 from tests.engine.rig import Rig, contents, insert, remove
 from tests.engine.stage_rig import MANUAL, REFUSALS, SCHEMA, SMALL, State, check_state, logger
+from wormdb.api.write import Writer
 from wormdb.codecs import PlainCodec
 from wormdb.engine.bulk import task as bulk_task
 from wormdb.engine.bulk.columns import ColumnMaker
@@ -22,7 +23,6 @@ from wormdb.engine.bulk_write import BatchWriter
 from wormdb.engine.forward.forward import Sizes
 from wormdb.engine.load import BulkOutcome, JobSpec, attach, open_job
 from wormdb.system.clock import SeededChance
-from wormdb.writing import Writer
 
 if TYPE_CHECKING:
     from tests.engine.bulk_rig import Rows

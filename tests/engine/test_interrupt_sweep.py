@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.engine.rig import HookStore
-from wormdb.database import Database
+from wormdb.api.database import Database
 from wormdb.errors import UniqueViolationError, WormError
 from wormdb.published import given_schema
 from wormdb.settings import Settings
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
     from wormdb.storage.store import Store
 
     Act = Callable[[], object]

@@ -19,8 +19,8 @@ from wormdb.testing.sim_nodes import tiny_objects
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
 
 REQUESTS_MAX = 300
 

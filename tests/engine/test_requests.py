@@ -17,7 +17,7 @@ from wormdb.system.clock import ManualClock
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wormdb.database import Database
+    from wormdb.api.database import Database
     from wormdb.storage.meter import Usage
 
 NAME = "requests-of-calls"

@@ -23,7 +23,7 @@ from wormdb.system.clock import SeededChance
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wormdb.database import Database
+    from wormdb.api.database import Database
     from wormdb.storage.store import ByteRange, ListPage, ObjectInfo, Precondition, Probe, PutResult, StoredObject
 
 COMMIT_SECONDS = 30.0

@@ -42,8 +42,8 @@ from wormdb.testing.sim_replay import Replay
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
     from wormdb.storage.store import Precondition, PutResult, Store
 
 COLLECTION = "things/"

@@ -18,8 +18,8 @@ from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
 
 SCHEMA = schema_of(
     snapshots={"enabled": True, "every": 2, "maxCount": 1},

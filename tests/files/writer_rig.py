@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tests.engine.swept import World, world_of
 from tests.files.contents import contents_of
 from tests.files.models import CUSTOMER
-from wormdb.database import Database
+from wormdb.api.database import Database
 from wormdb.engine.log.paths import ENGINE_FOLDER
 from wormdb.files.expected import files_of
 from wormdb.files.index_file import decode_index_file, decode_index_meta
@@ -24,8 +24,8 @@ from wormdb.storage.pool import SerialPool
 from wormdb.system.clock import SeededChance
 
 if TYPE_CHECKING:
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
     from wormdb.engine.state.view import View
     from wormdb.schema.model import Schema
     from wormdb.storage.store import Store

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.jobs.rig import customers, pipeline
 from tests.spark.things import FIELDS, VALUES, database, follow, steps
+from wormdb.api.document import stored
 from wormdb.bql.aggregation import Tally, aggregate, parse_aggregation
-from wormdb.document import stored
 from wormdb.errors import InvalidRequestError
 from wormdb.format.values import normalize
 from wormdb.jobs.aggregate import AggregateOptions

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.jobs.rig import customers, empty_place, pipeline
 from tests.spark.things import database, follow, steps
-from wormdb.document import with_id
+from wormdb.api.document import with_id
 from wormdb.errors import CorruptionError, InvalidRequestError
 from wormdb.format import json
 from wormdb.jobs import export_files, state

@@ -14,18 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.jobs.rig import SendingRunner, empty_place
+from wormdb.api.records import read_records
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
 from wormdb.jobs import import_lines, import_parquet, import_sources
 from wormdb.jobs.export_files import store_at
 from wormdb.jobs.import_read import rows_of
 from wormdb.jobs.import_sources import pieces_of
-from wormdb.records import read_records
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wormdb.records import Record
+    from wormdb.api.records import Record
     from wormdb.storage.store import ByteRange
 
     Piece = Any

@@ -13,8 +13,8 @@ import pytest
 from tests.engine.rig import COLLECTION, PATHS, HookStore, Rig, TimedStore, contents, save
 from tests.engine.stage_rig import MANUAL, logger
 from tests.maintenance.gc_rig import DAY, HOUR, RULES, check_sound, gc, keys_of, merged, opened_job, site_of
+from wormdb.api.database import connect
 from wormdb.cli.main import run
-from wormdb.database import connect
 from wormdb.engine.blocks import listing
 from wormdb.engine.load import abort
 from wormdb.engine.state import successor as succession

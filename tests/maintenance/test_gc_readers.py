@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.engine.swept import World
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
 
 
 @cache

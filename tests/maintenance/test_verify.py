@@ -39,8 +39,8 @@ from wormdb.testing.remembered import remembered_blocks
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.engine.swept import World
-from wormdb.database import Database
+from wormdb.api.database import Database
 from wormdb.engine.blocks import listing
 from wormdb.engine.index import shelf as index_shelf
 from wormdb.engine.index.shelf import IndexShelf
@@ -32,8 +32,8 @@ from wormdb.storage.pool import SerialPool
 from wormdb.system.clock import SeededChance
 
 if TYPE_CHECKING:
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
     from wormdb.format.root import Root
     from wormdb.storage.store import Store
 

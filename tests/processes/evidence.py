@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from tests.processes.journal import Deed
-    from wormdb.feed import Change
+    from wormdb.api.feed import Change
     from wormdb.storage.store import Store
 
 __all__ = ["Step", "judge", "judge_state", "read_log", "steps_of"]

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wormdb
+from wormdb.api.records import Record, read_records
 from wormdb.format import json
-from wormdb.records import Record, read_records
 from wormdb.schema.infer import Inference
 from wormdb.schema.load import check_schema
 from wormdb.testing.strategies import field_names, values

@@ -12,6 +12,7 @@ import pytest
 import zstandard
 
 import wormdb
+from wormdb.api.records import read_records
 from wormdb.cli.main import run
 from wormdb.errors import CorruptionError, InvalidRequestError, LimitExceededError, WormError
 from wormdb.format.frame import FrameKind, decode_frame, encode_frame
@@ -29,7 +30,6 @@ from wormdb.limits import (
     RECORD_BYTES_MAX,
     SORT_FIELDS_MAX,
 )
-from wormdb.records import read_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

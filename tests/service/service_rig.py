@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from wormdb.database import Database
+from wormdb.api.database import Database
 from wormdb.service.node import Node
 from wormdb.settings import Settings
 from wormdb.storage.memory import MemoryStore

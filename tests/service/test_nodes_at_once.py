@@ -25,8 +25,8 @@ from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
     from wormdb.service.node import Node
     from wormdb.service.workload import Round
     from wormdb.storage.store import Store

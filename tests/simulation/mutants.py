@@ -16,6 +16,7 @@ from unittest import mock
 
 import msgspec
 
+from wormdb.api.write import Writer
 from wormdb.engine import ledger
 from wormdb.engine.commit import head, validate
 from wormdb.engine.commit.commit import Committed, Committer
@@ -40,7 +41,6 @@ from wormdb.system.clock import new_write_id
 from wormdb.system.types import LogNumber, Misc
 from wormdb.testing.sim_replay import Violation
 from wormdb.testing.sim_store import COLLECTION
-from wormdb.writing import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

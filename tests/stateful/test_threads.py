@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import wormdb
-from wormdb.database import Database
+from wormdb.api.database import Database
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.settings import Settings
 from wormdb.storage.memory import MemoryStore
@@ -23,8 +23,8 @@ from wormdb.testing.sim_replay import Replay
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
 
 THREADS = 8
 STEPS = 25

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tests.engine.swept import World, world_of
-from wormdb.database import Database
+from wormdb.api.database import Database
 from wormdb.schema.load import load_schema
 from wormdb.settings import Settings
 from wormdb.storage.meter import MeteredStore

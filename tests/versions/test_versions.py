@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.versions.rig import World, database_on, schema_of, shown
-from wormdb import writing
 from wormdb.actor import By
+from wormdb.api import write as writing
 from wormdb.bql.parse import parse_filter
 from wormdb.engine.commit.group import GroupCommit, _Ticket
 from wormdb.engine.state.operations import Pending
@@ -25,7 +25,7 @@ from wormdb.storage.conditions import ensure_conditions
 from wormdb.system.clock import ManualClock, SeededChance
 
 if TYPE_CHECKING:
-    from wormdb.database import Database
+    from wormdb.api.database import Database
     from wormdb.schema.model import Schema
 
 SPLIT = {"$rename": {"a": "full"}, "$set": {"n.x": 1}, "$unset": {"b": ""}}

@@ -22,9 +22,9 @@ from wormdb.query.request import Request
 from wormdb.query.run import run_plan
 
 if TYPE_CHECKING:
-    from wormdb.collection import Collection
-    from wormdb.database import Database
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.database import Database
+    from wormdb.api.document import Document
 
 VALUES = st.one_of(st.integers(0, 4), st.sampled_from(["p", "q"]))
 INNER = st.fixed_dictionaries({}, optional={"x": VALUES, "y": VALUES})

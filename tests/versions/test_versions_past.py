@@ -14,7 +14,7 @@ from wormdb.storage.conditions import ensure_conditions
 from wormdb.system.clock import SeededChance
 
 if TYPE_CHECKING:
-    from wormdb.database import Database
+    from wormdb.api.database import Database
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -18,13 +18,13 @@ from wormdb.query.request import STRATEGIES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wormdb.asking import FindOptions, WrittenSelect
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
+    from wormdb.api.options import FindOptions, WrittenSelect
+    from wormdb.api.results import Found
     from wormdb.bql.sorting import SortSpec
     from wormdb.bql.tree import Filter
     from wormdb.cli.rows import Columns
-    from wormdb.collection import Collection
-    from wormdb.document import Document
-    from wormdb.found import Found
     from wormdb.query.explain import Explained
     from wormdb.schema.model import Model
 

@@ -22,10 +22,10 @@ from wormdb.schema.path import SINGLETON_ID
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from wormdb.collection import Collection
-    from wormdb.database import Database
-    from wormdb.document import Document
-    from wormdb.past import HistoryEntry
+    from wormdb.api.collection import Collection
+    from wormdb.api.database import Database
+    from wormdb.api.document import Document
+    from wormdb.api.past import HistoryEntry
     from wormdb.schema.model import Model
 
 __all__ = ["ACTOR", "IN_MODEL", "Named", "document_words", "find_document", "readings", "trashing_collection"]

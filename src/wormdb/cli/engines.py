@@ -16,8 +16,8 @@ from wormdb.limits import MIB, SPARK_AUTO_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
     from wormdb.jobs.pipeline import Pipeline
 
 __all__ = ["FILES", "LOCAL_MASTER", "RATES", "TASKS", "auto_bytes", "opened_pipeline", "wants_spark", "with_engine"]

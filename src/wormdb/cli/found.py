@@ -10,8 +10,8 @@ from wormdb.schema.report import did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wormdb.database import Database
-    from wormdb.status import CollectionStatus
+    from wormdb.api.database import Database
+    from wormdb.api.status import CollectionStatus
 
 __all__ = ["existing_status", "missing_collection"]
 

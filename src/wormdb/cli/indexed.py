@@ -10,10 +10,10 @@ from wormdb.engine.state.indexes import PRIMARY
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
+    from wormdb.api.status import IndexDescription, IndexSummary
     from wormdb.schema.model import Model
-    from wormdb.status import IndexDescription, IndexSummary
 
 __all__ = ["amount_of", "file_of", "indexes_of", "kind_of", "line_of"]
 

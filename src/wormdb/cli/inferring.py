@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from wormdb.api.database import connect
 from wormdb.cli.naming import folder_of, path_to
 from wormdb.cli.output import counted
-from wormdb.database import connect
 from wormdb.errors import InvalidRequestError
 from wormdb.schema.load import load_schema
 

@@ -15,9 +15,9 @@ from wormdb.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from wormdb.collection import Collection
-    from wormdb.database import Database
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.database import Database
+    from wormdb.api.document import Document
     from wormdb.manifest import ParquetFiles
     from wormdb.schema.model import Model
 
@@ -51,8 +51,8 @@ def complete_models(context: click.Context, parameter: click.Parameter, incomple
 def _known_models(url: str | None) -> Iterable[str]:
     import os
 
+    from wormdb.api.database import connect
     from wormdb.cli.schema_file import DEFAULTS
-    from wormdb.database import connect
 
     url = url or os.environ.get("WORM_URL")
     file = None if url else next((path for path in DEFAULTS if path.is_file()), None)
@@ -121,7 +121,7 @@ def _is_place(name: str) -> bool:
 
 def open_database(url: str, options: Mapping[str, Any], settings: Settings | None = None) -> Database:
     """The database, as --schema and --on-broken say. No requests; raises SchemaError with every mistake."""
-    from wormdb.database import connect
+    from wormdb.api.database import connect
 
     chosen = replace(settings or Settings(), on_broken=options.get("on_broken") or "raise")
     return connect(url, schema=options.get("schema"), settings=chosen)

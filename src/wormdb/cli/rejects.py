@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import BinaryIO
 
-    from wormdb.importing import Rejected
-    from wormdb.records import Record
+    from wormdb.api.imports import Rejected
+    from wormdb.api.records import Record
 
 __all__ = ["Rejects", "mended"]
 

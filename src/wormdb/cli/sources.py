@@ -13,14 +13,14 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from wormdb.api.records import form_of, read_records
 from wormdb.errors import InvalidRequestError
-from wormdb.records import form_of, read_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
 
-    from wormdb.records import Form, Record
+    from wormdb.api.records import Form, Record
 
 __all__ = ["STDIN", "Source", "open_source"]
 

@@ -21,7 +21,7 @@ from wormdb.query.column_groups import ColumnTally
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from wormdb.asking import WrittenFilter
+    from wormdb.api.options import WrittenFilter
     from wormdb.bql.aggregation import Aggregation
     from wormdb.jobs.place import Where
     from wormdb.jobs.work import Runner, Told

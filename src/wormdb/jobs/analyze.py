@@ -11,7 +11,8 @@ from heapq import nsmallest
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.asking import read_filter
+from wormdb.api.arrow import Tables, default_columns
+from wormdb.api.options import read_filter
 from wormdb.bql.tree import Everything
 from wormdb.engine.forward.analysis import changes_through, publish_statistics
 from wormdb.format import json
@@ -25,12 +26,11 @@ from wormdb.jobs.field_names import field_names
 from wormdb.jobs.field_tally import FieldTally, text_of
 from wormdb.jobs.scan import Scan
 from wormdb.jobs.work import Output
-from wormdb.tables import Tables, default_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wormdb.asking import WrittenFilter
+    from wormdb.api.options import WrittenFilter
     from wormdb.jobs.place import Where
     from wormdb.jobs.work import Runner, Told
 

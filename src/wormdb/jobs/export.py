@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
+from wormdb.api.arrow import Tables, declared_type, default_columns
 from wormdb.bql.projection_parse import parse_projection, write_projection
 from wormdb.bql.tree import EVERYTHING
 from wormdb.engine.blocks.portion import DOCUMENT
@@ -27,14 +28,13 @@ from wormdb.jobs.plain_text import csv_line
 from wormdb.jobs.scan import Scan
 from wormdb.jobs.work import Output
 from wormdb.query.request import Request
-from wormdb.tables import Tables, declared_type, default_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import pyarrow as pa
 
-    from wormdb.asking import WrittenFilter, WrittenSelect
+    from wormdb.api.options import WrittenFilter, WrittenSelect
     from wormdb.engine.blocks.portion import Portion
     from wormdb.jobs.place import Where
     from wormdb.jobs.work import Runner, Told
@@ -52,7 +52,7 @@ class ExportOptions:
 
     form: Form = "parquet"
     csv_safe: bool = False
-    """Whether no text in CSV is a formula for a spreadsheet, as `wormdb.records.safe_cell` says."""
+    """Whether no text in CSV is a formula for a spreadsheet, as `wormdb.api.records.safe_cell` says."""
     filter: WrittenFilter = None
     select: WrittenSelect | None = None
     """Some fields, as `find` takes them; a projection that is no list of names for NDJSON only."""

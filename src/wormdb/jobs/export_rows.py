@@ -6,9 +6,9 @@ import io
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.arrow_columns import ArrowColumn
+from wormdb.api.columns import ArrowColumn
+from wormdb.api.document import shown_values, with_id
 from wormdb.bql.aggregation import value_of
-from wormdb.document import shown_values, with_id
 from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.format import json
 from wormdb.format.path import TRAVERSED, parse_path

@@ -21,7 +21,7 @@ from wormdb.jobs.import_sources import pieces_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wormdb.access import Access
+    from wormdb.api.access import Access
     from wormdb.engine.bulk.report import BulkTarget, ConflictRule
     from wormdb.engine.load import JobSpec
     from wormdb.jobs.import_conflicts import Losers, Suspect

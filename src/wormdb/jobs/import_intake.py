@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from wormdb.api.imports import with_given_id
+from wormdb.api.records import Record
 from wormdb.engine.bulk.rows import ID_COLUMNS, RowReader
 from wormdb.engine.state.operations import Insert
 from wormdb.errors import InvalidRequestError, LimitExceededError, WormError
 from wormdb.format import json
-from wormdb.importing import with_given_id
 from wormdb.limits import MIB
-from wormdb.records import Record
 from wormdb.schema.cells import Cells
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from wormdb.api.write import Writer
     from wormdb.engine.state.operations import Operation
     from wormdb.jobs.import_read import Rows
     from wormdb.schema.model import Model
-    from wormdb.writing import Writer
 
 __all__ = ["Intake", "Kind", "New", "RejectedRecord", "with_id_column"]
 

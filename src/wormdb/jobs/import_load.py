@@ -18,13 +18,13 @@ from wormdb.jobs.import_intake import Intake, RejectedRecord, with_id_column
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from wormdb.access import Access
+    from wormdb.api.access import Access
+    from wormdb.api.write import Writer
     from wormdb.engine.bulk.report import BulkTarget
     from wormdb.jobs.import_conflicts import Fate, Keys
     from wormdb.jobs.import_intake import New
     from wormdb.jobs.import_read import Rows
     from wormdb.jobs.place import Where
-    from wormdb.writing import Writer
 
 __all__ = ["Loaded", "Loading", "documents_of"]
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from wormdb.api.records import Record, read_records
 from wormdb.errors import InvalidRequestError
 from wormdb.format.segment import decode_segment
 from wormdb.jobs.export_files import store_at
@@ -17,7 +18,6 @@ from wormdb.jobs.import_lines import FileRange, read_lines
 from wormdb.jobs.import_parquet import read_batches
 from wormdb.jobs.import_parts import GZIP
 from wormdb.limits import MIB, RECORD_BYTES_MAX
-from wormdb.records import Record, read_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from wormdb.api.records import Form
     from wormdb.jobs.import_parts import Part, Piece
-    from wormdb.records import Form
     from wormdb.schema.model import Model
 
 __all__ = ["Rows", "rows_of"]

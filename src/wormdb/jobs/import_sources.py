@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from wormdb.api.records import form_of
 from wormdb.errors import InvalidRequestError, NotFoundError
 from wormdb.jobs.export_files import store_at
 from wormdb.jobs.import_csv import Chunk, Survey, parts_between, survey
@@ -13,7 +14,6 @@ from wormdb.jobs.import_parts import GZIP, Part, Piece
 from wormdb.jobs.place import absolute
 from wormdb.jobs.work import Item
 from wormdb.limits import MIB
-from wormdb.records import form_of
 from wormdb.storage.store import ByteRange
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.database import connect
+from wormdb.api.database import connect
 from wormdb.errors import InvalidRequestError
 from wormdb.limits import MIB
 from wormdb.published import PublishedSchema
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection as Names
     from collections.abc import Mapping
 
-    from wormdb.access import Access
-    from wormdb.collection import Collection
-    from wormdb.database import Database
-    from wormdb.document import Document
+    from wormdb.api.access import Access
+    from wormdb.api.collection import Collection
+    from wormdb.api.database import Database
+    from wormdb.api.document import Document
 
 __all__ = ["PLACE_OPTIONS", "WORKER_SETTINGS", "Where", "absolute"]
 

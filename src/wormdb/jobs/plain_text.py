@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from wormdb.api.records import safe_cell
 from wormdb.format import json
 from wormdb.format.kinds import MISSING, Decimal128, ObjectId
-from wormdb.records import safe_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from wormdb.asking import read_filter
+from wormdb.api.options import read_filter
 from wormdb.engine.tree.entries import Range
 from wormdb.jobs.narrowing import Narrowing
 from wormdb.query.column_match import compile_columns

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from wormdb.asking import expanded, read_filter
+from wormdb.api.options import expanded, read_filter
 from wormdb.bql.functions import calls_in
 from wormdb.bql.tree import Everything
 from wormdb.jobs.narrowing import Narrowing
@@ -19,7 +19,7 @@ from wormdb.jobs.work import Item
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wormdb.asking import WrittenFilter
+    from wormdb.api.options import WrittenFilter
     from wormdb.bql.tree import Filter
     from wormdb.engine.blocks.portion import Portion
     from wormdb.jobs.place import Where

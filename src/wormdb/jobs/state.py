@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from wormdb.api.past import parse_as_of
 from wormdb.engine.columns.scan import portions_of, scan_columns
 from wormdb.engine.state.moments import view_at
 from wormdb.errors import InvalidRequestError
-from wormdb.past import parse_as_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -19,7 +19,7 @@ from wormdb.trash import read_tombstone, trashed_in
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.database import Database
+    from wormdb.api.database import Database
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.state.view import View
     from wormdb.service.store_clock import StoreClock

@@ -22,7 +22,7 @@ from wormdb.system.clock import SystemChance, SystemClock
 from wormdb.system.deadline import Deadline, within
 
 if TYPE_CHECKING:
-    from wormdb.database import Database
+    from wormdb.api.database import Database
     from wormdb.format.heartbeat import NodeState
     from wormdb.service.watched import Watchlist
     from wormdb.service.workload import Round

@@ -12,7 +12,7 @@ from wormdb.service.store_clock import StoreClock
 from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
-    from wormdb.database import Database
+    from wormdb.api.database import Database
     from wormdb.engine.log.peers import Peer
     from wormdb.system.clock import Clock
 

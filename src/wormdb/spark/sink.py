@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql.types import StructType
 
-    from wormdb.access import Access
+    from wormdb.api.access import Access
     from wormdb.engine.load import JobSpec
     from wormdb.system.clock import Chance, Clock
 

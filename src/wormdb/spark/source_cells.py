@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.arrow_columns import along
+from wormdb.api.columns import along
 from wormdb.engine.blocks.portion import DOCUMENT, VERSION, VERSION_TYPES, elsewhere_rows
 from wormdb.format.json import decode_document, encode
 from wormdb.format.kinds import MISSING, Decimal128, ObjectId

@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.arrow_columns import along
+from wormdb.api.columns import along
 from wormdb.engine.blocks.portion import DOCUMENT, VERSION
 from wormdb.engine.blocks.runs import AttachedBase, RunBase
 from wormdb.errors import InvalidRequestError

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from wormdb.writing import Writer
+    from wormdb.api.write import Writer
 
 __all__ = ["Given", "StreamRows", "check_columns"]
 

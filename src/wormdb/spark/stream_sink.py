@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from wormdb.access import Access
+    from wormdb.api.access import Access
+    from wormdb.api.write import Writer
     from wormdb.engine.state.operations import Operation
     from wormdb.engine.state.view import View
     from wormdb.spark.stream_rows import Given
-    from wormdb.writing import Writer
 
 __all__ = ["Rows", "StreamWriter"]
 

@@ -16,10 +16,10 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from wormdb.api.past import parse_as_of
 from wormdb.engine.feed_parts import places_of
 from wormdb.errors import InvalidRequestError, NotFoundError, SnapshotTooOldError
 from wormdb.format.message import ZERO_HASH
-from wormdb.past import parse_as_of
 from wormdb.spark.stream_offset import Mark, Offset
 from wormdb.spark.stream_plan import stretches
 

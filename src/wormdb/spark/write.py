@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from wormdb.access import Access
+    from wormdb.api.access import Access
     from wormdb.engine.bulk.report import ConflictRule
 
 __all__ = ["Written", "write"]

@@ -14,7 +14,7 @@ from wormdb.testing.sim_replay import Violation, shared_values
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wormdb.document import Document
+    from wormdb.api.document import Document
     from wormdb.engine.tree.definition import Index
     from wormdb.errors import WormError
     from wormdb.schema.model import Model

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from wormdb.document import Document
+from wormdb.api.document import Document
 from wormdb.errors import ConflictError
 from wormdb.schema.load import load_model
 from wormdb.testing.sim_replay import Violation

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 from unittest import mock
 
-from wormdb.database import Database
+from wormdb.api.database import Database
 from wormdb.engine import ledger
 from wormdb.engine.blocks import listing
 from wormdb.engine.history import fold
@@ -31,8 +31,8 @@ from wormdb.testing.sim_store import COLLECTION, Bucket, SimStore
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
     from wormdb.engine.commit.commit import Committed
     from wormdb.engine.index.shelf import IndexShelf
     from wormdb.engine.ledger import Surroundings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wormdb.database import Database
+from wormdb.api.database import Database
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.engine.log.root import Register
 from wormdb.format.entry import decode_entry

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 from unittest import mock
 
-from wormdb.database import Database
+from wormdb.api.database import Database
 from wormdb.errors import ConflictError, OutcomeUnknownError, UnavailableError, WormError
 from wormdb.limits import MIB, NODE_INTERVALS_LIVE
 from wormdb.service.node import Node

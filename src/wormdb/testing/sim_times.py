@@ -12,7 +12,7 @@ from wormdb.testing.scheduler import START_MS
 from wormdb.testing.sim_replay import Violation
 
 if TYPE_CHECKING:
-    from wormdb.document import Document
+    from wormdb.api.document import Document
     from wormdb.testing.sim_nodes import Node, World
     from wormdb.testing.sim_replay import Replay
 

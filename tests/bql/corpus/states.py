@@ -13,7 +13,7 @@ from wormdb.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wormdb.database import Database
+    from wormdb.api.database import Database
 
 Documents = list[dict[str, Any]]
 

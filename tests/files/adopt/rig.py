@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import wormdb
 from tests.files.adopt.bucket import iso, plain
-from wormdb.database import Database
+from wormdb.api.database import Database
 from wormdb.files.names import bytes_max
 from wormdb.schema.load import load_schema
 from wormdb.settings import Settings
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.files.adopt.bucket import Bucket
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
     from wormdb.storage.store import Store
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

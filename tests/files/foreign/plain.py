@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from wormdb.api.document import with_id
 from wormdb.bql.aggregation import aggregate, parse_aggregation
 from wormdb.bql.match import compile_filter
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection import project
 from wormdb.bql.projection_parse import parse_projection
 from wormdb.bql.sorting import parse_sort, sort_key
-from wormdb.document import with_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

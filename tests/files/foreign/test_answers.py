@@ -15,8 +15,8 @@ from wormdb.query.request import STRATEGIES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
     from wormdb.query.request import Strategy
 
 TEXTS = st.sampled_from(["a", "b", "ab", "", "5", "true", "é"])

@@ -13,8 +13,8 @@ from wormdb.errors import InvalidRequestError, PermissionDeniedError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
 
 DOCUMENTS = [customer(number) for number in range(7)]
 

@@ -13,8 +13,8 @@ from wormdb.errors import InvalidRequestError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
 
 DOCUMENTS = [customer(number) for number in range(6)]
 MANIFEST, INDEX = f"{FOLDER}.worm.manifest.json", f"{FOLDER}.worm.index/status.json"

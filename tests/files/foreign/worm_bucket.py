@@ -21,9 +21,9 @@ from wormdb.storage.open import open_store
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wormdb.collection import Collection
-    from wormdb.database import Database
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.database import Database
+    from wormdb.api.document import Document
     from wormdb.storage.meter import Request
     from wormdb.storage.store import Store
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from tests.query.execute.questions import PATHS
 from tests.query.execute.world import NOW, STAMPS, answer, canonical
-from wormdb.arrow_columns import ArrowColumn
+from wormdb.api.arrow import declared_type
+from wormdb.api.columns import ArrowColumn
 from wormdb.bql.aggregation import aggregate, parse_aggregation
 from wormdb.bql.match import compile_filter
 from wormdb.bql.update import apply_update, parse_update
@@ -26,15 +27,14 @@ from wormdb.query.aggregate import aggregate_plan, needed_request
 from wormdb.query.planner import candidates
 from wormdb.query.request import STRATEGIES
 from wormdb.query.run import count_plan, run_plan
-from wormdb.tables import declared_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from tests.query.execute.questions import Question
     from tests.query.execute.world import World
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
 
     Face = Callable[["World", "Question", st.DataObject], None]
 

@@ -13,12 +13,12 @@ from tests.engine.bulk_rig import run_job
 from tests.engine.compact_rig import compact_lists, rebuild_trees
 from tests.engine.rig import Rig, ident, remove
 from tests.engine.stage_rig import MANUAL, SMALL
+from wormdb.api.database import Database
 from wormdb.bql.match import compile_filter
 from wormdb.bql.positions import compile_positions
 from wormdb.bql.projection import project
 from wormdb.bql.sorting import sort_key
 from wormdb.bql.update import apply_update, parse_update
-from wormdb.database import Database
 from wormdb.engine.compact_plan import Aim
 from wormdb.engine.index.build import Builder
 from wormdb.engine.state.operations import Save
@@ -36,8 +36,8 @@ from wormdb.system.clock import SeededChance
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
     from wormdb.engine.state.view import View
     from wormdb.query.request import Request
     from wormdb.query.run import Hit

@@ -17,7 +17,7 @@ from wormdb.errors import InvalidRequestError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from wormdb.adopting import AdoptOptions
+    from wormdb.api.adopt import AdoptOptions
     from wormdb.errors import Problem
     from wormdb.files.adopt import Adoption
 
@@ -70,7 +70,7 @@ def command(model: str, url: str, schema: Path | None, *, actor: str | None, as_
     files stay where they are. One log entry makes all of it visible. A run that was cut off goes on when it is
     started again. Exits with 1 if something is wrong with the files: then nothing was written.
     """
-    from wormdb.database import connect
+    from wormdb.api.database import connect
 
     told = _progress() if sys.stderr.isatty() and not as_json else None
     with connect(url, schema=schema, actor=actor) as database:

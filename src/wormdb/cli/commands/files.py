@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wormdb.api.database import connect
 from wormdb.cli.confirm import YES, is_confirmed
 from wormdb.cli.output import counted, print_json
 from wormdb.cli.place import AS_JSON, MODEL, URL, complete_models, find_collection
 from wormdb.cli.progress import told_of
 from wormdb.cli.ruled import Column, print_ruled
 from wormdb.cli.verbs import Verb
-from wormdb.database import connect
 from wormdb.settings import Settings
 
 if TYPE_CHECKING:

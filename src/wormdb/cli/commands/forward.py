@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
+from wormdb.api.database import connect
 from wormdb.cli.found import existing_status
 from wormdb.cli.output import counted, print_json
 from wormdb.cli.place import NAMES, PLACE, place_of
-from wormdb.database import connect
 from wormdb.settings import Settings
 
 __all__ = ["command"]

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from wormdb.api.database import connect
 from wormdb.cli.asked import FILTER, read_filters
 from wormdb.cli.output import print_values
 from wormdb.cli.place import AS_JSON, MODEL, URL, find_collection
 from wormdb.cli.ruled import Column, print_ruled
 from wormdb.cli.verbs import Verb
-from wormdb.database import connect
 from wormdb.format import json
 
 if TYPE_CHECKING:
-    from wormdb.functions import FunctionDefinition
+    from wormdb.api.functions import FunctionDefinition
 
 __all__ = ["command"]
 

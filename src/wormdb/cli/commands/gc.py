@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from wormdb.api.database import connect
 from wormdb.cli.found import existing_status
 from wormdb.cli.output import camel, counted, print_json, print_table
 from wormdb.cli.place import NAMES, PLACE, place_of
 from wormdb.cli.progress import tell_line
-from wormdb.database import connect
 from wormdb.settings import Settings
 from wormdb.storage.conditions import remove_probes
 

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from wormdb.api.database import connect
+from wormdb.api.imports import CONFLICT_RULES, ImportResult
+from wormdb.api.records import FORMS, plain_cells
 from wormdb.cli.documents import ACTOR
 from wormdb.cli.output import counted, print_json
 from wormdb.cli.place import AS_JSON, URL, complete_models, find_collection
@@ -14,18 +17,15 @@ from wormdb.cli.progress import loading
 from wormdb.cli.rejects import Rejects, mended
 from wormdb.cli.sources import open_source
 from wormdb.cli.verbs import Verb
-from wormdb.database import connect
 from wormdb.errors import InvalidRequestError, WormError
-from wormdb.importing import CONFLICT_RULES, ImportResult
 from wormdb.limits import MIB
-from wormdb.records import FORMS, plain_cells
 from wormdb.settings import Settings
 
 if TYPE_CHECKING:
-    from wormdb.collection import Collection
-    from wormdb.database import Database
-    from wormdb.document import Document
-    from wormdb.importing import ImportOptions
+    from wormdb.api.collection import Collection
+    from wormdb.api.database import Database
+    from wormdb.api.document import Document
+    from wormdb.api.imports import ImportOptions
 
 __all__ = ["command"]
 

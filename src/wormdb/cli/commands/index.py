@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wormdb.api.database import connect
 from wormdb.cli.indexed import kind_of, line_of
 from wormdb.cli.output import counted, print_json
 from wormdb.cli.place import AS_JSON, MODEL, URL, find_collection
 from wormdb.cli.progress import working
 from wormdb.cli.ruled import Column, print_ruled
 from wormdb.cli.verbs import Verb
-from wormdb.database import connect
 from wormdb.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wormdb.status import IndexDescription
+    from wormdb.api.status import IndexDescription
 
 __all__ = ["command"]
 

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
+from wormdb.api.database import connect
 from wormdb.cli.output import counted, print_json
 from wormdb.cli.place import AS_JSON, URL, complete_models
 from wormdb.cli.progress import told_of
 from wormdb.cli.verbs import Verb
-from wormdb.database import connect
 from wormdb.errors import InvalidRequestError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wormdb.database import Database
+    from wormdb.api.database import Database
     from wormdb.files.migrate import Migration
     from wormdb.schema.model import Layout
 

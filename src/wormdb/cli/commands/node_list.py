@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from wormdb.api.database import connect
 from wormdb.cli.output import camel, print_json
 from wormdb.cli.place import AS_JSON, URL
 from wormdb.cli.ruled import Column, print_ruled
 from wormdb.cli.verbs import Verb
-from wormdb.database import connect
 from wormdb.limits import NODE_WINDOW_MS
 from wormdb.service.overview import overview_of
 from wormdb.settings import Settings

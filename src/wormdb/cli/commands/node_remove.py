@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
+from wormdb.api.database import connect
 from wormdb.cli.confirm import YES, is_confirmed
 from wormdb.cli.output import camel, print_json
 from wormdb.cli.place import AS_JSON, URL
 from wormdb.cli.verbs import Verb
-from wormdb.database import connect
 from wormdb.engine.log.peers import Peers
 from wormdb.service.claim import remove_node
 from wormdb.settings import Settings

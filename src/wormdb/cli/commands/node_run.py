@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from wormdb.api.database import connect
 from wormdb.cli.output import camel, counted, print_json
 from wormdb.cli.place import URL
 from wormdb.cli.verbs import Verb
-from wormdb.database import connect
 from wormdb.errors import InvalidRequestError
 from wormdb.limits import NODE_KILL_SECONDS, NODE_WINDOW_MS
 from wormdb.service.node import Node

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from wormdb.api.database import connect
 from wormdb.cli.commands.schema_apply import command as apply
 from wormdb.cli.commands.schema_infer import command as infer
 from wormdb.cli.output import print_json
 from wormdb.cli.place import PLACE, only_place
 from wormdb.cli.schema_file import schema_file
-from wormdb.database import connect
 from wormdb.errors import NotFoundError
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wormdb.api.database import connect
 from wormdb.cli.confirm import YES, is_confirmed
 from wormdb.cli.output import counted, print_json
 from wormdb.cli.place import PLACE, only_place
@@ -16,7 +17,6 @@ from wormdb.cli.progress import tell_line, working
 from wormdb.cli.schema_file import schema_file
 from wormdb.cli.shown import size_text
 from wormdb.cli.verbs import Verb
-from wormdb.database import connect
 from wormdb.engine.tree.definition import OWNERS
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
@@ -24,8 +24,8 @@ from wormdb.format import json
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from wormdb.database import Database
-    from wormdb.evolving import ModelPlan, SchemaPlan
+    from wormdb.api.database import Database
+    from wormdb.api.schema import ModelPlan, SchemaPlan
 
 __all__ = ["command"]
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wormdb.api.database import connect
+from wormdb.api.records import FORMS
 from wormdb.cli.naming import folder_of, model_name, path_to
 from wormdb.cli.output import counted, print_json
 from wormdb.cli.place import find_collection
 from wormdb.cli.progress import loading
 from wormdb.cli.sources import STDIN, open_source
 from wormdb.cli.verbs import Verb
-from wormdb.database import connect
 from wormdb.errors import InvalidRequestError
-from wormdb.records import FORMS
 from wormdb.schema.infer import Inference
 from wormdb.schema.load import load_schema
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wormdb.api.database import connect
 from wormdb.cli.changes import ENDS, say_changes
 from wormdb.cli.confirm import YES, is_confirmed
 from wormdb.cli.documents import ACTOR, IN_MODEL, document_words, find_document
@@ -15,13 +16,12 @@ from wormdb.cli.place import AS_JSON, URL
 from wormdb.cli.ruled import Column, print_ruled
 from wormdb.cli.shown import size_text
 from wormdb.cli.verbs import Verb
-from wormdb.database import connect
 from wormdb.errors import InvalidRequestError, NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wormdb.past import Snapshot
+    from wormdb.api.past import Snapshot
 
 __all__ = ["command"]
 

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wormdb.api.database import connect
 from wormdb.cli.found import existing_status
 from wormdb.cli.output import camel, counted, print_json, print_table
 from wormdb.cli.place import NAMES, PLACE, place_of
 from wormdb.cli.schema_file import DEFAULTS
-from wormdb.database import connect
 from wormdb.errors import InvalidRequestError
 from wormdb.published import given_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from wormdb.database import Database
+    from wormdb.api.database import Database
+    from wormdb.api.status import CollectionStatus
     from wormdb.files.status import FilesStatus
-    from wormdb.status import CollectionStatus
 
 __all__ = ["command"]
 

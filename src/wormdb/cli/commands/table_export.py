@@ -25,8 +25,8 @@ from wormdb.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
     from wormdb.jobs.export import ExportOptions, Form
     from wormdb.schema.model import Model
 

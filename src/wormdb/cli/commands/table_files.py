@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wormdb.api.database import connect
 from wormdb.cli.duckdb_sql import duckdb_view
 from wormdb.cli.output import counted, print_json
 from wormdb.cli.place import AS_JSON, MODEL, URL, find_collection
 from wormdb.cli.ruled import Column, print_ruled
 from wormdb.cli.shown import size_text
 from wormdb.cli.verbs import Verb
-from wormdb.database import connect
 from wormdb.errors import NotFoundError
 
 if TYPE_CHECKING:

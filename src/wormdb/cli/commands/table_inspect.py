@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
+    from wormdb.api.status import IndexDescription
     from wormdb.manifest import ManifestStatus, ParquetFiles
     from wormdb.schema.model import Model
-    from wormdb.status import IndexDescription
 
 __all__ = ["command"]
 

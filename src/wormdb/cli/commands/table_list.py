@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wormdb.api.database import connect
 from wormdb.cli.asked import AS_OF, read_as_of
 from wormdb.cli.indexed import indexes_of
 from wormdb.cli.output import print_json
@@ -13,14 +14,13 @@ from wormdb.cli.place import AS_JSON, SCHEMA, URL, blocks_of, find_collection, f
 from wormdb.cli.ruled import Column, print_ruled
 from wormdb.cli.shown import time_text
 from wormdb.cli.verbs import Verb
-from wormdb.database import connect
 from wormdb.errors import InvalidRequestError, SnapshotTooOldError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from wormdb.database import Database
+    from wormdb.api.database import Database
 
 __all__ = ["command"]
 

@@ -15,9 +15,9 @@ from wormdb.cli.verbs import Verb
 from wormdb.format import json
 
 if TYPE_CHECKING:
-    from wormdb.collection import Collection
-    from wormdb.document import Document
-    from wormdb.found import Found
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
+    from wormdb.api.results import Found
     from wormdb.schema.model import Model
 
 __all__ = ["command"]

@@ -6,24 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wormdb.api.database import connect
 from wormdb.cli.engines import FILES, opened_pipeline, with_engine
 from wormdb.cli.indexed import amount_of, indexes_of
 from wormdb.cli.output import counted, print_json
 from wormdb.cli.place import AS_JSON, MODEL, URL, find_collection, model_of
 from wormdb.cli.shown import size_text
 from wormdb.cli.verbs import Verb
-from wormdb.database import connect
 from wormdb.errors import InvalidRequestError
 from wormdb.settings import Settings
 from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
-    from wormdb.collection import Collection
-    from wormdb.document import Document
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
+    from wormdb.api.status import IndexDescription
     from wormdb.jobs.rebuild import Rebuilt
     from wormdb.manifest import ManifestStatus
     from wormdb.schema.model import Model
-    from wormdb.status import IndexDescription
 
 __all__ = ["command"]
 

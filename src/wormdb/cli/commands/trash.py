@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wormdb.api.database import connect
 from wormdb.cli.confirm import YES, is_confirmed
 from wormdb.cli.documents import ACTOR, IN_MODEL, document_words, find_document, trashing_collection
 from wormdb.cli.output import counted, print_values
@@ -13,7 +14,6 @@ from wormdb.cli.place import AS_JSON, URL, complete_models
 from wormdb.cli.ruled import Column, print_ruled
 from wormdb.cli.shown import cell_of, time_text
 from wormdb.cli.verbs import Verb
-from wormdb.database import connect
 from wormdb.errors import NotFoundError
 from wormdb.format.wrappers import moment
 from wormdb.jobs.plain_text import plain_of
@@ -22,7 +22,7 @@ from wormdb.system.clock import SystemClock
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wormdb.document import Document
+    from wormdb.api.document import Document
     from wormdb.trash import Trashed
 
 __all__ = ["command"]

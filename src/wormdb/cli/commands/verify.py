@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wormdb.api.database import connect
 from wormdb.cli.engines import LOCAL_MASTER, opened_pipeline, wants_spark, with_engine
 from wormdb.cli.found import missing_collection
 from wormdb.cli.output import camel, counted, print_json, print_table
 from wormdb.cli.place import NAMES, PLACE, find_model, place_of
 from wormdb.cli.progress import tell_line
 from wormdb.cli.verbs import Verb
-from wormdb.database import connect
 from wormdb.errors import InvalidRequestError
 from wormdb.maintenance.report import Checked
 from wormdb.settings import Settings
@@ -21,7 +21,7 @@ from wormdb.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wormdb.database import Database
+    from wormdb.api.database import Database
     from wormdb.maintenance.report import Finding, Repair, Verification
 
 __all__ = ["command"]

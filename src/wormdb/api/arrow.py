@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from wormdb.api.past import parse_as_of
 from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.engine.state.definition import COLUMN_TYPES_OF
 from wormdb.engine.state.moments import view_at
@@ -17,7 +18,6 @@ from wormdb.format import json
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED, parse_path
 from wormdb.format.values import normalize
-from wormdb.past import parse_as_of
 from wormdb.schema.report import did_you_mean
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from wormdb.access import Access
+    from wormdb.api.access import Access
     from wormdb.engine.blocks.portion import Portion
     from wormdb.engine.state.view import Held, View
     from wormdb.files.foreign.answer import Answer
@@ -56,7 +56,7 @@ class Tables(Generic[T]):
         """
         import pyarrow as pa
 
-        from wormdb.arrow_columns import ArrowColumn
+        from wormdb.api.columns import ArrowColumn
 
         named = None if columns is None else self.checked(columns)
         reading = _Reading.of(self.access, start, stop, as_of)

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from wormdb.asking import read_filter
+from wormdb.api.options import read_filter
 from wormdb.engine.function_state import body_of, drop_function, functions_of, register_function
 from wormdb.errors import InvalidRequestError
 
 if TYPE_CHECKING:
-    from wormdb.access import Access
-    from wormdb.asking import WrittenFilter
+    from wormdb.api.access import Access
+    from wormdb.api.options import WrittenFilter
     from wormdb.format.root import FunctionEntry
 
 __all__ = ["FunctionDefinition", "FunctionRegistry"]

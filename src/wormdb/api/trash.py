@@ -16,8 +16,8 @@ from wormdb.trash import Trashed, check_trash, read_tombstone, trashed_in
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.access import Access
     from wormdb.actor import By
+    from wormdb.api.access import Access
     from wormdb.engine.state.view import View
 
 __all__ = ["Trashcan"]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
 
+from wormdb.api.past import parse_as_of
 from wormdb.bql.functions import Functions, calls_in
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection_parse import parse_projection, write_projection
@@ -19,7 +20,6 @@ from wormdb.bql.tree import EVERYTHING, Call, Filter
 from wormdb.engine.function_state import functions_of
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
-from wormdb.past import parse_as_of
 from wormdb.query.request import STRATEGIES, Request, Strategy
 from wormdb.schema.report import did_you_mean
 from wormdb.tokens import refused, seal, unseal
@@ -27,7 +27,7 @@ from wormdb.tokens import refused, seal, unseal
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from wormdb.access import Access
+    from wormdb.api.access import Access
     from wormdb.bql.sorting import WrittenSort
     from wormdb.engine.state.moments import AsOf
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from wormdb.actor import By
+    from wormdb.api.write import Prepared, Shape, Writer
     from wormdb.calls import CallKind
     from wormdb.engine.bulk.report import ConflictRule
     from wormdb.engine.commit.commit import Committed
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from wormdb.storage.meter import Usage
     from wormdb.system.clock import Clock
     from wormdb.system.deadline import within
-    from wormdb.writing import Prepared, Shape, Writer
 
 __all__ = ["Access", "Context"]
 

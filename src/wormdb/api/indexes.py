@@ -5,6 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from wormdb.api.status import (
+    IndexSummary,
+    describe_index,
+    describe_index_of_files,
+    indexes_of,
+    indexes_of_files,
+)
 from wormdb.engine.commit.define import create_index, drop_index
 from wormdb.engine.landing import landed
 from wormdb.engine.state.indexes import PRIMARY
@@ -13,20 +20,13 @@ from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError
 from wormdb.files.table_state import table_states
 from wormdb.index.typed import read_bson_types
 from wormdb.schema.report import did_you_mean
-from wormdb.status import (
-    IndexSummary,
-    describe_index,
-    describe_index_of_files,
-    indexes_of,
-    indexes_of_files,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from wormdb.access import Access
+    from wormdb.api.access import Access
+    from wormdb.api.status import IndexDescription
     from wormdb.files.tables import TableKey
-    from wormdb.status import IndexDescription
 
 __all__ = ["Indexes", "index_of"]
 

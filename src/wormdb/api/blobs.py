@@ -19,7 +19,7 @@ from wormdb.storage.store import OCTETS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from wormdb.access import Access
+    from wormdb.api.access import Access
     from wormdb.blob_streams import Spool
     from wormdb.engine.state.view import View
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from wormdb.document import shown_values
+from wormdb.api.document import shown_values
 from wormdb.engine.history.snapshots import Snapshot, Visible, taken_at, visible
 from wormdb.engine.state.moments import AsOf
 from wormdb.errors import InvalidRequestError, NotFoundError

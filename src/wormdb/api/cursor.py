@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import msgspec
 
-from wormdb.asking import ask
+from wormdb.api.options import ask
+from wormdb.api.read import Reading, open_state
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection_parse import write_projection
 from wormdb.calls import reads
@@ -22,7 +23,6 @@ from wormdb.engine.state.moments import AsOf
 from wormdb.errors import ClosedError, InvalidRequestError, SnapshotTooOldError
 from wormdb.format import json
 from wormdb.limits import CURSOR_MS_MAX
-from wormdb.reading import Reading, open_state
 from wormdb.tokens import refused, seal, unseal
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from wormdb.access import Access
-    from wormdb.asking import WrittenFilter
+    from wormdb.api.access import Access
+    from wormdb.api.options import WrittenFilter
     from wormdb.bql.projection import Projection
     from wormdb.calls import CallKind
     from wormdb.query.run import Hit

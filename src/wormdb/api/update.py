@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from datetime import datetime
 
-    from wormdb.access import Access
     from wormdb.actor import By
+    from wormdb.api.access import Access
+    from wormdb.api.write import Shape
     from wormdb.engine.state.operations import Operation
     from wormdb.engine.state.view import View
     from wormdb.format.entry import Change
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from wormdb.query.edit import Edit, Targets
     from wormdb.query.run import Hit
     from wormdb.system.types import LogNumber
-    from wormdb.writing import Shape
 
     Look = Callable[[Held, LogNumber], Any]
     """Makes something of a document as it was found, and of the number of the state."""

@@ -17,13 +17,13 @@ from wormdb.format import json
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wormdb.access import Access
     from wormdb.actor import By
+    from wormdb.api.access import Access
+    from wormdb.api.update import DeleteResult, Look, UpdateResult, Updating
     from wormdb.bql.sorting import WrittenSort
     from wormdb.engine.state.view import Held
     from wormdb.query.edit import Edit, Targets
     from wormdb.system.types import LogNumber
-    from wormdb.updating import DeleteResult, Look, UpdateResult, Updating
 
     ArrayFilters = Sequence[Mapping[str, Any]] | None
     Metadata = Mapping[str, Any] | None
@@ -303,13 +303,13 @@ class Changing(Generic[T]):
 
     @property
     def _updating(self) -> Updating[T]:
-        from wormdb.updating import Updating
+        from wormdb.api.update import Updating
 
         return Updating(self._access)
 
     def _targets(self, filter: Mapping[str, Any] | str, sort: WrittenSort = None, *, is_many: bool = False) -> Targets:
         """What a call is about; functions in its filter are as they are now. 1 GET if it has some."""
-        from wormdb.asking import expanded
+        from wormdb.api.options import expanded
         from wormdb.query.edit import Targets
 
         targets = Targets.of(filter, sort, is_many=is_many)
@@ -321,13 +321,13 @@ class Changing(Generic[T]):
         return Replacement.of(self._access.writer.given(document), targets.filter)
 
     def _deleted(self, targets: Targets, by: By) -> DeleteResult:
-        from wormdb.updating import DeleteResult
+        from wormdb.api.update import DeleteResult
 
         done = self._updating.remove(targets, by)
         return DeleteResult(done.modified, done.number)
 
     def _updated(self, targets: Targets, edit: Edit, by: By, *, upsert: bool) -> UpdateResult:
-        from wormdb.updating import UpdateResult
+        from wormdb.api.update import UpdateResult
 
         done = self._updating.change(targets, edit, by, upsert=upsert)
         return UpdateResult(done.matched, done.modified, done.upserted_id, done.number)

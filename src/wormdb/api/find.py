@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overload
 
+from wormdb.api.history import Recall
 from wormdb.calls import reads
-from wormdb.recall import Recall
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wormdb.access import Access
-    from wormdb.asking import FindOneOptions, FindOptions, Moment, WrittenFilter, WrittenSelect
+    from wormdb.api.access import Access
+    from wormdb.api.cursor import Cursor
+    from wormdb.api.options import FindOneOptions, FindOptions, Moment, WrittenFilter, WrittenSelect
+    from wormdb.api.query import Query
+    from wormdb.api.results import Found
     from wormdb.bql.sorting import WrittenSort
-    from wormdb.cursor import Cursor
-    from wormdb.found import Found
-    from wormdb.queries import Query
     from wormdb.query.explain import Explained
     from wormdb.query.request import Strategy
     from wormdb.summing import Summing
@@ -180,7 +180,7 @@ class Querying(Generic[T]):
 
     def query(self) -> Query[T]:
         """A query to be built step by step: `query().eq("role", "admin").sort("name").limit(10).execute()`."""
-        from wormdb.queries import Query
+        from wormdb.api.query import Query
 
         return Query(self._access)
 
@@ -279,7 +279,7 @@ class Querying(Generic[T]):
 
         1 GET in a warm process. Raises InvalidRequestError with every mistake.
         """
-        from wormdb.cursor import open_cursor
+        from wormdb.api.cursor import open_cursor
 
         options = {"sort": sort, "select": select, "strategy": strategy, "as_of": as_of}
         return open_cursor(self._access, filter, options, batch_size)
@@ -291,15 +291,15 @@ class Querying(Generic[T]):
         from history. Raises InvalidRequestError for a token that is damaged or of another collection, and
         SnapshotTooOldError 30 minutes after the cursor was opened.
         """
-        from wormdb.cursor import resume_cursor
+        from wormdb.api.cursor import resume_cursor
 
         return resume_cursor(self._access, token)
 
     # --- inside ---
 
     def _found(self, filter: WrittenFilter, options: Mapping[str, Any], *, is_single: bool = False) -> Found[Any]:
-        from wormdb.asking import ask
-        from wormdb.found import Found
+        from wormdb.api.options import ask
+        from wormdb.api.results import Found
 
         return Found(self._access, ask(self._access, filter, options, is_single=is_single))
 

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from hashlib import shake_256
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypedDict, TypeVar
 
+from wormdb.api.records import Record
 from wormdb.engine.state.operations import Insert, Loaded, Save
 from wormdb.engine.state.view import id_key
 from wormdb.errors import (
@@ -21,7 +22,6 @@ from wormdb.errors import (
     WormError,
 )
 from wormdb.limits import IMPORT_BYTES, IMPORT_RECORDS
-from wormdb.records import Record
 from wormdb.schema.cells import Cells
 from wormdb.schema.identity import new_id
 from wormdb.system.clock import ManualClock
@@ -29,8 +29,8 @@ from wormdb.system.clock import ManualClock
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from wormdb.access import Access
     from wormdb.actor import By
+    from wormdb.api.access import Access
     from wormdb.engine.state.operations import Operation
     from wormdb.engine.state.view import Held, View
     from wormdb.errors import Problem

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from wormdb.admission import changes_existing, check_deletes, check_fit, mapped
+from wormdb.api.document import Document, Memory, memory_of, remember, shown, shown_past, shown_values, stored, with_id
+from wormdb.api.guard import changes_existing, check_deletes, check_fit, mapped
 from wormdb.codecs import ClassCodec, portions
-from wormdb.document import Document, Memory, memory_of, remember, shown, shown_past, shown_values, stored, with_id
 from wormdb.engine.state.operations import Insert, InsertNext, Loaded, Remove, Save
 from wormdb.engine.state.view import Held, id_key
 from wormdb.errors import (

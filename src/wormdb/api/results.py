@@ -7,18 +7,18 @@ from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from wormdb.asking import page_token
+from wormdb.api.arrow import load_package
+from wormdb.api.document import with_id
+from wormdb.api.options import page_token
+from wormdb.api.read import Reading, open_state
 from wormdb.bql.projection import project
 from wormdb.calls import reads
-from wormdb.document import with_id
 from wormdb.errors import InvalidRequestError, WormError
 from wormdb.format.path import get_direct, parse_path
 from wormdb.limits import POPULATE_ROWS
 from wormdb.preview import PREVIEW_ROWS, html_table, text_table
 from wormdb.query.populate import populate, read_references
-from wormdb.reading import Reading, open_state
 from wormdb.system.deadline import stepwise
-from wormdb.tables import load_package
 from wormdb.tabling import table_of
 
 if TYPE_CHECKING:
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-    from wormdb.access import Access
-    from wormdb.asking import Asked
+    from wormdb.api.access import Access
+    from wormdb.api.options import Asked
+    from wormdb.api.read import AnyState
     from wormdb.bql.projection import Projection
     from wormdb.calls import CallKind
     from wormdb.format.path import Path
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from wormdb.query.populate import Reference
     from wormdb.query.request import Request
     from wormdb.query.run import Hit
-    from wormdb.reading import AnyState
     from wormdb.system.deadline import within
 
 __all__ = ["Found"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
+from wormdb.api.past import Snapshot, chosen, difference, history_of, parse_as_of, taken_at, visible
 from wormdb.engine.state.operations import Restore
 from wormdb.engine.state.view import Held, id_key
 from wormdb.engine.tree.entries import Range
@@ -12,17 +13,16 @@ from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError, Sna
 from wormdb.format import json
 from wormdb.format.event import SnapshotTaken
 from wormdb.format.values import normalize
-from wormdb.past import Snapshot, chosen, difference, history_of, parse_as_of, taken_at, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from wormdb.access import Access
     from wormdb.actor import By
+    from wormdb.api.access import Access
+    from wormdb.api.past import HistoryEntry, Visible
     from wormdb.engine.state.view import View
     from wormdb.format.past import Version
-    from wormdb.past import HistoryEntry, Visible
 
 __all__ = ["Recall"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
-from wormdb.document import with_id
+from wormdb.api.document import with_id
 from wormdb.engine.columns.scan import portions_of
 from wormdb.engine.state.moments import view_at
 from wormdb.engine.state.upgrade import NO_UPGRADES
@@ -20,8 +20,8 @@ from wormdb.system.types import LogNumber
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from wormdb.access import Access
-    from wormdb.asking import Asked
+    from wormdb.api.access import Access
+    from wormdb.api.options import Asked
     from wormdb.bql.aggregation import Aggregation
     from wormdb.engine.blocks.portion import Portion
     from wormdb.engine.state.moments import AsOf

@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from wormdb.batch import Batch
-from wormdb.blobs import Blobs
+from wormdb.api.arrow import Tables, load_package
+from wormdb.api.batch import Batch
+from wormdb.api.blobs import Blobs
+from wormdb.api.feed import Change, Resume, changes_of, parse_resume
+from wormdb.api.find import Querying
+from wormdb.api.history import Recall
+from wormdb.api.imports import Importer
+from wormdb.api.indexes import Indexes, index_of
+from wormdb.api.modify import Changing
+from wormdb.api.trash import Trashcan
 from wormdb.calls import commits, reads, works
-from wormdb.changing import Changing
 from wormdb.errors import InvalidRequestError, OutcomeUnknownError
-from wormdb.feed import Change, Resume, changes_of, parse_resume
-from wormdb.importing import Importer
-from wormdb.indexes import Indexes, index_of
 from wormdb.manifest import Manifest
-from wormdb.querying import Querying
-from wormdb.recall import Recall
-from wormdb.tables import Tables, load_package
-from wormdb.trashcan import Trashcan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-    from wormdb.access import Access
     from wormdb.actor import By
+    from wormdb.api.access import Access
+    from wormdb.api.functions import FunctionRegistry
+    from wormdb.api.imports import ImportOptions, ImportResult, Rejected
+    from wormdb.api.past import HistoryEntry, Snapshot
+    from wormdb.api.records import Record
+    from wormdb.api.status import IndexDescription, IndexSummary
+    from wormdb.api.write import Prepared
     from wormdb.calls import CallKind
     from wormdb.engine.commit.commit import Committed
     from wormdb.engine.commit.resolve import Fate
-    from wormdb.functions import FunctionRegistry
-    from wormdb.importing import ImportOptions, ImportResult, Rejected
     from wormdb.maintenance.gc_report import Collected
     from wormdb.manifest import ManifestStatus, ParquetFiles
-    from wormdb.past import HistoryEntry, Snapshot
-    from wormdb.records import Record
-    from wormdb.status import IndexDescription, IndexSummary
     from wormdb.system.deadline import within
     from wormdb.trash import Trashed
-    from wormdb.writing import Prepared
 
     Metadata = Mapping[str, Any] | None
     Moment = int | datetime | str | None
@@ -318,7 +318,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
     @property
     def functions(self) -> FunctionRegistry:
         """Named filters that every process knows: `{"$fn": name}` in a filter stands for one. No requests."""
-        from wormdb.functions import FunctionRegistry
+        from wormdb.api.functions import FunctionRegistry
 
         return FunctionRegistry(self._access)
 

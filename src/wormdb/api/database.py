@@ -6,29 +6,30 @@ import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
-from wormdb.access import Access, Context
 from wormdb.actor import By
+from wormdb.api.access import Access, Context
+from wormdb.api.collection import Collection
 from wormdb.api.connection import Ledgers, Means
+from wormdb.api.files import ReadableFiles
+from wormdb.api.schema import Evolution, ModelPlan, SchemaPlan, Ways
+from wormdb.api.status import status_of
+from wormdb.api.write import Writer
 from wormdb.calls import limited, reads, works
 from wormdb.codecs import ClassCodec, PlainCodec
-from wormdb.collection import Collection
 from wormdb.engine.discover import find_collections
 from wormdb.engine.landing import landed
 from wormdb.errors import InvalidRequestError, NotFoundError, SchemaError
-from wormdb.evolving import Evolution, ModelPlan, SchemaPlan, Ways
 from wormdb.files.foreign.collections import ForeignCollections
 from wormdb.files.names import bytes_max
 from wormdb.files.verify import repair_all, verify_all
 from wormdb.filing import Filing
 from wormdb.opening import check_options, folder_of
 from wormdb.published import PUBLISHED_SCHEMA, PublishedSchema, given_schema
-from wormdb.readable import ReadableFiles
 from wormdb.schema.difference import Change as Difference
 from wormdb.schema.difference import difference
 from wormdb.schema.identity import check_outer
 from wormdb.schema.report import did_you_mean
 from wormdb.settings import Settings
-from wormdb.status import status_of
 from wormdb.storage.bounds import BoundedStore
 from wormdb.storage.conditions import remove_probes
 from wormdb.storage.meter import MeteredStore
@@ -36,7 +37,6 @@ from wormdb.storage.open import open_store
 from wormdb.storage.pool import ThreadPool
 from wormdb.storage.store import Store
 from wormdb.system.clock import SystemChance, SystemClock
-from wormdb.writing import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -44,10 +44,11 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from wormdb.adopting import AdoptOptions
+    from wormdb.api.adopt import AdoptOptions
+    from wormdb.api.document import Document
+    from wormdb.api.status import CollectionStatus
     from wormdb.calls import CallKind
     from wormdb.codecs import Codec
-    from wormdb.document import Document
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.migrate import Migrate
     from wormdb.files.adopt import Adoption
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
     from wormdb.maintenance.report import Repair, Verification
     from wormdb.maintenance.site import Site
     from wormdb.schema.model import Model, Schema
-    from wormdb.status import CollectionStatus
     from wormdb.storage.meter import Request, Usage
     from wormdb.storage.pool import Pool
     from wormdb.system.clock import Chance, Clock
@@ -410,7 +410,7 @@ class Database:
         1 LIST for 1,000 files, 2 GETs a file, and PUTs of blocks. Raises AlreadyExistsError if the log has documents,
         InvalidRequestError listing all that is wrong (then nothing was written), NotFoundError, ConflictError.
         """
-        from wormdb.adopting import Adopting  # few ever adopt: nobody else waits for its import
+        from wormdb.api.adopt import Adopting  # few ever adopt: nobody else waits for its import
 
         adopting = Adopting.of(self._model(model), self.schema, options)
         done = adopting.run(self._ledger(adopting.collection), self._ledgers.surroundings(), self._by, self.files.sync)
