@@ -17,7 +17,7 @@ from benchmarks.commits import open_slowly
 from benchmarks.measure import Count, Row, compare, still, take
 from wormdb.api.options import ask
 from wormdb.api.read import open_state
-from wormdb.query.planner import make_plan
+from wormdb.query.planner.planner import make_plan
 from wormdb.storage.open import open_store
 from wormdb.storage.store import ByteRange
 from wormdb.testing.s3_server import S3Server

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from wormdb.maintenance.gc_report import Collected, Tally, Victim
     from wormdb.maintenance.report import Finding, Loss, Repair, Verification
     from wormdb.manifest import ManifestStatus
-    from wormdb.query.explain import Explained
+    from wormdb.query.execute.explain import Explained
     from wormdb.settings import Settings
     from wormdb.storage.open import open_store
     from wormdb.trash import Trashed
@@ -146,7 +146,7 @@ _LATER = {
     "Database": "wormdb.api.database",
     "DeleteResult": "wormdb.api.update",
     "Document": "wormdb.api.document",
-    "Explained": "wormdb.query.explain",
+    "Explained": "wormdb.query.execute.explain",
     "FileFault": "wormdb.files.faults",
     "FilesStatus": "wormdb.files.status",
     "FilesSynced": "wormdb.files.sync",

@@ -198,7 +198,7 @@ class Manifest(Generic[T]):
         )
 
     def _status(self, view: View) -> ManifestStatus:
-        from wormdb.query.engine_source import EngineSource
+        from wormdb.query.sources.engine import EngineSource
 
         facts = EngineSource.of(view, self.access.ledger).facts
         root = None if view.place is None else view.place.root

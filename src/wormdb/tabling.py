@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from wormdb.api.read import AnyState
     from wormdb.bql.projection import Part, Projection
     from wormdb.engine.blocks.portion import Portion
+    from wormdb.query.execute.answer import Hit
     from wormdb.query.request import Request
-    from wormdb.query.run import Hit
 
 __all__ = ["table_of"]
 

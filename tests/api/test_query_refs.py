@@ -10,8 +10,8 @@ import wormdb
 from tests.api.market import CUSTOMERS, MARKET, filled, spent
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.format.wrappers import moment
-from wormdb.query.engine_source import EngineSource
-from wormdb.query.populate import references_of
+from wormdb.query.execute.populate import references_of
+from wormdb.query.sources.engine import EngineSource
 from wormdb.schema.load import load_schema
 from wormdb.system.clock import ManualClock
 

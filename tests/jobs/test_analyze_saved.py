@@ -8,7 +8,7 @@ import wormdb
 from tests.jobs.rig import customers, empty_place, pipeline
 from wormdb.format.field_statistics import decode_field_statistics
 from wormdb.jobs.analyze import AnalyzeOptions
-from wormdb.query.engine_source import EngineSource
+from wormdb.query.sources.engine import EngineSource
 
 if TYPE_CHECKING:
     from wormdb.format.field_statistics import FieldStatistics

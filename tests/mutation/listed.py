@@ -44,7 +44,7 @@ AREAS = {
     "bulk": ("engine/bulk/attach.py", "engine/bulk_check.py", "engine/index_publish.py", "engine/migrate.py"),
     "feed": ("engine/feed.py",),
     "blobs": ("engine/commit/blobs.py", "maintenance/gc_blobs.py"),
-    "queries": ("engine/columns/scan.py", "engine/index/read.py", "engine/tree/entries.py", "query/execute.py"),
+    "queries": ("engine/columns/scan.py", "engine/index/read.py", "engine/tree/entries.py", "query/execute/execute.py"),
     "files": ("files/guard.py", "files/publication.py", "files/publish.py", "files/record.py"),
 }
 
@@ -475,7 +475,7 @@ MUTANTS = [
         ("index",),
     ),
     Mutant(
-        "query/execute.py",
+        "query/execute/execute.py",
         "if order > after]",
         "if order >= after]",
         ("api/test_query_pages.py", "api/test_query_cursor.py"),

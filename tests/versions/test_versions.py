@@ -16,10 +16,10 @@ from wormdb.engine.commit.group import GroupCommit, _Ticket
 from wormdb.engine.state.operations import Pending
 from wormdb.errors import ConflictError, InvalidRequestError, SchemaMismatchError, UniqueViolationError
 from wormdb.format.event import SchemaChanged
-from wormdb.query.engine_source import EngineSource
-from wormdb.query.planner import candidates
+from wormdb.query.execute.answer import run_plan
+from wormdb.query.planner.planner import candidates
 from wormdb.query.request import Request
-from wormdb.query.run import run_plan
+from wormdb.query.sources.engine import EngineSource
 from wormdb.schema.load import load_schema
 from wormdb.storage.conditions import ensure_conditions
 from wormdb.system.clock import ManualClock, SeededChance

@@ -16,10 +16,10 @@ from wormdb.engine.compact_plan import Aim
 from wormdb.engine.compact_publish import publish_compaction
 from wormdb.engine.forward.compact import plan_compaction, write_piece
 from wormdb.errors import ConflictError, InvalidRequestError
-from wormdb.query.engine_source import EngineSource
-from wormdb.query.planner import candidates
+from wormdb.query.execute.answer import run_plan
+from wormdb.query.planner.planner import candidates
 from wormdb.query.request import Request
-from wormdb.query.run import run_plan
+from wormdb.query.sources.engine import EngineSource
 
 if TYPE_CHECKING:
     from wormdb.api.collection import Collection

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from wormdb.format.entry import Change
     from wormdb.format.event import Event
     from wormdb.maintenance.gc_report import Collected
-    from wormdb.query.plan_cache import PlanCache
+    from wormdb.query.planner.cache import PlanCache
     from wormdb.settings import Settings
     from wormdb.storage.meter import Usage
     from wormdb.system.clock import Clock

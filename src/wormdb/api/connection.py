@@ -19,7 +19,7 @@ from wormdb.limits import CLOSE_SECONDS, COLUMNS_CACHE_SHARE
 from wormdb.maintenance.gc import Rules, collect
 from wormdb.maintenance.site import Site
 from wormdb.opening import bucket_of, forward_mode
-from wormdb.query.plan_cache import PlanCache
+from wormdb.query.planner.cache import PlanCache
 from wormdb.storage.cache import CachedStore
 from wormdb.storage.conditions import ensure_conditions
 from wormdb.storage.lifetime import Lifetime

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from wormdb.api.options import WrittenFilter
     from wormdb.bql.projection import Projection
     from wormdb.calls import CallKind
-    from wormdb.query.run import Hit
+    from wormdb.query.execute.answer import Hit
     from wormdb.system.deadline import within
 
 __all__ = ["Cursor", "open_cursor", "resume_cursor"]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from wormdb.api.query import Query
     from wormdb.api.results import Found
     from wormdb.bql.sorting import WrittenSort
-    from wormdb.query.explain import Explained
+    from wormdb.query.execute.explain import Explained
     from wormdb.query.request import Strategy
     from wormdb.summing import Summing
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from wormdb.api.update import DeleteResult, Look, UpdateResult, Updating
     from wormdb.bql.sorting import WrittenSort
     from wormdb.engine.state.view import Held
-    from wormdb.query.edit import Edit, Targets
+    from wormdb.query.change import Edit, Targets
     from wormdb.system.types import LogNumber
 
     ArrayFilters = Sequence[Mapping[str, Any]] | None
@@ -310,13 +310,13 @@ class Changing(Generic[T]):
     def _targets(self, filter: Mapping[str, Any] | str, sort: WrittenSort = None, *, is_many: bool = False) -> Targets:
         """What a call is about; functions in its filter are as they are now. 1 GET if it has some."""
         from wormdb.api.options import expanded
-        from wormdb.query.edit import Targets
+        from wormdb.query.change import Targets
 
         targets = Targets.of(filter, sort, is_many=is_many)
         return replace(targets, filter=expanded(self._access, targets.filter))
 
     def _replacement(self, document: T | Mapping[str, Any], targets: Targets) -> Edit:
-        from wormdb.query.edit import Replacement
+        from wormdb.query.change import Replacement
 
         return Replacement.of(self._access.writer.given(document), targets.filter)
 
@@ -344,7 +344,7 @@ class Changing(Generic[T]):
 
 
 def _operators(update: Mapping[str, Any], targets: Targets, array_filters: ArrayFilters) -> Edit:
-    from wormdb.query.edit import Operators
+    from wormdb.query.change import Operators
 
     return Operators.of(update, targets.filter, array_filters)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from wormdb.api.access import Access
     from wormdb.api.options import Moment, WrittenFilter, WrittenSelect
     from wormdb.calls import CallKind
-    from wormdb.query.explain import Explained
+    from wormdb.query.execute.explain import Explained
     from wormdb.query.request import Strategy
     from wormdb.system.deadline import within
 

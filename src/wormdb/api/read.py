@@ -10,10 +10,10 @@ from wormdb.engine.columns.scan import portions_of
 from wormdb.engine.state.moments import view_at
 from wormdb.engine.state.upgrade import NO_UPGRADES
 from wormdb.errors import InvalidRequestError, SnapshotTooOldError
-from wormdb.query import run as query
 from wormdb.query.aggregate import aggregate
-from wormdb.query.engine_source import EngineSource
-from wormdb.query.past_source import PastSource
+from wormdb.query.execute import answer as query
+from wormdb.query.sources.engine import EngineSource
+from wormdb.query.sources.past import PastSource
 from wormdb.query.tabulate import tabulate
 from wormdb.system.types import LogNumber
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from wormdb.engine.state.moments import AsOf
     from wormdb.engine.state.view import Held, View
     from wormdb.files.foreign.answer import Answer
-    from wormdb.query.explain import Explained
-    from wormdb.query.plan_cache import PlanCache
+    from wormdb.query.execute.answer import Hit
+    from wormdb.query.execute.explain import Explained
+    from wormdb.query.planner.cache import PlanCache
     from wormdb.query.request import Request
-    from wormdb.query.run import Hit
     from wormdb.query.source import Source
     from wormdb.schema.model import Model
 

@@ -17,7 +17,7 @@ from wormdb.errors import InvalidRequestError, WormError
 from wormdb.format.path import get_direct, parse_path
 from wormdb.limits import POPULATE_ROWS
 from wormdb.preview import PREVIEW_ROWS, html_table, text_table
-from wormdb.query.populate import populate, read_references
+from wormdb.query.execute.populate import populate, read_references
 from wormdb.system.deadline import stepwise
 from wormdb.tabling import table_of
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from wormdb.bql.projection import Projection
     from wormdb.calls import CallKind
     from wormdb.format.path import Path
-    from wormdb.query.explain import Explained
-    from wormdb.query.populate import Reference
+    from wormdb.query.execute.answer import Hit
+    from wormdb.query.execute.explain import Explained
+    from wormdb.query.execute.populate import Reference
     from wormdb.query.request import Request
-    from wormdb.query.run import Hit
     from wormdb.system.deadline import within
 
 __all__ = ["Found"]

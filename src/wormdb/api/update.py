@@ -29,9 +29,9 @@ from wormdb.format import json
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING
 from wormdb.format.wrappers import moment
-from wormdb.query.engine_source import EngineSource
+from wormdb.query.execute.answer import run
 from wormdb.query.request import Request
-from wormdb.query.run import run
+from wormdb.query.sources.engine import EngineSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from wormdb.engine.state.view import View
     from wormdb.format.entry import Change
     from wormdb.format.kinds import Document
-    from wormdb.query.edit import Edit, Targets
-    from wormdb.query.run import Hit
+    from wormdb.query.change import Edit, Targets
+    from wormdb.query.execute.answer import Hit
     from wormdb.system.types import LogNumber
 
     Look = Callable[[Held, LogNumber], Any]

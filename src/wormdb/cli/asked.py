@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from wormdb.bql.sorting import SortSpec
     from wormdb.bql.tree import Filter
     from wormdb.cli.rows import Columns
-    from wormdb.query.explain import Explained
+    from wormdb.query.execute.explain import Explained
     from wormdb.schema.model import Model
 
 __all__ = [

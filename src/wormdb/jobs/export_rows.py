@@ -14,8 +14,8 @@ from wormdb.format import json
 from wormdb.format.path import TRAVERSED, parse_path
 from wormdb.jobs.export_types import seen_of, unpacked
 from wormdb.jobs.plain_text import csv_line
-from wormdb.query.execute_rows import Columns
-from wormdb.query.execute_show import Showing
+from wormdb.query.execute.rows import Columns
+from wormdb.query.execute.show import Showing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.blocks.portion import Portion
     from wormdb.jobs.export_types import Seen
-    from wormdb.query.execute_rows import Batch, Documents
+    from wormdb.query.execute.rows import Batch, Documents
     from wormdb.query.request import Request
 
 __all__ = ["Lines", "TableFile", "cells_along", "csv_lines", "document_lines", "projected_lines"]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from wormdb.api.options import read_filter
 from wormdb.engine.tree.entries import Range
 from wormdb.jobs.narrowing import Narrowing
-from wormdb.query.column_match import compile_columns
+from wormdb.query.columns.match import compile_columns
 from wormdb.query.physical.bounds import bounds_of
 from wormdb.query.physical.keys import common_keys
 from wormdb.query.physical.terms import Conjunction
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from wormdb.bql.tree import Filter
     from wormdb.engine.blocks.portion import Portion
-    from wormdb.query.column_match import ColumnFilter
+    from wormdb.query.columns.match import ColumnFilter
 
 __all__ = ["RowFilter"]
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from wormdb.bql.aggregation import Tally, aggregation_fields
 from wormdb.bql.projection_parse import parse_projection
 from wormdb.format.path import is_position
-from wormdb.query.column_groups import ColumnTally
-from wormdb.query.execute import Executor
-from wormdb.query.execute_rows import Columns
-from wormdb.query.execute_show import Showing
-from wormdb.query.planner import make_plan
-from wormdb.query.run import count
+from wormdb.query.columns.groups import ColumnTally
+from wormdb.query.execute.answer import count
+from wormdb.query.execute.execute import Executor
+from wormdb.query.execute.rows import Columns
+from wormdb.query.execute.show import Showing
+from wormdb.query.planner.planner import make_plan
 from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from wormdb.bql.aggregation import Aggregation
     from wormdb.query.plan import Node
-    from wormdb.query.plan_cache import PlanCache
+    from wormdb.query.planner.cache import PlanCache
     from wormdb.query.request import Request
     from wormdb.query.source import Source
     from wormdb.system.clock import Clock

@@ -14,7 +14,7 @@ from wormdb.bql.tree import Compare, Contains, ElemMatch, In, Size
 from wormdb.format.json import decode_document
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED
-from wormdb.query.column_cells import (
+from wormdb.query.columns.cells import (
     Cells,
     by_distinct,
     cells_of,
@@ -25,7 +25,7 @@ from wormdb.query.column_cells import (
     mask_of_rows,
     rows_of_mask,
 )
-from wormdb.query.column_tests import ask_cells
+from wormdb.query.columns.tests import ask_cells
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.blocks.portion import Portion
     from wormdb.format.kinds import Document
-    from wormdb.query.column_cells import Outcome
+    from wormdb.query.columns.cells import Outcome
 
 __all__ = ["Asked", "ElementCells", "Leaf", "Node", "RowCells", "both"]
 

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.format.kinds import MISSING
 from wormdb.limits import INT_MIN
-from wormdb.query.column_cells import decoded, element_kind, element_lists, whole
-from wormdb.query.column_keys import Numbered
 from wormdb.query.column_sums import cut, magnitude
+from wormdb.query.columns.cells import decoded, element_kind, element_lists, whole
+from wormdb.query.columns.keys import Numbered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import pyarrow as pa
 
-    from wormdb.query.column_cells import Cells
-    from wormdb.query.column_keys import Batch, Found
+    from wormdb.query.columns.cells import Cells
+    from wormdb.query.columns.keys import Batch, Found
 
     Reader = Callable[[Found, Sequence[Any]], None]
     """Adds the results of all groups to their accumulators."""

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.format.kinds import Decimal128
 from wormdb.limits import INT_MAX
-from wormdb.query.column_cells import whole
 from wormdb.query.column_numbers import DECIMAL_MAX
+from wormdb.query.columns.cells import whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wormdb.bql.update_numbers import Number
-    from wormdb.query.column_cells import Cells
+    from wormdb.query.columns.cells import Cells
 
 __all__ = ["Pieces", "cut", "magnitude"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wormdb.query.column_order import sort_paths
-from wormdb.query.execute_rows import filter_paths
+from wormdb.query.columns.order import sort_paths
+from wormdb.query.execute.rows import filter_paths
 from wormdb.query.plan import Fetch, Order, Part, Residual
 
 if TYPE_CHECKING:

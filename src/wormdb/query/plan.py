@@ -10,7 +10,7 @@ Leaves find rows, the nodes above narrow, order and complete them:
               Scan(_id, country, population)
 
 A plan is for one request and one state: values and ranges are in it. What is kept for other requests of the
-same shape is only which way was chosen (`wormdb.query.plan_cache`).
+same shape is only which way was chosen (`wormdb.query.planner.cache`).
 """
 
 from __future__ import annotations

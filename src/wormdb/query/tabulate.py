@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wormdb.query.execute import Executor
-from wormdb.query.execute_rows import Columns
-from wormdb.query.execute_show import Showing
-from wormdb.query.planner import make_plan
+from wormdb.query.execute.execute import Executor
+from wormdb.query.execute.rows import Columns
+from wormdb.query.execute.show import Showing
+from wormdb.query.planner.planner import make_plan
 from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from wormdb.engine.blocks.portion import Portion
-    from wormdb.query.execute_show import Hit
+    from wormdb.query.execute.show import Hit
     from wormdb.query.plan import Node
-    from wormdb.query.plan_cache import PlanCache
+    from wormdb.query.planner.cache import PlanCache
     from wormdb.query.request import Request
     from wormdb.query.source import Source
     from wormdb.system.clock import Clock
@@ -34,7 +34,7 @@ def tabulate(
 ) -> Iterator[Portion | list[Hit]]:
     """The rows of an answer, in its order: portions where there is a column for each of `paths`, rows elsewhere.
 
-    Without `paths` there are rows only. Costs as `wormdb.query.run.run`, and raises what that does.
+    Without `paths` there are rows only. Costs as `wormdb.query.execute.answer.run`, and raises what that does.
     """
     root = make_plan(request, source.facts, cache).root
     return tabulate_plan(root, request, source, paths, clock=clock)

@@ -22,8 +22,9 @@ from wormdb.engine.column_codes import ColumnCodes
 from wormdb.errors import InvalidRequestError
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.key import encode_key
-from wormdb.query import column_conditions, column_tests
-from wormdb.query.column_match import compile_columns
+from wormdb.query import column_conditions
+from wormdb.query.columns import tests as column_tests
+from wormdb.query.columns.match import compile_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,8 +17,8 @@ from tests.query.columns.portions_rig import COLLECTIONS, FAMILIES, WAYS, Values
 from wormdb.bql.sorting import SortSpec, parse_sort, sort_key
 from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.format.columns import ColumnSpec
-from wormdb.query import column_order
-from wormdb.query.column_order import TopRows, order_keys, sort_paths
+from wormdb.query.columns import order as column_order
+from wormdb.query.columns.order import TopRows, order_keys, sort_paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

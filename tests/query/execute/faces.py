@@ -24,9 +24,9 @@ from wormdb.engine.state.view import Held
 from wormdb.errors import InvalidRequestError, ValidationError
 from wormdb.format import json
 from wormdb.query.aggregate import aggregate_plan, needed_request
-from wormdb.query.planner import candidates
+from wormdb.query.execute.answer import count_plan, run_plan
+from wormdb.query.planner.planner import candidates
 from wormdb.query.request import STRATEGIES
-from wormdb.query.run import count_plan, run_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

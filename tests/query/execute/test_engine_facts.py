@@ -16,7 +16,7 @@ from wormdb.format import json
 from wormdb.format.key import encode_key
 from wormdb.format.path import TRAVERSED, get_direct
 from wormdb.query import engine_facts
-from wormdb.query.engine_source import EngineSource
+from wormdb.query.sources.engine import EngineSource
 
 
 @settings(max_examples=settings().max_examples // 4)

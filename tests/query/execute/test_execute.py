@@ -18,11 +18,12 @@ from wormdb.engine.tree.statistics import IndexStatistics
 from wormdb.errors import LimitExceededError, SnapshotTooOldError, UnavailableError
 from wormdb.format import json
 from wormdb.format.key import encode_key
-from wormdb.query.execute_ids import Demand, scan_index
+from wormdb.query.execute.answer import count, count_plan, explain, run, run_plan
+from wormdb.query.execute.explain import explain_plan
+from wormdb.query.execute.ids import Demand, scan_index
+from wormdb.query.execute.measure import Watch
 from wormdb.query.execute_limits import Limits
-from wormdb.query.explain import explain_plan
 from wormdb.query.facts import Facts, IndexFacts
-from wormdb.query.measure import Watch
 from wormdb.query.plan import (
     Cost,
     Fetch,
@@ -38,7 +39,6 @@ from wormdb.query.plan import (
     Union,
 )
 from wormdb.query.request import Request
-from wormdb.query.run import count, count_plan, explain, run, run_plan
 from wormdb.system.clock import ManualClock
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.state.view import Held
     from wormdb.engine.tree.entries import Entry
-    from wormdb.query.explain import Step
+    from wormdb.query.execute.explain import Step
     from wormdb.query.plan import Node
 
 EVERYTHING_READ = Scan(("_id", DOCUMENT))

@@ -12,10 +12,10 @@ from tests.query.execute.questions import REQUESTS
 from tests.query.execute.world import World, answer, same, shown
 from tests.query.execute.worlds import WORLDS
 from wormdb.engine.blocks.portion import DOCUMENT
+from wormdb.query.execute.answer import count, count_plan, explain, run, run_plan
 from wormdb.query.plan import Fetch, Order, Part, Residual, Scan
-from wormdb.query.plan_cache import PlanCache
-from wormdb.query.planner import candidates
-from wormdb.query.run import count, count_plan, explain, run, run_plan
+from wormdb.query.planner.cache import PlanCache
+from wormdb.query.planner.planner import candidates
 
 if TYPE_CHECKING:
     from wormdb.query.plan import Node

@@ -15,10 +15,10 @@ from wormdb.bql.projection_parse import parse_projection
 from wormdb.bql.sorting import parse_sort
 from wormdb.engine.forward.forward import DEFAULT_SIZES, Sizes
 from wormdb.format.event import SchemaChanged
-from wormdb.query.engine_source import EngineSource
-from wormdb.query.planner import candidates
+from wormdb.query.execute.answer import count, count_plan, explain, run, run_plan
+from wormdb.query.planner.planner import candidates
 from wormdb.query.request import STRATEGIES, Request
-from wormdb.query.run import count, count_plan, explain, run, run_plan
+from wormdb.query.sources.engine import EngineSource
 from wormdb.schema.load import load_model
 from wormdb.storage.meter import MeteredStore
 

@@ -12,8 +12,8 @@ from tests.query.execute.world import World, answer, same, shown
 from tests.query.execute.worlds import MANIFEST, WORLDS
 from wormdb.format.field_statistics import FieldStatistics, FrequentValue, digest_of
 from wormdb.format.key import encode_key
-from wormdb.query.planner import candidates, make_plan
-from wormdb.query.run import run_plan
+from wormdb.query.execute.answer import run_plan
+from wormdb.query.planner.planner import candidates, make_plan
 
 _KEYS = st.sampled_from([0, 1, 1.5, "x", "", True]).map(encode_key)
 _COUNTS = st.integers(0, 1_000_000)

@@ -26,7 +26,7 @@ from wormdb.errors import InvalidRequestError, UniqueViolationError
 from wormdb.format import json
 from wormdb.format.event import SchemaChanged
 from wormdb.format.key import encode_key
-from wormdb.query.engine_source import EngineSource
+from wormdb.query.sources.engine import EngineSource
 from wormdb.schema.load import load_model, load_schema
 from wormdb.settings import Settings
 from wormdb.storage.meter import MeteredStore
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from wormdb.api.collection import Collection
     from wormdb.api.document import Document
     from wormdb.engine.state.view import View
+    from wormdb.query.execute.answer import Hit
     from wormdb.query.request import Request
-    from wormdb.query.run import Hit
 
 __all__ = ["INDEXES", "STAMPS", "World", "answer", "canonical", "index_fields", "same", "shown"]
 

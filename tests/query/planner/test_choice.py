@@ -14,13 +14,13 @@ from wormdb.engine.tree.definition import Index
 from wormdb.engine.tree.statistics import IndexStatistics
 from wormdb.errors import InvalidRequestError
 from wormdb.format.key import encode_key
-from wormdb.query.explain import explain_plan
+from wormdb.query.execute.explain import explain_plan
 from wormdb.query.facts import Facts, IndexFacts
-from wormdb.query.planner import make_plan
+from wormdb.query.planner.planner import make_plan
 from wormdb.query.request import Request
 
 if TYPE_CHECKING:
-    from wormdb.query.explain import Step
+    from wormdb.query.execute.explain import Step
     from wormdb.query.plan import Plan
 
 ROWS = 100_000

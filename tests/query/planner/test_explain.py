@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tests.query.planner.test_choice import SHOP, request
-from wormdb.query.explain import explain_plan, render
-from wormdb.query.measure import Taken
+from wormdb.query.execute.explain import explain_plan, render
+from wormdb.query.execute.measure import Taken
 from wormdb.query.plan import Fetch, Plan
-from wormdb.query.plan_cache import PlanCache
-from wormdb.query.planner import make_plan
+from wormdb.query.planner.cache import PlanCache
+from wormdb.query.planner.planner import make_plan
 
 ASKED = request({"customer": "c1", "status": "paid"}, limit=20)
 

@@ -19,8 +19,8 @@ from wormdb.engine.tree.entries import Range
 from wormdb.errors import InvalidRequestError
 from wormdb.query.optimizer.rules import RULES
 from wormdb.query.plan import IndexCount
-from wormdb.query.plan_cache import PlanCache
-from wormdb.query.planner import candidates, make_plan
+from wormdb.query.planner.cache import PlanCache
+from wormdb.query.planner.planner import candidates, make_plan
 from wormdb.query.request import STRATEGIES, Request
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from wormdb.bql.projection_parse import parse_projection
 from wormdb.bql.sorting import parse_sort, sort_key
 from wormdb.engine.tree.definition import Index
 from wormdb.query.facts import Facts, IndexFacts
-from wormdb.query.planner import candidates
+from wormdb.query.planner.planner import candidates
 from wormdb.query.request import Request
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from wormdb.files.foreign.manifest import Manifest
 from wormdb.files.foreign.rows import DamagedRowsError
 from wormdb.files.foreign.source import FileSource, wanted_of
 from wormdb.query.aggregate import aggregate_plan, needed_request
-from wormdb.query.measure import Watch
-from wormdb.query.run import count_plan, run_plan
+from wormdb.query.execute.answer import count_plan, run_plan
+from wormdb.query.execute.measure import Watch
 from wormdb.query.tabulate import tabulate_plan
 
 if TYPE_CHECKING:
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from wormdb.engine.tree.entries import Range
     from wormdb.files.foreign.choose import Choice
     from wormdb.files.foreign.site import Site
-    from wormdb.query.explain import Explained
-    from wormdb.query.measure import Metered
+    from wormdb.query.execute.answer import Hit
+    from wormdb.query.execute.explain import Explained
+    from wormdb.query.execute.measure import Metered
     from wormdb.query.request import Request
-    from wormdb.query.run import Hit
 
 __all__ = ["Answer"]
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING
 
-from wormdb.query.execute import Executor
-from wormdb.query.explain import explain_plan
+from wormdb.query.execute.execute import Executor
+from wormdb.query.execute.explain import explain_plan
 from wormdb.query.plan import Cost, Fetch, IdLookup, Order, Part, Residual
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from wormdb.files.foreign.choose import Choice
     from wormdb.files.foreign.look import Look
-    from wormdb.query.explain import Explained, Step
-    from wormdb.query.measure import Taken
+    from wormdb.query.execute.explain import Explained, Step
+    from wormdb.query.execute.measure import Taken
     from wormdb.query.plan import Node
     from wormdb.query.request import Request
 

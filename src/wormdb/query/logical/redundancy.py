@@ -31,7 +31,7 @@ from wormdb.query.logical.literals import (
     subject_of,
 )
 from wormdb.query.logical.spans import has_all, has_any
-from wormdb.query.logical.value_sets import point_of
+from wormdb.query.logical.values import point_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -17,7 +17,6 @@ from dataclasses import dataclass, fields
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from wormdb.query.cost import estimate
 from wormdb.query.plan import (
     ALL_IDS,
     Cost,
@@ -32,15 +31,16 @@ from wormdb.query.plan import (
     Scan,
     Union,
 )
+from wormdb.query.planner.cost import estimate
 from wormdb.query.selectivity import Selectivity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from wormdb.query.cost import Estimate
+    from wormdb.query.execute.measure import Taken
     from wormdb.query.facts import Facts
-    from wormdb.query.measure import Taken
     from wormdb.query.plan import Node, Plan, Rejected
+    from wormdb.query.planner.cost import Estimate
     from wormdb.query.request import Strategy
 
 __all__ = ["Explained", "Step", "explain_plan", "render"]

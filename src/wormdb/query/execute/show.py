@@ -17,9 +17,9 @@ from wormdb.bql.projection import Branch, FirstMatch, Whole, fields_needed, proj
 from wormdb.format import json
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED
-from wormdb.query.column_order import sort_paths
-from wormdb.query.execute_order import order_keys
-from wormdb.query.execute_rows import Columns
+from wormdb.query.columns.order import sort_paths
+from wormdb.query.execute.order import order_keys
+from wormdb.query.execute.rows import Columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from wormdb.engine.state.view import Held
     from wormdb.format.kinds import Document
     from wormdb.format.path import Path
-    from wormdb.query.execute_rows import Batch, Documents, Known
+    from wormdb.query.execute.rows import Batch, Documents, Known
     from wormdb.query.request import Request
 
 __all__ = ["Hit", "Showing"]

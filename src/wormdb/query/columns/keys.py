@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from wormdb.format.json import encode
 from wormdb.format.kinds import MISSING
-from wormdb.query.column_cells import cells_of, decoded, element_kind, whole
+from wormdb.query.columns.cells import cells_of, decoded, element_kind, whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.blocks.portion import Portion
     from wormdb.format.path import Path
-    from wormdb.query.column_cells import Cells
+    from wormdb.query.columns.cells import Cells
 
 __all__ = ["Batch", "Found", "GroupedRows", "Numbered", "group_rows"]
 

@@ -26,8 +26,8 @@ from wormdb.bql.tree import (
 from wormdb.format.kinds import Decimal128, Kind, ObjectId, Regex, kind_of
 from wormdb.format.wrappers import milliseconds
 from wormdb.limits import INT_MAX, INT_MIN
-from wormdb.query.column_cells import Cells, by_distinct
 from wormdb.query.column_numbers import DECIMAL_MAX, as_double, as_unscaled, double_bound, integer_bound, is_nan
+from wormdb.query.columns.cells import Cells, by_distinct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from wormdb.bql.tree import Comparison
     from wormdb.engine.column_codes import Coded
-    from wormdb.query.column_cells import Outcome
+    from wormdb.query.columns.cells import Outcome
 
     Condition = Compare | In | Exists | Type | Mod | RegexMatch | Contains | StartsWith | EndsWith
 

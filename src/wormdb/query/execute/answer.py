@@ -6,24 +6,24 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from wormdb.bql.tree import Everything
-from wormdb.query.execute import Executor
-from wormdb.query.execute_ids import count_entries
-from wormdb.query.execute_rows import Keys
-from wormdb.query.execute_show import Hit, Showing
-from wormdb.query.explain import explain_plan
-from wormdb.query.measure import Watch
+from wormdb.query.execute.execute import Executor
+from wormdb.query.execute.explain import explain_plan
+from wormdb.query.execute.ids import count_entries
+from wormdb.query.execute.measure import Watch
+from wormdb.query.execute.rows import Keys
+from wormdb.query.execute.show import Hit, Showing
 from wormdb.query.plan import IndexCount
-from wormdb.query.planner import make_plan
+from wormdb.query.planner.planner import make_plan
 from wormdb.query.source import Counted
 from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from wormdb.query.explain import Explained
-    from wormdb.query.measure import Metered
+    from wormdb.query.execute.explain import Explained
+    from wormdb.query.execute.measure import Metered
     from wormdb.query.plan import Node
-    from wormdb.query.plan_cache import PlanCache
+    from wormdb.query.planner.cache import PlanCache
     from wormdb.query.request import Request
     from wormdb.query.source import Source
     from wormdb.system.clock import Clock

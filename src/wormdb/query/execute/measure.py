@@ -11,7 +11,7 @@ from wormdb.storage.prices import S3_STANDARD
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from wormdb.query.execute_rows import Batch
+    from wormdb.query.execute.rows import Batch
     from wormdb.query.plan import Node
     from wormdb.system.clock import Clock
 

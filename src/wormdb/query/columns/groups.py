@@ -12,9 +12,9 @@ from wormdb.bql.accumulators import ACCUMULATORS
 from wormdb.bql.aggregation import Tally, aggregation_fields
 from wormdb.engine.blocks.portion import join_portions
 from wormdb.format.json import decode_document
-from wormdb.query.column_cells import cells_of, rows_of_mask
 from wormdb.query.column_functions import add_pairs, ask_function
-from wormdb.query.column_keys import Batch, group_rows
+from wormdb.query.columns.cells import cells_of, rows_of_mask
+from wormdb.query.columns.keys import Batch, group_rows
 
 if TYPE_CHECKING:
     from wormdb.bql.aggregation import Aggregation

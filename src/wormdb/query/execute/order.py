@@ -6,9 +6,9 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from wormdb.bql.sorting import sort_key
-from wormdb.query import column_order
-from wormdb.query.column_order import TopRows
-from wormdb.query.execute_rows import Columns, Documents, join_documents
+from wormdb.query.columns import order as column_order
+from wormdb.query.columns.order import TopRows
+from wormdb.query.execute.rows import Columns, Documents, join_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from wormdb.bql.sorting import SortSpec
     from wormdb.engine.blocks.portion import Portion
-    from wormdb.query.execute_rows import Known
+    from wormdb.query.execute.rows import Known
 
 __all__ = ["Ordering", "is_by_id", "order_keys"]
 

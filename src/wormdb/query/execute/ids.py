@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.state.view import id_key
 from wormdb.engine.tree.entries import Range, id_of
-from wormdb.query.execute_rows import Keys
+from wormdb.query.execute.rows import Keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence

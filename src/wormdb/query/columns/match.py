@@ -24,8 +24,8 @@ from wormdb.bql.tree import (
 )
 from wormdb.format.kinds import Regex
 from wormdb.format.wrappers import regex_options
-from wormdb.query.column_cells import complement
 from wormdb.query.column_conditions import Leaf, RowCells, both
+from wormdb.query.columns.cells import complement
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from wormdb.bql.tree import Filter
     from wormdb.engine.blocks.portion import Portion
-    from wormdb.query.column_cells import Outcome
     from wormdb.query.column_conditions import Asked, Node
+    from wormdb.query.columns.cells import Outcome
 
 __all__ = ["ColumnFilter", "compile_columns"]
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.bql.tree import Nothing
 from wormdb.errors import InvalidRequestError
-from wormdb.query.cost import estimate
 from wormdb.query.logical.rules import simplify
 from wormdb.query.optimizer.rules import optimize
 from wormdb.query.physical import columns, counting, full, identity, intersection, ordered, single, union
 from wormdb.query.physical.fields import listed, paths_of
 from wormdb.query.physical.question import Question
 from wormdb.query.plan import Cost, Empty, IndexScan, Intersection, Plan, Rejected, Union
-from wormdb.query.plan_cache import Choice, shape_key
+from wormdb.query.planner.cache import Choice, shape_key
+from wormdb.query.planner.cost import estimate
 from wormdb.query.request import STRATEGIES
 from wormdb.query.selectivity import Selectivity
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
     from wormdb.bql.tree import Filter
     from wormdb.format.path import Path
-    from wormdb.query.cost import Estimate
     from wormdb.query.facts import Facts
     from wormdb.query.physical.question import Candidate, Way
     from wormdb.query.plan import Node
-    from wormdb.query.plan_cache import PlanCache
+    from wormdb.query.planner.cache import PlanCache
+    from wormdb.query.planner.cost import Estimate
     from wormdb.query.request import Request, Strategy
 
 __all__ = ["candidates", "make_plan"]

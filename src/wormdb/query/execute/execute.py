@@ -17,12 +17,12 @@ from wormdb.bql.match import compile_filter
 from wormdb.engine.blocks.portion import DOCUMENT, VERSION, Portion
 from wormdb.engine.tree.entries import Range
 from wormdb.format import json
-from wormdb.query.column_match import compile_columns
-from wormdb.query.column_order import sort_paths
-from wormdb.query.execute_ids import BATCH_MAX, Demand, scan_index
+from wormdb.query.columns.match import compile_columns
+from wormdb.query.columns.order import sort_paths
+from wormdb.query.execute.ids import BATCH_MAX, Demand, scan_index
+from wormdb.query.execute.order import Ordering, is_by_id, order_keys
+from wormdb.query.execute.rows import Columns, Documents, Keys, filter_paths
 from wormdb.query.execute_limits import Limits
-from wormdb.query.execute_order import Ordering, is_by_id, order_keys
-from wormdb.query.execute_rows import Columns, Documents, Keys, filter_paths
 from wormdb.query.execute_way import asked_of_documents, place_of_after
 from wormdb.query.plan import (
     Empty,
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from wormdb.format.kinds import Document
-    from wormdb.query.execute_rows import Batch, Known
-    from wormdb.query.measure import Watch
+    from wormdb.query.execute.measure import Watch
+    from wormdb.query.execute.rows import Batch, Known
     from wormdb.query.plan import Node
     from wormdb.query.request import Request
     from wormdb.query.source import Source

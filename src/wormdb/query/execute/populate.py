@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from wormdb.engine.state.view import Held
-    from wormdb.query.run import Hit
+    from wormdb.query.execute.answer import Hit
     from wormdb.schema.model import Field, Model
 
     ModelOf: TypeAlias = Callable[[str], Model | None]
