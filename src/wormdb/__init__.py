@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from wormdb.api.status import CollectionStatus, IndexDescription, IndexSummary
     from wormdb.api.update import DeleteResult, UpdateResult
     from wormdb.blob_streams import BlobReader, BlobTarget
-    from wormdb.files.adopt import Adoption
-    from wormdb.files.faults import FileFault
+    from wormdb.files.adopt.adopt import Adoption
+    from wormdb.files.compare.faults import FileFault
     from wormdb.files.status import FilesStatus, TableStatus
     from wormdb.files.sync import FilesSynced
     from wormdb.format.blob import BlobReference, reference_of
@@ -134,7 +134,7 @@ __all__ = [
 
 # What needs heavy libraries is imported when it is first asked for: `import wormdb` stays cheap.
 _LATER = {
-    "Adoption": "wormdb.files.adopt",
+    "Adoption": "wormdb.files.adopt.adopt",
     "BlobReader": "wormdb.blob_streams",
     "BlobReference": "wormdb.format.blob",
     "BlobTarget": "wormdb.blob_streams",
@@ -147,7 +147,7 @@ _LATER = {
     "DeleteResult": "wormdb.api.update",
     "Document": "wormdb.api.document",
     "Explained": "wormdb.query.execute.explain",
-    "FileFault": "wormdb.files.faults",
+    "FileFault": "wormdb.files.compare.faults",
     "FilesStatus": "wormdb.files.status",
     "FilesSynced": "wormdb.files.sync",
     "Finding": "wormdb.maintenance.report",

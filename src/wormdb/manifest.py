@@ -10,7 +10,7 @@ from wormdb.engine.blocks.shelf import Shelf
 from wormdb.errors import InvalidRequestError
 from wormdb.files.foreign.manifest import Manifest as FileManifest
 from wormdb.files.table_state import table_states
-from wormdb.files.tables import MANIFEST
+from wormdb.files.write.tables import MANIFEST
 from wormdb.format.field_statistics import decode_field_statistics
 from wormdb.format.past import misc_ms
 from wormdb.format.wrappers import moment

@@ -9,7 +9,7 @@ import pytest
 import wormdb
 from tests.test_docs import ROOT, blocks
 from wormdb.errors import ClosedError, CorruptionError, UnsupportedStoreError
-from wormdb.files.names import bytes_max
+from wormdb.files.contents.names import bytes_max
 from wormdb.storage.memory import MemoryStore, drop_memory
 from wormdb.storage.store import Always
 from wormdb.system.clock import ManualClock

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from wormdb.files.index_file import index_texts
-from wormdb.files.manifest_file import manifest_row
-from wormdb.files.names import id_text
+from wormdb.files.contents.index import index_texts
+from wormdb.files.contents.manifest import manifest_row
+from wormdb.files.contents.names import id_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,8 +9,8 @@ import pytest
 
 from tests.files.writer_rig import Process, World, check_files, readable, schema_of
 from wormdb.errors import InvalidRequestError
-from wormdb.files.check import FileSite, examine_files
-from wormdb.files.manifest_file import checksum_of
+from wormdb.files.compare.check import FileSite, examine_files
+from wormdb.files.contents.manifest import checksum_of
 from wormdb.files.status import status_of
 from wormdb.files.sync import sync_files
 from wormdb.storage.pool import SerialPool

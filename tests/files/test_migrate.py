@@ -17,8 +17,8 @@ from tests.files.writer_rig import Process, World, check_files, readable, schema
 from tests.jobs.rig import empty_place
 from wormdb.cli.main import run
 from wormdb.errors import InvalidRequestError
-from wormdb.files import publication
-from wormdb.files.sentinel import read_bucket_sentinel
+from wormdb.files.contents.sentinel import read_bucket_sentinel
+from wormdb.files.write import publication
 from wormdb.storage.memory import drop_memory
 from wormdb.storage.wrapped import WrappedStore
 from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash

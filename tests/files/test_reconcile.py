@@ -201,7 +201,7 @@ def test_much_damage_at_once(broken: World) -> None:
 
 
 def test_more_damage_than_is_kept_in_mind(broken: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wormdb.files.check.FAULTS_MAX", 3)
+    monkeypatch.setattr("wormdb.files.compare.check.FAULTS_MAX", 3)
     world = broken.copy()
     done = synced(world, SCHEMA)
     assert done.left_out > 3

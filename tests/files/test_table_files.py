@@ -14,7 +14,7 @@ from tests.files.contents import contents_of
 from tests.files.models import CUSTOMER, model_of
 from wormdb.engine.tree.definition import Index
 from wormdb.errors import CorruptionError
-from wormdb.files.index_file import (
+from wormdb.files.contents.index import (
     IndexFile,
     IndexMeta,
     decode_index_file,
@@ -23,7 +23,7 @@ from wormdb.files.index_file import (
     encode_index_meta,
     index_texts,
 )
-from wormdb.files.manifest_file import (
+from wormdb.files.contents.manifest import (
     ManifestFile,
     ManifestMeta,
     decode_manifest,
@@ -31,7 +31,7 @@ from wormdb.files.manifest_file import (
     encode_manifest,
     encode_manifest_meta,
 )
-from wormdb.files.sentinel import (
+from wormdb.files.contents.sentinel import (
     BucketSentinel,
     CollectionSentinel,
     bucket_sentinel,

@@ -8,8 +8,8 @@ import pytest
 
 from tests.files.writer_rig import Process, World, check_files, names_in, readable, schema_of
 from wormdb.engine.log.paths import ENGINE_FOLDER
-from wormdb.files import tables
-from wormdb.files.manifest_file import decode_manifest, decode_manifest_meta
+from wormdb.files.contents.manifest import decode_manifest, decode_manifest_meta
+from wormdb.files.write import tables
 from wormdb.storage.store import OCTETS
 from wormdb.storage.wrapped import WrappedStore
 from wormdb.system.clock import SeededChance
@@ -18,7 +18,7 @@ from wormdb.testing.fault_store import FaultStore
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from wormdb.files.names import FileNames
+    from wormdb.files.contents.names import FileNames
     from wormdb.schema.model import Schema
     from wormdb.storage.store import Precondition, PutResult, Store
 

@@ -10,13 +10,14 @@ from msgspec.structs import replace
 
 from tests.files.test_damage import faults_in, site_of
 from tests.files.writer_rig import Process, World, check_files, readable, schema_of
-from wormdb.files import guard, keeper, publication, publish
-from wormdb.files.names import short_snapshot_name
+from wormdb.files import keeper
+from wormdb.files.contents.names import short_snapshot_name
+from wormdb.files.write import guard, publication, publish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from wormdb.files.guard import Draft, Written
+    from wormdb.files.write.guard import Draft, Written
     from wormdb.schema.model import Schema
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store

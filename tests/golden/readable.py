@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 from bson import Decimal128, ObjectId
 
 from wormdb.engine.history.tombstone import Tombstone
-from wormdb.files.entity_file import entity_file
-from wormdb.files.index_file import IndexFile, IndexMeta, encode_index_file, encode_index_meta
-from wormdb.files.manifest_file import (
+from wormdb.files.contents.document import entity_file
+from wormdb.files.contents.index import IndexFile, IndexMeta, encode_index_file, encode_index_meta
+from wormdb.files.contents.manifest import (
     ManifestFile,
     ManifestMeta,
     encode_manifest,
     encode_manifest_meta,
     manifest_row,
 )
+from wormdb.files.contents.sentinel import bucket_sentinel, collection_sentinel
 from wormdb.files.oplog_file import oplog_file
-from wormdb.files.sentinel import bucket_sentinel, collection_sentinel
 from wormdb.files.snapshot_file import snapshot_file
 from wormdb.files.trash_file import tombstone_file
 from wormdb.format.json import encode_document

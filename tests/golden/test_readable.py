@@ -7,11 +7,11 @@ import json
 import pytest
 
 from tests.golden.readable import ACME, FOLDER, MODEL, TIME, readable_files
-from wormdb.files.entity_file import read_entity
-from wormdb.files.index_file import decode_index_file, decode_index_meta
-from wormdb.files.manifest_file import decode_manifest, decode_manifest_meta
+from wormdb.files.contents.document import read_entity
+from wormdb.files.contents.index import decode_index_file, decode_index_meta
+from wormdb.files.contents.manifest import decode_manifest, decode_manifest_meta
+from wormdb.files.contents.sentinel import read_bucket_sentinel, read_collection_sentinel
 from wormdb.files.oplog_file import read_oplog
-from wormdb.files.sentinel import read_bucket_sentinel, read_collection_sentinel
 from wormdb.files.trash_file import read_tombstone_file
 
 

@@ -25,7 +25,7 @@ from wormdb.testing.fault_store import SimulatedCrash
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.files.adopt import Adoption
+    from wormdb.files.adopt.adopt import Adoption
     from wormdb.storage.memory import MemoryStore
     from wormdb.storage.store import Store
     from wormdb.system.clock import ManualClock

@@ -45,7 +45,7 @@ AREAS = {
     "feed": ("engine/feed.py",),
     "blobs": ("engine/commit/blobs.py", "maintenance/gc_blobs.py"),
     "queries": ("engine/columns/scan.py", "engine/index/read.py", "engine/tree/entries.py", "query/execute/execute.py"),
-    "files": ("files/guard.py", "files/publication.py", "files/publish.py", "files/record.py"),
+    "files": ("files/write/guard.py", "files/write/publication.py", "files/write/publish.py", "files/write/record.py"),
 }
 
 COMMIT = ("engine/test_commit.py", "engine/test_found_by_simulation.py", "engine/test_sweep.py")
@@ -481,28 +481,28 @@ MUTANTS = [
         ("api/test_query_pages.py", "api/test_query_cursor.py"),
     ),
     # --- files ---
-    Mutant("files/guard.py", "number_in(found.body, is_entity=draft.is_entity) > draft.number", "False", FILES),
+    Mutant("files/write/guard.py", "number_in(found.body, is_entity=draft.is_entity) > draft.number", "False", FILES),
     Mutant(
-        "files/guard.py",
+        "files/write/guard.py",
         "precondition = IfMatch(found.version)",
         "precondition = None or IfMatch(store.head(draft.key).version)",
         FILES,
     ),
-    Mutant("files/publication.py", "min(lost.after, self.record.through)", "self.record.through", FILES),
+    Mutant("files/write/publication.py", "min(lost.after, self.record.through)", "self.record.through", FILES),
     Mutant(
-        "files/publication.py",
+        "files/write/publication.py",
         "if seen.version.rev > counted)",
         ")",
         reason="only the time: a table that counts a change twice is written sooner",
     ),
     Mutant(
-        "files/publish.py",
+        "files/write/publish.py",
         "if held is not None and held.rev <= window.through:",
         "if held is not None:",
         reason="only work: what a later window changes again is written with the newest state twice",
     ),
     Mutant(
-        "files/record.py",
+        "files/write/record.py",
         "return known.version == (None if found is None else found.version)",
         "return True",
         reason="it ends early what loses the swap of the record, and that is looked at again in any case",

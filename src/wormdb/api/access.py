@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from wormdb.engine.state.view import Held, View
     from wormdb.files.foreign.collection import ForeignCollection
     from wormdb.files.keeper import FilesKeeper
-    from wormdb.files.tables import TableKey
+    from wormdb.files.write.tables import TableKey
     from wormdb.format.entry import Change
     from wormdb.format.event import Event
     from wormdb.maintenance.gc_report import Collected

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 from wormdb.engine.commit.commit import Committed
 from wormdb.engine.landing import landed
 from wormdb.errors import ConflictError, InvalidRequestError
-from wormdb.files.adopt import Adopter
-from wormdb.files.adopt_survey import Choices
+from wormdb.files.adopt.adopt import Adopter
+from wormdb.files.adopt.survey import Choices
 from wormdb.files.claim import claim_name, known_owner
-from wormdb.files.names import FileNames
+from wormdb.files.contents.names import FileNames
 from wormdb.files.placement import Placement
 from wormdb.format.event import FilesSwitched, SchemaChanged
 from wormdb.published import PublishedSchema
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from wormdb.actor import By
     from wormdb.engine.ledger import Ledger, Surroundings
     from wormdb.engine.state.view import View
-    from wormdb.files.adopt import Adoption
+    from wormdb.files.adopt.adopt import Adoption
     from wormdb.format.event import Event
     from wormdb.schema.model import Model, Schema
     from wormdb.storage.store import Store

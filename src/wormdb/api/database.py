@@ -19,8 +19,8 @@ from wormdb.codecs import ClassCodec, PlainCodec
 from wormdb.engine.discover import find_collections
 from wormdb.engine.landing import landed
 from wormdb.errors import InvalidRequestError, NotFoundError, SchemaError
+from wormdb.files.contents.names import bytes_max
 from wormdb.files.foreign.collections import ForeignCollections
-from wormdb.files.names import bytes_max
 from wormdb.files.verify import repair_all, verify_all
 from wormdb.filing import Filing
 from wormdb.opening import check_options, folder_of
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from wormdb.codecs import Codec
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.migrate import Migrate
-    from wormdb.files.adopt import Adoption
+    from wormdb.files.adopt.adopt import Adoption
     from wormdb.maintenance.gc_report import Collected
     from wormdb.maintenance.report import Repair, Verification
     from wormdb.maintenance.site import Site

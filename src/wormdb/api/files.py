@@ -10,7 +10,7 @@ import msgspec
 from wormdb.engine.landing import landed
 from wormdb.engine.state.operations import Pending
 from wormdb.errors import ConflictError, InvalidRequestError
-from wormdb.files.check import names_in
+from wormdb.files.compare.check import names_in
 from wormdb.files.migrate import planned, switch_to
 from wormdb.files.status import status_of
 from wormdb.files.sync import remove_files, sync_files

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from wormdb.api.access import Access
     from wormdb.api.status import IndexDescription
-    from wormdb.files.tables import TableKey
+    from wormdb.files.write.tables import TableKey
 
 __all__ = ["Indexes", "index_of"]
 

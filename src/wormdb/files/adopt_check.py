@@ -11,7 +11,7 @@ from wormdb.engine.history.read import History
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.engine.state.view import Overlay, View
 from wormdb.errors import CorruptionError
-from wormdb.files.adopt_stage import digest_of
+from wormdb.files.adopt.stage import digest_of
 from wormdb.format.entry import Batch, Entry
 from wormdb.system.types import LogNumber
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from wormdb.engine.ledger import Surroundings
     from wormdb.engine.state.definition import Definition
-    from wormdb.files.adopt_listing import Inventory
-    from wormdb.files.names import FileNames
+    from wormdb.files.adopt.listing import Inventory
+    from wormdb.files.contents.names import FileNames
     from wormdb.format.event import JobAttached
 
 __all__ = ["Rehearsal"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from wormdb.files.plain import STAMPS
+from wormdb.files.contents.values import STAMPS
 from wormdb.format.values import equal
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from wormdb.files.index_file import index_texts
+from wormdb.files.contents.index import index_texts
 from wormdb.files.value_text import value_text
 
 if TYPE_CHECKING:

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
-from wormdb.files.plain import indented, iso_text, member, plain_document, plain_value, read_object, read_values
+from wormdb.files.contents.values import (
+    indented,
+    iso_text,
+    member,
+    plain_document,
+    plain_value,
+    read_object,
+    read_values,
+)
 from wormdb.format.damage import corrupt
 from wormdb.format.differing import raw_difference
 from wormdb.format.past import misc_ms

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wormdb.files.entity_file import entity_file
+from wormdb.files.contents.document import entity_file
 
 if TYPE_CHECKING:
     from wormdb.format.past import Version

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from wormdb.files.check import names_in
-from wormdb.files.faults import listed_keys
+from wormdb.files.compare.check import names_in
+from wormdb.files.compare.faults import listed_keys
 
 if TYPE_CHECKING:
-    from wormdb.files.check import FileSite
+    from wormdb.files.compare.check import FileSite
     from wormdb.format.files_record import FilesTable
     from wormdb.schema.model import Layout
 

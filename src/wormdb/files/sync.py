@@ -21,13 +21,13 @@ from wormdb.errors import (
     OutcomeUnknownError,
     UnavailableError,
 )
-from wormdb.files.check import examine_files, names_in
-from wormdb.files.expected import files_of
-from wormdb.files.faults import listed_keys
-from wormdb.files.guard import number_in
-from wormdb.files.names import BUCKET_SENTINEL
-from wormdb.files.publish import identity_of
-from wormdb.files.tables import unwritten
+from wormdb.files.compare.check import examine_files, names_in
+from wormdb.files.compare.faults import listed_keys
+from wormdb.files.contents.expected import files_of
+from wormdb.files.contents.names import BUCKET_SENTINEL
+from wormdb.files.write.guard import number_in
+from wormdb.files.write.publish import identity_of
+from wormdb.files.write.tables import unwritten
 from wormdb.format.files_record import FilesFill
 from wormdb.limits import DELETE_MANY_KEYS
 from wormdb.storage.store import IfAbsent, IfMatch
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from wormdb.engine.state.view import View
-    from wormdb.files.check import FileSite
-    from wormdb.files.faults import FileFault
+    from wormdb.files.compare.check import FileSite
+    from wormdb.files.compare.faults import FileFault
+    from wormdb.files.contents.names import FileNames
     from wormdb.files.keeper import FilesKeeper
-    from wormdb.files.names import FileNames
-    from wormdb.files.tables import TableKey
+    from wormdb.files.write.tables import TableKey
     from wormdb.format.files_record import FilesTable
     from wormdb.storage.store import StoredObject
 

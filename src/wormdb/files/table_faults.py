@@ -12,24 +12,24 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from wormdb.errors import CorruptionError
-from wormdb.files.expected import EDITED, MISSING
-from wormdb.files.faults import FileFault
-from wormdb.files.index_file import IndexFile, decode_index_file, decode_index_meta, index_texts, type_in_file
-from wormdb.files.manifest_file import ManifestFile, decode_manifest, decode_manifest_meta, manifest_row
-from wormdb.files.names import id_text
+from wormdb.files.compare.faults import FileFault
+from wormdb.files.contents.expected import EDITED, MISSING
+from wormdb.files.contents.index import IndexFile, decode_index_file, decode_index_meta, index_texts, type_in_file
+from wormdb.files.contents.manifest import ManifestFile, decode_manifest, decode_manifest_meta, manifest_row
+from wormdb.files.contents.names import id_text
+from wormdb.files.contents.values import canonical
 from wormdb.files.partition import part_of
-from wormdb.files.plain import canonical
-from wormdb.files.publish import identity_of
-from wormdb.files.tables import keys_of
+from wormdb.files.write.publish import identity_of
+from wormdb.files.write.tables import keys_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from wormdb.engine.state.view import Held, View
     from wormdb.engine.tree.definition import Index
-    from wormdb.files.names import FileNames
+    from wormdb.files.contents.names import FileNames
     from wormdb.files.partition import Place
-    from wormdb.files.tables import TableKey, TableSpec
+    from wormdb.files.write.tables import TableKey, TableSpec
     from wormdb.format.files_record import FilesTable
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store

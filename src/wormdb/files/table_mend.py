@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from wormdb.files.tables import MANIFEST, keys_of
+from wormdb.files.write.tables import MANIFEST, keys_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from wormdb.files.names import FileKey, FileNames
-    from wormdb.files.tables import TableKey
+    from wormdb.files.contents.names import FileKey, FileNames
+    from wormdb.files.write.tables import TableKey
     from wormdb.format.files_record import FilesTable
     from wormdb.storage.store import Store
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from wormdb.files.expected import EDITED
+from wormdb.files.contents.expected import EDITED
 from wormdb.files.sync import mend_tables
 from wormdb.files.table_faults import meta_fault, read_part
-from wormdb.files.tables import keys_of, specs_of
+from wormdb.files.write.tables import keys_of, specs_of
 from wormdb.format.files_record import FilesPart, FilesTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from wormdb.files.check import FileSite, Opened
+    from wormdb.files.compare.check import FileSite, Opened
     from wormdb.files.keeper import FilesKeeper
     from wormdb.files.table_faults import TableFile
-    from wormdb.files.tables import TableKey, TableSpec
+    from wormdb.files.write.tables import TableKey, TableSpec
 
 __all__ = ["TableState", "rewrite_tables", "table_states"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from wormdb.files.plain import indented, iso_text, member, read_object
+from wormdb.files.contents.values import indented, iso_text, member, read_object
 from wormdb.format.damage import corrupt
 from wormdb.schema.coerce import parse_datetime
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from wormdb.files.contents.values import iso_text
 from wormdb.files.numbers import one_form
-from wormdb.files.plain import iso_text
 from wormdb.format import json
 
 if TYPE_CHECKING:

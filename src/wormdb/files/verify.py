@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from wormdb.engine.ledger import Ledger
-from wormdb.files.check import FileSite, examine_files
+from wormdb.files.compare.check import FileSite, examine_files
 from wormdb.files.sync import sync_files
 from wormdb.maintenance.repair import repair
 from wormdb.maintenance.report import Report
@@ -15,7 +15,7 @@ from wormdb.maintenance.verify import verify
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wormdb.files.faults import FileFault
+    from wormdb.files.compare.faults import FileFault
     from wormdb.files.keeper import FilesKeeper
     from wormdb.maintenance.report import Repair, Verification
     from wormdb.maintenance.site import Site

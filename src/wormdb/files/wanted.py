@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from wormdb.files.entity_file import entity_file
-from wormdb.files.expected import files_of, kept_snapshots, present_files_of, until
+from wormdb.files.contents.document import entity_file
+from wormdb.files.contents.expected import files_of, kept_snapshots, present_files_of, until
 from wormdb.files.oplog_file import oplog_file
 from wormdb.files.snapshot_file import snapshot_file
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.history.read import History, Recorded
     from wormdb.engine.state.view import Held, View
-    from wormdb.files.names import FileKey, FileNames
+    from wormdb.files.contents.names import FileKey, FileNames
 
 __all__ = ["Filed", "Wanted", "filed_documents", "has_past", "may_be_there", "wanted_files"]
 

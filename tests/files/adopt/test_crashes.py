@@ -17,7 +17,7 @@ from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from wormdb.files.adopt import Adoption
+    from wormdb.files.adopt.adopt import Adoption
     from wormdb.storage.memory import MemoryStore
     from wormdb.storage.store import Store
 

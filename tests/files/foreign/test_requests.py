@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.files.foreign.worm_bucket import CUSTOMER, FOLDER, Bucket, checksum_of, customer, schema_of
-from wormdb.files.manifest_file import ManifestMeta, encode_manifest_meta
+from wormdb.files.contents.manifest import ManifestMeta, encode_manifest_meta
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

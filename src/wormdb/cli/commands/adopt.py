@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from wormdb.api.adopt import AdoptOptions
     from wormdb.errors import Problem
-    from wormdb.files.adopt import Adoption
+    from wormdb.files.adopt.adopt import Adoption
 
 __all__ = ["command"]
 

@@ -19,12 +19,12 @@ from wormdb.bql.projection import Branch, fields_needed
 from wormdb.bql.tree import Compare, In, Nothing
 from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.errors import InvalidRequestError
+from wormdb.files.contents.names import id_text
 from wormdb.files.foreign.indexes import Asked, asked_of, read_index
 from wormdb.files.foreign.manifest import Manifest, Refused
 from wormdb.files.foreign.rows import DamagedRowsError
 from wormdb.files.foreign.source import FileSource
 from wormdb.files.foreign.witness import matches_condition, matches_row
-from wormdb.files.names import id_text
 from wormdb.format.key import encode_key
 from wormdb.query.facts import Facts
 from wormdb.query.logical.rules import simplify

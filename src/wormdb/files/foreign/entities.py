@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.state.view import Held
 from wormdb.errors import CorruptionError, InvalidRequestError, NotFoundError
-from wormdb.files.entity_file import read_entity
-from wormdb.files.plain import fault_text
+from wormdb.files.contents.document import read_entity
+from wormdb.files.contents.values import fault_text
 from wormdb.format import json
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import msgspec
 
 from wormdb.errors import CorruptionError
-from wormdb.files.foreign.rows import DamagedRowsError, Rows, Table
-from wormdb.files.manifest_file import (
+from wormdb.files.contents.manifest import (
     VERSION,
     Count,
     ManifestMeta,
@@ -23,6 +22,7 @@ from wormdb.files.manifest_file import (
     decode_manifest_meta,
     read_time,
 )
+from wormdb.files.foreign.rows import DamagedRowsError, Rows, Table
 from wormdb.format.wrappers import milliseconds
 
 if TYPE_CHECKING:

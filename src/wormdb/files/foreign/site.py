@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from wormdb.errors import InvalidRequestError, LimitExceededError
-from wormdb.files.names import FileNames, id_of
+from wormdb.files.contents.names import FileNames, id_of
 from wormdb.files.placement import Placement
 from wormdb.schema.path import SINGLETON_ID
 from wormdb.storage.store import check_key

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from wormdb.files.plain import STAMPS, indented, plain_document, plain_fields, read_object, read_values
+from wormdb.files.contents.values import STAMPS, indented, plain_document, plain_fields, read_object, read_values
 from wormdb.format.damage import corrupt
 from wormdb.format.kinds import MISSING
 from wormdb.format.values import equal, normalize

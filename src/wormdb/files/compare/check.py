@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.errors import CorruptionError
-from wormdb.files.announce import Announcement
-from wormdb.files.expected import EDITED, EXTRA, MISSING
-from wormdb.files.faults import DocumentFaults, FileFault, listed_keys
-from wormdb.files.names import BUCKET_SENTINEL, FileNames
+from wormdb.files.compare.faults import DocumentFaults, FileFault, listed_keys
+from wormdb.files.contents.expected import EDITED, EXTRA, MISSING
+from wormdb.files.contents.names import BUCKET_SENTINEL, FileNames
+from wormdb.files.contents.sentinel import read_collection_sentinel
 from wormdb.files.placement import Placement
-from wormdb.files.publication import shape_of
-from wormdb.files.record import RecordRegister, placement_of
-from wormdb.files.sentinel import read_collection_sentinel
 from wormdb.files.table_faults import TableFaults
-from wormdb.files.tables import keys_of, specs_of
+from wormdb.files.write.announce import Announcement
+from wormdb.files.write.publication import shape_of
+from wormdb.files.write.record import RecordRegister, placement_of
+from wormdb.files.write.tables import keys_of, specs_of
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.state.view import View
-    from wormdb.files.names import FileKey
+    from wormdb.files.contents.names import FileKey
     from wormdb.format.files_record import FilesRecord
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from wormdb.errors import CorruptionError, NotFoundError, Problem, ValidationError, WormError
-from wormdb.files.adopt_past import Filed, settle
-from wormdb.files.entity_file import read_entity
+from wormdb.files.adopt.past import Filed, settle
+from wormdb.files.contents.document import read_entity
+from wormdb.files.contents.values import fault_text
 from wormdb.files.oplog_file import read_oplog
-from wormdb.files.plain import fault_text
 from wormdb.files.trash_file import read_tombstone_file
 from wormdb.format.damage import corrupt
 from wormdb.format.segment import check_id
@@ -21,10 +21,10 @@ from wormdb.schema.validate import validate
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from wormdb.files.adopt_listing import Listed
-    from wormdb.files.adopt_past import Settled
+    from wormdb.files.adopt.listing import Listed
+    from wormdb.files.adopt.past import Settled
     from wormdb.files.adopt_replay import Fault
-    from wormdb.files.names import FileNames
+    from wormdb.files.contents.names import FileNames
     from wormdb.files.oplog_file import OplogEntry
     from wormdb.format.kinds import Document
     from wormdb.storage.pool import Pool

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import datetime
 
-    from wormdb.files.names import FileNames
+    from wormdb.files.contents.names import FileNames
     from wormdb.storage.store import ObjectInfo, Store
 
 __all__ = ["Inventory", "Listed", "files_digest", "take_inventory"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
-from wormdb.files.plain import indented, member, read_object
+from wormdb.files.contents.values import indented, member, read_object
 from wormdb.schema.coerce import parse_datetime
 
 if TYPE_CHECKING:

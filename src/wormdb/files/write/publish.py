@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 from wormdb.engine.history.snapshots import taken_at
 from wormdb.engine.state.view import Held
 from wormdb.errors import InvalidRequestError
-from wormdb.files.expected import kept_snapshots, present_files_of, until
-from wormdb.files.guard import Draft, put_all
-from wormdb.files.names import id_text, short_snapshot_name, snapshot_name
+from wormdb.files.contents.expected import kept_snapshots, present_files_of, until
+from wormdb.files.contents.names import id_text, short_snapshot_name, snapshot_name
 from wormdb.files.oplog_file import oplog_file
 from wormdb.files.snapshot_file import snapshot_file
+from wormdb.files.write.guard import Draft, put_all
 from wormdb.format import json
 from wormdb.limits import DELETE_MANY_KEYS
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from wormdb.engine.history.read import History, Recorded, Snapshot
     from wormdb.engine.history.snapshots import Visible
     from wormdb.engine.state.view import View
-    from wormdb.files.changes import Seen, Window
-    from wormdb.files.names import FileNames
+    from wormdb.files.contents.names import FileNames
+    from wormdb.files.write.changes import Seen, Window
     from wormdb.format.past import Version
     from wormdb.schema.model import Model
     from wormdb.storage.pool import Pool

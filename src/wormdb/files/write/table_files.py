@@ -8,13 +8,19 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from wormdb.files.guard import Draft, put_all, put_guarded
-from wormdb.files.index_file import IndexFile, IndexMeta, encode_index_file, encode_index_meta, type_in_file
+from wormdb.files.contents.index import IndexFile, IndexMeta, encode_index_file, encode_index_meta, type_in_file
+from wormdb.files.contents.manifest import (
+    ManifestFile,
+    ManifestMeta,
+    encode_manifest,
+    encode_manifest_meta,
+    manifest_row,
+)
 from wormdb.files.index_texts import IndexTexts
-from wormdb.files.manifest_file import ManifestFile, ManifestMeta, encode_manifest, encode_manifest_meta, manifest_row
 from wormdb.files.partition import has_parts, is_uneven, lows_of, part_of, parts_of
-from wormdb.files.publish import named
-from wormdb.files.tables import keys_of
+from wormdb.files.write.guard import Draft, put_all, put_guarded
+from wormdb.files.write.publish import named
+from wormdb.files.write.tables import keys_of
 from wormdb.format.files_record import FilesPart
 
 if TYPE_CHECKING:
@@ -22,9 +28,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from wormdb.engine.state.view import View
-    from wormdb.files.names import FileNames
+    from wormdb.files.contents.names import FileNames
     from wormdb.files.partition import Place
-    from wormdb.files.tables import Patience, TableKey, TableSpec
+    from wormdb.files.write.tables import Patience, TableKey, TableSpec
     from wormdb.format.files_record import FilesTable
     from wormdb.schema.model import Model
     from wormdb.storage.pool import Pool

@@ -14,17 +14,17 @@ import msgspec
 from msgspec.structs import replace
 
 from wormdb.errors import ConflictError, SnapshotTooOldError
-from wormdb.files.announce import Announcement
-from wormdb.files.changes import windows
-from wormdb.files.guard import Draft, put_guarded
-from wormdb.files.names import FileNames
+from wormdb.files.contents.names import FileNames
+from wormdb.files.contents.sentinel import collection_sentinel
 from wormdb.files.placement import Placement
-from wormdb.files.publish import DocumentFiles, Work
-from wormdb.files.record import placement_of, places_of
-from wormdb.files.sentinel import collection_sentinel
 from wormdb.files.table_mend import found_tables, mended_tables
-from wormdb.files.table_write import TableWriter
-from wormdb.files.tables import Patience, Pending, aligned, date_paths, specs_of
+from wormdb.files.write.announce import Announcement
+from wormdb.files.write.changes import windows
+from wormdb.files.write.guard import Draft, put_guarded
+from wormdb.files.write.publish import DocumentFiles, Work
+from wormdb.files.write.record import placement_of, places_of
+from wormdb.files.write.table_files import TableWriter
+from wormdb.files.write.tables import Patience, Pending, aligned, date_paths, specs_of
 from wormdb.format.files_record import FilesFill, FilesRecord
 from wormdb.format.past import misc_ms
 from wormdb.format.wrappers import moment
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from wormdb.engine.history.read import Recorded
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.state.view import Held, View
-    from wormdb.files.record import Known, RecordRegister
+    from wormdb.files.write.record import Known, RecordRegister
     from wormdb.format.files_record import FilesPlaces, FilesTable
     from wormdb.schema.model import Model
     from wormdb.storage.pool import Pool

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from wormdb.engine.tree.definition import claims_of
-from wormdb.files.manifest_file import (
+from wormdb.files.contents.manifest import (
     VERSION,
     Count,
     check_version,
@@ -21,7 +21,7 @@ from wormdb.files.manifest_file import (
     read_time,
     with_content,
 )
-from wormdb.files.plain import STAMPS, canonical, iso_text, read_shape
+from wormdb.files.contents.values import STAMPS, canonical, iso_text, read_shape
 from wormdb.files.value_text import value_text, values_text
 from wormdb.format import json
 from wormdb.format.damage import corrupt

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from wormdb.engine.blocks.shelf import Shelf
     from wormdb.engine.log.objects import ObjectWriter
     from wormdb.engine.state.view import Held
-    from wormdb.files.adopt_past import Settled
+    from wormdb.files.adopt.past import Settled
     from wormdb.format.columns import ColumnSpec
     from wormdb.storage.store import Store
     from wormdb.system.clock import Chance

@@ -25,11 +25,11 @@ from wormdb.errors import (
     NotFoundError,
     SnapshotTooOldError,
 )
+from wormdb.files.adopt.listing import files_digest, take_inventory
+from wormdb.files.adopt.read import Reader
+from wormdb.files.adopt.stage import RecordKeeper, Stage, digest_of
+from wormdb.files.adopt.survey import Choices, Counts, Survey, survey
 from wormdb.files.adopt_check import Rehearsal
-from wormdb.files.adopt_listing import files_digest, take_inventory
-from wormdb.files.adopt_read import Reader
-from wormdb.files.adopt_stage import RecordKeeper, Stage, digest_of
-from wormdb.files.adopt_survey import Choices, Counts, Survey, survey
 from wormdb.format.adopt_record import AdoptRecord
 from wormdb.format.event import JobAttached, JobOpened
 from wormdb.format.sample import encode_sample
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from wormdb.engine.ledger import Ledger, Surroundings
     from wormdb.engine.state.view import View
     from wormdb.errors import Problem
-    from wormdb.files.adopt_listing import Inventory
-    from wormdb.files.names import FileNames
+    from wormdb.files.adopt.listing import Inventory
+    from wormdb.files.contents.names import FileNames
     from wormdb.format.event import Event
 
 __all__ = ["Adopter", "Adoption", "job_id"]

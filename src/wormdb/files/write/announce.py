@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from wormdb.errors import AlreadyExistsError, ConflictError, CorruptionError, OutcomeUnknownError
-from wormdb.files.expected import EDITED, MISSING
-from wormdb.files.names import BUCKET_SENTINEL
-from wormdb.files.sentinel import BucketSentinel, bucket_sentinel, read_bucket_sentinel
+from wormdb.files.contents.expected import EDITED, MISSING
+from wormdb.files.contents.names import BUCKET_SENTINEL
+from wormdb.files.contents.sentinel import BucketSentinel, bucket_sentinel, read_bucket_sentinel
 from wormdb.storage.store import IfAbsent, IfMatch
 
 if TYPE_CHECKING:

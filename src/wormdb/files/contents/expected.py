@@ -9,7 +9,7 @@ from wormdb.engine.history.read import Recorded
 from wormdb.engine.history.read import Snapshot as Kept
 from wormdb.engine.history.snapshots import visible
 from wormdb.engine.history.tombstone import read_tombstone
-from wormdb.files.entity_file import entity_file
+from wormdb.files.contents.document import entity_file
 from wormdb.files.oplog_file import oplog_file
 from wormdb.files.snapshot_file import snapshot_file
 from wormdb.files.trash_file import tombstone_file
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.history.snapshots import Visible
     from wormdb.engine.state.view import Held
-    from wormdb.files.names import FileNames
+    from wormdb.files.contents.names import FileNames
     from wormdb.format.past import Version
     from wormdb.schema.model import Model
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 from msgspec.structs import replace
 
-from wormdb.files.index_file import plain_dates_of
+from wormdb.files.contents.index import plain_dates_of
 from wormdb.files.index_texts import IndexTexts
 from wormdb.files.partition import part_of
-from wormdb.files.publish import named
+from wormdb.files.write.publish import named
 from wormdb.format.files_record import FilesPart, FilesTable
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from wormdb.engine.state.definition import Definition
     from wormdb.engine.tree.definition import Index
-    from wormdb.files.changes import Seen
-    from wormdb.files.names import FileNames
+    from wormdb.files.contents.names import FileNames
+    from wormdb.files.write.changes import Seen
     from wormdb.schema.model import Field, Model
 
 __all__ = [

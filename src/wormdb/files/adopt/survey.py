@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from wormdb.engine.state.view import sequence_of
 from wormdb.engine.tree.definition import claims_of
 from wormdb.errors import InvalidRequestError, Problem
-from wormdb.files.adopt_stage import digest_of
+from wormdb.files.adopt.stage import digest_of
 from wormdb.format import json
 from wormdb.format.sample import Sample
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from wormdb.engine.tree.definition import Index
-    from wormdb.files.adopt_listing import Inventory, Listed
-    from wormdb.files.adopt_past import Settled
-    from wormdb.files.adopt_read import Reader, Reading
-    from wormdb.files.names import FileNames
+    from wormdb.files.adopt.listing import Inventory, Listed
+    from wormdb.files.adopt.past import Settled
+    from wormdb.files.adopt.read import Reader, Reading
+    from wormdb.files.contents.names import FileNames
 
 __all__ = ["Choices", "Counts", "Survey", "survey"]
 

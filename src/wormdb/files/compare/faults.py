@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from wormdb.files.expected import EDITED, EXTRA, MISSING
-from wormdb.files.publish import identity_of
+from wormdb.files.contents.expected import EDITED, EXTRA, MISSING
 from wormdb.files.wanted import Filed, filed_documents, has_past, may_be_there, wanted_files
+from wormdb.files.write.publish import identity_of
 from wormdb.format import json
 from wormdb.format.key import encode_key
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from wormdb.engine.history.read import History, Recorded
     from wormdb.engine.state.view import Held, View
-    from wormdb.files.names import FileKey, FileNames
-    from wormdb.files.tables import TableKey
+    from wormdb.files.contents.names import FileKey, FileNames
     from wormdb.files.wanted import Wanted
+    from wormdb.files.write.tables import TableKey
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
     from wormdb.system.types import LogNumber
