@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     from wormdb.files.status import FilesStatus, TableStatus
     from wormdb.files.sync import FilesSynced
     from wormdb.format.blob import BlobReference, reference_of
-    from wormdb.maintenance.gc_report import Collected, Tally, Victim
-    from wormdb.maintenance.report import Finding, Loss, Repair, Verification
+    from wormdb.maintenance.audit.report import Finding, Loss, Repair, Verification
+    from wormdb.maintenance.gc.report import Collected, Tally, Victim
     from wormdb.manifest import ManifestStatus
     from wormdb.query.execute.explain import Explained
     from wormdb.settings import Settings
@@ -139,7 +139,7 @@ _LATER = {
     "BlobReference": "wormdb.format.blob",
     "BlobTarget": "wormdb.blob_streams",
     "Change": "wormdb.api.collection",
-    "Collected": "wormdb.maintenance.gc_report",
+    "Collected": "wormdb.maintenance.gc.report",
     "Collection": "wormdb.api.collection",
     "CollectionStatus": "wormdb.api.status",
     "Cursor": "wormdb.api.cursor",
@@ -150,30 +150,30 @@ _LATER = {
     "FileFault": "wormdb.files.compare.faults",
     "FilesStatus": "wormdb.files.status",
     "FilesSynced": "wormdb.files.sync",
-    "Finding": "wormdb.maintenance.report",
+    "Finding": "wormdb.maintenance.audit.report",
     "Found": "wormdb.api.results",
     "HistoryEntry": "wormdb.api.past",
     "ImportResult": "wormdb.api.imports",
     "IndexDescription": "wormdb.api.status",
     "IndexSummary": "wormdb.api.status",
-    "Loss": "wormdb.maintenance.report",
+    "Loss": "wormdb.maintenance.audit.report",
     "FunctionDefinition": "wormdb.api.functions",
     "ManifestStatus": "wormdb.manifest",
     "ModelPlan": "wormdb.api.schema",
     "Query": "wormdb.api.query",
     "ReadableFiles": "wormdb.api.files",
     "Rejected": "wormdb.api.imports",
-    "Repair": "wormdb.maintenance.report",
+    "Repair": "wormdb.maintenance.audit.report",
     "SchemaPlan": "wormdb.api.schema",
     "Settings": "wormdb.settings",
     "Snapshot": "wormdb.api.past",
     "StoredBlob": "wormdb.api.blobs",
     "TableStatus": "wormdb.files.status",
-    "Tally": "wormdb.maintenance.gc_report",
+    "Tally": "wormdb.maintenance.gc.report",
     "Trashed": "wormdb.trash",
     "UpdateResult": "wormdb.api.update",
-    "Verification": "wormdb.maintenance.report",
-    "Victim": "wormdb.maintenance.gc_report",
+    "Verification": "wormdb.maintenance.audit.report",
+    "Victim": "wormdb.maintenance.gc.report",
     "connect": "wormdb.api.database",
     "open_store": "wormdb.storage.open",
     "reference_of": "wormdb.format.blob",

@@ -14,14 +14,14 @@ from wormdb.engine.state.operations import Pending
 from wormdb.errors import ConflictError, NotFoundError
 from wormdb.format.blob import BlobKey
 from wormdb.format.event import JobOpened
-from wormdb.maintenance.gc_blobs import condemn, plan_blobs
+from wormdb.maintenance.gc.blobs import condemn, plan_blobs
 from wormdb.system.types import StoreTime, WriteId
 
 if TYPE_CHECKING:
     from wormdb.api.collection import Collection
     from wormdb.api.document import Document
     from wormdb.format.blob import BlobReference
-    from wormdb.maintenance.gc_blobs import BlobPlan
+    from wormdb.maintenance.gc.blobs import BlobPlan
     from wormdb.maintenance.site import Site
 
 CONTENT = b"content"

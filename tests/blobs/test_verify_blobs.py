@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from wormdb.maintenance.report import Verification
+    from wormdb.maintenance.audit.report import Verification
 
 CONTENT = b"content"
 

@@ -26,10 +26,10 @@ from wormdb.engine.state.moments import AsOf
 from wormdb.errors import ConflictError, LimitExceededError
 from wormdb.format import root as root_module
 from wormdb.format.root import JobOutcome, root_size
-from wormdb.maintenance import gc_retired
-from wormdb.maintenance.gc import Rules, collect
+from wormdb.maintenance.audit.verify import verify
+from wormdb.maintenance.gc import retired as gc_retired
+from wormdb.maintenance.gc.collect import Rules, collect
 from wormdb.maintenance.site import Site
-from wormdb.maintenance.verify import verify
 from wormdb.system.types import LogNumber, WriteId
 
 if TYPE_CHECKING:

@@ -9,15 +9,15 @@ import msgspec
 from tests.jobs.rig import customers, pipeline
 from wormdb.format.root import encode_root
 from wormdb.jobs import shares, verify
-from wormdb.maintenance import listed
-from wormdb.maintenance.block_check import block_faults
+from wormdb.maintenance.audit import listed
+from wormdb.maintenance.audit.block_check import block_faults
 
 if TYPE_CHECKING:
     import pytest
 
     from wormdb import Database
     from wormdb.format.blocklist import BlockEntry
-    from wormdb.maintenance.block_check import Content
+    from wormdb.maintenance.audit.block_check import Content
 
 
 def objects(db: Database) -> list[str]:

@@ -17,8 +17,8 @@ from wormdb.format.blockread import open_block, read_documents
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.key import encode_key
 from wormdb.format.root import encode_root
-from wormdb.maintenance.listed import CheckedList
-from wormdb.maintenance.report import Report
+from wormdb.maintenance.audit.listed import CheckedList
+from wormdb.maintenance.audit.report import Report
 from wormdb.maintenance.rewrite import FIELDS
 from wormdb.storage.store import Always
 from wormdb.system.clock import new_write_id
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from wormdb.engine.tree.entries import Change
     from wormdb.format.blocklist import BlockEntry, BlockPageRef
     from wormdb.format.root import Root
-    from wormdb.maintenance.listed import Where
+    from wormdb.maintenance.audit.listed import Where
 
 __all__ = ["BYTES", "damage", "entries_of", "lie_in_entries", "lie_in_rows", "lie_in_tree", "put_root", "replaced"]
 

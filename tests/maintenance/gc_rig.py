@@ -16,10 +16,10 @@ from wormdb.engine.ledger import Surroundings
 from wormdb.engine.load import BulkOutcome, JobSpec
 from wormdb.engine.log.clock import MiscClock
 from wormdb.errors import ConflictError
-from wormdb.maintenance.gc import Rules, collect
-from wormdb.maintenance.gc_jobs import read_tail
+from wormdb.maintenance.gc.collect import Rules, collect
+from wormdb.maintenance.gc.jobs import read_tail
+from wormdb.maintenance.gc.retired import read_retired
 from wormdb.maintenance.gc_names import attached_names
-from wormdb.maintenance.gc_retired import read_retired
 from wormdb.maintenance.site import Site
 from wormdb.maintenance.unreferenced import named_objects
 from wormdb.settings import DAY_MS
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.bulk.report import BulkTarget
     from wormdb.engine.ledger import Ledger
-    from wormdb.maintenance.gc_report import Collected
+    from wormdb.maintenance.gc.report import Collected
     from wormdb.storage.store import Store
 
 __all__ = [

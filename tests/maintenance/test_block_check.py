@@ -8,7 +8,7 @@ import pytest
 from wormdb.format import json
 from wormdb.format.block import Row, write_block
 from wormdb.format.columns import ColumnSpec
-from wormdb.maintenance.block_check import block_faults, content_of, read_sidecar, salvaged, sidecar_faults
+from wormdb.maintenance.audit.block_check import block_faults, content_of, read_sidecar, salvaged, sidecar_faults
 
 ROWS = [
     Row(f"k{number:03d}", 1, 1, json.encode_document({"_id": f"k{number:03d}", "n": number, "pad": "x" * 9_000}))

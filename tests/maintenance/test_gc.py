@@ -21,12 +21,12 @@ from wormdb.engine.state import successor as succession
 from wormdb.errors import CorruptionError, InvalidRequestError, UnavailableError
 from wormdb.format.adopt_record import AdoptRecord, encode_adopt_record
 from wormdb.format.root import Root
-from wormdb.maintenance import gc as module
-from wormdb.maintenance import gc_retired
-from wormdb.maintenance.gc import Rules, collect
+from wormdb.maintenance.gc import collect as module
+from wormdb.maintenance.gc import retired as gc_retired
+from wormdb.maintenance.gc.collect import Rules, collect
+from wormdb.maintenance.gc.report import Gathered, Tally, Victim
+from wormdb.maintenance.gc.retired import read_retired
 from wormdb.maintenance.gc_names import NameSet
-from wormdb.maintenance.gc_report import Gathered, Tally, Victim
-from wormdb.maintenance.gc_retired import read_retired
 from wormdb.settings import Settings
 from wormdb.storage.conditions import ensure_conditions, forget_conditions
 from wormdb.storage.store import OCTETS

@@ -18,8 +18,8 @@ from tests.maintenance.gc_rig import DAY
 from tests.maintenance.rival_store import Before
 from tests.simulation.mutants import rewritten
 from wormdb.errors import CorruptionError, WormError
-from wormdb.maintenance.gc import _Round
-from wormdb.maintenance.gc_jobs import OpenJobs
+from wormdb.maintenance.gc.collect import _Round
+from wormdb.maintenance.gc.jobs import OpenJobs
 from wormdb.testing.fault_store import SimulatedCrash
 
 if TYPE_CHECKING:

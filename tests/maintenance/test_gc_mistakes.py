@@ -9,9 +9,9 @@ import pytest
 from tests.maintenance.gc_rig import SCHEDULES
 from tests.simulation.mutants import rewritten
 from wormdb.errors import WormError
-from wormdb.maintenance.gc import _Round
-from wormdb.maintenance.gc_jobs import OpenJobs
-from wormdb.maintenance.gc_retired import RetiredObjects
+from wormdb.maintenance.gc.collect import _Round
+from wormdb.maintenance.gc.jobs import OpenJobs
+from wormdb.maintenance.gc.retired import RetiredObjects
 
 if TYPE_CHECKING:
     from collections.abc import Callable

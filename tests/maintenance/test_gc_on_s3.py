@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 import wormdb
-from wormdb.maintenance import gc, gc_jobs, gc_retired
+from wormdb.maintenance.gc import collect as gc
+from wormdb.maintenance.gc import jobs as gc_jobs
+from wormdb.maintenance.gc import retired as gc_retired
 from wormdb.settings import Settings
 
 pytestmark = pytest.mark.s3

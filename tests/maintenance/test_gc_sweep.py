@@ -19,12 +19,12 @@ from tests.maintenance.gc_rig import DAY, HOUR, check_sound, gc, keys_of, merged
 from tests.maintenance.rival_store import Before
 from wormdb.engine.load import abort
 from wormdb.errors import OutcomeUnknownError, UnavailableError
-from wormdb.maintenance.verify import verify
+from wormdb.maintenance.audit.verify import verify
 from wormdb.testing.fault_store import Fault, SimulatedCrash
 from wormdb.testing.sweep import SweepCase, sweep
 
 if TYPE_CHECKING:
-    from wormdb.maintenance.gc_report import Collected
+    from wormdb.maintenance.gc.report import Collected
     from wormdb.storage.store import Store
 
 OFTEN = (Fault.CRASH_AFTER, Fault.LANDS_LATE)

@@ -13,8 +13,8 @@ from tests.maintenance.gc_rig import DAY, gc, site_of
 from wormdb.engine.blocks.listing import runs_of
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.state.view import id_key
-from wormdb.maintenance.repair import repair
-from wormdb.maintenance.verify import verify
+from wormdb.maintenance.audit.repair import repair
+from wormdb.maintenance.audit.verify import verify
 from wormdb.storage.pool import SerialPool
 
 if TYPE_CHECKING:

@@ -24,10 +24,10 @@ from tests.maintenance.wreck import (
 )
 from wormdb.errors import CorruptionError, InvalidRequestError, SnapshotTooOldError
 from wormdb.format.root import Mark
-from wormdb.maintenance.listed import CheckedList, Where
-from wormdb.maintenance.repair import repair
-from wormdb.maintenance.report import Report
-from wormdb.maintenance.verify import verify
+from wormdb.maintenance.audit.listed import CheckedList, Where
+from wormdb.maintenance.audit.repair import repair
+from wormdb.maintenance.audit.report import Report
+from wormdb.maintenance.audit.verify import verify
 from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 from wormdb.testing.remembered import remembered_blocks
 

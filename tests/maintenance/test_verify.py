@@ -28,10 +28,10 @@ from tests.maintenance.wreck import (
 )
 from wormdb.engine.index.build import _Build
 from wormdb.errors import WormError
-from wormdb.maintenance.chain import check_chain
-from wormdb.maintenance.listed import CheckedList, Where
-from wormdb.maintenance.report import Report
-from wormdb.maintenance.verify import verify
+from wormdb.maintenance.audit.chain import check_chain
+from wormdb.maintenance.audit.listed import CheckedList, Where
+from wormdb.maintenance.audit.report import Report
+from wormdb.maintenance.audit.verify import verify
 from wormdb.storage.store import Always
 from wormdb.testing.fault_store import FaultStore
 from wormdb.testing.remembered import remembered_blocks

@@ -21,8 +21,8 @@ from wormdb.engine.state import successor as succession
 from wormdb.engine.state.projection import Sizes
 from wormdb.engine.tree.nodes import NodeLimits
 from wormdb.format.retired import decode_retired
-from wormdb.maintenance.listed import CheckedList
-from wormdb.maintenance.report import Report
+from wormdb.maintenance.audit.listed import CheckedList
+from wormdb.maintenance.audit.report import Report
 from wormdb.maintenance.site import Site
 from wormdb.maintenance.unreferenced import named_objects
 from wormdb.schema.load import load_schema

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from wormdb.files.write.tables import TableKey
     from wormdb.format.entry import Change
     from wormdb.format.event import Event
-    from wormdb.maintenance.gc_report import Collected
+    from wormdb.maintenance.gc.report import Collected
     from wormdb.query.planner.cache import PlanCache
     from wormdb.settings import Settings
     from wormdb.storage.meter import Usage

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from wormdb.calls import CallKind
     from wormdb.engine.commit.commit import Committed
     from wormdb.engine.commit.resolve import Fate
-    from wormdb.maintenance.gc_report import Collected
+    from wormdb.maintenance.gc.report import Collected
     from wormdb.manifest import ManifestStatus, ParquetFiles
     from wormdb.system.deadline import within
     from wormdb.trash import Trashed

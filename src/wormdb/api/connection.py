@@ -16,7 +16,7 @@ from wormdb.engine.services import Services
 from wormdb.engine.state.projection import Sizes
 from wormdb.files.keeper import FilesKeeper
 from wormdb.limits import CLOSE_SECONDS, COLUMNS_CACHE_SHARE
-from wormdb.maintenance.gc import Rules, collect
+from wormdb.maintenance.gc.collect import Rules, collect
 from wormdb.maintenance.site import Site
 from wormdb.opening import bucket_of, forward_mode
 from wormdb.query.planner.cache import PlanCache
@@ -29,7 +29,7 @@ from wormdb.system.deadline import Deadline, within
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.maintenance.gc_report import Collected
+    from wormdb.maintenance.gc.report import Collected
     from wormdb.settings import Settings
     from wormdb.storage.meter import MeteredStore
     from wormdb.storage.pool import Pool

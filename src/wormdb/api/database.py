@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.migrate import Migrate
     from wormdb.files.adopt.adopt import Adoption
-    from wormdb.maintenance.gc_report import Collected
-    from wormdb.maintenance.report import Repair, Verification
+    from wormdb.maintenance.audit.report import Repair, Verification
+    from wormdb.maintenance.gc.report import Collected
     from wormdb.maintenance.site import Site
     from wormdb.schema.model import Model, Schema
     from wormdb.storage.meter import Request, Usage

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from wormdb.engine.ledger import Ledger
 from wormdb.files.compare.check import FileSite, examine_files
 from wormdb.files.sync import sync_files
-from wormdb.maintenance.repair import repair
-from wormdb.maintenance.report import Report
-from wormdb.maintenance.verify import verify
+from wormdb.maintenance.audit.repair import repair
+from wormdb.maintenance.audit.report import Report
+from wormdb.maintenance.audit.verify import verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from wormdb.files.compare.faults import FileFault
     from wormdb.files.keeper import FilesKeeper
-    from wormdb.maintenance.report import Repair, Verification
+    from wormdb.maintenance.audit.report import Repair, Verification
     from wormdb.maintenance.site import Site
 
 __all__ = ["file_site", "repair_all", "verify_all"]

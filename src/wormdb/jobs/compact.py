@@ -29,7 +29,7 @@ from wormdb.errors import ConflictError, InvalidRequestError, SnapshotTooOldErro
 from wormdb.format.blocklist import BlockEntry
 from wormdb.jobs.work import Item, Output
 from wormdb.limits import BLOCK_BYTES_TARGET
-from wormdb.maintenance.gc_jobs import read_after
+from wormdb.maintenance.gc.jobs import read_after
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:

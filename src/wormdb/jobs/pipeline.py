@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from wormdb.jobs.import_ import FileRecords, Imported
     from wormdb.jobs.rebuild import Rebuilt
     from wormdb.jobs.work import Runner, Told
-    from wormdb.maintenance.report import Verification
+    from wormdb.maintenance.audit.report import Verification
 
 __all__ = ["Pipeline", "local_pipeline"]
 

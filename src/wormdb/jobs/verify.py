@@ -22,18 +22,18 @@ from wormdb.jobs.shares import all_ranges
 from wormdb.jobs.state import PinnedState
 from wormdb.jobs.work import Item, Output
 from wormdb.limits import MIB
-from wormdb.maintenance.chain import check_chain
-from wormdb.maintenance.listed import CheckedList, Where, claim_of, is_sound
-from wormdb.maintenance.parted import LogOutline, PartTally, look_at_range
-from wormdb.maintenance.report import Report
-from wormdb.maintenance.verify import Examination, verify_parts
+from wormdb.maintenance.audit.chain import check_chain
+from wormdb.maintenance.audit.listed import CheckedList, Where, claim_of, is_sound
+from wormdb.maintenance.audit.parted import LogOutline, PartTally, look_at_range
+from wormdb.maintenance.audit.report import Report
+from wormdb.maintenance.audit.verify import Examination, verify_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wormdb.jobs.place import Where as Place
     from wormdb.jobs.work import Runner, Told
-    from wormdb.maintenance.report import Verification
+    from wormdb.maintenance.audit.report import Verification
     from wormdb.maintenance.site import Site
 
 __all__ = ["verify_collection"]

@@ -16,7 +16,7 @@ from wormdb.storage.store import ByteRange
 if TYPE_CHECKING:
     from wormdb.format.block import Row
     from wormdb.format.root import Root
-    from wormdb.maintenance.report import Report
+    from wormdb.maintenance.audit.report import Report
     from wormdb.maintenance.site import Site
 
 __all__ = ["BlobCheck"]

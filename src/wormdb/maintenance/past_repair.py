@@ -15,9 +15,9 @@ from wormdb.errors import CorruptionError, UnsupportedFormatError
 from wormdb.format import json
 from wormdb.format.block import Row
 from wormdb.format.past import Taken, Version, encode_past, past_id, past_key, past_range
-from wormdb.maintenance.listed import CheckedList
+from wormdb.maintenance.audit.listed import CheckedList
+from wormdb.maintenance.audit.report import Loss, Report
 from wormdb.maintenance.past_rows import PastLists, past_rows, with_operations
-from wormdb.maintenance.report import Loss, Report
 from wormdb.maintenance.rewrite import write_list
 from wormdb.system.types import LogNumber
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.past import Operation
     from wormdb.format.root import JobOutcome, Root
-    from wormdb.maintenance.listed import Hole
+    from wormdb.maintenance.audit.listed import Hole
     from wormdb.maintenance.site import Site
 
 __all__ = ["PastRepair"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from wormdb.engine.history.changes import member_of
 from wormdb.format import json
 from wormdb.format.past import Taken, Version, decode_past, past_from
-from wormdb.maintenance.listed import CheckedList
+from wormdb.maintenance.audit.listed import CheckedList
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from wormdb.format.block import Row
     from wormdb.format.past import Operation
     from wormdb.format.root import JobOutcome, Root
-    from wormdb.maintenance.listed import Hole, Where
-    from wormdb.maintenance.report import Report
+    from wormdb.maintenance.audit.listed import Hole, Where
+    from wormdb.maintenance.audit.report import Report
     from wormdb.maintenance.site import Site
 
 __all__ = ["Past", "PastLists", "loaded", "past_rows", "with_operations"]

@@ -16,9 +16,9 @@ from wormdb.engine.state.upgrade import Upgrades
 from wormdb.format.blocklist import SidecarRef
 from wormdb.format.past import HISTORY_COLUMNS
 from wormdb.format.root import ObjectRef
-from wormdb.maintenance.block_check import content_of, rebuilt_sidecar
-from wormdb.maintenance.listed import CheckedList
-from wormdb.maintenance.report import Report
+from wormdb.maintenance.audit.block_check import content_of, rebuilt_sidecar
+from wormdb.maintenance.audit.listed import CheckedList
+from wormdb.maintenance.audit.report import Report
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from wormdb.format.block import Row
     from wormdb.format.blocklist import BlockEntry, BlockPageRef
     from wormdb.format.root import Root
-    from wormdb.maintenance.listed import Where
+    from wormdb.maintenance.audit.listed import Where
     from wormdb.maintenance.site import Site
 
 __all__ = ["FIELDS", "objects_of", "with_sidecars", "write_list"]

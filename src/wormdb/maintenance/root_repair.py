@@ -12,7 +12,7 @@ from wormdb.storage.wrapped import WrappedStore
 
 if TYPE_CHECKING:
     from wormdb.engine.log.root import RootState
-    from wormdb.maintenance.chain import Chain
+    from wormdb.maintenance.audit.chain import Chain
     from wormdb.maintenance.site import Site
 
 __all__ = ["rebuild_root"]

@@ -30,7 +30,7 @@ class Site:
     """Its folder, ending with /."""
     around: Surroundings
     passed: frozenset[bytes] = frozenset()
-    """Blocks that were found to be sound already, by `wormdb.maintenance.listed.claim_of`."""
+    """Blocks that were found to be sound already, by `wormdb.maintenance.audit.listed.claim_of`."""
 
     @property
     def store(self) -> Store:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from wormdb.errors import CorruptionError, UnsupportedFormatError
 from wormdb.format.retired import decode_retired
-from wormdb.maintenance.index_check import tree_objects
-from wormdb.maintenance.listed import CheckedList, Where
-from wormdb.maintenance.report import Report
+from wormdb.maintenance.audit.index_check import tree_objects
+from wormdb.maintenance.audit.listed import CheckedList, Where
+from wormdb.maintenance.audit.report import Report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,8 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 from unittest import mock
 
-from wormdb.maintenance import gc, gc_jobs
+from wormdb.maintenance.gc import collect as gc
+from wormdb.maintenance.gc import jobs as gc_jobs
 from wormdb.testing.sim_projections import named_by, retired_by
 from wormdb.testing.sim_replay import Violation
 from wormdb.testing.sim_store import PATHS

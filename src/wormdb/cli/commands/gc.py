@@ -16,7 +16,7 @@ from wormdb.settings import Settings
 from wormdb.storage.conditions import remove_probes
 
 if TYPE_CHECKING:
-    from wormdb.maintenance.gc_report import Collected
+    from wormdb.maintenance.gc.report import Collected
 
 __all__ = ["command"]
 

@@ -15,14 +15,14 @@ from wormdb.cli.place import NAMES, PLACE, find_model, place_of
 from wormdb.cli.progress import tell_line
 from wormdb.cli.verbs import Verb
 from wormdb.errors import InvalidRequestError
-from wormdb.maintenance.report import Checked
+from wormdb.maintenance.audit.report import Checked
 from wormdb.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from wormdb.api.database import Database
-    from wormdb.maintenance.report import Finding, Repair, Verification
+    from wormdb.maintenance.audit.report import Finding, Repair, Verification
 
 __all__ = ["command"]
 

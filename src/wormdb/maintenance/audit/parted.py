@@ -4,7 +4,7 @@
     report_of(…, tallies)                  # sums meet: by entry of the log, and by bucket of each index
 
 Of a collection that is sound this says what one pass over everything says. Of one that is not it says only that: then
-`wormdb.maintenance.verify.verify` tells what is wrong.
+`wormdb.maintenance.audit.verify.verify` tells what is wrong.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.state.upgrade import Upgrades
 from wormdb.errors import CorruptionError, SnapshotTooOldError, UnsupportedFormatError
 from wormdb.format.past import past_from
-from wormdb.maintenance.agreement import Agreement, RowTally
+from wormdb.maintenance.audit.agreement import Agreement, RowTally
+from wormdb.maintenance.audit.chain import Chain
+from wormdb.maintenance.audit.index_check import IndexTally, index_checks
+from wormdb.maintenance.audit.listed import CheckedList
+from wormdb.maintenance.audit.report import Report
 from wormdb.maintenance.blob_check import BlobCheck
-from wormdb.maintenance.chain import Chain
-from wormdb.maintenance.index_check import IndexTally, index_checks
-from wormdb.maintenance.listed import CheckedList
 from wormdb.maintenance.past_rows import PastLists
-from wormdb.maintenance.report import Report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from wormdb.engine.blocks.listing import Run
     from wormdb.format.block import Row
     from wormdb.format.root import Root
-    from wormdb.maintenance.listed import Where
+    from wormdb.maintenance.audit.listed import Where
     from wormdb.maintenance.site import Site
 
 __all__ = ["LogOutline", "PartTally", "look_at_range", "report_of"]

@@ -18,7 +18,7 @@ from wormdb.format.blocklist import BlockEntry, BlockPageRef, decode_block_page
 from wormdb.format.blockread import read_documents
 from wormdb.format.damage import corrupt
 from wormdb.format.key import encode_key
-from wormdb.maintenance.block_check import (
+from wormdb.maintenance.audit.block_check import (
     block_faults,
     check_length,
     content_of,
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from wormdb.engine.blocks.listing import Run
     from wormdb.format.root import Root
-    from wormdb.maintenance.block_check import Content
-    from wormdb.maintenance.report import Report
+    from wormdb.maintenance.audit.block_check import Content
+    from wormdb.maintenance.audit.report import Report
     from wormdb.maintenance.site import Site
 
 __all__ = ["CheckedList", "Hole", "Where", "checked_body", "claim_of", "is_sound"]

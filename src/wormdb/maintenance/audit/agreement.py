@@ -21,7 +21,7 @@ from wormdb.format import json
 from wormdb.format.block import Row
 from wormdb.format.past import Taken, Version, encode_past, past_range
 from wormdb.format.sample import Sample, decode_sample
-from wormdb.maintenance.chain import SUM_BITS, digest_of
+from wormdb.maintenance.audit.chain import SUM_BITS, digest_of
 from wormdb.maintenance.past_rows import Past, PastLists, past_rows
 from wormdb.system.types import LogNumber
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from wormdb.format.root import JobOutcome, Root
+    from wormdb.maintenance.audit.chain import Chain
+    from wormdb.maintenance.audit.index_check import IndexCheck
+    from wormdb.maintenance.audit.listed import CheckedList, Hole
+    from wormdb.maintenance.audit.report import Report
     from wormdb.maintenance.blob_check import BlobCheck
-    from wormdb.maintenance.chain import Chain
-    from wormdb.maintenance.index_check import IndexCheck
-    from wormdb.maintenance.listed import CheckedList, Hole
-    from wormdb.maintenance.report import Report
     from wormdb.maintenance.site import Site
 
 __all__ = ["Agreement", "RowTally"]

@@ -26,14 +26,14 @@ from wormdb.errors import ConflictError, NotFoundError
 from wormdb.format.blob import BlobKey, blob_keys_in
 from wormdb.format.event import BlobCondemned
 from wormdb.limits import BLOB_CONDEMNED_AT_ONCE, BLOB_CONDEMNED_MAX, BLOB_CONDEMNED_MS, BLOB_UNOWNED_MS
-from wormdb.maintenance.gc_report import Victim
+from wormdb.maintenance.gc.report import Victim
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from wormdb.engine.index.read import IndexReader
     from wormdb.format.entry import Batch
-    from wormdb.maintenance.gc_report import Gathered
+    from wormdb.maintenance.gc.report import Gathered
     from wormdb.maintenance.site import Site
     from wormdb.storage.store import ObjectInfo
     from wormdb.system.types import LogNumber, StoreTime

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from wormdb.format.entry import Entry
     from wormdb.format.root import Root
-    from wormdb.maintenance.report import Report
+    from wormdb.maintenance.audit.report import Report
     from wormdb.maintenance.site import Site
 
 __all__ = ["Chain", "check_chain", "digest_of"]

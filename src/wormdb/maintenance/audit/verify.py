@@ -11,14 +11,14 @@ from wormdb.engine.log.root import RootState
 from wormdb.engine.state.definition import Definition
 from wormdb.errors import CorruptionError, SchemaError, UnsupportedFormatError
 from wormdb.format.retired import RetiredList, decode_retired
-from wormdb.maintenance.agreement import Agreement
+from wormdb.maintenance.audit.agreement import Agreement
+from wormdb.maintenance.audit.chain import Chain, check_chain
+from wormdb.maintenance.audit.index_check import index_checks
+from wormdb.maintenance.audit.listed import CheckedList, checked_body
+from wormdb.maintenance.audit.parted import report_of
+from wormdb.maintenance.audit.report import Report, Verification
 from wormdb.maintenance.blob_check import BlobCheck
-from wormdb.maintenance.chain import Chain, check_chain
-from wormdb.maintenance.index_check import index_checks
-from wormdb.maintenance.listed import CheckedList, checked_body
-from wormdb.maintenance.parted import report_of
 from wormdb.maintenance.past_rows import PastLists
-from wormdb.maintenance.report import Report, Verification
 from wormdb.maintenance.unreferenced import find_unreferenced
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from wormdb.format.block import Row
     from wormdb.format.root import ObjectRef, Root
-    from wormdb.maintenance.parted import PartTally
+    from wormdb.maintenance.audit.parted import PartTally
     from wormdb.maintenance.site import Site
 
 __all__ = ["Examination", "examine", "verify", "verify_parts"]

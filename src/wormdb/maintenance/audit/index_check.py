@@ -19,7 +19,7 @@ from wormdb.engine.tree.statistics import decode_statistics
 from wormdb.errors import CorruptionError, InvalidRequestError, SnapshotTooOldError, UnsupportedFormatError
 from wormdb.format import json
 from wormdb.index.verify import verify
-from wormdb.maintenance.chain import SUM_BITS, digest_of
+from wormdb.maintenance.audit.chain import SUM_BITS, digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from wormdb.format.block import Row
     from wormdb.format.node import Child, Inner, Leaf
     from wormdb.format.root import IndexRoot, Root
-    from wormdb.maintenance.report import Report
+    from wormdb.maintenance.audit.report import Report
     from wormdb.maintenance.site import Site
 
 __all__ = ["IndexCheck", "IndexTally", "index_checks", "tree_objects"]

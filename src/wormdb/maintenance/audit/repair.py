@@ -24,23 +24,23 @@ from wormdb.errors import ConflictError, CorruptionError, InvalidRequestError, P
 from wormdb.format.retired import RetiredList, encode_retired
 from wormdb.format.root import ObjectRef
 from wormdb.limits import LOG_RETENTION_MS_MIN
-from wormdb.maintenance.document_repair import DocumentRepair, with_facts
-from wormdb.maintenance.index_check import tree_objects
+from wormdb.maintenance.audit.index_check import tree_objects
+from wormdb.maintenance.audit.mend import DocumentRepair, with_facts
+from wormdb.maintenance.audit.report import Finding, Loss, Repair
+from wormdb.maintenance.audit.verify import examine
 from wormdb.maintenance.past_repair import PastRepair
-from wormdb.maintenance.report import Finding, Loss, Repair
 from wormdb.maintenance.rewrite import objects_of, with_sidecars
 from wormdb.maintenance.root_repair import rebuild_root
-from wormdb.maintenance.verify import examine
 from wormdb.system.types import LogNumber, Misc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from wormdb.format.root import IndexRoot, Root
-    from wormdb.maintenance.agreement import Agreement
-    from wormdb.maintenance.listed import Where
+    from wormdb.maintenance.audit.agreement import Agreement
+    from wormdb.maintenance.audit.listed import Where
+    from wormdb.maintenance.audit.verify import Examination
     from wormdb.maintenance.site import Site
-    from wormdb.maintenance.verify import Examination
 
 __all__ = ["repair"]
 

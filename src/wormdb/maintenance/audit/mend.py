@@ -21,9 +21,9 @@ from wormdb.format.block import Row
 from wormdb.format.event import JobAttached
 from wormdb.format.past import Version
 from wormdb.format.sample import Sampler, encode_sample
-from wormdb.maintenance.listed import CheckedList
+from wormdb.maintenance.audit.listed import CheckedList
+from wormdb.maintenance.audit.report import Loss, Report
 from wormdb.maintenance.past_rows import PastLists, past_rows
-from wormdb.maintenance.report import Loss, Report
 from wormdb.maintenance.rewrite import write_list
 from wormdb.system.types import LogNumber
 

@@ -18,7 +18,7 @@ from wormdb.errors import NotFoundError, SnapshotTooOldError
 from wormdb.format.retired import RetiredList, decode_retired, encode_retired
 from wormdb.format.root import ObjectRef, Retired
 from wormdb.limits import GC_LIST_NAMES, RETIRED_INLINE_MAX, RETIRED_MS
-from wormdb.maintenance.listed import checked_body
+from wormdb.maintenance.audit.listed import checked_body
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
