@@ -16,7 +16,7 @@ from wormdb.format.key import encode_key
 from wormdb.format.path import get_direct, parse_path
 from wormdb.format.sidecar import decode_page_map
 from wormdb.format.values import normalize_document
-from wormdb.limits import KIB
+from wormdb.settings import KIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -24,7 +24,7 @@ from wormdb.jobs.compact import CompactOptions
 from wormdb.jobs.export import ExportOptions
 from wormdb.jobs.local import LocalRunner
 from wormdb.jobs.pipeline import Pipeline, local_pipeline
-from wormdb.limits import MIB
+from wormdb.settings import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

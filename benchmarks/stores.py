@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.measure import Row, compare
-from wormdb.limits import POOL_THREADS
+from wormdb.settings import POOL_THREADS
 from wormdb.storage.open import open_store
 from wormdb.storage.pool import ThreadPool
 from wormdb.storage.store import Always, IfAbsent

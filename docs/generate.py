@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, is_typeddict
 import click
 
 import wormdb
-from wormdb import errors, limits
+from wormdb import errors
+from wormdb import settings as limits
 from wormdb.api.adopt import AdoptOptions
 from wormdb.api.batch import Batch
 from wormdb.api.imports import ImportOptions

@@ -33,7 +33,7 @@ from wormdb.errors import (
     ValidationError,
     WormError,
 )
-from wormdb.version import __version__
+from wormdb.system.installed import __version__
 
 if TYPE_CHECKING:
     from wormdb.api.blobs import StoredBlob

@@ -9,7 +9,7 @@ from typing import Any
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.format import json
 from wormdb.format.values import normalize_document
-from wormdb.limits import ACTOR_BYTES_MAX, METADATA_BYTES_MAX
+from wormdb.settings import ACTOR_BYTES_MAX, METADATA_BYTES_MAX
 
 __all__ = ["NOBODY", "By"]
 

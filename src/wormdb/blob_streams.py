@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 from wormdb.engine.commit.blobs import missing_blob
 from wormdb.errors import CorruptionError, InvalidRequestError, LimitExceededError, NotFoundError
 from wormdb.format.blob import BlobKey, BlobReference
-from wormdb.limits import BLOB_READ_BYTES, UPLOAD_PART_BYTES
+from wormdb.settings import BLOB_READ_BYTES, UPLOAD_PART_BYTES
 from wormdb.storage.store import ByteRange
 
 if TYPE_CHECKING:

@@ -139,7 +139,7 @@ class InvalidRequestError(WormError):
 
 
 class LimitExceededError(InvalidRequestError):
-    """A value is over a named limit of `wormdb.limits`. Make it smaller, or split it."""
+    """A value is over a named limit of `wormdb.settings`. Make it smaller, or split it."""
 
 
 class MissingExtraError(InvalidRequestError):

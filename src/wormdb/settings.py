@@ -1,30 +1,294 @@
-"""Plain values that a user may set. What can be plugged in (clock, store) comes in by argument elsewhere."""
+"""Plain values: what a user may set, and every bound, each with a name. No I/O."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import Literal, get_args
+from typing import Final, Literal, get_args
 
 from wormdb.errors import InvalidRequestError
-from wormdb.limits import (
-    BLOCK_BYTES_TARGET,
-    COMMIT_SECONDS,
-    FILES_INTERVAL_MS,
-    FILES_SECONDS,
-    FORWARD_INTERVAL_MS,
-    JOB_EXPIRY_MS_MIN,
-    LOG_RETENTION_MS_MIN,
-    MIB,
-    POOL_THREADS,
-    READ_SECONDS,
-    REQUEST_SECONDS,
-    STAGE_BYTES,
-    TAIL_BYTES_MAX,
-    TAIL_ENTRIES_MAX,
-)
 
 __all__ = ["BrokenChoice", "ForeignCheck", "ForwardChoice", "Settings", "SourceChoice"]
+
+
+# --- Bounds that a caller can meet, each with a name; docs/reference/limits.md is made of them.
+#
+# Limits protect the process that reads as much as the one that writes: they are checked before recursion and before
+# decompression. A constant that only tunes one module stands in that module.
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
+# --- documents ---
+DOCUMENT_BYTES_MAX: Final = 16 * MIB
+"""Size of one document as stored (JSON)."""
+DOCUMENT_DEPTH_MAX: Final = 100
+"""Levels of nesting; the document itself is level 1."""
+DOCUMENT_KEYS_MAX: Final = 10_000
+"""Fields on one level."""
+FIELD_NAME_BYTES_MAX: Final = 1 * KIB
+"""UTF-8 bytes of one field name."""
+INT_MAX: Final = 2**63 - 1
+INT_MIN: Final = -(2**63)
+ID_BYTES_MAX: Final = 1 * KIB
+"""Bytes of a string or binary `_id`."""
+SEQUENCE_MAX: Final = 10**18 - 1
+"""The greatest number that the counter of a collection gives, and the greatest id of digits that it counts."""
+INDEX_KEY_BYTES_MAX: Final = 4 * KIB
+"""Encoded bytes of one index key."""
+ACTOR_BYTES_MAX: Final = 1 * KIB
+"""UTF-8 bytes of the name of an actor."""
+METADATA_BYTES_MAX: Final = 64 * KIB
+"""Metadata of a change as JSON: it is kept with every document of the batch."""
+
+# --- schemas ---
+SCHEMA_BYTES_MAX: Final = 4 * MIB
+"""Size of a schema.json; its definitions are part of every root."""
+PATTERN_CHARS_MAX: Final = 500
+"""Characters of the regular expression of a dynamic type."""
+PATTERN_WAYS_MAX: Final = 20_000_000
+"""Ways in which such an expression may match: three repeats without end over one id."""
+
+# --- object keys ---
+KEY_BYTES_MAX: Final = 1024
+"""UTF-8 bytes of a whole object key below the root: S3's and R2's limit."""
+SEGMENT_BYTES_MAX: Final = 240
+"""UTF-8 bytes of one key segment: file systems allow 255, and a temporary name needs room."""
+
+# --- stored objects ---
+ENTRY_BYTES_MAX: Final = 64 * MIB
+"""A log entry, uncompressed: no batch is larger."""
+ROOT_BYTES_MAX: Final = 16 * MIB
+"""A root, uncompressed; it is meant to stay under 1 MiB."""
+ROOT_BYTES_FULL: Final = ROOT_BYTES_MAX - 64 * KIB
+"""A root that forwarding makes: others that swap it add a little."""
+NODE_BYTES_MAX: Final = 16 * MIB
+"""A B+tree node, uncompressed."""
+SIDECAR_BYTES_MAX: Final = 64 * MIB
+"""A block's sidecar, uncompressed."""
+PAGE_BYTES_MAX: Final = 64 * MIB
+"""One page of a block, uncompressed: holds at least one document of the largest size."""
+FILE_BYTES_MAX: Final = 4 * DOCUMENT_BYTES_MAX
+"""A readable file that is read whole: a document, or a change with what was before it and after it."""
+OBJECT_BYTES_MAX: Final = 1024 * MIB
+"""Any other object that is read whole, such as a block that is verified, or a manifest. No kind may be larger."""
+
+# --- requests ---
+POOL_THREADS: Final = 32
+"""Requests in flight from one process."""
+LIST_PAGE_KEYS: Final = 1000
+"""Keys in one page of a listing; what S3 bills as one request."""
+DELETE_MANY_KEYS: Final = 1000
+"""Keys in one bulk delete request."""
+RANGE_GAP_BYTES_MAX: Final = 32 * KIB
+"""Ranges closer than this are read in one request: cheaper than asking twice."""
+UPLOAD_PART_BYTES: Final = 8 * MIB
+"""From this size on an object is written in parts, each of this size but the last."""
+UPLOAD_PARTS_AT_ONCE: Final = 4
+"""Parts of one object on their way at the same time."""
+RETRY_ATTEMPTS_MAX: Final = 5
+"""Tries of one unconditional request, the first included."""
+RETRY_DELAY_SECONDS_MAX: Final = 5.0
+ANSWER_BYTES_MAX: Final = 1 * MIB
+"""What is read of an answer that is no object: to a write, to a question about a bucket, of an error."""
+REQUEST_SECONDS: Final = 10.0
+"""How long a request may go without a byte of its answer."""
+REQUEST_SECONDS_FACTOR: Final = 3
+"""A request in which bytes keep coming may take this many times as long, and longer if it is large."""
+REQUEST_BYTES_A_SECOND: Final = 128 * KIB
+"""A slower transfer than this is given up."""
+CONNECT_TIMEOUT_SECONDS: Final = 5.0
+READ_SECONDS: Final = 60.0
+"""How long a read may take."""
+GRACE_SECONDS: Final = 0.5
+"""After its deadline a call does not try again; what is on its way may still come for this long."""
+CLOSE_SECONDS: Final = 3.0
+"""How long closing a database waits for an answer of the store."""
+UNANSWERED_MAX: Final = 256
+"""Requests of a process that were given up and may still hold a thread: no more are begun beyond it."""
+
+# --- blobs ---
+BLOB_BYTES_MAX: Final = 64 * 1024 * MIB
+"""Size of one blob: what fits into 10,000 parts, which is as many as S3 takes."""
+BLOB_READ_BYTES: Final = 4 * MIB
+"""Bytes of a blob that a reader asks for at once."""
+BLOB_TYPE_CHARS_MAX: Final = 255
+"""Characters of the content type of a blob, and of the name that it had."""
+BLOB_UNOWNED_MS: Final = 24 * 3_600_000
+"""How long a blob stays that no document refers to, after it was written, by the store's time."""
+BLOB_CONDEMNED_MS: Final = 3_600_000
+"""How long a blob stays after an entry said that it goes: readers of older states may be at it."""
+BLOB_KEYS_REMEMBERED: Final = 10_000
+"""Blobs of one collection of which a process remembers that they are there."""
+BLOB_CONDEMNED_MAX: Final = 10_000
+"""Condemned blobs that a root remembers, and so that gc condemns before it deletes them."""
+BLOB_CONDEMNED_AT_ONCE: Final = 1_000
+"""Blobs that one entry says this of."""
+
+# --- the log ---
+TAIL_PROBES_MAX: Final = 256
+"""Guesses of the next log numbers in one round, at most; they double while entries are found."""
+TAIL_ENTRIES_MAX: Final = 10_000
+"""Entries that no root has applied; beyond it commits wait for forwarding."""
+TAIL_BYTES_MAX: Final = 256 * MIB
+"""Bytes of such entries."""
+MISC_LEAD_MS_MAX: Final = 3_600_000
+"""By how much the time of an entry may be ahead of now: one further ahead is not written, and none follows it."""
+DATED_MAX: Final = 64
+"""Corrections of times in a root."""
+KNOWLEDGE_MS_MAX: Final = 60_000
+"""How long what a process knows of a collection is trusted, between two answers, by the store's time."""
+ROOT_MS_MAX: Final = 600_000
+"""How old the root is that a process reads from, by the store's time, before it reads it again."""
+LOG_RETENTION_MS_MIN: Final = 3_600_000
+"""Entries stay at least this long after they are applied, whatever the setting says."""
+COMMIT_SECONDS: Final = 30.0
+"""How long a commit tries before it gives up."""
+GROUP_BATCHES_MAX: Final = 1_000
+"""Batches committed together in one entry."""
+MARKS_MAX: Final = 64
+"""Times that a root remembers of when entries were applied."""
+
+RETIRED_INLINE_MAX: Final = 256
+"""Retired objects that a root lists itself; more are moved to a list of their own."""
+UNPUBLISHED_MS_MAX: Final = 12 * 3_600_000
+"""How old the root may be that a job planned with, by the store's time, when another names what it wrote: half of the
+time after which objects that no root names may be removed."""
+SPARK_AUTO_SECONDS: Final = 30
+"""What one core takes for a job from which on `--engine auto` takes Spark. That starts in about 15 seconds (12 to 20
+were measured), and on two cores does in half of the time what Python code in threads does one after the other."""
+JOBS_REMEMBERED: Final = 1_000
+"""Ended bulk jobs whose outcome a root remembers: of attached ones, and of others, each."""
+JOBS_REMEMBERED_MS: Final = 30 * 86_400_000
+"""How long more of those that were attached are remembered, up to `JOBS_REMEMBERED_MAX`."""
+JOBS_REMEMBERED_MAX: Final = 10_000
+LOADS_KEPT: Final = 16
+"""Attached jobs of each tier of size whose blocks stay as they are; of twice as many the older ones become rows of
+history."""
+FOLD_BYTES: Final = 64 * MIB
+"""Bytes of attached blocks that one forwarding makes such rows of; more if they are of one job."""
+BULK_REPORT_BYTES_MAX: Final = 256 * MIB
+"""What one task of a bulk job says of the blocks that it wrote."""
+BULK_DIGESTS_INLINE_MAX: Final = 1 * MIB
+"""Bytes of hashes in such a report; more of them are an object of their own."""
+BULK_PORTION_BYTES: Final = 96 * MIB
+"""Bytes of documents that a task of a bulk job sorts at once."""
+BULK_LAYERS_MAX: Final = 16
+"""Runs of one bulk job that may overlap when it is attached: a look-up asks the filter of each until the log is
+forwarded, which makes one of them."""
+PURGE_MAX: Final = 10_000
+"""Documents that one batch takes from the trash."""
+STAGE_BYTES: Final = 4 * MIB
+"""Bytes of a batch from which on it is staged as blocks instead of going through the log."""
+FORWARD_INTERVAL_MS: Final = 1_000
+"""A process swaps a root at most once in this time."""
+FILES_INTERVAL_MS: Final = 1_000
+"""With readable files, a commit brings the log forward if one before it has waited this long."""
+FILES_SECONDS: Final = 60
+"""A manifest or index file with changes that wait is written again after this time."""
+
+# --- blocks ---
+BLOCK_BYTES_TARGET: Final = 64 * MIB
+"""Bytes of documents at which a block is closed, before compression."""
+RUN_BYTES_SMALLEST: Final = 1 * MIB
+"""A stored run up to this size counts for the lowest tier of merging."""
+LIST_INLINE_BYTES_MAX: Final = 32 * KIB
+"""Entries of the blocks of one run that a root holds itself; a longer list is moved to pages."""
+LIST_PAGE_BLOCKS: Final = 512
+"""Blocks that one page of the block list names."""
+LIST_PAGE_BYTES: Final = 1 * MIB
+"""Bytes of entries at which such a page is closed before."""
+SHELF_BYTES_MAX: Final = 32 * MIB
+"""What one folder of blocks may keep unpacked of each: pages of the list, page maps, filters."""
+COLUMNS_CACHE_SHARE: Final = 0.5
+"""The part of the setting `cache_bytes` for columns that stay decoded; the rest is for objects as they are stored."""
+SAMPLE_ROWS: Final = 100
+"""Documents of the sample in the root; fewer if they are long."""
+SAMPLE_BYTES_MAX: Final = 64 * KIB
+"""Of all of them together, before compression."""
+SAMPLE_DOCUMENT_BYTES_MAX: Final = 4 * KIB
+"""A document that is longer, when its texts are shortened, is not in the sample."""
+SAMPLE_TEXT_CHARS: Final = 64
+"""To which a sample shortens each text in a document."""
+FIELD_STATISTICS_BYTES_MAX: Final = 64 * KIB
+"""What the root keeps of an analysis of fields, before compression; fields that do not fit are left out."""
+
+# --- garbage collection ---
+RETIRED_MS: Final = 3_600_000
+"""How long objects stay after a root was seen that no longer names them, by the store's time."""
+ORPHAN_MS: Final = 86_400_000
+"""How old objects are, by the store's time, that no root has ever named when they are taken for garbage."""
+JOB_EXPIRY_MS_MIN: Final = 3_600_000
+"""How long a bulk job may be open at least before it is given up."""
+GC_LIST_NAMES: Final = 10_000
+"""Retired objects in one list beside the root."""
+GC_VICTIMS_MAX: Final = 50_000
+"""Objects without a name that are held in memory; more of them go in further rounds."""
+GC_SHOWN_MAX: Final = 1_000
+"""Objects of one kind that a report lists; more of them are counted only."""
+
+# --- queries ---
+FILTER_DEPTH_MAX: Final = 50
+"""Filters within filters: $and, $or, $nor, $not and $elemMatch."""
+FILTER_CONDITIONS_MAX: Final = 2_000
+"""Conditions of one filter, all levels together."""
+FILTER_VALUES_MAX: Final = 100_000
+"""Values of all lists of $in, $nin and $all of one filter."""
+REGEX_BYTES_MAX: Final = 32 * KIB
+"""UTF-8 bytes of the pattern of one $regex."""
+
+# --- updates and aggregation ---
+ARRAY_PADDING_MAX: Final = 1_500_000
+"""Elements of null that an update may put before a position after the end of an array."""
+UPDATE_PATHS_MAX: Final = 10_000
+"""Fields that one update names."""
+PROJECTION_PATHS_MAX: Final = 10_000
+"""Parts of documents that one projection names."""
+GROUPS_MAX: Final = 1_000_000
+"""Groups of one aggregation: each is held in memory."""
+SORT_FIELDS_MAX: Final = 32
+"""Fields of one sort."""
+INDEX_FIELDS_MAX: Final = 32
+"""Fields of a compound index."""
+
+FUNCTIONS_MAX: Final = 1_000
+"""Functions of one collection: named filters."""
+FUNCTION_BYTES_MAX: Final = 64 * 1024
+"""The filter of one of them, as JSON."""
+
+# --- answers ---
+POPULATE_DEPTH_MAX: Final = 4
+"""Refs that one name of populate follows, one from the other."""
+POPULATE_ROWS: Final = 1_000
+"""Rows whose refs are fetched together."""
+CURSOR_MS_MAX: Final = 1_800_000
+"""How long the state of a cursor can be read: the objects that it needs are kept for longer."""
+
+# --- importing ---
+RECORD_BYTES_MAX: Final = 2 * DOCUMENT_BYTES_MAX
+"""One record of a file that is imported, as it is written there."""
+IMPORT_RECORDS: Final = 10_000
+"""Records that are imported in one batch; fewer if they are long."""
+IMPORT_BYTES: Final = 4 * MIB
+"""Bytes of records at which such a batch is closed before."""
+
+# --- services ---
+NODE_WINDOW_MS: Final = 5_000
+"""How long one node looks after a collection before it is the next one's turn."""
+NODE_INTERVALS_LIVE: Final = 3
+"""A node counts as dead when its heartbeat did not change for this many of its intervals."""
+NODES_LOOK_SECONDS: Final = 60
+"""How often, at most, the folder of heartbeats is listed."""
+STORE_SILENCE_SECONDS: Final = 5.0
+"""A node whose store has not answered for this long is not well."""
+NODE_STOP_SECONDS: Final = 4.0
+"""How long a node that is told to stop waits for an answer of the store."""
+NODE_KILL_SECONDS: Final = 9.0
+"""After this time its process ends, whatever it waits for."""
+HEARTBEAT_BYTES_MAX: Final = 1 * MIB
+"""A heartbeat, as JSON."""
+HEARTBEAT_COLLECTIONS_MAX: Final = 1_000
+"""Collections that a heartbeat names; the newest ones if more were written."""
 
 ForwardChoice = Literal["auto", "inline", "background", "manual"]
 SourceChoice = Literal["auto", "files"]

@@ -12,7 +12,7 @@ from bson import Decimal128
 import wormdb
 from tests.api.market import MARKET, filled
 from wormdb.errors import ClosedError, ConflictError, InvalidRequestError, SnapshotTooOldError
-from wormdb.limits import CURSOR_MS_MAX
+from wormdb.settings import CURSOR_MS_MAX
 from wormdb.system.clock import ManualClock
 
 if TYPE_CHECKING:

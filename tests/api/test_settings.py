@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from wormdb.errors import InvalidRequestError
-from wormdb.limits import LOG_RETENTION_MS_MIN
-from wormdb.settings import Settings
+from wormdb.settings import LOG_RETENTION_MS_MIN, Settings
 
 
 def test_the_defaults_are_allowed() -> None:

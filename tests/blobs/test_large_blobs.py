@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import wormdb
-from wormdb.limits import MIB, UPLOAD_PART_BYTES, UPLOAD_PARTS_AT_ONCE
+from wormdb.settings import MIB, UPLOAD_PART_BYTES, UPLOAD_PARTS_AT_ONCE
 from wormdb.testing.store_contract_uploads import Made
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from wormdb.bql.exact_sum import ExactSum
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.format.kinds import MISSING, equal
 from wormdb.format.order import compare
-from wormdb.limits import INT_MAX, INT_MIN
+from wormdb.settings import INT_MAX, INT_MIN
 from wormdb.testing.strategies import numbers, values
 
 if TYPE_CHECKING:

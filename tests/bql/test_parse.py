@@ -18,7 +18,7 @@ from wormdb.bql.parse import FIELD_OPERATORS, LOGICAL_OPERATORS, parse_filter
 from wormdb.bql.regex import compile_regex
 from wormdb.bql.tree import EVERYTHING, And, Compare, ElemMatch, Exists, In, Not, Or, RegexMatch, Type
 from wormdb.errors import InvalidRequestError, LimitExceededError, MissingExtraError
-from wormdb.limits import FILTER_CONDITIONS_MAX, FILTER_DEPTH_MAX, FILTER_VALUES_MAX, REGEX_BYTES_MAX
+from wormdb.settings import FILTER_CONDITIONS_MAX, FILTER_DEPTH_MAX, FILTER_VALUES_MAX, REGEX_BYTES_MAX
 
 A = ("a",)
 

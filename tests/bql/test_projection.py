@@ -13,7 +13,7 @@ from wormdb.bql.projection import fields_needed, project
 from wormdb.bql.projection_parse import parse_projection, write_projection
 from wormdb.errors import InvalidRequestError
 from wormdb.format.kinds import equal
-from wormdb.limits import PROJECTION_PATHS_MAX
+from wormdb.settings import PROJECTION_PATHS_MAX
 
 DOCUMENT: dict[str, Any] = {"_id": 1, "a": 2, "b": {"x": 1, "y": 2}, "c": [{"x": 1, "y": 2}, 5, {"y": 3}, [{"x": 4}]]}
 STUDENTS: dict[str, Any] = {"_id": 1, "s": [{"n": "ann", "g": 7}, {"n": "bob", "g": 9}, {"n": "cy", "g": 9}], "z": 0}

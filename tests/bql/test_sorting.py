@@ -17,7 +17,7 @@ from wormdb.errors import InvalidRequestError
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING
 from wormdb.format.order import compare
-from wormdb.limits import SORT_FIELDS_MAX
+from wormdb.settings import SORT_FIELDS_MAX
 
 NAME = SortField(("name",))
 AGE_DOWN = SortField(("age",), descending=True)

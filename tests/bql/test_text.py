@@ -14,7 +14,7 @@ from wormdb.bql.parse import parse_filter
 from wormdb.bql.sorting import parse_sort
 from wormdb.bql.text import parse_filter_text, parse_sort_text
 from wormdb.errors import InvalidRequestError, LimitExceededError
-from wormdb.limits import FILTER_CONDITIONS_MAX
+from wormdb.settings import FILTER_CONDITIONS_MAX
 from wormdb.testing.strategies import strings
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from tests.bql.update_cases import NOW
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.update import apply_update, parse_update
 from wormdb.errors import InvalidRequestError, LimitExceededError
-from wormdb.limits import DOCUMENT_DEPTH_MAX, INT_MAX, UPDATE_PATHS_MAX
+from wormdb.settings import DOCUMENT_DEPTH_MAX, INT_MAX, UPDATE_PATHS_MAX
 
 # Update, array filters, the position and a part of the reason of each mistake in order.
 CASES: list[tuple[Any, Any, list[tuple[str, str]]]] = [

@@ -19,7 +19,7 @@ from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.format.kinds import equal
 from wormdb.format.path import get_direct
 from wormdb.format.values import normalize_document
-from wormdb.limits import INT_MAX, INT_MIN
+from wormdb.settings import INT_MAX, INT_MIN
 from wormdb.testing.strategies import numbers
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)

@@ -81,7 +81,7 @@ def test_help_imports_no_more_than_it_needs() -> None:
         "wormdb.cli.terminal",
         "wormdb.cli.verbs",
         "wormdb.errors",
-        "wormdb.version",
+        "wormdb.system.installed",
     ]
     assert [verb for verb in VERBS if verb not in done.stdout] == []
 

@@ -16,7 +16,7 @@ from wormdb.engine.state.operations import Insert, Pending, Remove, Save
 from wormdb.format import json
 from wormdb.format.entry import Batch, Change, Entry, encode_entry
 from wormdb.format.event import SchemaChanged
-from wormdb.limits import STAGE_BYTES
+from wormdb.settings import STAGE_BYTES
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.pool import SerialPool
 from wormdb.storage.store import OCTETS, IfAbsent, Precondition, Probe, PutResult, Store, StoredObject

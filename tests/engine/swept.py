@@ -10,9 +10,8 @@ from tests.engine.rig import contents
 from wormdb.api.database import Database
 from wormdb.engine.commit.resolve import Fate
 from wormdb.errors import AlreadyExistsError
-from wormdb.limits import OBJECT_BYTES_MAX
 from wormdb.schema.load import load_schema
-from wormdb.settings import Settings
+from wormdb.settings import OBJECT_BYTES_MAX, Settings
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool

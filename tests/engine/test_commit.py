@@ -20,7 +20,7 @@ from wormdb.errors import (
     PermissionDeniedError,
     UnavailableError,
 )
-from wormdb.limits import KNOWLEDGE_MS_MAX
+from wormdb.settings import KNOWLEDGE_MS_MAX
 from wormdb.system.types import LogNumber
 from wormdb.testing.fault_store import Fault, FaultStore
 

@@ -22,9 +22,9 @@ from wormdb.engine.index_publish import publish_indexes
 from wormdb.engine.place import Place
 from wormdb.engine.state.view import id_key
 from wormdb.errors import ConflictError, UnavailableError
-from wormdb.limits import UNPUBLISHED_MS_MAX
 from wormdb.maintenance.audit.verify import verify
 from wormdb.maintenance.site import Site
+from wormdb.settings import UNPUBLISHED_MS_MAX
 from wormdb.storage.pool import SerialPool
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from wormdb.format.event import JobAttached
 from wormdb.format.filter_run import key_hash
 from wormdb.format.root import Root, decode_root, encode_root
 from wormdb.format.sample import Sampler, decode_sample, encode_sample
-from wormdb.limits import KIB, SAMPLE_ROWS
+from wormdb.settings import KIB, SAMPLE_ROWS
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.pool import SerialPool
 from wormdb.system.clock import ManualClock, SeededChance

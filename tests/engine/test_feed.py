@@ -6,7 +6,7 @@ import pytest
 
 from tests.engine.rig import PATHS, HookStore, Rig, TimedStore, save
 from wormdb.errors import SnapshotTooOldError
-from wormdb.limits import KNOWLEDGE_MS_MAX
+from wormdb.settings import KNOWLEDGE_MS_MAX
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:

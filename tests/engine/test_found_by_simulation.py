@@ -19,7 +19,7 @@ from wormdb.errors import (
     UnavailableError,
 )
 from wormdb.format.entry import Batch, Change, Entry
-from wormdb.limits import LOG_RETENTION_MS_MIN
+from wormdb.settings import LOG_RETENTION_MS_MIN
 from wormdb.storage.memory import drop_memory
 from wormdb.system.clock import ManualClock
 from wormdb.system.types import LogNumber, WriteId

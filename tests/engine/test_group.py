@@ -20,7 +20,7 @@ from wormdb.errors import (
     UnavailableError,
     WormError,
 )
-from wormdb.limits import GROUP_BATCHES_MAX
+from wormdb.settings import GROUP_BATCHES_MAX
 from wormdb.storage.store import OCTETS
 from wormdb.system.clock import ManualClock, SystemClock
 from wormdb.system.types import LogNumber, Misc

@@ -13,7 +13,7 @@ from wormdb.engine.log.entries import Record
 from wormdb.engine.state.view import sequence_of
 from wormdb.errors import CorruptionError, SnapshotTooOldError
 from wormdb.format.entry import Change, decode_entry, entry_hash
-from wormdb.limits import KNOWLEDGE_MS_MAX
+from wormdb.settings import KNOWLEDGE_MS_MAX
 from wormdb.system.types import LogNumber, Misc, StoreTime
 
 if TYPE_CHECKING:

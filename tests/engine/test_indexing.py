@@ -17,7 +17,7 @@ from wormdb.engine.tree.definition import Index
 from wormdb.engine.tree.nodes import NodeLimits
 from wormdb.engine.tree.statistics import decode_statistics
 from wormdb.errors import CorruptionError, InvalidRequestError
-from wormdb.limits import INDEX_KEY_BYTES_MAX
+from wormdb.settings import INDEX_KEY_BYTES_MAX
 from wormdb.system.types import LogNumber
 
 EMAIL = Index("byEmail", ("email",), unique=True)

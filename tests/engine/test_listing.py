@@ -18,7 +18,7 @@ from wormdb.errors import CorruptionError, SnapshotTooOldError
 from wormdb.format.blocklist import BlockEntry, ColumnStats, SidecarRef
 from wormdb.format.key import encode_key
 from wormdb.format.root import Root, encode_root
-from wormdb.limits import LIST_PAGE_BLOCKS, MIB, RUN_BYTES_SMALLEST
+from wormdb.settings import LIST_PAGE_BLOCKS, MIB, RUN_BYTES_SMALLEST
 from wormdb.system.types import WriteId
 
 if TYPE_CHECKING:

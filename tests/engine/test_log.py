@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.engine.rig import COLLECTION, PATHS, Rig, TimedStore, entry_at
 from wormdb.engine.log.entries import Log
 from wormdb.errors import CorruptionError
-from wormdb.limits import TAIL_PROBES_MAX
+from wormdb.settings import TAIL_PROBES_MAX
 from wormdb.storage.pool import SerialPool
 from wormdb.system.types import LogNumber
 

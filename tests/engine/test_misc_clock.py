@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from wormdb.engine.log.clock import MiscClock
 from wormdb.errors import InvalidRequestError
-from wormdb.limits import MISC_LEAD_MS_MAX
+from wormdb.settings import MISC_LEAD_MS_MAX
 from wormdb.system.clock import ManualClock
 from wormdb.system.types import Misc, StoreTime
 

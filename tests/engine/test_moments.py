@@ -19,7 +19,7 @@ from wormdb.errors import InvalidRequestError, SnapshotTooOldError
 from wormdb.format.entry import Entry
 from wormdb.format.past import misc_ms
 from wormdb.format.root import Dated, Root
-from wormdb.limits import DATED_MAX
+from wormdb.settings import DATED_MAX
 from wormdb.system.clock import ManualClock
 from wormdb.system.types import Misc, WriteId
 

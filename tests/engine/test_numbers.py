@@ -16,8 +16,8 @@ from wormdb.engine.state.operations import InsertNext
 from wormdb.errors import AlreadyExistsError, LimitExceededError, WormError
 from wormdb.format import json
 from wormdb.format.event import SchemaChanged
-from wormdb.limits import SEQUENCE_MAX
 from wormdb.schema.load import load_model
+from wormdb.settings import SEQUENCE_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ from wormdb.engine.state.trim import with_mark
 from wormdb.errors import ConflictError, CorruptionError, UnavailableError
 from wormdb.format.event import FilesSwitched, JobAborted, JobOpened, SchemaChanged
 from wormdb.format.root import Mark, Root
-from wormdb.limits import LOG_RETENTION_MS_MIN, MARKS_MAX
+from wormdb.settings import LOG_RETENTION_MS_MIN, MARKS_MAX
 from wormdb.system.types import LogNumber, StoreTime, WriteId
 from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 

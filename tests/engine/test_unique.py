@@ -19,7 +19,7 @@ from wormdb.engine.tree.definition import Index
 from wormdb.engine.tree.nodes import NodeLimits
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.format.entry import Batch, Change, Entry
-from wormdb.limits import INDEX_KEY_BYTES_MAX
+from wormdb.settings import INDEX_KEY_BYTES_MAX
 from wormdb.system.types import LogNumber, WriteId
 
 

@@ -13,7 +13,7 @@ from wormdb.errors import CorruptionError, LimitExceededError, UnsupportedFormat
 from wormdb.format.entry import Batch, Change, Entry, decode_entry, encode_entry, entry_hash
 from wormdb.format.event import EVENT_KINDS, FilesSwitched, Nothing
 from wormdb.format.frame import FrameKind, decode_frame, encode_frame
-from wormdb.limits import ENTRY_BYTES_MAX, INT_MAX
+from wormdb.settings import ENTRY_BYTES_MAX, INT_MAX
 from wormdb.system.types import WriteId
 
 ids = st.binary(min_size=16, max_size=16).map(lambda raw: WriteId(raw.hex()))

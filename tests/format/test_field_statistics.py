@@ -12,7 +12,7 @@ from wormdb.format.field_statistics import (
     encode_field_statistics,
     merged,
 )
-from wormdb.limits import FIELD_STATISTICS_BYTES_MAX
+from wormdb.settings import FIELD_STATISTICS_BYTES_MAX
 
 
 def field(path: str, number: int = 1, rows: int = 10) -> FieldStatistics:

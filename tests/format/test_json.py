@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from wormdb.errors import CorruptionError, InvalidRequestError, LimitExceededError
 from wormdb.format import json
 from wormdb.format.values import equal, normalize
-from wormdb.limits import DOCUMENT_BYTES_MAX, DOCUMENT_DEPTH_MAX, INT_MAX, INT_MIN
+from wormdb.settings import DOCUMENT_BYTES_MAX, DOCUMENT_DEPTH_MAX, INT_MAX, INT_MIN
 from wormdb.testing.strategies import documents, values
 
 OBJECT_ID = ObjectId("0123456789abcdef01234567")

@@ -16,7 +16,7 @@ from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.format.key import check_index_key, encode_compound, encode_key, encode_keys, prefix_end
 from wormdb.format.order import compare
 from wormdb.format.values import MISSING
-from wormdb.limits import INDEX_KEY_BYTES_MAX
+from wormdb.settings import INDEX_KEY_BYTES_MAX
 from wormdb.testing.strategies import numbers, strings, values
 
 if TYPE_CHECKING:

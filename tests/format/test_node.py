@@ -21,7 +21,7 @@ from wormdb.format.node import (
     front_decode,
     shared_prefix,
 )
-from wormdb.limits import NODE_BYTES_MAX
+from wormdb.settings import NODE_BYTES_MAX
 
 # Few letters, so that keys share prefixes.
 keys = st.lists(st.text("ab\0", max_size=8).map(str.encode), unique=True, max_size=30).map(sorted).map(tuple)

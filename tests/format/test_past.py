@@ -33,7 +33,7 @@ from wormdb.format.past import (
 )
 from wormdb.format.sidecar import decode_sidecar
 from wormdb.format.wrappers import moment
-from wormdb.limits import DOCUMENT_DEPTH_MAX
+from wormdb.settings import DOCUMENT_DEPTH_MAX
 from wormdb.testing.strategies import documents, ids
 
 MISC = (1_700_000_000_123_456 << 8) | 7

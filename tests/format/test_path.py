@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.format.path import TRAVERSED, get_direct, parse_path, resolve
 from wormdb.format.values import MISSING, equal
-from wormdb.limits import DOCUMENT_DEPTH_MAX, FIELD_NAME_BYTES_MAX
+from wormdb.settings import DOCUMENT_DEPTH_MAX, FIELD_NAME_BYTES_MAX
 
 # Document, path, values in MongoDB's order of matching.
 CASES: list[tuple[dict[str, Any], str, list[Any]]] = [

@@ -12,7 +12,7 @@ from wormdb.errors import CorruptionError, LimitExceededError, UnsupportedFormat
 from wormdb.format.blocklist import BlockPage, decode_block_page, encode_block_page
 from wormdb.format.frame import FrameKind, encode_frame
 from wormdb.format.root import Root, decode_root, encode_root
-from wormdb.limits import INT_MAX, ROOT_BYTES_MAX
+from wormdb.settings import INT_MAX, ROOT_BYTES_MAX
 
 counts = st.integers(0, INT_MAX)
 

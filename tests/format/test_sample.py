@@ -12,7 +12,7 @@ from wormdb.format.block import Row
 from wormdb.format.filter_run import key_hash
 from wormdb.format.key import encode_key
 from wormdb.format.sample import Sample, Sampler, decode_sample, encode_sample
-from wormdb.limits import SAMPLE_BYTES_MAX, SAMPLE_ROWS, SAMPLE_TEXT_CHARS
+from wormdb.settings import SAMPLE_BYTES_MAX, SAMPLE_ROWS, SAMPLE_TEXT_CHARS
 
 Changes = list[tuple[int, int | None]]
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.format.segment import check_id, decode_segment, encode_segment
 from wormdb.format.values import MISSING, equal
-from wormdb.limits import ID_BYTES_MAX, SEGMENT_BYTES_MAX
+from wormdb.settings import ID_BYTES_MAX, SEGMENT_BYTES_MAX
 from wormdb.testing.strategies import ids
 
 SAFE_NAME = re.compile(r"[A-Za-z0-9_@%-]([A-Za-z0-9_.@%-]*[A-Za-z0-9_@%-])?", re.ASCII)

@@ -19,7 +19,7 @@ from hypothesis import given
 
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.format.values import MISSING, Kind, Missing, equal, kind_of, normalize, normalize_document
-from wormdb.limits import DOCUMENT_DEPTH_MAX, DOCUMENT_KEYS_MAX, FIELD_NAME_BYTES_MAX, INT_MAX, INT_MIN
+from wormdb.settings import DOCUMENT_DEPTH_MAX, DOCUMENT_KEYS_MAX, FIELD_NAME_BYTES_MAX, INT_MAX, INT_MIN
 from wormdb.testing.strategies import documents, values
 
 if TYPE_CHECKING:

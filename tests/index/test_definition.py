@@ -18,9 +18,9 @@ from wormdb.errors import CorruptionError, InvalidRequestError, LimitExceededErr
 from wormdb.format.key import encode_compound, encode_key
 from wormdb.format.kinds import MISSING
 from wormdb.format.order import compare
-from wormdb.limits import INDEX_KEY_BYTES_MAX
 from wormdb.schema.load import load_model
 from wormdb.schema.model import IndexDefinition
+from wormdb.settings import INDEX_KEY_BYTES_MAX
 from wormdb.testing.strategies import values
 
 

@@ -14,7 +14,7 @@ from wormdb.engine.tree.extract import extract
 from wormdb.errors import CorruptionError, InvalidRequestError
 from wormdb.format import json
 from wormdb.format.values import normalize_document
-from wormdb.limits import INDEX_KEY_BYTES_MAX
+from wormdb.settings import INDEX_KEY_BYTES_MAX
 from wormdb.testing.strategies import values
 
 INDEXES = [

@@ -17,7 +17,7 @@ import wormdb
 from tests.processes.evidence import judge, judge_state, read_log, steps_of
 from tests.processes.fleet import Fleet
 from tests.processes.writer import COLLECTION, COUNTERS, counter_id
-from wormdb.limits import KNOWLEDGE_MS_MAX
+from wormdb.settings import KNOWLEDGE_MS_MAX
 from wormdb.system.clock import SeededChance, SystemClock
 from wormdb.testing.fault_proxy import FaultProxy, WireFault
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tests.schema.strategies import schemas
 from wormdb.errors import SchemaError
 from wormdb.format.values import Binary, Decimal128, ObjectId
-from wormdb.limits import SCHEMA_BYTES_MAX
 from wormdb.schema.load import check_schema, load_model, load_schema
 from wormdb.schema.model import SoftDelete
+from wormdb.settings import SCHEMA_BYTES_MAX
 
 FULL: dict[str, Any] = {
     "schemaVersion": "1.0",

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wormdb.limits import PATTERN_CHARS_MAX
 from wormdb.schema.identity import BUILT_IN_TYPES
 from wormdb.schema.pattern import compile_pattern, pattern_problem
+from wormdb.settings import PATTERN_CHARS_MAX
 
 
 @pytest.mark.parametrize(

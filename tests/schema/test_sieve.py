@@ -19,10 +19,10 @@ from wormdb.errors import WormError
 from wormdb.format import json
 from wormdb.format.kinds import Binary, Decimal128, MaxKey, ObjectId
 from wormdb.format.values import normalize_document
-from wormdb.limits import DOCUMENT_BYTES_MAX, DOCUMENT_KEYS_MAX, FIELD_NAME_BYTES_MAX, ID_BYTES_MAX, INT_MAX, INT_MIN
 from wormdb.schema.load import load_model
 from wormdb.schema.sieve import Sieve
 from wormdb.schema.validate import new_document
+from wormdb.settings import DOCUMENT_BYTES_MAX, DOCUMENT_KEYS_MAX, FIELD_NAME_BYTES_MAX, ID_BYTES_MAX, INT_MAX, INT_MIN
 from wormdb.system.clock import ManualClock, SeededChance
 from wormdb.testing.strategies import documents, values
 

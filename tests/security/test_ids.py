@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import wormdb
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.format.segment import decode_segment, encode_segment
-from wormdb.limits import ID_BYTES_MAX, SEGMENT_BYTES_MAX
+from wormdb.settings import ID_BYTES_MAX, SEGMENT_BYTES_MAX
 
 if TYPE_CHECKING:
     from pathlib import Path

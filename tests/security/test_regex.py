@@ -7,8 +7,8 @@ import pytest
 import wormdb
 from wormdb.bql.regex import compile_regex
 from wormdb.errors import InvalidRequestError
-from wormdb.limits import REGEX_BYTES_MAX
 from wormdb.schema.pattern import compile_pattern, pattern_problem
+from wormdb.settings import REGEX_BYTES_MAX
 
 EVIL = [
     r"(a+)+$",

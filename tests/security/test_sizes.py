@@ -16,7 +16,7 @@ from wormdb.api.records import read_records
 from wormdb.cli.main import run
 from wormdb.errors import CorruptionError, InvalidRequestError, LimitExceededError, WormError
 from wormdb.format.frame import FrameKind, decode_frame, encode_frame
-from wormdb.limits import (
+from wormdb.settings import (
     DOCUMENT_BYTES_MAX,
     DOCUMENT_DEPTH_MAX,
     DOCUMENT_KEYS_MAX,

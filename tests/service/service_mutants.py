@@ -10,10 +10,10 @@ from unittest import mock
 
 from wormdb.engine.log import peers
 from wormdb.engine.log.peers import Peer, Peers
-from wormdb.limits import NODE_WINDOW_MS
 from wormdb.service import claim
 from wormdb.service.claim import Claimant
 from wormdb.service.store_clock import StoreClock
+from wormdb.settings import NODE_WINDOW_MS
 from wormdb.storage.readback import Landed, Outcome
 
 if TYPE_CHECKING:

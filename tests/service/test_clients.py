@@ -13,8 +13,7 @@ from wormdb.engine.forward.keeper import LEFT_SECONDS
 from wormdb.engine.ledger import Ledger
 from wormdb.engine.services import Services
 from wormdb.errors import PermissionDeniedError
-from wormdb.limits import NODES_LOOK_SECONDS
-from wormdb.settings import Settings
+from wormdb.settings import NODES_LOOK_SECONDS, Settings
 from wormdb.storage.wrapped import WrappedStore
 
 if TYPE_CHECKING:

@@ -14,12 +14,11 @@ from tests.service.service_rig import Rig, live
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.errors import InvalidRequestError
 from wormdb.format.heartbeat import decode_heartbeat
-from wormdb.limits import LOG_RETENTION_MS_MIN
 from wormdb.published import PublishedSchema, given_schema
 from wormdb.service.node import Node
 from wormdb.service.pace import Load, Pace
 from wormdb.service.ring import turn_of, until_next_window, window_of
-from wormdb.settings import Settings
+from wormdb.settings import LOG_RETENTION_MS_MIN, Settings
 from wormdb.storage.prices import S3_STANDARD
 from wormdb.system.types import LogNumber
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wormdb.limits import ANSWER_BYTES_MAX, MIB
+from wormdb.settings import ANSWER_BYTES_MAX, MIB
 from wormdb.storage.http_answer import HEADERS_MAX, LINE_BYTES_MAX, TooLongError, read_answer
 
 OK = b"HTTP/1.1 200 OK\r\n"

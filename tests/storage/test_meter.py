@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError, UnavailableError
-from wormdb.limits import RANGE_GAP_BYTES_MAX
+from wormdb.settings import RANGE_GAP_BYTES_MAX
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.meter import MeteredStore, Request, Usage
 from wormdb.storage.pool import SerialPool

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from wormdb.errors import NotFoundError, OutcomeUnknownError, UnavailableError, WormError
-from wormdb.limits import RETRY_ATTEMPTS_MAX, RETRY_DELAY_SECONDS_MAX
+from wormdb.settings import RETRY_ATTEMPTS_MAX, RETRY_DELAY_SECONDS_MAX
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.retry import RetryBudget, RetryingStore
 from wormdb.storage.store import Always, ByteRange, IfAbsent, IfMatch

@@ -22,7 +22,7 @@ from wormdb.errors import (
     UnsupportedStoreError,
     WormError,
 )
-from wormdb.limits import REQUEST_SECONDS
+from wormdb.settings import REQUEST_SECONDS
 from wormdb.storage import wire
 from wormdb.storage.cloud import CloudStore
 from wormdb.storage.signed import store_time

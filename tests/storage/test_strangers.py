@@ -19,7 +19,7 @@ from wormdb.errors import (
     UnsupportedStoreError,
     WormError,
 )
-from wormdb.limits import MIB
+from wormdb.settings import MIB
 from wormdb.storage.open import open_store
 from wormdb.storage.store import ByteRange, IfAbsent
 from wormdb.storage.timed_socket import Patience

@@ -13,7 +13,7 @@ from wormdb.engine.tree.definition import OWNERS, encode_index
 from wormdb.errors import ConflictError, CorruptionError, InvalidRequestError, NotFoundError
 from wormdb.format.blob import BlobKey, BlobReference, is_content_type, reference_of
 from wormdb.format.event import IndexCreated
-from wormdb.limits import BLOB_BYTES_MAX, BLOB_TYPE_CHARS_MAX
+from wormdb.settings import BLOB_BYTES_MAX, BLOB_TYPE_CHARS_MAX
 from wormdb.storage.store import OCTETS
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from wormdb.engine.log.paths import is_immutable
 from wormdb.engine.services import Services
 from wormdb.engine.state.projection import Sizes
 from wormdb.files.keeper import FilesKeeper
-from wormdb.limits import CLOSE_SECONDS, COLUMNS_CACHE_SHARE
 from wormdb.maintenance.gc.collect import Rules, collect
 from wormdb.maintenance.site import Site
 from wormdb.opening import bucket_of, forward_mode
 from wormdb.query.planner.cache import PlanCache
+from wormdb.settings import CLOSE_SECONDS, COLUMNS_CACHE_SHARE
 from wormdb.storage.cache import CachedStore
 from wormdb.storage.conditions import ensure_conditions
 from wormdb.storage.lifetime import Lifetime

@@ -22,7 +22,7 @@ from wormdb.calls import reads
 from wormdb.engine.state.moments import AsOf
 from wormdb.errors import ClosedError, InvalidRequestError, SnapshotTooOldError
 from wormdb.format import json
-from wormdb.limits import CURSOR_MS_MAX
+from wormdb.settings import CURSOR_MS_MAX
 from wormdb.tokens import refused, seal, unseal
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from wormdb.errors import (
     UniqueViolationError,
     WormError,
 )
-from wormdb.limits import IMPORT_BYTES, IMPORT_RECORDS
 from wormdb.schema.cells import Cells
 from wormdb.schema.identity import new_id
+from wormdb.settings import IMPORT_BYTES, IMPORT_RECORDS
 from wormdb.system.clock import ManualClock
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from wormdb.format import json
 from wormdb.format.differing import difference
 from wormdb.format.past import misc_ms
 from wormdb.format.wrappers import milliseconds, moment
-from wormdb.limits import INT_MAX
+from wormdb.settings import INT_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

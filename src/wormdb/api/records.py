@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
-from wormdb.limits import RECORD_BYTES_MAX
+from wormdb.settings import RECORD_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

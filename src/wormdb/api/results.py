@@ -15,9 +15,9 @@ from wormdb.bql.projection import project
 from wormdb.calls import reads
 from wormdb.errors import InvalidRequestError, WormError
 from wormdb.format.path import get_direct, parse_path
-from wormdb.limits import POPULATE_ROWS
 from wormdb.preview import PREVIEW_ROWS, html_table, text_table
 from wormdb.query.execute.populate import populate, read_references
+from wormdb.settings import POPULATE_ROWS
 from wormdb.system.deadline import stepwise
 from wormdb.tabling import table_of
 

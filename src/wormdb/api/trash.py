@@ -10,7 +10,7 @@ from wormdb.engine.state.view import Held, id_key
 from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError, UniqueViolationError
 from wormdb.format import json
 from wormdb.format.wrappers import moment
-from wormdb.limits import PURGE_MAX
+from wormdb.settings import PURGE_MAX
 from wormdb.trash import Trashed, check_trash, read_tombstone, trashed_in
 
 if TYPE_CHECKING:

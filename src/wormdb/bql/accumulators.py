@@ -13,7 +13,7 @@ from wormdb.format.json import encode
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING, equal
 from wormdb.format.order import compare
-from wormdb.limits import GROUPS_MAX
+from wormdb.settings import GROUPS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -27,7 +27,7 @@ from wormdb.format.kinds import (
 )
 from wormdb.format.order import compare
 from wormdb.format.wrappers import regex_options
-from wormdb.limits import INT_MAX, INT_MIN
+from wormdb.settings import INT_MAX, INT_MIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.bql.update_numbers import DECIMAL128, to_decimal128
 from wormdb.format.kinds import Decimal128
-from wormdb.limits import INT_MAX, INT_MIN
+from wormdb.settings import INT_MAX, INT_MIN
 
 if TYPE_CHECKING:
     from wormdb.bql.update_numbers import Number

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.bql.tree import And, Call, Not, Or, conjunction, disjunction, negation
 from wormdb.errors import InvalidRequestError, LimitExceededError, NotFoundError
-from wormdb.limits import FILTER_CONDITIONS_MAX, FILTER_DEPTH_MAX
 from wormdb.schema.report import did_you_mean
+from wormdb.settings import FILTER_CONDITIONS_MAX, FILTER_DEPTH_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

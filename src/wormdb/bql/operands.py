@@ -14,8 +14,8 @@ from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING, Decimal128, Regex
 from wormdb.format.values import normalize
 from wormdb.format.wrappers import regex_options
-from wormdb.limits import INT_MAX, INT_MIN
 from wormdb.schema.report import did_you_mean
+from wormdb.settings import INT_MAX, INT_MIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

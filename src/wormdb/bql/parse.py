@@ -43,8 +43,8 @@ from wormdb.bql.tree import (
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.format.kinds import MISSING, Regex
 from wormdb.format.path import parse_path
-from wormdb.limits import FILTER_CONDITIONS_MAX, FILTER_DEPTH_MAX, FILTER_VALUES_MAX
 from wormdb.schema.report import Report, did_you_mean
+from wormdb.settings import FILTER_CONDITIONS_MAX, FILTER_DEPTH_MAX, FILTER_VALUES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,8 +16,8 @@ from wormdb.bql.update_numbers import is_number
 from wormdb.format import json
 from wormdb.format.kinds import MISSING, Decimal128
 from wormdb.format.path import parse_path
-from wormdb.limits import DOCUMENT_DEPTH_MAX, INT_MAX, INT_MIN, PROJECTION_PATHS_MAX
 from wormdb.schema.report import did_you_mean
+from wormdb.settings import DOCUMENT_DEPTH_MAX, INT_MAX, INT_MIN, PROJECTION_PATHS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

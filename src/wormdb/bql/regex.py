@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from wormdb.errors import InvalidRequestError
-from wormdb.limits import REGEX_BYTES_MAX
+from wormdb.settings import REGEX_BYTES_MAX
 from wormdb.system.installed import load
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from wormdb.errors import InvalidRequestError
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED, get_direct, parse_path, walk, within
-from wormdb.limits import SORT_FIELDS_MAX
 from wormdb.schema.report import Report
+from wormdb.settings import SORT_FIELDS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

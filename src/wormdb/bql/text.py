@@ -23,7 +23,7 @@ from wormdb.bql.tree import Compare, Contains, Not, conjunction
 from wormdb.errors import InvalidRequestError, LimitExceededError, Problem
 from wormdb.format import json
 from wormdb.format.path import parse_path
-from wormdb.limits import FILTER_CONDITIONS_MAX
+from wormdb.settings import FILTER_CONDITIONS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,8 +20,8 @@ from wormdb.bql.update_path import IDENTIFIER, MATCHED, filter_name, is_identity
 from wormdb.bql.update_tree import ConflictingPathsError, Fields, Leaf, Occasion, grow
 from wormdb.bql.update_walk import walk
 from wormdb.format.kinds import MISSING
-from wormdb.limits import UPDATE_PATHS_MAX
 from wormdb.schema.report import did_you_mean
+from wormdb.settings import UPDATE_PATHS_MAX
 
 if TYPE_CHECKING:
     from datetime import datetime

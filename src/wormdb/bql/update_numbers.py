@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from wormdb.errors import LimitExceededError
 from wormdb.format.kinds import Decimal128
-from wormdb.limits import INT_MAX, INT_MIN
+from wormdb.settings import INT_MAX, INT_MIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable

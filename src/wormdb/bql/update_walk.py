@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, assert_never
 from wormdb.bql.update_tree import ConflictingPathsError, Elements, Fields, Leaf, Place, leaves_of, merge
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import is_position
-from wormdb.limits import ARRAY_PADDING_MAX
+from wormdb.settings import ARRAY_PADDING_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

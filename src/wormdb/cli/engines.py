@@ -11,7 +11,7 @@ import click
 from wormdb.cli.place import blocks_of, find_collection, find_model, open_database
 from wormdb.cli.steps import told_steps
 from wormdb.errors import MissingExtraError
-from wormdb.limits import MIB, SPARK_AUTO_SECONDS
+from wormdb.settings import MIB, SPARK_AUTO_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -14,7 +14,7 @@ import click
 from wormdb.cli.terminal import guard_terminals, guarded_terminals
 from wormdb.cli.verbs import Verbs
 from wormdb.errors import InvalidRequestError, MissingExtraError, WormError
-from wormdb.version import __version__
+from wormdb.system.installed import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from wormdb.errors import WormError
-from wormdb.limits import CLOSE_SECONDS, READ_SECONDS
+from wormdb.settings import CLOSE_SECONDS, READ_SECONDS
 from wormdb.system.clock import SystemClock
 from wormdb.system.deadline import Deadline, within
 

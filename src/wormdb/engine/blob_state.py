@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from wormdb.format.blob import BlobKey
 from wormdb.format.event import BlobCondemned
 from wormdb.format.root import Condemned
-from wormdb.limits import BLOB_CONDEMNED_MAX
+from wormdb.settings import BLOB_CONDEMNED_MAX
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from wormdb.engine.blocks.runs import Runs
 from wormdb.engine.forward.compact import runs_in
 from wormdb.engine.state.successor import following_root
 from wormdb.errors import ConflictError, UnavailableError
-from wormdb.limits import UNPUBLISHED_MS_MAX
+from wormdb.settings import UNPUBLISHED_MS_MAX
 from wormdb.system.types import Misc
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from wormdb.errors import CorruptionError, InvalidRequestError, LimitExceededErr
 from wormdb.format import json
 from wormdb.format.event import FunctionDropped, FunctionRegistered
 from wormdb.format.root import FunctionEntry
-from wormdb.limits import FUNCTION_BYTES_MAX, FUNCTIONS_MAX
+from wormdb.settings import FUNCTION_BYTES_MAX, FUNCTIONS_MAX
 
 if TYPE_CHECKING:
     from wormdb.bql.functions import Functions

@@ -36,7 +36,7 @@ from wormdb.engine.state.operations import Pending
 from wormdb.engine.state.trim import Trimmer
 from wormdb.engine.state.view import EmptyBase
 from wormdb.errors import SnapshotTooOldError, WormError
-from wormdb.limits import COMMIT_SECONDS, KNOWLEDGE_MS_MAX, STAGE_BYTES
+from wormdb.settings import COMMIT_SECONDS, KNOWLEDGE_MS_MAX, STAGE_BYTES
 from wormdb.system.deadline import Deadline, current, within
 from wormdb.system.types import LogNumber
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from wormdb.engine.log.peers import Peers
 from wormdb.errors import WormError
-from wormdb.limits import NODES_LOOK_SECONDS
+from wormdb.settings import NODES_LOOK_SECONDS
 
 if TYPE_CHECKING:
     from wormdb.storage.store import Store

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.format.segment import decode_segment, encode_segment
-from wormdb.limits import SEGMENT_BYTES_MAX
+from wormdb.settings import SEGMENT_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

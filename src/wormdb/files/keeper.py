@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.log.paths import EnginePaths
-from wormdb.engine.timed_lock import TimedLock
 from wormdb.errors import ConflictError, UnavailableError
 from wormdb.files.compare.check import FileSite, names_in
 from wormdb.files.write.announce import Announcement, announce_all
 from wormdb.files.write.publication import Lost, Publication, Tools
 from wormdb.files.write.record import RecordRegister
 from wormdb.files.write.tables import Patience, specs_of
+from wormdb.system.deadline import TimedLock
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:

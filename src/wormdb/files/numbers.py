@@ -7,7 +7,7 @@ from math import isfinite
 from typing import Any, Final
 
 from wormdb.format.kinds import Decimal128
-from wormdb.limits import INT_MAX, INT_MIN
+from wormdb.settings import INT_MAX, INT_MIN
 
 __all__ = ["one_form"]
 

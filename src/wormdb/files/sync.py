@@ -29,7 +29,7 @@ from wormdb.files.write.guard import number_in
 from wormdb.files.write.publish import identity_of
 from wormdb.files.write.tables import unwritten
 from wormdb.format.files_record import FilesFill
-from wormdb.limits import DELETE_MANY_KEYS
+from wormdb.settings import DELETE_MANY_KEYS
 from wormdb.storage.store import IfAbsent, IfMatch
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from wormdb.format.blocklist import BlockEntry
 from wormdb.format.damage import corrupt
 from wormdb.format.frame import FrameKind, decode_frame, encode_frame
 from wormdb.format.message import Count, Digest, Id, Name, decode_message, encode_message
-from wormdb.limits import ROOT_BYTES_MAX
+from wormdb.settings import ROOT_BYTES_MAX
 
 __all__ = ["AdoptRecord", "StagedPart", "decode_adopt_record", "encode_adopt_record"]
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.limits import BLOB_BYTES_MAX, BLOB_TYPE_CHARS_MAX, INT_MAX
+from wormdb.settings import BLOB_BYTES_MAX, BLOB_TYPE_CHARS_MAX, INT_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

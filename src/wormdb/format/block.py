@@ -29,7 +29,7 @@ from wormdb.format.node import is_ascending
 from wormdb.format.pagemap import map_file
 from wormdb.format.project import project
 from wormdb.format.sidecar import Versions, encode_sidecar
-from wormdb.limits import KIB, MIB, PAGE_BYTES_MAX
+from wormdb.settings import KIB, MIB, PAGE_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,7 @@ import msgspec
 from wormdb.format.damage import corrupt
 from wormdb.format.frame import FrameKind, decode_frame, encode_frame
 from wormdb.format.message import Count, Digest, Name, decode_message, encode_message
-from wormdb.limits import ROOT_BYTES_MAX
+from wormdb.settings import ROOT_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ from wormdb.format.key import encode_key
 from wormdb.format.page import page_cells
 from wormdb.format.project import read_id
 from wormdb.format.sidecar import GroupRef, PageMap, PageRef, Part, checksum
-from wormdb.limits import PAGE_BYTES_MAX
+from wormdb.settings import PAGE_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

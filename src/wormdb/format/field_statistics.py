@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 
 from wormdb.format.message import Count
-from wormdb.limits import FIELD_STATISTICS_BYTES_MAX
+from wormdb.settings import FIELD_STATISTICS_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

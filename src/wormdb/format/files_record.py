@@ -16,7 +16,7 @@ from wormdb.format.damage import corrupt
 from wormdb.format.event import Place
 from wormdb.format.frame import FrameKind, decode_frame, encode_frame
 from wormdb.format.message import Count, Digest, Id, Name, decode_message, encode_message
-from wormdb.limits import ROOT_BYTES_MAX
+from wormdb.settings import ROOT_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,7 +21,7 @@ from wormdb.format.frame import FrameKind, decode_frame, encode_frame
 from wormdb.format.membership import join_planes, split_planes
 from wormdb.format.message import decode_message, encode_message
 from wormdb.format.root import ObjectRef
-from wormdb.limits import SIDECAR_BYTES_MAX
+from wormdb.settings import SIDECAR_BYTES_MAX
 
 __all__ = ["HASH_BITS", "FilterRun", "decode_filter_run", "encode_filter_run", "key_hash", "key_hashes"]
 

@@ -14,7 +14,7 @@ from msgspec import Meta
 from wormdb.errors import LimitExceededError
 from wormdb.format.damage import corrupt
 from wormdb.format.message import Count, Id, Name
-from wormdb.limits import HEARTBEAT_BYTES_MAX
+from wormdb.settings import HEARTBEAT_BYTES_MAX
 
 __all__ = ["Heartbeat", "NodeId", "NodeState", "Written", "decode_heartbeat", "encode_heartbeat"]
 

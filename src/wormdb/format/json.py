@@ -24,7 +24,7 @@ import msgspec
 
 from wormdb.errors import CorruptionError, InvalidRequestError, LimitExceededError
 from wormdb.format.wrappers import READERS, WRITERS, MalformedError, TooDeepError, write_double
-from wormdb.limits import DOCUMENT_BYTES_MAX, DOCUMENT_DEPTH_MAX, INT_MAX, INT_MIN
+from wormdb.settings import DOCUMENT_BYTES_MAX, DOCUMENT_DEPTH_MAX, INT_MAX, INT_MIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

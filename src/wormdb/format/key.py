@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wormdb.errors import LimitExceededError
 from wormdb.format.kinds import Binary, Decimal128, Kind, kind_of
 from wormdb.format.wrappers import milliseconds, regex_options
-from wormdb.limits import INDEX_KEY_BYTES_MAX
+from wormdb.settings import INDEX_KEY_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

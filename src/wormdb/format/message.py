@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from wormdb.errors import LimitExceededError
 from wormdb.format.damage import corrupt
-from wormdb.limits import INT_MAX
+from wormdb.settings import INT_MAX
 from wormdb.system.types import WriteId
 
 __all__ = ["HASH_BYTES", "ZERO_HASH", "Count", "Digest", "Id", "Name", "decode_message", "encode_message"]

@@ -15,7 +15,7 @@ import msgspec
 from wormdb.format.damage import corrupt
 from wormdb.format.frame import FrameKind, decode_frame, encode_frame
 from wormdb.format.message import HASH_BYTES, Count, Name, decode_message, encode_message
-from wormdb.limits import NODE_BYTES_MAX
+from wormdb.settings import NODE_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from wormdb.errors import CorruptionError
 from wormdb.format.page import page_cells, read_header
 from wormdb.format.sidecar import PageMap, Pages, PageSpan, Part, RowGroup, Versions, checksum, separators
-from wormdb.limits import PAGE_BYTES_MAX
+from wormdb.settings import PAGE_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.format.kinds import MISSING
-from wormdb.limits import DOCUMENT_DEPTH_MAX, FIELD_NAME_BYTES_MAX
+from wormdb.settings import DOCUMENT_DEPTH_MAX, FIELD_NAME_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

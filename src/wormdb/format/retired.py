@@ -9,7 +9,7 @@ import msgspec
 from wormdb.format.frame import FrameKind, decode_frame, encode_frame
 from wormdb.format.message import decode_message, encode_message
 from wormdb.format.root import ObjectRef, Retired
-from wormdb.limits import ROOT_BYTES_MAX
+from wormdb.settings import ROOT_BYTES_MAX
 
 __all__ = ["RetiredList", "decode_retired", "encode_retired"]
 

@@ -18,7 +18,7 @@ from wormdb.format import json
 from wormdb.format.damage import corrupt
 from wormdb.format.filter_run import HASH_BITS, key_hash
 from wormdb.format.message import decode_message, encode_message
-from wormdb.limits import SAMPLE_BYTES_MAX, SAMPLE_DOCUMENT_BYTES_MAX, SAMPLE_ROWS, SAMPLE_TEXT_CHARS
+from wormdb.settings import SAMPLE_BYTES_MAX, SAMPLE_DOCUMENT_BYTES_MAX, SAMPLE_ROWS, SAMPLE_TEXT_CHARS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.format.kinds import Binary, BSONError, Decimal128, ObjectId, Timestamp
 from wormdb.format.wrappers import milliseconds, moment
-from wormdb.limits import ID_BYTES_MAX, INT_MAX, INT_MIN, SEGMENT_BYTES_MAX
+from wormdb.settings import ID_BYTES_MAX, INT_MAX, INT_MIN, SEGMENT_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable

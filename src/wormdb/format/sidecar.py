@@ -28,7 +28,7 @@ from wormdb.format.frame import FrameKind, decode_frame, encode_frame, frame_len
 from wormdb.format.membership import MembershipFilter, join_planes, split_planes
 from wormdb.format.message import Count, Digest, Name, decode_message, encode_message
 from wormdb.format.node import front_code, front_decode, is_ascending, shared_prefix
-from wormdb.limits import SIDECAR_BYTES_MAX
+from wormdb.settings import SIDECAR_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -35,7 +35,7 @@ from wormdb.format.kinds import (
     equal,
     kind_of,
 )
-from wormdb.limits import (
+from wormdb.settings import (
     DOCUMENT_BYTES_MAX,
     DOCUMENT_DEPTH_MAX,
     DOCUMENT_KEYS_MAX,

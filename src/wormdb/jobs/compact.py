@@ -28,8 +28,8 @@ from wormdb.engine.forward.compact import (
 from wormdb.errors import ConflictError, InvalidRequestError, SnapshotTooOldError
 from wormdb.format.blocklist import BlockEntry
 from wormdb.jobs.work import Item, Output
-from wormdb.limits import BLOCK_BYTES_TARGET
 from wormdb.maintenance.gc.jobs import read_after
+from wormdb.settings import BLOCK_BYTES_TARGET
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:

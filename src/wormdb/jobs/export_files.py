@@ -13,7 +13,7 @@ import msgspec
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.format.kinds import MISSING
 from wormdb.jobs.plain_text import plain_of
-from wormdb.limits import MIB
+from wormdb.settings import MIB
 from wormdb.storage.open import open_store
 from wormdb.storage.retry import RetryingStore
 from wormdb.system.clock import SystemChance, SystemClock

@@ -16,7 +16,7 @@ from wormdb.api.records import RowCut, cut_rows, read_columns
 from wormdb.jobs.export_files import store_at
 from wormdb.jobs.import_lines import read_lines
 from wormdb.jobs.work import Output
-from wormdb.limits import RECORD_BYTES_MAX
+from wormdb.settings import RECORD_BYTES_MAX
 from wormdb.storage.store import ByteRange
 
 if TYPE_CHECKING:

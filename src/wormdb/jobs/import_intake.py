@@ -11,8 +11,8 @@ from wormdb.engine.bulk.rows import ID_COLUMNS, RowReader
 from wormdb.engine.state.operations import Insert
 from wormdb.errors import InvalidRequestError, LimitExceededError, WormError
 from wormdb.format import json
-from wormdb.limits import MIB
 from wormdb.schema.cells import Cells
+from wormdb.settings import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from wormdb.errors import InvalidRequestError
 from wormdb.jobs.export_files import store_at
-from wormdb.limits import MIB, RECORD_BYTES_MAX
+from wormdb.settings import MIB, RECORD_BYTES_MAX
 from wormdb.storage.store import ByteRange
 
 __all__ = ["STEP_BYTES", "FileRange", "read_lines"]

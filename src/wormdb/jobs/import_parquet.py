@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.errors import InvalidRequestError
 from wormdb.jobs.import_lines import FileRange
-from wormdb.limits import MIB
+from wormdb.settings import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,7 @@ from wormdb.jobs.export_files import store_at
 from wormdb.jobs.import_lines import FileRange, read_lines
 from wormdb.jobs.import_parquet import read_batches
 from wormdb.jobs.import_parts import GZIP
-from wormdb.limits import MIB, RECORD_BYTES_MAX
+from wormdb.settings import MIB, RECORD_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -13,7 +13,7 @@ from wormdb.jobs.import_parquet import parts_of_groups
 from wormdb.jobs.import_parts import GZIP, Part, Piece
 from wormdb.jobs.place import absolute
 from wormdb.jobs.work import Item
-from wormdb.limits import MIB
+from wormdb.settings import MIB
 from wormdb.storage.store import ByteRange
 
 if TYPE_CHECKING:

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.api.database import connect
 from wormdb.errors import InvalidRequestError
-from wormdb.limits import MIB
 from wormdb.published import PublishedSchema
 from wormdb.schema.report import did_you_mean
-from wormdb.settings import Settings
+from wormdb.settings import MIB, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Collection as Names

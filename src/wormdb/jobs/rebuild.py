@@ -22,7 +22,7 @@ from wormdb.engine.tree.definition import decode_index
 from wormdb.errors import SnapshotTooOldError, UnavailableError
 from wormdb.jobs.compact import CompactOptions, compact, site_of
 from wormdb.jobs.work import Item, Output
-from wormdb.limits import BLOCK_BYTES_TARGET
+from wormdb.settings import BLOCK_BYTES_TARGET
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,7 +18,7 @@ from wormdb.engine.state.view import id_key
 from wormdb.engine.tree.entries import Range, id_of
 from wormdb.engine.tree.tree import EVERYTHING
 from wormdb.jobs.narrowing import NAN_KEY
-from wormdb.limits import KIB, MIB
+from wormdb.settings import KIB, MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -21,12 +21,12 @@ from wormdb.format.root import encode_root
 from wormdb.jobs.shares import all_ranges
 from wormdb.jobs.state import PinnedState
 from wormdb.jobs.work import Item, Output
-from wormdb.limits import MIB
 from wormdb.maintenance.audit.chain import check_chain
 from wormdb.maintenance.audit.listed import CheckedList, Where, claim_of, is_sound
 from wormdb.maintenance.audit.parted import LogOutline, PartTally, look_at_range
 from wormdb.maintenance.audit.report import Report
 from wormdb.maintenance.audit.verify import Examination, verify_parts
+from wormdb.settings import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ from wormdb.engine.blob_state import BlobStates
 from wormdb.engine.tree.definition import OWNERS
 from wormdb.errors import NotFoundError
 from wormdb.format.blob import BlobKey, blob_keys_in
-from wormdb.limits import BLOB_READ_BYTES
+from wormdb.settings import BLOB_READ_BYTES
 from wormdb.storage.store import ByteRange
 
 if TYPE_CHECKING:

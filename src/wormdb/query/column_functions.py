@@ -7,10 +7,10 @@ from math import inf, isnan, nan
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.format.kinds import MISSING
-from wormdb.limits import INT_MIN
 from wormdb.query.column_sums import cut, magnitude
 from wormdb.query.columns.cells import decoded, element_kind, element_lists, whole
 from wormdb.query.columns.keys import Numbered
+from wormdb.settings import INT_MIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,7 +11,7 @@ from math import ceil, floor, inf, isfinite, isnan, nan, nextafter
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.format.kinds import Decimal128
-from wormdb.limits import INT_MAX, INT_MIN
+from wormdb.settings import INT_MAX, INT_MIN
 
 if TYPE_CHECKING:
     from wormdb.bql.tree import Comparison

@@ -14,9 +14,9 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.format.kinds import Decimal128
-from wormdb.limits import INT_MAX
 from wormdb.query.column_numbers import DECIMAL_MAX
 from wormdb.query.columns.cells import whole
+from wormdb.settings import INT_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

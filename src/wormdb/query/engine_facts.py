@@ -20,8 +20,8 @@ from wormdb.format.field_statistics import FieldStatistics, decode_field_statist
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED, get_direct, parse_path
 from wormdb.format.sample import decode_sample
-from wormdb.limits import SAMPLE_ROWS
 from wormdb.query.facts import Facts, IndexFacts
+from wormdb.settings import SAMPLE_ROWS
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:

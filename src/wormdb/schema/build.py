@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from wormdb.errors import SchemaError
 from wormdb.format.values import MISSING
-from wormdb.limits import INDEX_FIELDS_MAX
 from wormdb.schema.coerce import coerce
 from wormdb.schema.identity import BUILT_IN_TYPES, SAMPLES
 from wormdb.schema.keys import ID_STRATEGIES, TABLES
@@ -30,6 +29,7 @@ from wormdb.schema.path import PathTemplate, Symbols, parse_template
 from wormdb.schema.pattern import compile_pattern, pattern_problem
 from wormdb.schema.read import Reader
 from wormdb.schema.report import did_you_mean, joined
+from wormdb.settings import INDEX_FIELDS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wormdb.errors import InvalidRequestError
 from wormdb.format.json import parse
 from wormdb.format.path import parse_path
-from wormdb.limits import INT_MAX, INT_MIN
+from wormdb.settings import INT_MAX, INT_MIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

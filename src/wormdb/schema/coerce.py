@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from wormdb.errors import InvalidRequestError
 from wormdb.format.kinds import MISSING
 from wormdb.format.values import Binary, Decimal128, ObjectId, equal, normalize
-from wormdb.limits import INT_MAX, INT_MIN
 from wormdb.schema.report import joined
+from wormdb.settings import INT_MAX, INT_MIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.errors import InvalidRequestError, LimitExceededError, Problem, WormError
 from wormdb.format.segment import check_id, encode_segment
-from wormdb.limits import SEGMENT_BYTES_MAX, SEQUENCE_MAX
 from wormdb.schema.pattern import compile_pattern
+from wormdb.settings import SEGMENT_BYTES_MAX, SEQUENCE_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

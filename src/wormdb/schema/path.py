@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from wormdb.errors import InvalidRequestError, Problem, SchemaError
 from wormdb.format.segment import decode_segment, encode_segment
-from wormdb.limits import SEGMENT_BYTES_MAX
 from wormdb.schema.report import did_you_mean
+from wormdb.settings import SEGMENT_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -12,7 +12,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from wormdb.limits import PATTERN_CHARS_MAX, PATTERN_WAYS_MAX, SEGMENT_BYTES_MAX
+from wormdb.settings import PATTERN_CHARS_MAX, PATTERN_WAYS_MAX, SEGMENT_BYTES_MAX
 
 __all__ = ["compile_pattern", "pattern_problem"]
 

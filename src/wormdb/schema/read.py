@@ -9,10 +9,10 @@ import msgspec
 from wormdb.errors import WormError
 from wormdb.format.json import parse
 from wormdb.format.values import MISSING
-from wormdb.limits import DOCUMENT_DEPTH_MAX
 from wormdb.schema.duration import duration_seconds
 from wormdb.schema.keys import TABLES, Key
 from wormdb.schema.report import did_you_mean, joined, nearest
+from wormdb.settings import DOCUMENT_DEPTH_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable

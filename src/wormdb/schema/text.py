@@ -13,8 +13,8 @@ import msgspec
 from wormdb.errors import InvalidRequestError, WormError
 from wormdb.format.json import encode
 from wormdb.format.values import normalize
-from wormdb.limits import DOCUMENT_DEPTH_MAX, INT_MAX, INT_MIN, SCHEMA_BYTES_MAX
 from wormdb.schema.report import joined
+from wormdb.settings import DOCUMENT_DEPTH_MAX, INT_MAX, INT_MIN, SCHEMA_BYTES_MAX
 
 if TYPE_CHECKING:
     from wormdb.schema.report import Report

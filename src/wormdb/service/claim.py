@@ -19,7 +19,7 @@ from wormdb.format.heartbeat import Heartbeat, decode_heartbeat, encode_heartbea
 from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_classified
 from wormdb.storage.store import IfAbsent, IfMatch
 from wormdb.system.clock import new_write_id
-from wormdb.version import __version__
+from wormdb.system.installed import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

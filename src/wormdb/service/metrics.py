@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from wormdb.limits import STORE_SILENCE_SECONDS
-from wormdb.version import __version__
+from wormdb.settings import STORE_SILENCE_SECONDS
+from wormdb.system.installed import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

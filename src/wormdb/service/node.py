@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from wormdb.engine.log.peers import Peers
 from wormdb.errors import ClosedError, ConflictError, InvalidRequestError, WormError
-from wormdb.limits import NODE_INTERVALS_LIVE, NODE_STOP_SECONDS, STORE_SILENCE_SECONDS
 from wormdb.service.caretaker import Caretaker
 from wormdb.service.claim import Claim, Claimant
 from wormdb.service.pace import Pace
 from wormdb.service.ring import turn_of, window_of
 from wormdb.service.store_clock import StoreClock
 from wormdb.service.workload import Workload
+from wormdb.settings import NODE_INTERVALS_LIVE, NODE_STOP_SECONDS, STORE_SILENCE_SECONDS
 from wormdb.storage.conditions import ensure_conditions
 from wormdb.system.clock import SystemChance, SystemClock
 from wormdb.system.deadline import Deadline, within

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wormdb.errors import InvalidRequestError
-from wormdb.limits import MIB, NODE_WINDOW_MS, NODES_LOOK_SECONDS
+from wormdb.settings import MIB, NODE_WINDOW_MS, NODES_LOOK_SECONDS
 
 __all__ = ["LEAF_ENTRIES", "Load", "Pace"]
 

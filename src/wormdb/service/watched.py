@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from wormdb.format.heartbeat import Written
-from wormdb.limits import HEARTBEAT_BYTES_MAX, HEARTBEAT_COLLECTIONS_MAX
 from wormdb.service.pace import Load
+from wormdb.settings import HEARTBEAT_BYTES_MAX, HEARTBEAT_COLLECTIONS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

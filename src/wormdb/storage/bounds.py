@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from wormdb.errors import CorruptionError, LimitExceededError
-from wormdb.limits import OBJECT_BYTES_MAX
+from wormdb.settings import OBJECT_BYTES_MAX
 from wormdb.storage.store import OCTETS
 from wormdb.storage.wrapped import WrappedStore
 

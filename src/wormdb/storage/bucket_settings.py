@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from wormdb.errors import WormError
-from wormdb.limits import MIB
+from wormdb.settings import MIB
 from wormdb.storage.cloud import CloudStore
 from wormdb.storage.examine import Finding, Status
 from wormdb.storage.url import parse_url

@@ -9,7 +9,7 @@ from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from wormdb.errors import InvalidRequestError
-from wormdb.limits import CONNECT_TIMEOUT_SECONDS, REQUEST_SECONDS, REQUEST_SECONDS_FACTOR
+from wormdb.settings import CONNECT_TIMEOUT_SECONDS, REQUEST_SECONDS, REQUEST_SECONDS_FACTOR
 from wormdb.storage.store import OCTETS
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from wormdb.errors import (
     UnavailableError,
     UnsupportedStoreError,
 )
-from wormdb.limits import (
+from wormdb.settings import (
     DELETE_MANY_KEYS,
     KEY_BYTES_MAX,
     LIST_PAGE_KEYS,

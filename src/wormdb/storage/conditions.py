@@ -18,7 +18,7 @@ from wormdb.errors import (
     UnsupportedStoreError,
     WormError,
 )
-from wormdb.limits import ORPHAN_MS
+from wormdb.settings import ORPHAN_MS
 from wormdb.storage.store import IfAbsent, IfMatch
 from wormdb.storage.url import parse_url
 

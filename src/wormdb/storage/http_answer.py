@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from http.client import BadStatusLine, HTTPException, IncompleteRead
 from typing import TYPE_CHECKING
 
-from wormdb.limits import ANSWER_BYTES_MAX, MIB
+from wormdb.settings import ANSWER_BYTES_MAX, MIB
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

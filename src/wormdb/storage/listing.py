@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from wormdb.errors import InvalidRequestError, UnsupportedStoreError
-from wormdb.limits import LIST_PAGE_KEYS
+from wormdb.settings import LIST_PAGE_KEYS
 from wormdb.storage.store import ListPage, ObjectInfo, check_key
 
 if TYPE_CHECKING:

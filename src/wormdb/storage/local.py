@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
 
 from wormdb.errors import InvalidRequestError, NotFoundError, UnavailableError
-from wormdb.limits import LIST_PAGE_KEYS
+from wormdb.settings import LIST_PAGE_KEYS
 from wormdb.storage.bounds import Bound, any_object, check_write, oversized
 from wormdb.storage.folder import (
     RESERVED_FOLDER,

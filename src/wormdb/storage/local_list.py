@@ -7,7 +7,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from wormdb.errors import InvalidRequestError
-from wormdb.limits import LIST_PAGE_KEYS
+from wormdb.settings import LIST_PAGE_KEYS
 from wormdb.storage.folder import RESERVED_FOLDER, is_missing, lookup, version_of
 from wormdb.storage.store import ObjectInfo, check_key
 from wormdb.system.types import StoreTime

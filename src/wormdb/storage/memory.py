@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, assert_never
 
 from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError
-from wormdb.limits import LIST_PAGE_KEYS
+from wormdb.settings import LIST_PAGE_KEYS
 from wormdb.storage.bounds import Bound, any_object, check_write, oversized
 from wormdb.storage.lifetime import Lifetime
 from wormdb.storage.store import (

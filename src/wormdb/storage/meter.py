@@ -11,7 +11,7 @@ from itertools import count as counter
 from typing import TYPE_CHECKING, Literal
 
 from wormdb.errors import ClosedError, InvalidRequestError, OutcomeUnknownError, UnavailableError
-from wormdb.limits import DELETE_MANY_KEYS, UPLOAD_PART_BYTES
+from wormdb.settings import DELETE_MANY_KEYS, UPLOAD_PART_BYTES
 from wormdb.storage.prices import Prices, RequestKind, prices_of
 from wormdb.storage.store import OCTETS, Store, coalesce
 from wormdb.storage.wrapped import WrappedStore

@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
-from wormdb.limits import REQUEST_SECONDS
+from wormdb.settings import REQUEST_SECONDS
 from wormdb.storage.aws_profile import profile_settings
 from wormdb.storage.bounds import any_object
 from wormdb.storage.url import StoreUrl, check_endpoint, parse_url

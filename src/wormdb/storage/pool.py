@@ -8,7 +8,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from wormdb.errors import ClosedError
-from wormdb.limits import CLOSE_SECONDS, POOL_THREADS
+from wormdb.settings import CLOSE_SECONDS, POOL_THREADS
 from wormdb.system.deadline import current, within
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from wormdb.errors import OutcomeUnknownError, UnavailableError, WormError
-from wormdb.limits import RETRY_ATTEMPTS_MAX, RETRY_DELAY_SECONDS_MAX
+from wormdb.settings import RETRY_ATTEMPTS_MAX, RETRY_DELAY_SECONDS_MAX
 from wormdb.storage.store import OCTETS, Always, Store
 from wormdb.storage.wrapped import WrappedStore
 from wormdb.system.deadline import Deadline, current, within

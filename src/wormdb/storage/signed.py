@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal, assert_never
 import obstore
 
 from wormdb.errors import InvalidRequestError, OutcomeUnknownError, UnavailableError, UnsupportedStoreError
-from wormdb.limits import ANSWER_BYTES_MAX, REQUEST_SECONDS, REQUEST_SECONDS_FACTOR
+from wormdb.settings import ANSWER_BYTES_MAX, REQUEST_SECONDS, REQUEST_SECONDS_FACTOR
 from wormdb.storage.bounds import oversized
 from wormdb.storage.header_signature import Keys, sign_headers
 from wormdb.storage.http_answer import whole_number

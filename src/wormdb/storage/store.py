@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from wormdb.errors import InvalidRequestError, LimitExceededError, NotFoundError
-from wormdb.limits import KEY_BYTES_MAX, RANGE_GAP_BYTES_MAX, SEGMENT_BYTES_MAX
+from wormdb.settings import KEY_BYTES_MAX, RANGE_GAP_BYTES_MAX, SEGMENT_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

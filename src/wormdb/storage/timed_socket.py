@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from wormdb.limits import KIB, REQUEST_BYTES_A_SECOND, REQUEST_SECONDS_FACTOR
+from wormdb.settings import KIB, REQUEST_BYTES_A_SECOND, REQUEST_SECONDS_FACTOR
 from wormdb.system.deadline import current
 
 if TYPE_CHECKING:

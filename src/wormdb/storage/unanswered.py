@@ -13,7 +13,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wormdb.errors import UnavailableError
-from wormdb.limits import POOL_THREADS, UNANSWERED_MAX
+from wormdb.settings import POOL_THREADS, UNANSWERED_MAX
 from wormdb.system.deadline import current
 
 if TYPE_CHECKING:

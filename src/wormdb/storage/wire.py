@@ -23,7 +23,7 @@ from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from wormdb.errors import InvalidRequestError, UnavailableError
-from wormdb.limits import ANSWER_BYTES_MAX, CONNECT_TIMEOUT_SECONDS, MIB, POOL_THREADS, REQUEST_SECONDS
+from wormdb.settings import ANSWER_BYTES_MAX, CONNECT_TIMEOUT_SECONDS, MIB, POOL_THREADS, REQUEST_SECONDS
 from wormdb.storage.http_answer import Answer, TooLongError, read_answer
 from wormdb.storage.timed_socket import Patience, TimedReader, send_all
 from wormdb.storage.unanswered import GivenUp, give_up_in_time

@@ -1,4 +1,4 @@
-"""Optional packages: which feature needs which extra, and a clear error without it."""
+"""What is installed: the version, and optional packages with a clear error without them."""
 
 from __future__ import annotations
 
@@ -47,3 +47,8 @@ def load(module: str) -> ModuleType:
             reason="it is not installed",
             fix=f"pip install 'wormdb[{extra.name}]'",
         ) from error
+
+
+# --- The version, in one place.
+
+__version__ = "0.1.0"

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from urllib.parse import urlsplit
 
 from wormdb.errors import InvalidRequestError
-from wormdb.limits import MIB
+from wormdb.settings import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from wormdb.errors import OutcomeUnknownError, UnavailableError, WormError
-from wormdb.limits import LIST_PAGE_KEYS
+from wormdb.settings import LIST_PAGE_KEYS
 from wormdb.storage.store import OCTETS, Always, IfAbsent, IfMatch, ListPage, Store
 from wormdb.storage.wrapped import WrappedStore
 

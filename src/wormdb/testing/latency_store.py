@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from wormdb.limits import DELETE_MANY_KEYS
+from wormdb.settings import DELETE_MANY_KEYS
 from wormdb.storage.store import OCTETS, Store
 from wormdb.storage.wrapped import WrappedStore
 

@@ -24,7 +24,7 @@ from wormdb.errors import (
     UniqueViolationError,
     WormError,
 )
-from wormdb.limits import RETIRED_MS, ROOT_MS_MAX
+from wormdb.settings import RETIRED_MS, ROOT_MS_MAX
 from wormdb.testing.linearizability import RegisterOp, is_linearizable
 from wormdb.testing.scheduler import Crashed
 from wormdb.testing.sim_replay import Violation

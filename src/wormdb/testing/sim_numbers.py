@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from wormdb.engine.state.operations import InsertNext, Pending
 from wormdb.errors import LimitExceededError
-from wormdb.limits import SEQUENCE_MAX
+from wormdb.settings import SEQUENCE_MAX
 from wormdb.testing.sim_replay import Violation
 
 if TYPE_CHECKING:

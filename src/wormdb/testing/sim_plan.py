@@ -13,8 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from wormdb.limits import BLOCK_BYTES_TARGET, LOG_RETENTION_MS_MIN, MIB, READ_SECONDS, STAGE_BYTES
-from wormdb.settings import Settings
+from wormdb.settings import BLOCK_BYTES_TARGET, LOG_RETENTION_MS_MIN, MIB, READ_SECONDS, STAGE_BYTES, Settings
 from wormdb.testing.sim_store import Weather
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from wormdb.format.json import decode_document
 from wormdb.format.past import Version, decode_past
 from wormdb.format.retired import decode_retired
 from wormdb.index.verify import verify
-from wormdb.limits import RUN_BYTES_SMALLEST
+from wormdb.settings import RUN_BYTES_SMALLEST
 from wormdb.storage.pool import SerialPool
 from wormdb.testing.sim_replay import Violation
 

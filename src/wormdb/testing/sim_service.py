@@ -16,11 +16,10 @@ from unittest import mock
 
 from wormdb.api.database import Database
 from wormdb.errors import ConflictError, OutcomeUnknownError, UnavailableError, WormError
-from wormdb.limits import MIB, NODE_INTERVALS_LIVE
 from wormdb.service.node import Node
 from wormdb.service.pace import Pace
 from wormdb.service.workload import Workload
-from wormdb.settings import Settings
+from wormdb.settings import MIB, NODE_INTERVALS_LIVE, Settings
 from wormdb.storage.conditions import forget_conditions
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool

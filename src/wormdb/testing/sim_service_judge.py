@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from wormdb.engine.log.paths import NODES_FOLDER
 from wormdb.format.heartbeat import decode_heartbeat
-from wormdb.limits import NODE_INTERVALS_LIVE, NODE_WINDOW_MS
+from wormdb.settings import NODE_INTERVALS_LIVE, NODE_WINDOW_MS
 from wormdb.testing.scheduler import START_MS
 from wormdb.testing.sim_replay import Violation
 from wormdb.testing.sim_store import PATHS, Bucket

@@ -19,7 +19,7 @@ from wormdb.errors import OutcomeUnknownError, UnavailableError, WormError
 from wormdb.format.entry import decode_entry
 from wormdb.format.event import JobAttached
 from wormdb.format.root import Root, decode_root
-from wormdb.limits import LOG_RETENTION_MS_MIN, RETIRED_MS
+from wormdb.settings import LOG_RETENTION_MS_MIN, RETIRED_MS
 from wormdb.storage.folder_time import PATIENCE_MS, RECORD_MS, Reckoning
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.store import OCTETS, ListPage, Probe, PutResult, Store, StoredObject

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from wormdb.errors import SnapshotTooOldError
 from wormdb.format.past import misc_ms
 from wormdb.format.wrappers import moment
-from wormdb.limits import MISC_LEAD_MS_MAX
+from wormdb.settings import MISC_LEAD_MS_MAX
 from wormdb.testing.scheduler import START_MS
 from wormdb.testing.sim_replay import Violation
 

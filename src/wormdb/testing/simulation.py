@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from wormdb.engine.commit.resolve import Fate as CommitFate
 from wormdb.errors import OutcomeUnknownError, UnavailableError
-from wormdb.limits import LOG_RETENTION_MS_MIN
+from wormdb.settings import LOG_RETENTION_MS_MIN
 from wormdb.storage.conditions import forget_conditions
 from wormdb.system.clock import SeededChance
 from wormdb.testing.scheduler import Crashed, Scheduler, cooperative_locks

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 import pytest
 
 from wormdb.errors import AlreadyExistsError, ClosedError, ConflictError, InvalidRequestError, NotFoundError
-from wormdb.limits import KIB, MIB
+from wormdb.settings import KIB, MIB
 from wormdb.storage.pool import SerialPool, ThreadPool
 from wormdb.storage.store import Always, ByteRange, IfAbsent, IfMatch
 from wormdb.testing.store_contract_bounds import BoundContract

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from wormdb.errors import InvalidRequestError
-from wormdb.limits import KEY_BYTES_MAX, SEGMENT_BYTES_MAX
+from wormdb.settings import KEY_BYTES_MAX, SEGMENT_BYTES_MAX
 from wormdb.storage.store import ByteRange, IfAbsent, IfMatch
 
 if TYPE_CHECKING:

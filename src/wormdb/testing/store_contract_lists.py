@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 
-from wormdb.limits import LIST_PAGE_KEYS
+from wormdb.settings import LIST_PAGE_KEYS
 from wormdb.storage.pool import ThreadPool
 
 if TYPE_CHECKING:

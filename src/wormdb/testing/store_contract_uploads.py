@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wormdb.limits import UPLOAD_PART_BYTES
+from wormdb.settings import UPLOAD_PART_BYTES
 from wormdb.storage.store import ByteRange
 
 if TYPE_CHECKING:

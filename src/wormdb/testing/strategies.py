@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import Binary, Decimal128, MaxKey, MinKey, ObjectId, Regex, Timestamp
 from hypothesis import strategies as st
 
-from wormdb.limits import INT_MAX, INT_MIN
+from wormdb.settings import INT_MAX, INT_MIN
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

@@ -9,7 +9,7 @@ import pytest
 
 from tests.files.foreign.worm_bucket import FOLDER, Bucket, customer
 from wormdb.errors import CorruptionError
-from wormdb.limits import DOCUMENT_BYTES_MAX, FILE_BYTES_MAX
+from wormdb.settings import DOCUMENT_BYTES_MAX, FILE_BYTES_MAX
 
 DOCUMENTS = [customer(number) for number in range(4)]
 KEY = f"{FOLDER}c002/profile.json"

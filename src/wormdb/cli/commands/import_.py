@@ -18,8 +18,7 @@ from wormdb.cli.rejects import Rejects, mended
 from wormdb.cli.sources import open_source
 from wormdb.cli.verbs import Verb
 from wormdb.errors import InvalidRequestError, WormError
-from wormdb.limits import MIB
-from wormdb.settings import Settings
+from wormdb.settings import MIB, Settings
 
 if TYPE_CHECKING:
     from wormdb.api.collection import Collection

@@ -10,8 +10,8 @@ import click
 from wormdb.cli.output import print_json, print_table
 from wormdb.cli.schema_file import schema_file
 from wormdb.errors import InvalidRequestError
-from wormdb.limits import SCHEMA_BYTES_MAX
 from wormdb.schema.load import Checked, check_schema
+from wormdb.settings import SCHEMA_BYTES_MAX
 
 if TYPE_CHECKING:
     from wormdb.errors import Problem

@@ -11,9 +11,8 @@ from wormdb.cli.output import camel, print_json
 from wormdb.cli.place import AS_JSON, URL
 from wormdb.cli.ruled import Column, print_ruled
 from wormdb.cli.verbs import Verb
-from wormdb.limits import NODE_WINDOW_MS
 from wormdb.service.overview import overview_of
-from wormdb.settings import Settings
+from wormdb.settings import NODE_WINDOW_MS, Settings
 
 if TYPE_CHECKING:
     from wormdb.service.overview import CollectionTurn, NodeStatus

@@ -17,10 +17,9 @@ from wormdb.cli.output import camel, counted, print_json
 from wormdb.cli.place import URL
 from wormdb.cli.verbs import Verb
 from wormdb.errors import InvalidRequestError
-from wormdb.limits import NODE_KILL_SECONDS, NODE_WINDOW_MS
 from wormdb.service.node import Node
 from wormdb.service.pace import Pace
-from wormdb.settings import Settings
+from wormdb.settings import NODE_KILL_SECONDS, NODE_WINDOW_MS, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -19,8 +19,7 @@ from wormdb.cli.rows import columns_in, write_parts, write_rows
 from wormdb.cli.shown import size_text
 from wormdb.cli.verbs import Verb
 from wormdb.errors import InvalidRequestError
-from wormdb.limits import MIB
-from wormdb.settings import Settings
+from wormdb.settings import MIB, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -7,8 +7,7 @@ import platform
 import click
 
 from wormdb.cli.output import print_json, print_table
-from wormdb.system.installed import EXTRAS, is_installed
-from wormdb.version import __version__
+from wormdb.system.installed import EXTRAS, __version__, is_installed
 
 __all__ = ["command"]
 

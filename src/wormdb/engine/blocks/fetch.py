@@ -10,7 +10,7 @@ from wormdb.format.block import RESERVED, Row
 from wormdb.format.blockread import assemble_block, parts_for, read_documents, read_page, read_page_rows
 from wormdb.format.key import encode_key
 from wormdb.format.sidecar import PageRef, locate_key
-from wormdb.limits import KIB
+from wormdb.settings import KIB
 from wormdb.storage.store import ByteRange
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import msgspec
 
 from wormdb.engine.log.objects import NewObject
 from wormdb.format.blocklist import BlockEntry, BlockPage, BlockPageRef, encode_block_page
-from wormdb.limits import LIST_INLINE_BYTES_MAX, LIST_PAGE_BLOCKS, LIST_PAGE_BYTES
+from wormdb.settings import LIST_INLINE_BYTES_MAX, LIST_PAGE_BLOCKS, LIST_PAGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

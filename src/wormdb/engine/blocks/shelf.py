@@ -20,7 +20,7 @@ from wormdb.format.blocklist import decode_block_page
 from wormdb.format.blockread import open_block
 from wormdb.format.damage import corrupt
 from wormdb.format.sidecar import decode_filter, decode_page_map
-from wormdb.limits import KIB, SHELF_BYTES_MAX
+from wormdb.settings import KIB, SHELF_BYTES_MAX
 from wormdb.storage.store import ByteRange
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from wormdb.format.block import Row
 from wormdb.format.event import JobAttached
 from wormdb.format.filter_run import key_hash
 from wormdb.format.sample import Sample, Sampler, decode_sample, encode_sample
-from wormdb.limits import BULK_LAYERS_MAX
+from wormdb.settings import BULK_LAYERS_MAX
 from wormdb.system.types import LogNumber, WriteId
 
 if TYPE_CHECKING:

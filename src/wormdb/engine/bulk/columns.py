@@ -19,8 +19,8 @@ from wormdb.format.columns import ColumnSpec, arrow_type, column_of, encode_colu
 from wormdb.format.kinds import MISSING
 from wormdb.format.values import are_field_names
 from wormdb.format.wrappers import moment
-from wormdb.limits import DOCUMENT_BYTES_MAX, ID_BYTES_MAX
 from wormdb.schema.identity import BUILT_IN_TYPES, makes_good_ids, new_ids
+from wormdb.settings import DOCUMENT_BYTES_MAX, ID_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -22,7 +22,7 @@ from wormdb.format.entry import Change
 from wormdb.format.filter_run import key_hashes
 from wormdb.format.key import encode_keys
 from wormdb.format.sample import Sample
-from wormdb.limits import SAMPLE_ROWS
+from wormdb.settings import SAMPLE_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -16,7 +16,7 @@ from wormdb.format.block import write_new_block
 from wormdb.format.filter_run import key_hashes
 from wormdb.format.key import encode_key
 from wormdb.format.sample import Sample
-from wormdb.limits import INDEX_KEY_BYTES_MAX, SAMPLE_ROWS
+from wormdb.settings import INDEX_KEY_BYTES_MAX, SAMPLE_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -14,7 +14,7 @@ from wormdb.engine.bulk_join import Workplace
 from wormdb.format.blocklist import BlockEntry
 from wormdb.format.message import Count, Name, decode_message, encode_message
 from wormdb.format.root import ObjectRef
-from wormdb.limits import BULK_REPORT_BYTES_MAX
+from wormdb.settings import BULK_REPORT_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

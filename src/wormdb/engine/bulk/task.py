@@ -33,7 +33,7 @@ from wormdb.format.key import encode_keys
 from wormdb.format.root import ObjectRef
 from wormdb.format.sample import Sample, encode_sample
 from wormdb.format.wrappers import moment
-from wormdb.limits import BULK_DIGESTS_INLINE_MAX, BULK_LAYERS_MAX, BULK_PORTION_BYTES
+from wormdb.settings import BULK_DIGESTS_INLINE_MAX, BULK_LAYERS_MAX, BULK_PORTION_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -22,7 +22,7 @@ from wormdb.format.blockread import assemble_block, parts_for, read_arrow, read_
 from wormdb.format.columns import KIND_PREFIX, decode_column
 from wormdb.format.project import read_id
 from wormdb.format.sidecar import PageRef
-from wormdb.limits import MIB
+from wormdb.settings import MIB
 from wormdb.storage.store import ByteRange
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from wormdb.engine.columns.fetch import fetch_columns, is_heavy, is_kept
 from wormdb.engine.columns.merge import Keys, Part
 from wormdb.format import json
 from wormdb.format.columns import KIND_PREFIX, ColumnSpec, encode_column
-from wormdb.limits import BLOCK_BYTES_TARGET, MIB
+from wormdb.settings import BLOCK_BYTES_TARGET, MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -21,7 +21,7 @@ from wormdb.engine.tree.entries import Range, value_key_of
 from wormdb.errors import ConflictError, NotFoundError
 from wormdb.format.blob import BlobKey, blob_keys_in
 from wormdb.format.key import encode_key
-from wormdb.limits import BLOB_KEYS_REMEMBERED, UPLOAD_PART_BYTES
+from wormdb.settings import BLOB_KEYS_REMEMBERED, UPLOAD_PART_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -27,7 +27,7 @@ from wormdb.errors import (
     WormError,
 )
 from wormdb.format.entry import Batch, Entry, encode_entry, entry_hash
-from wormdb.limits import MISC_LEAD_MS_MAX
+from wormdb.settings import MISC_LEAD_MS_MAX
 from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_classified
 from wormdb.storage.store import IfAbsent
 from wormdb.system.clock import new_write_id

@@ -22,11 +22,11 @@ from wormdb.engine.version_check import check_mapped, check_since
 from wormdb.errors import AlreadyExistsError, ConflictError, InvalidRequestError, LimitExceededError, NotFoundError
 from wormdb.format.event import IndexCreated, IndexDropped, SchemaChanged
 from wormdb.format.filter_run import key_hash, key_hashes
-from wormdb.limits import INDEX_FIELDS_MAX
 from wormdb.schema.model import IndexDefinition
 from wormdb.schema.report import Report, did_you_mean
 from wormdb.schema.rules import check_rules
 from wormdb.schema.version import check_version
+from wormdb.settings import INDEX_FIELDS_MAX
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from wormdb.errors import LimitExceededError, OutcomeUnknownError, UnavailableError, WormError
-from wormdb.limits import ENTRY_BYTES_MAX, GRACE_SECONDS, GROUP_BATCHES_MAX
+from wormdb.settings import ENTRY_BYTES_MAX, GRACE_SECONDS, GROUP_BATCHES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable

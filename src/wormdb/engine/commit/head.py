@@ -21,10 +21,10 @@ from wormdb.engine.state.definition import Definition
 from wormdb.engine.state.jobs import Jobs
 from wormdb.engine.state.projection import Stage
 from wormdb.engine.state.view import EmptyBase, Overlay, View, sequence_of
-from wormdb.engine.timed_lock import TimedLock
 from wormdb.errors import CorruptionError
 from wormdb.format.event import JobAttached, SchemaChanged
-from wormdb.limits import KNOWLEDGE_MS_MAX, ROOT_MS_MAX
+from wormdb.settings import KNOWLEDGE_MS_MAX, ROOT_MS_MAX
+from wormdb.system.deadline import TimedLock
 from wormdb.system.types import LogNumber, Misc
 
 if TYPE_CHECKING:

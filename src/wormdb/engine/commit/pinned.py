@@ -20,7 +20,7 @@ from wormdb.errors import SnapshotTooOldError
 from wormdb.format.entry import encode_entry
 from wormdb.format.event import JobAttached
 from wormdb.format.root import encode_root
-from wormdb.limits import MIB
+from wormdb.settings import MIB
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:

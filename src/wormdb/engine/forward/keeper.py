@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Literal
 
 from wormdb.engine.forward.rewrite import has_old
 from wormdb.engine.history.fold import is_full
-from wormdb.engine.timed_lock import TimedLock
 from wormdb.errors import SnapshotTooOldError, UnavailableError, WormError
-from wormdb.limits import (
+from wormdb.settings import (
     FILES_INTERVAL_MS,
     FORWARD_INTERVAL_MS,
     NODE_WINDOW_MS,
     TAIL_BYTES_MAX,
     TAIL_ENTRIES_MAX,
 )
-from wormdb.system.deadline import beside, pause
+from wormdb.system.deadline import TimedLock, beside, pause
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from wormdb.engine.tree.nodes import Tree
 from wormdb.format.filter_run import key_hash
 from wormdb.format.root import ObjectRef  # noqa: TC001 - msgspec reads the annotations
 from wormdb.index.build import BulkLoad, merged
-from wormdb.limits import MIB
+from wormdb.settings import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -28,7 +28,7 @@ from wormdb.engine.loads import loads_of_root, with_operations
 from wormdb.engine.state.jobs import Jobs
 from wormdb.format.past import HISTORY_COLUMNS, past_key
 from wormdb.format.root import root_size
-from wormdb.limits import FOLD_BYTES, LOADS_KEPT, ROOT_BYTES_FULL
+from wormdb.settings import FOLD_BYTES, LOADS_KEPT, ROOT_BYTES_FULL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

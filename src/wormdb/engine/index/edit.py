@@ -18,7 +18,7 @@ from wormdb.engine.tree.tree import TreeReader
 from wormdb.format.filter_run import key_hashes
 from wormdb.format.node import Inner, Leaf
 from wormdb.index.build import BulkLoad
-from wormdb.limits import MIB
+from wormdb.settings import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from wormdb.errors import InvalidRequestError
-from wormdb.limits import MISC_LEAD_MS_MAX
+from wormdb.settings import MISC_LEAD_MS_MAX
 from wormdb.system.types import Misc
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from wormdb.format.entry import Entry, decode_entry, entry_hash
 from wormdb.format.event import check_acted_on
-from wormdb.limits import POOL_THREADS, TAIL_PROBES_MAX
+from wormdb.settings import POOL_THREADS, TAIL_PROBES_MAX
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:

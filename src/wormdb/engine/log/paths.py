@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from wormdb.limits import (
+from wormdb.settings import (
     ENTRY_BYTES_MAX,
     HEARTBEAT_BYTES_MAX,
     MIB,

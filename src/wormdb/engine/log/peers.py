@@ -15,7 +15,7 @@ from wormdb.engine.log.clock import NODE_MAX
 from wormdb.engine.log.paths import NODES_FOLDER, node_key
 from wormdb.errors import CorruptionError
 from wormdb.format.heartbeat import decode_heartbeat
-from wormdb.limits import NODE_INTERVALS_LIVE, NODE_WINDOW_MS
+from wormdb.settings import NODE_INTERVALS_LIVE, NODE_WINDOW_MS
 
 if TYPE_CHECKING:
     from wormdb.format.heartbeat import Heartbeat

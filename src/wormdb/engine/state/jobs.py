@@ -14,7 +14,7 @@ from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError
 from wormdb.format.event import JobAborted, JobAttached, JobExpired, JobOpened, StreamAdvanced
 from wormdb.format.past import misc_ms
 from wormdb.format.root import JobOutcome
-from wormdb.limits import JOBS_REMEMBERED, JOBS_REMEMBERED_MAX, JOBS_REMEMBERED_MS
+from wormdb.settings import JOBS_REMEMBERED, JOBS_REMEMBERED_MAX, JOBS_REMEMBERED_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

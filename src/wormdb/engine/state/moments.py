@@ -17,7 +17,7 @@ from wormdb.format.event import JobAttached
 from wormdb.format.past import first_ms, misc_ms
 from wormdb.format.root import Dated
 from wormdb.format.wrappers import moment
-from wormdb.limits import DATED_MAX, MISC_LEAD_MS_MAX
+from wormdb.settings import DATED_MAX, MISC_LEAD_MS_MAX
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:

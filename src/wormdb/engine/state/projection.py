@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from wormdb.engine.state.view import id_key
-from wormdb.limits import BLOCK_BYTES_TARGET, RUN_BYTES_SMALLEST
+from wormdb.settings import BLOCK_BYTES_TARGET, RUN_BYTES_SMALLEST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

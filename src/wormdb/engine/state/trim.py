@@ -16,7 +16,7 @@ import msgspec
 from wormdb.engine.state.moments import following_dates
 from wormdb.errors import ConflictError, CorruptionError
 from wormdb.format.root import Mark
-from wormdb.limits import LOG_RETENTION_MS_MIN, MARKS_MAX
+from wormdb.settings import LOG_RETENTION_MS_MIN, MARKS_MAX
 from wormdb.system.clock import new_write_id
 from wormdb.system.types import LogNumber, Misc
 

@@ -16,7 +16,7 @@ from wormdb.engine.state.jobs import NO_JOBS
 from wormdb.errors import LimitExceededError
 from wormdb.format import json
 from wormdb.format.key import encode_key
-from wormdb.limits import SEQUENCE_MAX
+from wormdb.settings import SEQUENCE_MAX
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:

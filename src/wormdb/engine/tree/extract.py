@@ -15,7 +15,7 @@ from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED
 from wormdb.format.project import project
 from wormdb.index.typed import check_row, is_row_of
-from wormdb.limits import INDEX_KEY_BYTES_MAX
+from wormdb.settings import INDEX_KEY_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

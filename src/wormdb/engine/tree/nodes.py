@@ -14,7 +14,7 @@ from wormdb.errors import NotFoundError, SnapshotTooOldError
 from wormdb.format.damage import corrupt
 from wormdb.format.node import Child, Inner, Leaf, decode_node, encode_node, shared_prefix
 from wormdb.format.root import ObjectRef
-from wormdb.limits import KIB, MIB
+from wormdb.settings import KIB, MIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

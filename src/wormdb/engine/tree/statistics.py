@@ -11,7 +11,7 @@ import msgspec
 
 from wormdb.engine.tree.entries import Range, value_key_of
 from wormdb.format.message import Count, decode_message, encode_message
-from wormdb.limits import KIB
+from wormdb.settings import KIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -15,7 +15,7 @@ from wormdb.format import json
 from wormdb.format.adopt_record import AdoptRecord, StagedPart, decode_adopt_record, encode_adopt_record
 from wormdb.format.block import Row
 from wormdb.format.past import HISTORY_COLUMNS, Taken, Version, encode_past, past_id, past_key
-from wormdb.limits import MIB
+from wormdb.settings import MIB
 from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_classified
 from wormdb.storage.store import IfAbsent, IfMatch
 from wormdb.system.clock import new_write_id

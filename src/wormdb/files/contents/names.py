@@ -17,8 +17,8 @@ from wormdb.files.file_key import META, FileKey, FileKind, index_key, index_name
 from wormdb.files.numbers import one_form
 from wormdb.files.placement import Placement
 from wormdb.format.segment import decode_segment, encode_segment
-from wormdb.limits import FILE_BYTES_MAX, OBJECT_BYTES_MAX
 from wormdb.schema.path import SINGLETON_ID
+from wormdb.settings import FILE_BYTES_MAX, OBJECT_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

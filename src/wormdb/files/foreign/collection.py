@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from wormdb.engine.log.paths import EnginePaths
-from wormdb.engine.timed_lock import TimedLock
 from wormdb.errors import NotFoundError
 from wormdb.files.foreign.answer import Answer
 from wormdb.files.foreign.entities import Entities
@@ -15,6 +14,7 @@ from wormdb.files.foreign.listing import Entity
 from wormdb.files.foreign.manifest import Manifest
 from wormdb.files.foreign.site import Site
 from wormdb.schema.path import SINGLETON_ID
+from wormdb.system.deadline import TimedLock
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:

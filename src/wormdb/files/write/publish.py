@@ -20,7 +20,7 @@ from wormdb.files.oplog_file import oplog_file
 from wormdb.files.snapshot_file import snapshot_file
 from wormdb.files.write.guard import Draft, put_all
 from wormdb.format import json
-from wormdb.limits import DELETE_MANY_KEYS
+from wormdb.settings import DELETE_MANY_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -23,7 +23,6 @@ from wormdb.engine.state.view import Overlay, View
 from wormdb.errors import ConflictError, CorruptionError, InvalidRequestError, Problem
 from wormdb.format.retired import RetiredList, encode_retired
 from wormdb.format.root import ObjectRef
-from wormdb.limits import LOG_RETENTION_MS_MIN
 from wormdb.maintenance.audit.index_check import tree_objects
 from wormdb.maintenance.audit.mend import DocumentRepair, with_facts
 from wormdb.maintenance.audit.report import Finding, Loss, Repair
@@ -31,6 +30,7 @@ from wormdb.maintenance.audit.verify import examine
 from wormdb.maintenance.past_repair import PastRepair
 from wormdb.maintenance.rewrite import objects_of, with_sidecars
 from wormdb.maintenance.root_repair import rebuild_root
+from wormdb.settings import LOG_RETENTION_MS_MIN
 from wormdb.system.types import LogNumber, Misc
 
 if TYPE_CHECKING:

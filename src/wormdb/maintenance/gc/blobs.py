@@ -25,8 +25,8 @@ from wormdb.engine.tree.entries import value_key_of
 from wormdb.errors import ConflictError, NotFoundError
 from wormdb.format.blob import BlobKey, blob_keys_in
 from wormdb.format.event import BlobCondemned
-from wormdb.limits import BLOB_CONDEMNED_AT_ONCE, BLOB_CONDEMNED_MAX, BLOB_CONDEMNED_MS, BLOB_UNOWNED_MS
 from wormdb.maintenance.gc.report import Victim
+from wormdb.settings import BLOB_CONDEMNED_AT_ONCE, BLOB_CONDEMNED_MAX, BLOB_CONDEMNED_MS, BLOB_UNOWNED_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

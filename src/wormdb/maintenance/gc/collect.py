@@ -23,12 +23,12 @@ from wormdb.engine.state.trim import Trimmer
 from wormdb.engine.tree.definition import OWNERS
 from wormdb.errors import ConflictError, CorruptionError, SnapshotTooOldError, UnavailableError
 from wormdb.format.event import JobAttached
-from wormdb.limits import GC_VICTIMS_MAX, ORPHAN_MS
 from wormdb.maintenance.gc.blobs import collect_blobs
 from wormdb.maintenance.gc.jobs import OpenJobs, read_after, read_tail
 from wormdb.maintenance.gc.report import Collected, Gathered, Victim, VictimKind
 from wormdb.maintenance.gc.retired import RetiredObjects, read_retired
 from wormdb.maintenance.gc_names import NameSet, attached_names, root_names
+from wormdb.settings import GC_VICTIMS_MAX, ORPHAN_MS
 from wormdb.system.types import LogNumber, Misc, StoreTime
 
 if TYPE_CHECKING:

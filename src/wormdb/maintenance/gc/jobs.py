@@ -12,7 +12,7 @@ from wormdb.engine.state.operations import Pending
 from wormdb.errors import ConflictError, CorruptionError, NotFoundError, UnsupportedFormatError
 from wormdb.format.adopt_record import decode_adopt_record
 from wormdb.format.event import JobExpired
-from wormdb.limits import ORPHAN_MS, ROOT_MS_MAX
+from wormdb.settings import ORPHAN_MS, ROOT_MS_MAX
 from wormdb.system.types import LogNumber, StoreTime, WriteId
 
 if TYPE_CHECKING:

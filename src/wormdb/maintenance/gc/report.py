@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from wormdb.limits import GC_SHOWN_MAX
+from wormdb.settings import GC_SHOWN_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

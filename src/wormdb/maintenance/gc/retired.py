@@ -17,8 +17,8 @@ from wormdb.engine.log.objects import NewObject
 from wormdb.errors import NotFoundError, SnapshotTooOldError
 from wormdb.format.retired import RetiredList, decode_retired, encode_retired
 from wormdb.format.root import ObjectRef, Retired
-from wormdb.limits import GC_LIST_NAMES, RETIRED_INLINE_MAX, RETIRED_MS
 from wormdb.maintenance.audit.listed import checked_body
+from wormdb.settings import GC_LIST_NAMES, RETIRED_INLINE_MAX, RETIRED_MS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

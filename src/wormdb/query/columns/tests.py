@@ -25,9 +25,9 @@ from wormdb.bql.tree import (
 )
 from wormdb.format.kinds import Decimal128, Kind, ObjectId, Regex, kind_of
 from wormdb.format.wrappers import milliseconds
-from wormdb.limits import INT_MAX, INT_MIN
 from wormdb.query.column_numbers import DECIMAL_MAX, as_double, as_unscaled, double_bound, integer_bound, is_nan
 from wormdb.query.columns.cells import Cells, by_distinct
+from wormdb.settings import INT_MAX, INT_MIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

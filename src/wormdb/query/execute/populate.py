@@ -15,9 +15,9 @@ from wormdb.format import json
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import parse_path, resolve
-from wormdb.limits import POPULATE_DEPTH_MAX
 from wormdb.query.request import Request
 from wormdb.schema.report import did_you_mean
+from wormdb.settings import POPULATE_DEPTH_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

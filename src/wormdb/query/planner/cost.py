@@ -11,7 +11,6 @@ from math import ceil
 from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
 from wormdb.engine.blocks.portion import DOCUMENT
-from wormdb.limits import KIB
 from wormdb.query.plan import (
     Cost,
     Empty,
@@ -26,6 +25,7 @@ from wormdb.query.plan import (
     Scan,
     Union,
 )
+from wormdb.settings import KIB
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
