@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from wormdb.api.access import Access
-    from wormdb.engine.place import Place
+    from wormdb.engine.log.root import Place
     from wormdb.engine.state.upgrade import Upgrades
     from wormdb.engine.state.view import View
     from wormdb.files.foreign.collection import ForeignCollection

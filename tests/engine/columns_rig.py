@@ -12,7 +12,7 @@ from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.blocks.write import BlockWriter
 from wormdb.engine.log.clock import MiscClock
 from wormdb.engine.log.objects import ObjectWriter
-from wormdb.engine.place import Place
+from wormdb.engine.log.root import Place
 from wormdb.engine.state.definition import Definition
 from wormdb.engine.state.view import EmptyBase, Overlay, View
 from wormdb.format import json

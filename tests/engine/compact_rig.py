@@ -5,20 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wormdb.engine.blocks.shelf import Shelf
-from wormdb.engine.compact_plan import select
-from wormdb.engine.compact_publish import publish_compaction
-from wormdb.engine.forward.compact import folder_of, plan_compaction, runs_in, write_piece
-from wormdb.engine.forward.rebuild import extract_part, join_parts
-from wormdb.engine.index_publish import publish_indexes
-from wormdb.engine.place import Place
+from wormdb.engine.forward.compact import folder_of, plan_compaction, publish_compaction, runs_in, select, write_piece
+from wormdb.engine.forward.rebuild import extract_part, join_parts, publish_indexes
+from wormdb.engine.log.root import Place
 from wormdb.engine.tree.definition import decode_index
 from wormdb.errors import ConflictError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.engine.compact_plan import Aim
-    from wormdb.engine.forward.compact import Compaction, ListName
+    from wormdb.engine.forward.compact import Aim, Compaction, ListName
     from wormdb.engine.ledger import Ledger
 
 __all__ = ["LISTS", "compact_list", "compact_lists", "planned", "rebuild_trees"]

@@ -12,19 +12,19 @@ from wormdb.engine.index.advance import project_indexes
 from wormdb.engine.index.shelf import IndexShelf, tree_of
 from wormdb.engine.log.clock import MiscClock
 from wormdb.engine.log.objects import ObjectWriter
-from wormdb.engine.place import Place
+from wormdb.engine.log.root import Place
 from wormdb.engine.state.definition import Definition
 from wormdb.engine.state.indexes import IndexStates, IndexStatus
 from wormdb.engine.state.projection import Net, Step
 from wormdb.engine.state.view import EmptyBase, Held, Overlay, View, id_key
 from wormdb.engine.tree.entries import changes_of
 from wormdb.engine.tree.nodes import NodeLimits
+from wormdb.engine.tree.tree import verify
 from wormdb.format import json
 from wormdb.format.block import Row, write_block
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.event import JobAttached
 from wormdb.format.root import Root
-from wormdb.index.verify import verify
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool

@@ -15,7 +15,7 @@ from wormdb.engine.history.changes import project_history
 from wormdb.engine.history.read import History
 from wormdb.engine.log.clock import MiscClock
 from wormdb.engine.log.objects import ObjectWriter
-from wormdb.engine.place import Place
+from wormdb.engine.log.root import Place
 from wormdb.engine.state.definition import Definition
 from wormdb.engine.state.projection import Outcome, Sizes, Step
 from wormdb.engine.state.view import Held, Overlay, View

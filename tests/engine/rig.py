@@ -28,7 +28,7 @@ from wormdb.testing.fault_store import FaultStore
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.engine.background import Background
+    from wormdb.engine.forward.keeper import Background
     from wormdb.engine.state.operations import Operation
     from wormdb.engine.state.view import View
 

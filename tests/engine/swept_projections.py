@@ -8,7 +8,7 @@ from tests.engine.compact_rig import compact_lists, rebuild_trees
 from tests.engine.swept import Scenario, State, insert_model, unchanged, world_of
 from tests.engine.swept_updates import delete_where, update_where
 from wormdb.engine.commit.define import change_definition
-from wormdb.engine.compact_plan import Aim
+from wormdb.engine.forward.compact import Aim
 from wormdb.errors import InvalidRequestError
 from wormdb.schema.load import load_model
 

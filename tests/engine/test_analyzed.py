@@ -10,8 +10,8 @@ import pytest
 from tests.engine.compact_rig import compact_lists
 from tests.engine.swept import World, database_on, state_of
 from tests.engine.test_sweep import Interrupted
-from wormdb.engine.compact_plan import Aim
 from wormdb.engine.forward.analysis import changes_through, fitting_statistics, publish_statistics
+from wormdb.engine.forward.compact import Aim
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.engine.log.root import Register
 from wormdb.errors import ConflictError, OutcomeUnknownError, UnavailableError

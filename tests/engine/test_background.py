@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from wormdb.engine.background import Background
+from wormdb.engine.forward.keeper import Background
 from wormdb.errors import UnavailableError
 
 
@@ -70,7 +70,7 @@ def test_a_bug_ends_its_thread_and_the_next_work_gets_another() -> None:
 
 def test_a_program_that_forgot_to_close_ends_after_the_step_that_runs() -> None:
     program = (
-        "import threading, time; from wormdb.engine.background import Background\n"
+        "import threading, time; from wormdb.engine.forward.keeper import Background\n"
         "begun = threading.Event(); background = Background()\n"
         "def step():\n    begun.set(); time.sleep(0.3); print('whole')\n"
         "background.submit('step', step); begun.wait()\n"

@@ -190,7 +190,7 @@ def test_digests_that_are_many_are_an_object(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_equal_hashes_are_not_taken_for_equal_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk_task, "key_hashes", lambda keys: array("Q", [7 for _ in keys]))
-    monkeypatch.setattr("wormdb.engine.bulk_check.key_hashes", lambda keys: array("Q", [7 for _ in keys]))
+    monkeypatch.setattr("wormdb.engine.bulk.attach.key_hashes", lambda keys: array("Q", [7 for _ in keys]))
     rig = Rig()
     logger(rig).commit(rig.batch(events=(SCHEMA,)))
     run_job(rig, [[("a", {"email": "1"})], [("b", {"email": "2"})]], job="first")

@@ -14,11 +14,10 @@ from tests.engine.rig import Rig
 from tests.engine.stage_rig import MANUAL, SMALL
 from wormdb.api.write import Writer
 from wormdb.codecs import PlainCodec
-from wormdb.engine.bulk.columns import ColumnMaker
+from wormdb.engine.bulk.columns import ColumnMaker, TaskChance, job_clock
 from wormdb.engine.bulk.report import BulkTarget, TaskReport, decode_report
+from wormdb.engine.bulk.rows import BatchWriter
 from wormdb.engine.bulk.task import BulkTask
-from wormdb.engine.bulk_ids import TaskChance, job_clock
-from wormdb.engine.bulk_write import BatchWriter
 from wormdb.engine.forward.forward import Sizes
 from wormdb.engine.load import JobSpec, open_job
 from wormdb.errors import InvalidRequestError

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.engine.rig import Rig
 from tests.engine.stage_rig import MANUAL
-from wormdb.engine import bulk_join
 from wormdb.engine.blocks.write import BlockWriter
+from wormdb.engine.bulk import merge as bulk_join
 from wormdb.engine.bulk import merge as bulk_merge
 from wormdb.engine.bulk.merge import Merged, Merger
 from wormdb.engine.forward.forward import Sizes

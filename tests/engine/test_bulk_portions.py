@@ -15,11 +15,10 @@ from tests.engine.stage_rig import MANUAL, REFUSALS, SCHEMA, SMALL, State, check
 from wormdb.api.write import Writer
 from wormdb.codecs import PlainCodec
 from wormdb.engine.bulk import task as bulk_task
-from wormdb.engine.bulk.columns import ColumnMaker
+from wormdb.engine.bulk.columns import ColumnMaker, TaskChance, job_clock
 from wormdb.engine.bulk.report import BulkTarget, decode_report
+from wormdb.engine.bulk.rows import BatchWriter
 from wormdb.engine.bulk.task import BulkTask
-from wormdb.engine.bulk_ids import TaskChance, job_clock
-from wormdb.engine.bulk_write import BatchWriter
 from wormdb.engine.forward.forward import Sizes
 from wormdb.engine.load import BulkOutcome, JobSpec, attach, open_job
 from wormdb.system.clock import SeededChance

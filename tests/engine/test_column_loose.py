@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tests.engine.columns_rig import Gone, Layers
 from tests.engine.test_column_scan import COLUMNS, IDS, documents, layered, spans
-from wormdb.engine import column_loose
 from wormdb.engine.blocks.cache import ColumnCache, Label, State
 from wormdb.engine.blocks.portion import DOCUMENT, VERSION
 from wormdb.engine.blocks.runs import RunBase
+from wormdb.engine.columns import scan as column_loose
 from wormdb.engine.columns import scan as column_scan
 from wormdb.engine.columns.scan import scan_columns
 from wormdb.format.columns import ColumnSpec

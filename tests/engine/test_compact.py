@@ -16,10 +16,10 @@ from tests.engine.stage_rig import MANUAL
 from wormdb.engine.blocks.runs import Runs
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.blocks.tiers import FANOUT
-from wormdb.engine.compact_plan import Aim
+from wormdb.engine.forward.compact import Aim
 from wormdb.engine.forward.forward import Sizes
-from wormdb.engine.index_publish import publish_indexes
-from wormdb.engine.place import Place
+from wormdb.engine.forward.rebuild import publish_indexes
+from wormdb.engine.log.root import Place
 from wormdb.engine.state.view import id_key
 from wormdb.errors import ConflictError, UnavailableError
 from wormdb.maintenance.audit.verify import verify

@@ -14,10 +14,10 @@ from wormdb.engine.blocks.runs import RunBase, Runs, row_of
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.blocks.tiers import FANOUT
 from wormdb.engine.blocks.write import BlockWriter
-from wormdb.engine.data import project_data
+from wormdb.engine.forward.forward import project_data
 from wormdb.engine.log.clock import MiscClock
 from wormdb.engine.log.objects import ObjectWriter
-from wormdb.engine.place import Place
+from wormdb.engine.log.root import Place
 from wormdb.engine.state.definition import Definition
 from wormdb.engine.state.projection import Net, Sizes, Step
 from wormdb.engine.state.view import EmptyBase, Held, Overlay, View, id_key

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.rig import PATHS, Rig, entry_at, insert, remove, save
-from wormdb.engine import feed_parts
+from wormdb.engine import feed as feed_parts
 from wormdb.engine.blocks import fetch as blockfetch
 from wormdb.engine.commit import pinned
-from wormdb.engine.feed_parts import places_of
+from wormdb.engine.feed import places_of
 from wormdb.engine.forward.forward import Sizes
 from wormdb.engine.history import read as past_reader
 from wormdb.errors import SnapshotTooOldError

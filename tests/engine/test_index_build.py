@@ -14,9 +14,9 @@ from wormdb.engine.index.build import Builder
 from wormdb.engine.index.shelf import IndexShelf, tree_of
 from wormdb.engine.state.operations import Pending
 from wormdb.engine.tree.definition import Index
+from wormdb.engine.tree.tree import verify
 from wormdb.errors import InvalidRequestError, UniqueViolationError, WormError
 from wormdb.format.event import IndexBuilding, IndexReady
-from wormdb.index.verify import verify
 from wormdb.storage.pool import SerialPool
 
 if TYPE_CHECKING:

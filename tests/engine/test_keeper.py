@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tests.engine.rig import PATHS, HookStore, Rig, contents, insert, save
-from wormdb.engine.background import Background
+from wormdb.engine.forward.keeper import Background
 from wormdb.engine.ledger import TailLimits
 from wormdb.errors import CorruptionError, OutcomeUnknownError, UnavailableError
 from wormdb.system.types import LogNumber

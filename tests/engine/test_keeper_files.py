@@ -13,8 +13,7 @@ from wormdb.errors import UnavailableError
 from wormdb.format.event import FilesSwitched, SchemaChanged
 
 if TYPE_CHECKING:
-    from wormdb.engine.background import Background
-    from wormdb.engine.forward.keeper import ForwardMode
+    from wormdb.engine.forward.keeper import Background, ForwardMode
     from wormdb.engine.ledger import Ledger
     from wormdb.system.types import LogNumber
 

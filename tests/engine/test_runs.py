@@ -320,7 +320,7 @@ def test_the_base_of_a_root() -> None:
     from tests.engine.rig import COLLECTION, PATHS
     from wormdb.engine.blocks.grow import Growth
     from wormdb.engine.blocks.shelf import Shelf
-    from wormdb.engine.place import Place
+    from wormdb.engine.log.root import Place
     from wormdb.format.root import Root
 
     folder = Folder()

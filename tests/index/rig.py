@@ -6,11 +6,9 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING
 
-from wormdb.engine.tree.change import Applied, apply
+from wormdb.engine.tree.change import Applied, BulkLoad, apply
 from wormdb.engine.tree.nodes import NodeLimits, NodeMaker, StoreNodes, Tree
-from wormdb.engine.tree.tree import TreeReader
-from wormdb.index.build import BulkLoad
-from wormdb.index.verify import verify
+from wormdb.engine.tree.tree import TreeReader, verify
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.index.rig import Shelf, numbered
+from wormdb.engine.tree.change import BulkLoad, merged
 from wormdb.engine.tree.nodes import NodeLimits, Tree
-from wormdb.index.build import BulkLoad, merged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

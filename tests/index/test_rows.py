@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wormdb.engine.tree.definition import EMPTY, rows_of
 from wormdb.errors import InvalidRequestError
 from wormdb.format.kinds import MISSING, equal
 from wormdb.format.path import parse_path, resolve
-from wormdb.index.rows import EMPTY, rows_of
 
 
 def rows(document: dict[str, Any], *fields: str) -> list[tuple[Any, ...]]:

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from tests.index.rig import FOLDER, Shelf, numbered
 from wormdb.engine.tree.nodes import NewObject, NodeLimits, Tree
+from wormdb.engine.tree.tree import verify
 from wormdb.errors import CorruptionError
 from wormdb.format.node import Child, Inner, Leaf
-from wormdb.index.verify import verify
 
 if TYPE_CHECKING:
     from wormdb.format.node import Node

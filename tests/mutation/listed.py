@@ -29,7 +29,7 @@ AREAS = {
     ),
     "trim": ("engine/state/trim.py",),
     "gc": ("maintenance/gc/collect.py", "maintenance/gc/retired.py"),
-    "unique": ("engine/index/unique.py", "engine/index_check.py"),
+    "unique": ("engine/index/unique.py", "engine/index/unique.py"),
     "readback": ("storage/readback.py",),
     "retry": ("storage/retry.py",),
     "cache": ("storage/cache.py",),
@@ -41,7 +41,7 @@ AREAS = {
         "storage/wire.py",
     ),
     "folder": ("storage/folder.py", "storage/local.py", "storage/local_write.py"),
-    "bulk": ("engine/bulk/attach.py", "engine/bulk_check.py", "engine/index_publish.py", "engine/migrate.py"),
+    "bulk": ("engine/bulk/attach.py", "engine/bulk/attach.py", "engine/forward/rebuild.py", "engine/migrate.py"),
     "feed": ("engine/feed.py",),
     "blobs": ("engine/commit/blobs.py", "maintenance/gc/blobs.py"),
     "queries": ("engine/columns/scan.py", "engine/index/read.py", "engine/tree/entries.py", "query/execute/execute.py"),
@@ -274,9 +274,9 @@ MUTANTS = [
         ("versions/test_versions.py",),
     ),
     Mutant(
-        "engine/index_check.py", "not begins <= root.applied <= view.number", "not root.applied <= view.number", UNIQUE
+        "engine/index/unique.py", "not begins <= root.applied <= view.number", "not root.applied <= view.number", UNIQUE
     ),
-    Mutant("engine/index_check.py", "if id_key(owner) not in touched:", "if True:", UNIQUE),
+    Mutant("engine/index/unique.py", "if id_key(owner) not in touched:", "if True:", UNIQUE),
     # --- readback ---
     Mutant(
         "storage/readback.py",
@@ -350,15 +350,15 @@ MUTANTS = [
     Mutant("engine/bulk/attach.py", "or hashes_of(self.tools, ids).repeated", "", BULK),
     Mutant("engine/bulk/attach.py", "if self._is_passed(key, draft):", "if False:", BULK),
     Mutant("engine/bulk/attach.py", "            self.tools.blobs.check(self._blobs, view)\n", "", BLOBS),
-    Mutant("engine/bulk_check.py", "if owner != identity:", "if False:", BULK),
+    Mutant("engine/bulk/attach.py", "if owner != identity:", "if False:", BULK),
     Mutant(
-        "engine/index_publish.py",
+        "engine/forward/rebuild.py",
         "        check_age(register.collection, state.time, place.root.revision, current)\n",
         "",
         ("jobs/test_rebuild.py", "engine/test_compact.py"),
     ),
     Mutant(
-        "engine/index_publish.py",
+        "engine/forward/rebuild.py",
         "self.old.root.versions != self.root.versions",
         "False",
         ("jobs/test_rebuild.py", "versions/test_versions_overtaken.py"),

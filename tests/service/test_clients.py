@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.service.service_rig import Rig
-from wormdb.engine.background import Background
-from wormdb.engine.forward.keeper import LEFT_SECONDS
+from wormdb.engine.forward.keeper import LEFT_SECONDS, Background
 from wormdb.engine.ledger import Ledger
-from wormdb.engine.services import Services
+from wormdb.engine.log.peers import Services
 from wormdb.errors import PermissionDeniedError
 from wormdb.settings import NODES_LOOK_SECONDS, Settings
 from wormdb.storage.wrapped import WrappedStore

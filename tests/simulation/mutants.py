@@ -23,8 +23,7 @@ from wormdb.engine.commit.commit import Committed, Committer
 from wormdb.engine.commit.head import Head
 from wormdb.engine.commit.resolve import Resolver
 from wormdb.engine.commit.validate import Group, _BatchCheck
-from wormdb.engine.feed import Feed
-from wormdb.engine.feed_parts import FeedParts
+from wormdb.engine.feed import Feed, FeedParts
 from wormdb.engine.index.unique import UniqueOwners, keys_of
 from wormdb.engine.ledger import Ledger
 from wormdb.engine.log.clock import MiscClock

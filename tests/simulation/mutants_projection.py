@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from unittest import mock
 
 from tests.simulation.mutants import Mutant, rewritten
-from wormdb.engine import data
 from wormdb.engine.blocks.grow import Growth
 from wormdb.engine.bulk import stage
 from wormdb.engine.commit.group import GroupCommit
 from wormdb.engine.commit.head import Head
 from wormdb.engine.commit.validate import Group, _BatchCheck
 from wormdb.engine.forward import forward
+from wormdb.engine.forward import forward as data
 from wormdb.engine.forward.forward import Forwarder
 from wormdb.engine.forward.keeper import Keeper
 from wormdb.engine.history import changes as history

@@ -12,9 +12,7 @@ from tests.versions.rig import Refused, Step, Thing, World, database_on, mapped,
 from wormdb.bql.match import compile_filter
 from wormdb.bql.parse import parse_filter
 from wormdb.engine.blocks.shelf import Shelf
-from wormdb.engine.compact_plan import Aim
-from wormdb.engine.compact_publish import publish_compaction
-from wormdb.engine.forward.compact import plan_compaction, write_piece
+from wormdb.engine.forward.compact import Aim, plan_compaction, publish_compaction, write_piece
 from wormdb.errors import ConflictError, InvalidRequestError
 from wormdb.query.execute.answer import run_plan
 from wormdb.query.planner.planner import candidates

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 from wormdb.engine.commit.commit import Committed
-from wormdb.engine.landing import landed
+from wormdb.engine.commit.resolve import landed
 from wormdb.errors import ConflictError, InvalidRequestError
 from wormdb.files.adopt.adopt import Adopter
 from wormdb.files.adopt.survey import Choices

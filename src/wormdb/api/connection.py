@@ -4,39 +4,95 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wormdb.engine.background import Background
 from wormdb.engine.blocks.cache import ColumnCache
-from wormdb.engine.forward.keeper import TailLimits
+from wormdb.engine.forward.keeper import Background, TailLimits
 from wormdb.engine.ledger import Ledger, Surroundings
 from wormdb.engine.log.clock import MiscClock
-from wormdb.engine.log.paths import is_immutable
-from wormdb.engine.services import Services
+from wormdb.engine.log.paths import ENGINE_FOLDER, EnginePaths, is_immutable
+from wormdb.engine.log.peers import Services
 from wormdb.engine.state.projection import Sizes
+from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.files.keeper import FilesKeeper
 from wormdb.maintenance.gc.collect import Rules, collect
 from wormdb.maintenance.site import Site
-from wormdb.opening import bucket_of, forward_mode
 from wormdb.query.planner.cache import PlanCache
-from wormdb.settings import CLOSE_SECONDS, COLUMNS_CACHE_SHARE
+from wormdb.settings import CLOSE_SECONDS, COLUMNS_CACHE_SHARE, Settings
 from wormdb.storage.cache import CachedStore
 from wormdb.storage.conditions import ensure_conditions
 from wormdb.storage.lifetime import Lifetime
+from wormdb.storage.pool import SerialPool
 from wormdb.storage.retry import RetryingStore
+from wormdb.storage.store import Store, check_key
 from wormdb.system.deadline import Deadline, within
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from wormdb.engine.forward.keeper import ForwardMode
     from wormdb.maintenance.gc.report import Collected
-    from wormdb.settings import Settings
+    from wormdb.schema.model import Schema
     from wormdb.storage.meter import MeteredStore
     from wormdb.storage.pool import Pool
-    from wormdb.storage.store import Store
     from wormdb.system.clock import Chance, Clock
 
-__all__ = ["Ledgers", "Means"]
+__all__ = ["Ledgers", "Means", "bucket_of", "check_options", "find_collections", "folder_of", "forward_mode"]
+
+
+# --- What a caller may give to open a database or a collection, checked before anything is read.
+
+
+def bucket_of(url: str) -> str:
+    """The name of the bucket or folder that a database is in, without secrets and prefixes."""
+    scheme, _, rest = url.partition("://")
+    names = [name for name in rest.split("?")[0].split("/") if name]
+    if not names:
+        return scheme
+    return names[-1] if scheme == "file" else names[0]
+
+
+def folder_of(name: str) -> str:
+    """The folder of a collection without a schema; raises InvalidRequestError."""
+    if not isinstance(name, str):
+        raise InvalidRequestError(f"collection {name!r}", reason="a name is text", fix="use db.model(…) for a class")
+    if not all(part and not part.startswith(".") for part in name.split("/")):
+        raise InvalidRequestError(
+            f"collection {name!r}",
+            reason="a name is one or more parts joined by /, none of them empty or beginning with a dot",
+        )
+    try:
+        check_key(EnginePaths.of_collection(f"{name}/").entry(LogNumber(1)))
+    except InvalidRequestError as error:
+        is_long = isinstance(error, LimitExceededError)
+        fix = "use a shorter name" if is_long else "use letters, digits, -, _ and /"
+        raise type(error)(f"collection {name[:100]!r}", reason=error.reason, fix=fix) from error
+    return f"{name}/"
+
+
+def check_options(url: object, settings: object, hook: object) -> None:
+    """Refuse what a missing environment variable or a wrong type would quietly turn into something else."""
+    if not isinstance(url, str | Path | Store):
+        raise InvalidRequestError(
+            f"connect({url!r})",
+            reason=f"the place of a database is text, a Path or a Store, not {type(url).__name__}",
+            fix='name a folder, or a URL such as "s3://bucket/prefix"',
+        )
+    if settings is not None and not isinstance(settings, Settings):
+        raise InvalidRequestError(
+            f"settings of type {type(settings).__name__}", reason="they are no Settings", fix="give wormdb.Settings(…)"
+        )
+    if hook is not None and not callable(hook):
+        raise InvalidRequestError(f"hook {hook!r}", reason="it cannot be called", fix="give a function of one argument")
+
+
+def forward_mode(settings: Settings, *, is_distant: bool) -> ForwardMode:
+    """Who forwards: a process that is alone does it where it costs nobody a wait."""
+    if settings.forward != "auto":
+        return settings.forward
+    return "background" if is_distant else "inline"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,3 +227,33 @@ class Ledgers:
                 self._background.close()
             self._means.pool.close()
         self.store.close()
+
+
+# --- Find the collections of a bucket when nobody knows them: the last resort, because it lists.
+
+
+def find_collections(store: Store, schema: Schema | None = None, pool: Pool | None = None) -> list[str]:
+    """The folders that hold a collection, in order. 1 LIST for each folder above them and for each of them.
+
+    Folders of one depth are listed side by side. The folders inside a collection may be one for each document: they are
+    searched only if the schema has a model whose collections lie there.
+    """
+    paths = [] if schema is None else [model.path for model in schema.models.values()]
+    found: list[str] = []
+    depth = [("", False)]
+
+    def inner(folder: str) -> list[str]:
+        return [inner for page in store.list(folder, delimiter="/") for inner in page.prefixes]
+
+    while depth:
+        listed = zip(depth, (pool or SerialPool()).map(inner, [folder for folder, _ in depth]), strict=True)
+        depth = []
+        for (below, is_inside), folders in listed:
+            is_collection = below + ENGINE_FOLDER in folders
+            if is_collection:
+                found.append(below)
+            for folder in folders:
+                is_free = not (is_inside or is_collection) or any(path.may_lie_in(folder) for path in paths)
+                if is_free and not folder.removeprefix(below).startswith("."):
+                    depth.append((folder, is_inside or is_collection))
+    return sorted(found)

@@ -9,21 +9,19 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 from wormdb.actor import By
 from wormdb.api.access import Access, Context
 from wormdb.api.collection import Collection
-from wormdb.api.connection import Ledgers, Means
+from wormdb.api.connection import Ledgers, Means, check_options, find_collections, folder_of
 from wormdb.api.files import ReadableFiles
 from wormdb.api.schema import Evolution, ModelPlan, SchemaPlan, Ways
 from wormdb.api.status import status_of
 from wormdb.api.write import Writer
 from wormdb.calls import limited, reads, works
 from wormdb.codecs import ClassCodec, PlainCodec
-from wormdb.engine.discover import find_collections
-from wormdb.engine.landing import landed
+from wormdb.engine.commit.resolve import landed
 from wormdb.errors import InvalidRequestError, NotFoundError, SchemaError
 from wormdb.files.contents.names import bytes_max
 from wormdb.files.foreign.collections import ForeignCollections
 from wormdb.files.verify import repair_all, verify_all
 from wormdb.filing import Filing
-from wormdb.opening import check_options, folder_of
 from wormdb.published import PUBLISHED_SCHEMA, PublishedSchema, given_schema
 from wormdb.schema.difference import Change as Difference
 from wormdb.schema.difference import difference

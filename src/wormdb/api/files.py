@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from wormdb.engine.landing import landed
+from wormdb.engine.commit.resolve import landed
 from wormdb.engine.state.operations import Pending
 from wormdb.errors import ConflictError, InvalidRequestError
 from wormdb.files.compare.check import names_in

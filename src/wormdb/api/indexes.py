@@ -13,12 +13,11 @@ from wormdb.api.status import (
     indexes_of_files,
 )
 from wormdb.engine.commit.define import create_index, drop_index
-from wormdb.engine.landing import landed
+from wormdb.engine.commit.resolve import landed
 from wormdb.engine.state.indexes import PRIMARY
-from wormdb.engine.tree.definition import Index
+from wormdb.engine.tree.definition import Index, read_bson_types
 from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError
 from wormdb.files.table_state import table_states
-from wormdb.index.typed import read_bson_types
 from wormdb.schema.report import did_you_mean
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from wormdb.bql.projection_parse import parse_projection, write_projection
 from wormdb.bql.sorting import SortSpec, parse_sort
 from wormdb.bql.text import parse_filter_text
 from wormdb.bql.tree import EVERYTHING, Call, Filter
-from wormdb.engine.function_state import functions_of
+from wormdb.engine.state.definition import functions_of
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
 from wormdb.query.request import STRATEGIES, Request, Strategy

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
+from wormdb.engine.blocks.fetch import rows_at
+from wormdb.engine.blocks.runs import held_of
 from wormdb.engine.commit.head import is_recent
 from wormdb.errors import InvalidRequestError, SnapshotTooOldError
 from wormdb.format.entry import Change
 from wormdb.format.event import JobAttached
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from wormdb.engine.blocks.shelf import Shelf
+    from wormdb.engine.history.read import History
     from wormdb.engine.log.entries import Log, Record
     from wormdb.engine.log.root import Register, RootState
     from wormdb.engine.state.view import Base
+    from wormdb.format.blocklist import BlockEntry
     from wormdb.format.entry import Batch
-    from wormdb.system.types import LogNumber, StoreTime
+    from wormdb.system.types import StoreTime
 
-__all__ = ["Feed", "Past"]
+__all__ = ["Feed", "FeedParts", "Past", "places_of"]
 
 
 class Past(Protocol):
@@ -119,3 +127,96 @@ class Feed:
             reason=f"{reason}: the number is wrong, or the collection was removed and made again",
             fix="begin with 0, or with the newest entry",
         )
+
+
+# --- Parts of the log by their numbers: for who shares a change feed among processes, or stops within an entry.
+#
+#     parts = ledger.feed_parts()
+#     for record in parts.records(40, 44):                       # entries 41 to 44
+#         for place, batch, change in parts.changes(record):      # or only some: changes(record, 1_000, 2_000)
+#             …
+#
+# The changes of an entry have places, counted from 0: first those that it holds itself, then what a job attached, block
+# after block. They never move, so a place in the log is an entry's number and a place in it.
+
+ENTRIES_AT_ONCE: Final = 16
+"""Entries are asked for side by side, but not more of them: each may have 64 MiB."""
+ROWS_AT_ONCE: Final = 4_096
+"""For so many documents of a job at a time what was there before them is looked up."""
+
+
+def places_of(record: Record) -> int:
+    """How many changes an entry has, with those that its jobs attached. No requests."""
+    own = sum(len(batch.changes) for batch in record.entry.batches)
+    return own + sum(block.rows for event in _attaching(record) for block in event.blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class FeedParts:
+    """Reads entries by number, and changes by their places. What it gives is the same in every process."""
+
+    log: Log
+    register: Register
+    shelf: Shelf
+    """Of the folder of data."""
+    history: Callable[[], History]
+    """Of a state that has all entries that are asked for."""
+
+    def record(self, number: int) -> Record:
+        """One entry that is known to have been there. 2 GETs; raises SnapshotTooOldError if it was trimmed."""
+        (record,) = self.records(number - 1, number)
+        return record
+
+    def records(self, after: int, through: int) -> Iterator[Record]:
+        """The entries after one number through another, in order. 1 GET each, some side by side, and 1 for those.
+
+        Raises SnapshotTooOldError if one of them was trimmed.
+        """
+        for start in range(after, through, ENTRIES_AT_ONCE):
+            stop = min(start + ENTRIES_AT_ONCE, through)
+            found = self.log.between(LogNumber(start), LogNumber(stop), self.register)
+            if found is None:
+                self._too_old(start + 1)
+            yield from found
+
+    def changes(
+        self, record: Record, start: int = 0, stop: int | None = None, *, with_before: bool = True
+    ) -> Iterator[tuple[int, Batch, Change]]:
+        """The changes of an entry with their places and batches, from place `start` up to but not including `stop`.
+
+        What a job attached costs as `rows_at` of its blocks; where it replaced documents, and unless nobody wants them
+        by `with_before`, also what look-ups in history cost, or a scan of it if they are many.
+        """
+        stop = places_of(record) if stop is None else stop
+        own = ((batch, change) for batch in record.entry.batches for change in batch.changes)
+        for place, (batch, change) in islice(enumerate(own), start, stop):
+            yield place, batch, change
+        first = sum(len(batch.changes) for batch in record.entry.batches)
+        for event in _attaching(record):
+            (batch,) = record.entry.batches
+            for block in event.blocks:
+                low, high = max(start - first, 0), min(stop - first, block.rows)
+                if low < high:
+                    found = self._attached(block, low, high, with_before=with_before and not event.history)
+                    yield from ((first + place, batch, change) for place, change in found)
+                first += block.rows
+
+    def _attached(self, block: BlockEntry, start: int, stop: int, *, with_before: bool) -> Iterator[tuple[int, Change]]:
+        rows = enumerate(rows_at(self.shelf, block, start, stop), start)
+        while several := list(islice(rows, ROWS_AT_ONCE)):
+            helds = [(place, key, held_of(row)) for place, (key, row) in several]
+            wanted = {key: held.seq - 1 for _, key, held in helds if held.seq > 1} if with_before else {}
+            before = self.history().versions_at(wanted) if wanted else {}
+            for place, key, held in helds:
+                image = before[key].document if key in before else None
+                yield place, Change(id=held.id, seq=held.seq, before=image, after=held.document, trash=held.trash)
+
+    def _too_old(self, number: int) -> NoReturn:
+        root = self.register.read().root
+        trimmed = 0 if root is None else root.trimmed
+        reason = f"entries up to {trimmed} have been trimmed" if trimmed >= number else "it is no longer there"
+        raise SnapshotTooOldError(f"entry {number} of the log of {self.log.collection}", reason=reason)
+
+
+def _attaching(record: Record) -> list[JobAttached]:
+    return [event for event in record.entry.events if isinstance(event, JobAttached)]

@@ -19,8 +19,7 @@ from wormdb.engine.commit.group import GroupCommit
 from wormdb.engine.commit.head import Head
 from wormdb.engine.commit.pinned import Pinned, pin, unpin
 from wormdb.engine.commit.resolve import Resolver
-from wormdb.engine.feed import Feed
-from wormdb.engine.feed_parts import FeedParts
+from wormdb.engine.feed import Feed, FeedParts
 from wormdb.engine.forward.forward import DEFAULT_SIZES, Forwarder, Shelves, Sizes
 from wormdb.engine.forward.keeper import DEFAULT_LIMITS, Keeper, TailLimits
 from wormdb.engine.forward.rewrite import Rewriter
@@ -30,8 +29,7 @@ from wormdb.engine.index.read import read_index
 from wormdb.engine.index.shelf import IndexShelf
 from wormdb.engine.log.entries import Log
 from wormdb.engine.log.paths import EnginePaths
-from wormdb.engine.log.root import Register
-from wormdb.engine.place import Place
+from wormdb.engine.log.root import Place, Register
 from wormdb.engine.state.operations import Pending
 from wormdb.engine.state.trim import Trimmer
 from wormdb.engine.state.view import EmptyBase
@@ -43,14 +41,14 @@ from wormdb.system.types import LogNumber
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wormdb.engine.background import Background
     from wormdb.engine.blocks.cache import ColumnCache
     from wormdb.engine.commit.head import Ahead
     from wormdb.engine.commit.resolve import Fate
+    from wormdb.engine.forward.keeper import Background
     from wormdb.engine.index.read import IndexReader
     from wormdb.engine.log.clock import MiscClock
+    from wormdb.engine.log.peers import Services
     from wormdb.engine.log.root import RootState
-    from wormdb.engine.services import Services
     from wormdb.engine.state.view import Base, Held, View
     from wormdb.engine.tree.definition import Index
     from wormdb.format.entry import Entry

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.bulk.attach import Attaching
 from wormdb.engine.bulk.report import CONFLICT_RULES, BulkTarget, decode_report
-from wormdb.engine.landing import commit_for_sure
+from wormdb.engine.commit.resolve import commit_for_sure
 from wormdb.engine.state.operations import Pending
 from wormdb.errors import (
     AlreadyExistsError,

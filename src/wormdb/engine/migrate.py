@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wormdb.engine.blocks.write import BlockWriter
 from wormdb.engine.bulk.merge import Merger
 from wormdb.engine.commit.define import duplicates
-from wormdb.engine.landing import commit_for_sure
+from wormdb.engine.commit.resolve import commit_for_sure
 from wormdb.engine.load import JobSpec, abort, job_id, open_job
 from wormdb.engine.state.definition import Definition, settled
 from wormdb.engine.state.operations import Pending

@@ -1,6 +1,6 @@
 """Compact: many runs and small blocks become few large blocks, of documents and of history. No answer changes.
 
-The plan is a list of ranges of keys, each with its blocks (`wormdb.engine.compact_plan`); a piece of work reads them
+The plan is a list of ranges of keys, each with its blocks (`wormdb.engine.forward.compact`); a piece of work reads them
 and writes new ones; one swap of the root makes all of them visible. Writers go on meanwhile.
 """
 
@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from wormdb.engine.blocks.shelf import Shelf
-from wormdb.engine.compact_plan import Aim, Piece
-from wormdb.engine.compact_publish import publish_compaction
 from wormdb.engine.forward.compact import (
+    Aim,
     Compaction,
     ListName,
+    Piece,
     Shape,
     Written,
     folder_of,
     plan_compaction,
+    publish_compaction,
     runs_in,
     write_piece,
 )

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from wormdb.engine.bulk.columns import ColumnMaker
+from wormdb.engine.bulk.columns import ColumnMaker, TaskChance, job_clock
 from wormdb.engine.bulk.rows import ID_COLUMNS
 from wormdb.engine.bulk.task import BulkTask
-from wormdb.engine.bulk_ids import TaskChance, job_clock
 from wormdb.errors import AlreadyExistsError, ConflictError, InvalidRequestError, WormError
 from wormdb.jobs.import_conflicts import Losers, Standing, Suspect, pack_keys, suspects_of, taken
 from wormdb.jobs.import_intake import Intake, RejectedRecord, with_id_column

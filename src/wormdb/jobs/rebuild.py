@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from wormdb.engine.blocks.shelf import Shelf
-from wormdb.engine.compact_plan import Aim, Piece, select
-from wormdb.engine.forward.compact import runs_in
-from wormdb.engine.forward.rebuild import BuiltIndex, PartTrees, extract_part, join_parts
-from wormdb.engine.index_publish import publish_indexes
+from wormdb.engine.forward.compact import Aim, Piece, runs_in, select
+from wormdb.engine.forward.rebuild import BuiltIndex, PartTrees, extract_part, join_parts, publish_indexes
 from wormdb.engine.tree.definition import decode_index
 from wormdb.errors import SnapshotTooOldError, UnavailableError
 from wormdb.jobs.compact import CompactOptions, compact, site_of
@@ -27,8 +25,7 @@ from wormdb.settings import BLOCK_BYTES_TARGET
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wormdb.engine.log.root import RootState
-    from wormdb.engine.place import Place
+    from wormdb.engine.log.root import Place, RootState
     from wormdb.engine.tree.definition import Index
     from wormdb.format.root import Root
     from wormdb.jobs.compact import Compacted

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from wormdb.engine.blob_state import BlobStates
+from wormdb.engine.state.definition import BlobStates
 from wormdb.engine.tree.definition import OWNERS
 from wormdb.errors import NotFoundError
 from wormdb.format.blob import BlobKey, blob_keys_in

@@ -19,7 +19,7 @@ from wormdb.format.event import JobAttached
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from wormdb.engine.place import Place
+    from wormdb.engine.log.root import Place
     from wormdb.format.blocklist import BlockEntry, BlockPageRef
     from wormdb.format.entry import Entry
     from wormdb.format.root import Root

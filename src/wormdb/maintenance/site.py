@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from wormdb.engine.log.entries import Log
 from wormdb.engine.log.objects import ObjectWriter
 from wormdb.engine.log.paths import EnginePaths
-from wormdb.engine.log.root import Register
-from wormdb.engine.place import Place
+from wormdb.engine.log.root import Place, Register
 from wormdb.errors import NotFoundError
 from wormdb.storage.store import ByteRange
 

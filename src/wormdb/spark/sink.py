@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from wormdb.engine.bulk.columns import ColumnMaker
+from wormdb.engine.bulk.columns import ColumnMaker, TaskChance, job_clock
 from wormdb.engine.bulk.report import BulkTarget, ConflictRule
+from wormdb.engine.bulk.rows import BatchWriter
 from wormdb.engine.bulk.task import BulkTask
-from wormdb.engine.bulk_ids import TaskChance, job_clock
-from wormdb.engine.bulk_write import BatchWriter
 from wormdb.engine.load import BulkOutcome, abort, attach, open_job
 from wormdb.errors import InvalidRequestError
 from wormdb.jobs.place import Where

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from wormdb.engine.feed_parts import places_of
+from wormdb.engine.feed import places_of
 from wormdb.errors import InvalidRequestError
 from wormdb.format.event import JobAttached
 from wormdb.spark.changes import Told
@@ -17,7 +17,7 @@ from wormdb.spark.stream_offset import HASH_DIGITS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wormdb.engine.feed_parts import FeedParts
+    from wormdb.engine.feed import FeedParts
     from wormdb.engine.log.entries import Record
     from wormdb.engine.state.view import View
     from wormdb.spark.stream_offset import Mark

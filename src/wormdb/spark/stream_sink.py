@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
-from wormdb.engine.bulk_ids import job_clock
+from wormdb.engine.bulk.columns import job_clock
 from wormdb.engine.state.operations import Insert, InsertNext, Loaded, Save
 from wormdb.engine.state.view import id_key
 from wormdb.errors import AlreadyExistsError, ConflictError, InvalidRequestError

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from wormdb.api.past import parse_as_of
-from wormdb.engine.feed_parts import places_of
+from wormdb.engine.feed import places_of
 from wormdb.errors import InvalidRequestError, NotFoundError, SnapshotTooOldError
 from wormdb.format.message import ZERO_HASH
 from wormdb.spark.stream_offset import Mark, Offset

@@ -15,17 +15,17 @@ from wormdb.engine.blocks.listing import runs_of
 from wormdb.engine.blocks.runs import RunBase, Runs
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.blocks.tiers import tier_of
+from wormdb.engine.history.changes import loads_of_root
 from wormdb.engine.index.shelf import CURSOR_END, IndexShelf, tree_of
-from wormdb.engine.loads import loads_of_root
-from wormdb.engine.place import Place
+from wormdb.engine.log.root import Place
 from wormdb.engine.state.view import id_key
 from wormdb.engine.tree.definition import claims_of
 from wormdb.engine.tree.entries import changes_of
+from wormdb.engine.tree.tree import verify
 from wormdb.errors import WormError
 from wormdb.format.json import decode_document
 from wormdb.format.past import Version, decode_past
 from wormdb.format.retired import decode_retired
-from wormdb.index.verify import verify
 from wormdb.settings import RUN_BYTES_SMALLEST
 from wormdb.storage.pool import SerialPool
 from wormdb.testing.sim_replay import Violation

@@ -17,8 +17,7 @@ from tests.bql.written import FILTERS, LEAVES, filled, parts
 from tests.query.columns.portions_rig import COLLECTIONS, WAYS, Values, Way, make_portion, make_portions
 from wormdb.bql.match import compile_filter
 from wormdb.bql.parse import parse_filter
-from wormdb.engine.blocks.portion import DOCUMENT, Portion
-from wormdb.engine.column_codes import ColumnCodes
+from wormdb.engine.blocks.portion import DOCUMENT, ColumnCodes, Portion
 from wormdb.errors import InvalidRequestError
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.key import encode_key

@@ -19,7 +19,7 @@ from wormdb.bql.positions import compile_positions
 from wormdb.bql.projection import project
 from wormdb.bql.sorting import sort_key
 from wormdb.bql.update import apply_update, parse_update
-from wormdb.engine.compact_plan import Aim
+from wormdb.engine.forward.compact import Aim
 from wormdb.engine.index.build import Builder
 from wormdb.engine.state.operations import Save
 from wormdb.errors import InvalidRequestError, UniqueViolationError

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from wormdb.engine.log.paths import EnginePaths
-    from wormdb.engine.place import Place
+    from wormdb.engine.log.root import Place
     from wormdb.format.membership import MembershipFilter
     from wormdb.format.sidecar import PageMap
     from wormdb.storage.pool import Pool

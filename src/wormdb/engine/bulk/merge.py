@@ -3,25 +3,276 @@
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_right
+from collections import deque
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, pairwise, repeat
 from typing import TYPE_CHECKING, Final
 
-from wormdb.engine.blocks.fetch import rows_between
-from wormdb.engine.blocks.write import BlockWriter
-from wormdb.engine.bulk_join import Joiner, can_join
+from wormdb.engine.blocks.fetch import BLOCK_WHOLE_BYTES, rows_between
+from wormdb.engine.blocks.write import BLOCKS_AT_ONCE, ROW_BYTES, BlockWriter
+from wormdb.engine.bulk.columns import text_bytes
+from wormdb.engine.bulk.portion import cuts, joined, keys_of_texts
 from wormdb.errors import AlreadyExistsError
-from wormdb.format.block import Row
+from wormdb.format.block import RESERVED, Row, write_new_block
+from wormdb.format.blockread import assemble_block, parts_for, read_arrow
+from wormdb.format.columns import KIND_PREFIX, arrow_type, column_of
+from wormdb.format.filter_run import key_hashes
+from wormdb.format.key import encode_key, encode_keys
+from wormdb.storage.store import ByteRange
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
+    import pyarrow as pa
+
+    from wormdb.engine.blocks.shelf import Shelf
     from wormdb.engine.bulk.report import ConflictRule
-    from wormdb.engine.bulk_join import Workplace
+    from wormdb.engine.log.objects import ObjectWriter
+    from wormdb.format.block import EncodedBlock
     from wormdb.format.blocklist import BlockEntry
-    from wormdb.format.columns import ColumnSpec
+    from wormdb.format.blockread import Block
+    from wormdb.format.columns import ColumnSpec, EncodedColumn
+    from wormdb.format.sidecar import PageMap, Part
 
-__all__ = ["Merged", "Merger", "twice"]
+__all__ = ["Joiner", "Merged", "Merger", "Workplace", "can_join", "twice"]
+
+
+# --- Blocks of a job that overlap as one run, column by column: for documents whose ids are text.
+#
+# Each source is read a row group at a time. In every round some rows are joined and sorted before which no later row of
+# any source can come. So memory holds a row group of each source (of a few sources a block), and what is being written.
+
+WHOLE_SOURCES_MAX: Final = 4
+"""Of more sources no whole blocks are in memory, but row groups."""
+ROUND_ROWS: Final = 32_768
+
+_TYPES: Final = frozenset({"string", "int64", "double", "bool", "date", "binary", "json"})
+"""Those whose bounds Arrow finds; lists of them have none."""
+_HERE, _MISSING = 0, 2
+_PLAIN_CODES: Final = bytes((_HERE, _MISSING))
+_ID, _SEQ, _DOC = "_id", "_seq", "_doc"
+
+
+def can_join(shelf: Shelf, blocks: Sequence[BlockEntry]) -> bool:
+    """Whether blocks can be joined: all have documents only, with texts as ids, and the same columns. No requests."""
+    types = {tuple((stats.path, stats.type) for stats in block.columns) for block in blocks}
+    if len(types) > 1 or not all(kind.removeprefix("list<").rstrip(">") in _TYPES for _, kind in next(iter(types))):
+        return False
+    return not any(_is_odd(block) or shelf.upgrades.is_old(block) for block in blocks)
+
+
+def _is_odd(block: BlockEntry) -> bool:
+    ids = block.columns[0]
+    return block.deleted > 0 or block.rev_last > 0 or ids.type != "string" or ids.values < block.rows
+
+
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """Where blocks are read and written."""
+
+    shelf: Shelf
+    writer: ObjectWriter
+    block_target: int
+
+
+@dataclass(frozen=True, slots=True)
+class Joiner:
+    """Joins blocks for one job."""
+
+    tools: Workplace
+    columns: Sequence[ColumnSpec]
+    keeps_first: bool
+    """Of an id that several sources have, whether the first one's row stays, and not the last one's."""
+    meet: Callable[[bytes, Row, int], None]
+    """Told of each such id: its key, the row that stays, and how many do not. Raises to refuse it."""
+
+    def write(self, sources: Sequence[Sequence[BlockEntry]]) -> list[BlockEntry]:
+        """The rows of sources, each one run of blocks that `can_join`, as one run.
+
+        1 GET for each block, and 2 PUTs for each that is written; of more than 4 sources each block costs 1 for its
+        page map and 1 or 2 for each row group instead. Two are made while others are read. Raises what `meet` does,
+        CorruptionError, UnavailableError.
+        """
+        writer = BlockWriter(self.tools.shelf, self.tools.writer, self.tools.block_target, self.columns)
+        types = [(stats.path, stats.type) for stats in sources[0][0].columns]
+        written: list[BlockEntry] = []
+        making: deque[Iterator[EncodedBlock]] = deque()
+        for table in _portions(self._rounds(sources), self.tools.block_target):
+            if len(making) == BLOCKS_AT_ONCE:
+                written.append(writer.put(next(making.popleft())))
+            making.append(self.tools.shelf.begin(lambda table: _block(table, types), table))
+        return written + [writer.put(next(made)) for made in making]
+
+    def _rounds(self, sources: Sequence[Sequence[BlockEntry]]) -> Iterator[pa.Table]:
+        """All rows in order of id, each id once."""
+        whole = len(sources) <= WHOLE_SOURCES_MAX
+        cursors = [_Cursor(self._groups(blocks, whole=whole)) for blocks in sources]
+        while cursors := [cursor for cursor in cursors if cursor.fill()]:
+            # Some of each, so that a round is about as much whatever the number of sources.
+            some = max(ROUND_ROWS // len(cursors), 1)
+            bound = min((end for cursor in cursors if (end := cursor.end(some)) is not None), default=None)
+            yield self._distinct(_together([cursor.cut(bound) for cursor in cursors]))
+
+    def _groups(self, blocks: Sequence[BlockEntry], *, whole: bool) -> Iterator[tuple[pa.Table, bool]]:
+        """The row groups of a source, and whether another one follows."""
+        for place, entry in enumerate(blocks, 1):
+            names = [*RESERVED[:-1], *(stats.path for stats in entry.columns[1:]), _DOC]
+            opened: Iterator[Block]
+            if whole or entry.length <= BLOCK_WHOLE_BYTES:
+                block = self.tools.shelf.whole(entry)
+                groups, opened = block.groups, repeat(block)
+            else:
+                page_map = self.tools.shelf.learn([entry])[0][entry.name]
+                groups, opened = len(page_map.groups), self._parts(entry, page_map, names)
+            for group, part in zip(range(groups), opened, strict=False):
+                yield read_arrow(part, names, groups=[group]), place < len(blocks) or group + 1 < groups
+
+    def _parts(self, entry: BlockEntry, page_map: PageMap, names: Sequence[str]) -> Iterator[Block]:
+        """A block with one of its row groups, and then with the next."""
+        footer: list[tuple[Part, bytes]] = []
+        for group in range(len(page_map.groups)):
+            wanted = parts_for(page_map, names, groups=[group])[len(footer) :]
+            bodies = self.tools.shelf.ranges(entry, [ByteRange(part.offset, part.length) for part in wanted])
+            found = [*footer, *zip(wanted, bodies, strict=True)]
+            footer = found[:1]
+            yield assemble_block(page_map, found)
+
+    def _distinct(self, table: pa.Table) -> pa.Table:
+        """Rows of several sources, one source after another, in order of id; of each id one."""
+        import pyarrow.compute as pc
+
+        # Stable, so rows of one id stay in order of their sources.
+        table = table.take(pc.sort_indices(joined(table.column(_ID)))).combine_chunks()
+        ids = joined(table.column(_ID))
+        again = pc.equal(ids.slice(1), ids.slice(0, len(ids) - 1))
+        return table.take(self._chosen(table, again.to_pylist())) if pc.any(again).as_py() else table
+
+    def _chosen(self, table: pa.Table, again: Sequence[bool]) -> list[int]:
+        """The places of the rows that stay; `again` says of each but the first whether its id is the one before it."""
+        starts = [0, *(place for place, same in enumerate(again, 1) if not same), table.num_rows]
+        chosen: list[int] = []
+        for start, stop in pairwise(starts):
+            place = start if self.keeps_first else stop - 1
+            chosen.append(place)
+            if stop - start > 1:
+                identity, seq, document = (table.column(name)[place].as_py() for name in (_ID, _SEQ, _DOC))
+                self.meet(encode_key(identity), Row(identity, 0, seq, document.encode()), stop - start - 1)
+        return chosen
+
+
+class _Cursor:
+    """Where a source is."""
+
+    def __init__(self, groups: Iterator[tuple[pa.Table, bool]]) -> None:
+        self._groups = groups
+        self._table: pa.Table | None = None
+        self.has_more = True
+
+    def fill(self) -> bool:
+        """Read on if nothing is left of what was read; False at the end."""
+        if self._table is None or not self._table.num_rows:
+            self._table, self.has_more = next(self._groups, (None, False))
+        return self._table is not None
+
+    def end(self, rows: int) -> str | None:
+        """The last id of so many rows, or of what was read; None if that is all there is."""
+        assert self._table is not None
+        if not self.has_more and self._table.num_rows <= rows:
+            return None
+        return str(self._table.column(_ID)[min(rows, self._table.num_rows) - 1])
+
+    def cut(self, bound: str | None) -> pa.Table:
+        """Take the rows through an id, all of them without one."""
+        assert self._table is not None
+        table, ids = self._table, self._table.column(_ID)
+        stop = len(ids)
+        if bound is not None:
+            stop = bisect_right(range(len(ids)), bound, key=lambda place: str(ids[place]))
+        self._table = table.slice(stop)
+        return table.slice(0, stop)
+
+
+def _together(tables: Sequence[pa.Table]) -> pa.Table:
+    """Tables of the same columns as one; a companion that one of them has, all get."""
+    import pyarrow as pa
+
+    names = {name for table in tables for name in table.column_names if name.startswith(KIND_PREFIX)}
+    return pa.concat_tables([_with_companions(table, names) for table in tables], promote_options="default")
+
+
+def _with_companions(table: pa.Table, names: AbstractSet[str]) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for name in names - set(table.column_names):
+        valid = pc.is_valid(table.column(name.removeprefix(KIND_PREFIX)))
+        here, missing = (pa.scalar(code, pa.uint8()) for code in (_HERE, _MISSING))
+        table = table.append_column(name, pc.if_else(valid, here, missing))
+    return table
+
+
+def _portions(tables: Iterator[pa.Table], target: int) -> Iterator[pa.Table]:
+    """The rows of tables for one block each, cut as rows are."""
+    held: list[pa.Table] = []
+    size = 0
+    for table in tables:
+        held.append(table)
+        size += _weight(table)
+        if size < target:
+            continue
+        whole = _together(held)
+        *full, (start, stop) = cuts(whole.column(_DOC), target)
+        for first, last in full:
+            yield whole.slice(first, last - first)
+        rest = whole.slice(start, stop - start)
+        held, size = [rest], _weight(rest)
+        if size >= target:
+            yield rest
+            held, size = [], 0
+    if held:
+        yield _together(held)
+
+
+def _weight(table: pa.Table) -> int:
+    import pyarrow.compute as pc
+
+    documents: int = pc.sum(pc.binary_length(table.column(_DOC))).as_py()
+    rows: int = table.num_rows
+    return documents + ROW_BYTES * rows
+
+
+def _block(table: pa.Table, types: Sequence[tuple[str, str]]) -> EncodedBlock:
+    ids = joined(table.column(_ID))
+    texts = text_bytes(ids)
+    # Keys write these two characters in another way.
+    keys = encode_keys(ids.to_pylist()) if b"\0" in texts or b"\1" in texts else keys_of_texts(ids)
+    columns = [_column(table, path, kind) for path, kind in types]
+    seqs: list[int] = table.column(_SEQ).to_pylist()
+    return write_new_block(keys, key_hashes(keys), table.column(_DOC), columns, seqs)
+
+
+def _column(table: pa.Table, path: str, kind: str) -> EncodedColumn:
+    cells, codes = table.column(path), None
+    if KIND_PREFIX + path in table.column_names:
+        codes = bytes(table.column(KIND_PREFIX + path).to_pylist())
+        codes = codes if codes.translate(None, _PLAIN_CODES) else None
+    return column_of(path, kind, _as_written(cells, kind), codes)
+
+
+def _as_written(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray | pa.Array:
+    """Parquet calls the elements of a list by another name than Arrow, and tells both."""
+    import pyarrow as pa
+
+    if not kind.startswith("list<"):
+        return column
+    cells = joined(column)
+    bits, ends, *_ = cells.buffers()
+    return pa.Array.from_buffers(
+        arrow_type(kind), len(cells), [bits, ends], offset=cells.offset, children=[cells.values]
+    )
+
 
 SMALL_SHARE: Final = 64
 """Neighbours that have together less than this part of a block are written as one: tasks may be many and small."""

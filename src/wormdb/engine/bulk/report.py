@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import msgspec
 
-from wormdb.engine.bulk_join import Workplace
+from wormdb.engine.bulk.merge import Workplace
 from wormdb.format.blocklist import BlockEntry
 from wormdb.format.message import Count, Name, decode_message, encode_message
 from wormdb.format.root import ObjectRef

@@ -22,9 +22,8 @@ from wormdb.engine.blocks.grow import Growth
 from wormdb.engine.blocks.listing import runs_of
 from wormdb.engine.blocks.runs import Runs
 from wormdb.engine.blocks.tiers import tier_of
-from wormdb.engine.history.changes import member_of, stored_version
+from wormdb.engine.history.changes import loads_of_root, member_of, stored_version, with_operations
 from wormdb.engine.history.read import History
-from wormdb.engine.loads import loads_of_root, with_operations
 from wormdb.engine.state.jobs import Jobs
 from wormdb.format.past import HISTORY_COLUMNS, past_key
 from wormdb.format.root import root_size
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.blocks.listing import Run
     from wormdb.engine.blocks.shelf import Shelf
-    from wormdb.engine.loads import Load
+    from wormdb.engine.history.changes import Load
     from wormdb.engine.log.objects import ObjectWriter
     from wormdb.engine.state.projection import Sizes
     from wormdb.engine.state.view import View

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.blocks.runs import Runs, merge_rows
 from wormdb.engine.blocks.shelf import Shelf
-from wormdb.engine.history.changes import member_of, past_of
-from wormdb.engine.loads import brought_by, loads_of_root, loads_of_tail, with_operations
+from wormdb.engine.history.changes import brought_by, loads_of_root, loads_of_tail, member_of, past_of, with_operations
 from wormdb.engine.state.moments import check_begun, view_at
 from wormdb.engine.state.view import Held
 from wormdb.format.blocklist import BlockEntry, BlockPageRef
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from wormdb.engine.blocks.listing import Part
-    from wormdb.engine.loads import Load
+    from wormdb.engine.history.changes import Load
     from wormdb.engine.state.moments import AsOf
     from wormdb.engine.state.view import View
     from wormdb.format.block import Row

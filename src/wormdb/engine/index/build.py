@@ -16,11 +16,9 @@ import msgspec
 
 from wormdb.engine.blocks.runs import RunBase
 from wormdb.engine.index.edit import SLICE_DOCUMENTS, TreeEdit, chunks, sliced
-from wormdb.engine.index.shelf import CURSOR_END, IndexShelf, tree_of
-from wormdb.engine.index.unique import keys_of
-from wormdb.engine.index_check import DuplicateSearch, check_tail, duplicate_problem, owners_in
-from wormdb.engine.index_facts import following_statistics
-from wormdb.engine.place import Place
+from wormdb.engine.index.shelf import CURSOR_END, IndexShelf, following_statistics, tree_of
+from wormdb.engine.index.unique import DuplicateSearch, check_tail, duplicate_problem, keys_of, owners_in
+from wormdb.engine.log.root import Place
 from wormdb.engine.state.projection import Net
 from wormdb.engine.state.successor import following_root
 from wormdb.engine.state.view import id_key

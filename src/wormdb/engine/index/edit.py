@@ -12,12 +12,11 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.engine.log.objects import NewObject
-from wormdb.engine.tree.change import apply
+from wormdb.engine.tree.change import BulkLoad, apply
 from wormdb.engine.tree.extract import extract, extract_columns
 from wormdb.engine.tree.tree import TreeReader
 from wormdb.format.filter_run import key_hashes
 from wormdb.format.node import Inner, Leaf
-from wormdb.index.build import BulkLoad
 from wormdb.settings import MIB
 
 if TYPE_CHECKING:

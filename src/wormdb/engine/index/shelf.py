@@ -11,25 +11,40 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from wormdb.engine.state.indexes import check_index_name
 from wormdb.engine.tree.definition import OWNERS, encode_index
-from wormdb.engine.tree.entries import id_of
-from wormdb.engine.tree.membership import load_filter
+from wormdb.engine.tree.entries import id_of, value_key_of
+from wormdb.engine.tree.membership import build_filter_of, extend_filter_of, load_filter
 from wormdb.engine.tree.nodes import NodeLimits, NodeMaker, StoreNodes, Tree
+from wormdb.engine.tree.statistics import IndexStatistics, decode_statistics, encode_statistics, measure
 from wormdb.engine.tree.tree import TreeReader
 from wormdb.errors import InvalidRequestError
+from wormdb.format.filter_run import key_hashes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from array import array
+    from collections.abc import Callable, Iterable, Sequence
 
+    from wormdb.engine.index.edit import TreeEdit
     from wormdb.engine.log.paths import EnginePaths
     from wormdb.engine.tree.definition import Index
     from wormdb.engine.tree.membership import KeyFilter
-    from wormdb.format.root import IndexRoot, Root
+    from wormdb.format.root import IndexRoot, ObjectRef, Root
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
 
-__all__ = ["CURSOR_END", "IndexShelf", "OwnerTree", "is_whole", "tree_of"]
+__all__ = [
+    "CURSOR_END",
+    "IndexShelf",
+    "OwnerTree",
+    "following_membership",
+    "following_statistics",
+    "hashes_in",
+    "is_whole",
+    "tree_of",
+]
 
 CURSOR_END: Final = b"\xff"
 """Above the key of every id: a build that came here has all documents, and later ones as well."""
@@ -147,3 +162,50 @@ def is_whole(index: IndexRoot) -> bool:
 def _scope(root: Root, name: str) -> str:
     """What the identities of an index's objects begin with: short, and of this incarnation and index alone."""
     return f"{sha256(f'{root.collection}/{name}'.encode()).hexdigest()[:32]}/"
+
+
+# --- What goes with the tree of an index in the root: the membership filter of a unique one, and statistics.
+
+
+def following_membership(
+    edit: TreeEdit, known: KeyFilter | None, hashes: array[int], shelf: IndexShelf, *, was_empty: bool
+) -> ObjectRef:
+    """The filter of the tree as it is now, where `hashes` are of the keys that came. No requests of its own.
+
+    It is built anew when the one before has no room. That reads every leaf, unless the tree was empty before.
+    """
+    if known is not None and known.has_room(len(hashes)):
+        change = extend_filter_of(known, hashes, edit.maker)
+    else:
+        change = build_filter_of(hashes if was_empty else hashes_in(edit), edit.maker)
+        for ref in () if known is None else known.refs:
+            edit.retire(ref.name)
+    for new in change.written:
+        edit.add(new)
+    for ref in change.retired:
+        edit.retire(ref.name)
+    shelf.keep(change.filter)
+    return change.filter.ref
+
+
+def hashes_in(edit: TreeEdit) -> array[int]:
+    """The hash of every value's key in a tree. 1 GET a node that is not held."""
+    return key_hashes(map(value_key_of, edit.reader.scan()))
+
+
+def following_statistics(
+    edit: TreeEdit, old: IndexRoot | None, arrays: Sequence[bool], *, source: str, is_whole: bool = True
+) -> bytes:
+    """The statistics of the tree as it is now: measured again if its entries changed by more than a tenth.
+
+    Reads 8 leaves and those beside them, and the nodes above, when it measures. Of a tree that is being built
+    only the arrays are known. `source` is the root's object; raises CorruptionError.
+    """
+    known = None if old is None or old.statistics is None else decode_statistics(old.statistics, name=source)
+    before = (False,) * len(arrays) if known is None else known.arrays
+    seen = tuple(one or other for one, other in zip(before, arrays, strict=True)) if before else ()
+    if not is_whole:
+        return encode_statistics(IndexStatistics(entries=0, distinct=0, arrays=seen))
+    if known is None or abs(edit.tree.entries - known.entries) * 10 > known.entries:
+        return encode_statistics(measure(edit.reader, arrays=seen))
+    return encode_statistics(msgspec.structs.replace(known, arrays=seen))

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from wormdb.engine.log.clock import NODE_MAX
 from wormdb.engine.log.paths import NODES_FOLDER, node_key
-from wormdb.errors import CorruptionError
+from wormdb.errors import CorruptionError, WormError
 from wormdb.format.heartbeat import decode_heartbeat
-from wormdb.settings import NODE_INTERVALS_LIVE, NODE_WINDOW_MS
+from wormdb.settings import NODE_INTERVALS_LIVE, NODE_WINDOW_MS, NODES_LOOK_SECONDS
 
 if TYPE_CHECKING:
     from wormdb.format.heartbeat import Heartbeat
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from wormdb.system.clock import Clock
     from wormdb.system.types import StoreTime, Version
 
-__all__ = ["Peer", "Peers"]
+__all__ = ["Peer", "Peers", "Services"]
 
 log = logging.getLogger(__name__)
 
@@ -166,3 +166,33 @@ def _node_of(key: str) -> int | None:
     name = key.removeprefix(NODES_FOLDER)
     is_id = name.isascii() and name.isdecimal() and str(int(name)) == name
     return int(name) if is_id and int(name) <= NODE_MAX else None
+
+
+# --- What a client knows of services: whether there are any that look after the database.
+
+
+class Services:
+    """The services of one database, asked for rarely."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        """Nothing is read yet."""
+        self._store = store
+        self._clock = clock
+        self._peers = Peers(store, clock)
+        self._looked: float | None = None
+
+    def are_live(self) -> bool:
+        """Whether a node lives, as far as is known. 1 LIST and 1 GET a node, once a minute at most.
+
+        A client that may not look, or cannot, has no services.
+        """
+        now = self._clock.monotonic()
+        if self._looked is None or now - self._looked >= NODES_LOOK_SECONDS:
+            # First, so that who fails does not try again at once.
+            self._looked = now
+            try:
+                self._peers.look()
+            except WormError as error:
+                log.info("services are not looked for: %s", error)
+                self._peers = Peers(self._store, self._clock)
+        return bool(self._peers.live())

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wormdb.engine.log.paths import EnginePaths
+    from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
     from wormdb.system.types import StoreTime, Version
 
-__all__ = ["ROOT_ATTEMPTS_MAX", "Register", "RootState"]
+__all__ = ["ROOT_ATTEMPTS_MAX", "Place", "Register", "RootState"]
 
 log = logging.getLogger(__name__)
 
@@ -93,3 +94,16 @@ class Register:
                 log.info("%s: root %d has %s", self.collection, following.revision, what)
                 return state
         raise UnavailableError(f"{what} of {self.collection}", reason="others were faster every time", fix="retry")
+
+
+# --- A root, and where the objects that it names are.
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One root of one collection. A value: a newer root is another place."""
+
+    store: Store
+    pool: Pool
+    paths: EnginePaths
+    root: Root

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from wormdb.engine.blob_state import NO_BLOBS, BlobStates
-from wormdb.engine.function_state import after_function
 from wormdb.engine.state.indexes import IndexStates
+from wormdb.engine.state.operations import Pending
 from wormdb.engine.state.upgrade import NO_UPGRADES, Upgrades
+from wormdb.errors import CorruptionError, InvalidRequestError, LimitExceededError
+from wormdb.format import json
+from wormdb.format.blob import BlobKey
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.event import (
+    BlobCondemned,
     FilesSwitched,
     FunctionDropped,
     FunctionRegistered,
@@ -25,21 +29,189 @@ from wormdb.format.event import (
     IndexReady,
     SchemaChanged,
 )
-from wormdb.format.root import SchemaVersion
+from wormdb.format.root import Condemned, FunctionEntry, SchemaVersion
 from wormdb.schema.load import load_model
 from wormdb.schema.version import following_version
+from wormdb.settings import BLOB_CONDEMNED_MAX, FUNCTION_BYTES_MAX, FUNCTIONS_MAX
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
+    from wormdb.bql.functions import Functions
+    from wormdb.bql.tree import Filter
     from wormdb.engine.state.indexes import IndexStatus
+    from wormdb.engine.state.view import View
     from wormdb.engine.tree.definition import Index
     from wormdb.format.event import Event
-    from wormdb.format.root import FunctionEntry, Root
+    from wormdb.format.root import Root
     from wormdb.schema.model import Model
 
-__all__ = ["COLUMN_TYPES_OF", "Definition", "settled"]
+__all__ = [
+    "COLUMN_TYPES_OF",
+    "NO_BLOBS",
+    "BlobStates",
+    "Definition",
+    "after_function",
+    "body_of",
+    "drop_function",
+    "functions_of",
+    "register_function",
+    "settled",
+]
+
+
+# --- Which blobs are condemned at a log number: their keys are never written, nor referred to, again.
+#
+# An entry condemns a key that no document refers to; only then is the object deleted, perhaps much later by somebody who
+# slept. So a key that was condemned stays so for ever, and the same content is written under another one: the suffix of a
+# new key is `newest`, the number of the newest entry that condemned anything, and so it is no condemned key's.
+#
+# The root names the condemned keys of a while. Those that it forgets had suffixes below `floor`: from then on a key with
+# such a suffix is used only if a document owns it, because what is owned was never condemned.
+
+
+@dataclass(frozen=True, slots=True)
+class BlobStates:
+    """The condemned keys, each with the entry that condemned it. A value: events make new ones."""
+
+    condemned: Mapping[BlobKey, LogNumber] = field(default_factory=dict)
+    newest: int = 0
+    floor: int = 0
+
+    @classmethod
+    def of_root(cls, root: Root) -> BlobStates:
+        """As a root has them."""
+        if not root.condemned and not root.blob_newest:
+            return NO_BLOBS
+        known = {BlobKey(one.sha256.hex(), one.suffix): LogNumber(one.number) for one in root.condemned}
+        return cls(known, root.blob_newest, root.blob_floor)
+
+    def after(self, events: Iterable[Event], number: LogNumber) -> BlobStates:
+        """What the events of entry `number` make of them: the same object if nothing."""
+        told = [BlobKey(each.sha256.hex(), each.suffix) for each in events if isinstance(each, BlobCondemned)]
+        if not told:
+            return self
+        # What two collectors condemn, the first of them did.
+        return BlobStates({**dict.fromkeys(told, number), **self.condemned}, number, self.floor)
+
+    def kept(self, trimmed: int) -> dict[str, object]:
+        """The fields of a root whose log is trimmed through `trimmed`: what was condemned by then, it forgets."""
+        ages = sorted(((number, key) for key, number in self.condemned.items()), reverse=True)
+        kept = sorted(key for number, key in ages[:BLOB_CONDEMNED_MAX] if number > trimmed)
+        forgotten = self.condemned.keys() - set(kept)
+        return {
+            "condemned": tuple(
+                Condemned(sha256=bytes.fromhex(key.sha256), suffix=key.suffix, number=self.condemned[key])
+                for key in kept
+            ),
+            "blob_newest": self.newest,
+            "blob_floor": max([self.floor, *(key.suffix + 1 for key in forgotten)]),
+        }
+
+    def fresh(self, sha256: str) -> BlobKey:
+        """The key under which content is written that nobody owns: never one that was condemned, known or forgotten."""
+        return BlobKey(sha256, self.newest)
+
+    def is_usable(self, key: BlobKey) -> bool | None:
+        """Whether a document may begin to refer to a key; None if only an owner can tell: what is owned is not gone."""
+        if key in self.condemned:
+            return False
+        return True if key.suffix >= self.floor else None
+
+
+NO_BLOBS = BlobStates()
+
+
+# --- The functions of a collection: names that stand for filters, as entries of the log change them.
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}", re.ASCII)
+
+
+def after_function(
+    functions: tuple[FunctionEntry, ...], event: FunctionRegistered | FunctionDropped, number: LogNumber
+) -> tuple[FunctionEntry, ...]:
+    """What an event makes of them. Raises CorruptionError for one that cannot come now. No requests."""
+    known = {each.name: each for each in functions}
+    if isinstance(event, FunctionRegistered):
+        known[event.name] = FunctionEntry(name=event.name, filter=event.filter, number=number)
+    elif known.pop(event.name, None) is None:
+        raise CorruptionError(f"log entry {number}", reason=f"it drops function {event.name}, which is not there")
+    return tuple(known[name] for name in sorted(known))
+
+
+def body_of(entry: FunctionEntry) -> Filter:
+    """The filter that a function stands for. Raises CorruptionError. No requests."""
+    try:
+        return _parsed(entry.filter)
+    except InvalidRequestError as error:
+        raise CorruptionError(f"function {entry.name}", reason=str(error)) from error
+
+
+def functions_of(definition: Definition, collection: str) -> Functions:
+    """The functions of a definition, to be used in filters. Raises CorruptionError. No requests."""
+    from wormdb.bql.functions import Functions  # who uses none does not load the query language
+
+    return Functions({each.name: body_of(each) for each in definition.functions}, collection.rstrip("/"))
+
+
+@lru_cache(maxsize=1_024)
+def _parsed(body: bytes) -> Filter:
+    from wormdb.bql.parse import parse_filter
+
+    return parse_filter(json.parse(body.decode(), operators=True))
+
+
+def register_function(batch_id: str, name: str, tree: Filter, *, collection: str, actor: str | None) -> Pending:
+    """The batch that has a name stand for a filter, in place of what it may have stood for. No requests.
+
+    Raises InvalidRequestError for what is no name, LimitExceededError for too long a filter. The commit raises
+    NotFoundError for a function that the filter names and that is not there, InvalidRequestError if it would use
+    itself, LimitExceededError for too many or too large ones. Nothing is written then.
+    """
+    if not _NAME.fullmatch(name):
+        raise InvalidRequestError(
+            f"function {name!r:.100}",
+            reason="its name must begin with a letter, and have letters, digits, _ . - only, 100 at most",
+            fix="choose another name",
+        )
+    body = tree.text.encode()
+    if len(body) > FUNCTION_BYTES_MAX:
+        raise LimitExceededError(
+            f"function {name} of {len(body):,} bytes",
+            reason=f"FUNCTION_BYTES_MAX is {FUNCTION_BYTES_MAX:,}",
+            fix="split it into several that it names",
+        )
+
+    def guard(view: View) -> None:
+        known = functions_of(view.definition, collection)
+        if name not in known.bodies and len(known.bodies) >= FUNCTIONS_MAX:
+            raise LimitExceededError(
+                f"function {name}", reason=f"FUNCTIONS_MAX is {FUNCTIONS_MAX:,}", fix="drop some that are not used"
+            )
+        known.check(name, tree)
+
+    return Pending(batch_id, events=(FunctionRegistered(name=name, filter=body),), actor=actor, guard=guard)
+
+
+def drop_function(batch_id: str, name: str, *, collection: str, actor: str | None) -> Pending:
+    """The batch that drops a function. No requests.
+
+    The commit raises NotFoundError, and InvalidRequestError if other functions name it. Nothing is written then.
+    """
+
+    def guard(view: View) -> None:
+        known = functions_of(view.definition, collection)
+        if name not in known.bodies:
+            raise known.unknown(name)
+        users = known.users(name)
+        if users:
+            raise InvalidRequestError(
+                f"function {name}", reason=f"{', '.join(users[:10])} use it", fix="change or drop these first"
+            )
+
+    return Pending(batch_id, events=(FunctionDropped(name=name),), actor=actor, guard=guard)
+
 
 NO_INDEXES = IndexStates()
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wormdb.engine.log.objects import ObjectWriter
-    from wormdb.engine.place import Place
+    from wormdb.engine.log.root import Place
     from wormdb.engine.state.jobs import Jobs
     from wormdb.engine.state.view import Held, View
     from wormdb.format.blocklist import BlockEntry

@@ -22,7 +22,7 @@ from wormdb.system.types import LogNumber
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from wormdb.engine.place import Place
+    from wormdb.engine.log.root import Place
     from wormdb.engine.state.definition import Definition
     from wormdb.engine.state.jobs import Jobs
     from wormdb.engine.tree.definition import Index

@@ -15,39 +15,170 @@ make up for what keys cannot say:
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
 
 import msgspec
 
+from wormdb.bql.checks import check_type
+from wormdb.bql.operands import OperandError, read_types
 from wormdb.errors import InvalidRequestError
 from wormdb.format.blob import BLOB_FIELD, blob_keys_of
 from wormdb.format.damage import corrupt
 from wormdb.format.key import check_index_key, encode_key
 from wormdb.format.kinds import MISSING
-from wormdb.format.path import TRAVERSED, get_direct, parse_path
-from wormdb.index.rows import EMPTY, rows_of
-from wormdb.index.typed import check_row, read_bson_types
+from wormdb.format.path import TRAVERSED, get_direct, parse_path, walk, within
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from wormdb.format.kinds import Document
-    from wormdb.format.path import Path
-    from wormdb.index.rows import Row
+    from wormdb.format.path import Path, Place
     from wormdb.schema.model import IndexDefinition
 
 __all__ = [
+    "EMPTY",
     "OWNERS",
+    "Empty",
     "Index",
     "Keyed",
+    "Row",
     "array_fields",
+    "check_row",
     "claims_of",
     "decode_index",
     "encode_index",
+    "is_row_of",
     "keys_of",
     "lookup_keys",
+    "read_bson_types",
+    "rows_of",
 ]
+
+
+# --- What a document has at the paths of an index: one row of values for each entry it gets.
+#
+# The rules are MongoDB's. An array is gone through element by element, and all paths that lead through the
+# same array stand at the same element, so {"a": [{"x": 1, "y": 2}, {"x": 3, "y": 4}]} has the rows (1, 2) and (3, 4)
+# at a.x and a.y. Two different arrays in one document would multiply, and are refused.
+
+
+class Empty(enum.Enum):
+    """The class of `EMPTY`."""
+
+    EMPTY = enum.auto()
+
+    def __repr__(self) -> str:
+        return "[]"
+
+    __str__ = __repr__
+
+
+EMPTY: Final = Empty.EMPTY
+"""An array without elements: it has no element to stand for it, and sorts below null."""
+
+Row = tuple[Any, ...]
+"""One value a path; MISSING where there is none, EMPTY for an empty array."""
+
+
+def rows_of(document: Document, paths: Sequence[Path]) -> list[Row]:
+    """All rows of a normalized document, one at least, perhaps with repeats. No requests.
+
+    Where an array ends a path, its elements count; an array among them is one value. On the way only elements that are
+    documents count, and a number in a path is a position unless an element has a field of that name: then it
+    is both. An array that gives nothing counts as a missing field. Raises InvalidRequestError if two paths lead to
+    different arrays.
+    """
+    return list(_rows([(document, path) for path in paths]))
+
+
+def _rows(places: Sequence[Place]) -> Iterator[Row]:
+    reached = [walk(value, path) for value, path in places]
+    arrays = {id(value): value for value, rest in reached if rest is not None}
+    if not arrays:
+        yield tuple(value for value, _ in reached)
+        return
+    if len(arrays) > 1:
+        raise InvalidRequestError(
+            "two fields of one index are arrays in one document",
+            reason="an index takes the elements of one array only, because those of two would multiply",
+            fix="make one index for each of the two fields, or store one of them without an array",
+        )
+    (array,) = arrays.values()
+    anything = False
+    for position, element in enumerate(array):
+        options = [[(value, None)] if rest is None else within(element, position, rest) for value, rest in reached]
+        if any(option for option, (_, rest) in zip(options, reached, strict=True) if rest is not None):
+            anything = True
+            for chosen in product(*(option or [(MISSING, None)] for option in options)):
+                yield from _rows(chosen)
+    if not anything:
+        yield tuple(_nothing(array, rest) if rest is not None else value for value, rest in reached)
+
+
+def _nothing(array: list[Any], rest: Path) -> Any:
+    return EMPTY if not array and not rest else MISSING
+
+
+# --- Indexes that take values of one type only: a check on what is written, which changes no key.
+
+_WIDER: Final = {
+    "long": ("int", "long"),
+    "double": ("int", "double"),
+    "decimal": ("int", "long", "double", "decimal"),
+}
+"""Numbers that a type takes besides its own, because nothing of them is lost."""
+
+
+def read_bson_types(written: object, fields: Sequence[str], *, name: str) -> tuple[str, ...]:
+    """The types that were written for the fields of index `name`: one alias of BSON's, or one a field; none for None.
+
+    Raises InvalidRequestError. No requests.
+    """
+    if written is None:
+        return ()
+    types = [written] if isinstance(written, str) else written
+    what = f"index {name}: bson_type={written!r:.80}"
+    if not isinstance(types, list | tuple) or len(types) != len(fields):
+        raise InvalidRequestError(
+            what,
+            reason=f"it has {len(fields)} fields",
+            fix=f"give one type for each, such as {['string'] * len(fields)}",
+        )
+    for each in types:
+        try:
+            known = isinstance(each, str) and read_types(each)
+        except OperandError as error:
+            raise InvalidRequestError(what, reason=error.reason, fix=error.fix) from None
+        if not known:
+            raise InvalidRequestError(
+                what, reason=f"{each!r:.40} names no type", fix='write such as "string" or "number"'
+            )
+    return tuple(types)
+
+
+def is_row_of(row: Iterable[Any], types: Sequence[str]) -> bool:
+    """Whether values have the types of their fields; None stands for nothing there. No requests."""
+    return all(value is None or _test(alias)(value) for value, alias in zip(row, types, strict=True))
+
+
+def check_row(row: Sequence[Any], fields: Sequence[str], types: Sequence[str], *, name: str) -> None:
+    """Raise InvalidRequestError naming the index and the value if `is_row_of` does not hold. No requests."""
+    for value, field, alias in zip(row, fields, types, strict=True):
+        if not is_row_of((value,), (alias,)):
+            raise InvalidRequestError(
+                f"index {name}: {field}={value!r:.80} is no {alias}",
+                reason="the index takes this type only",
+                fix="write a value of that type, or make the index without bson_type",
+            )
+
+
+@cache
+def _test(alias: str) -> Callable[[Any], bool]:
+    return check_type(_WIDER.get(alias) or read_types(alias))
 
 
 class _Message(msgspec.Struct, frozen=True, omit_defaults=True):

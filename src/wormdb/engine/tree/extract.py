@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.engine.tree.definition import keys_of
+from wormdb.engine.tree.definition import check_row, is_row_of, keys_of
 from wormdb.engine.tree.entries import packed
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
@@ -14,7 +14,6 @@ from wormdb.format.key import check_index_key, encode_key, encode_keys
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED
 from wormdb.format.project import project
-from wormdb.index.typed import check_row, is_row_of
 from wormdb.settings import INDEX_KEY_BYTES_MAX
 
 if TYPE_CHECKING:

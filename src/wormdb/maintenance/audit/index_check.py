@@ -16,9 +16,9 @@ from wormdb.engine.tree.definition import decode_index
 from wormdb.engine.tree.entries import id_of, value_key_of
 from wormdb.engine.tree.extract import extract
 from wormdb.engine.tree.statistics import decode_statistics
+from wormdb.engine.tree.tree import verify
 from wormdb.errors import CorruptionError, InvalidRequestError, SnapshotTooOldError, UnsupportedFormatError
 from wormdb.format import json
-from wormdb.index.verify import verify
 from wormdb.maintenance.audit.chain import SUM_BITS, digest_of
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from wormdb.engine.blocks.portion import Portion
-    from wormdb.engine.column_codes import Coded
+    from wormdb.engine.blocks.portion import Coded, Portion
 
 __all__ = [
     "Cells",

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wormdb.bql.tree import Comparison
-    from wormdb.engine.column_codes import Coded
+    from wormdb.engine.blocks.portion import Coded
     from wormdb.query.columns.cells import Outcome
 
     Condition = Compare | In | Exists | Type | Mod | RegexMatch | Contains | StartsWith | EndsWith
