@@ -36,7 +36,7 @@ from wormdb.errors import (
 from wormdb.system.installed import __version__
 
 if TYPE_CHECKING:
-    from wormdb.api.blobs import StoredBlob
+    from wormdb.api.blobs import BlobReader, BlobTarget, StoredBlob
     from wormdb.api.collection import Change, Collection
     from wormdb.api.cursor import Cursor
     from wormdb.api.database import Database, connect
@@ -44,13 +44,12 @@ if TYPE_CHECKING:
     from wormdb.api.files import ReadableFiles
     from wormdb.api.functions import FunctionDefinition
     from wormdb.api.imports import ImportResult, Rejected
-    from wormdb.api.past import HistoryEntry, Snapshot
+    from wormdb.api.past import HistoryEntry, Snapshot, Trashed
     from wormdb.api.query import Query
     from wormdb.api.results import Found
     from wormdb.api.schema import ModelPlan, SchemaPlan
-    from wormdb.api.status import CollectionStatus, IndexDescription, IndexSummary
+    from wormdb.api.status import CollectionStatus, IndexDescription, IndexSummary, ManifestStatus
     from wormdb.api.update import DeleteResult, UpdateResult
-    from wormdb.blob_streams import BlobReader, BlobTarget
     from wormdb.files.adopt.adopt import Adoption
     from wormdb.files.compare.faults import FileFault
     from wormdb.files.status import FilesStatus, TableStatus
@@ -58,11 +57,9 @@ if TYPE_CHECKING:
     from wormdb.format.blob import BlobReference, reference_of
     from wormdb.maintenance.audit.report import Finding, Loss, Repair, Verification
     from wormdb.maintenance.gc.report import Collected, Tally, Victim
-    from wormdb.manifest import ManifestStatus
     from wormdb.query.execute.explain import Explained
     from wormdb.settings import Settings
     from wormdb.storage.open import open_store
-    from wormdb.trash import Trashed
 
 __all__ = [
     "Adoption",
@@ -135,9 +132,9 @@ __all__ = [
 # What needs heavy libraries is imported when it is first asked for: `import wormdb` stays cheap.
 _LATER = {
     "Adoption": "wormdb.files.adopt.adopt",
-    "BlobReader": "wormdb.blob_streams",
+    "BlobReader": "wormdb.api.blobs",
     "BlobReference": "wormdb.format.blob",
-    "BlobTarget": "wormdb.blob_streams",
+    "BlobTarget": "wormdb.api.blobs",
     "Change": "wormdb.api.collection",
     "Collected": "wormdb.maintenance.gc.report",
     "Collection": "wormdb.api.collection",
@@ -158,7 +155,7 @@ _LATER = {
     "IndexSummary": "wormdb.api.status",
     "Loss": "wormdb.maintenance.audit.report",
     "FunctionDefinition": "wormdb.api.functions",
-    "ManifestStatus": "wormdb.manifest",
+    "ManifestStatus": "wormdb.api.status",
     "ModelPlan": "wormdb.api.schema",
     "Query": "wormdb.api.query",
     "ReadableFiles": "wormdb.api.files",
@@ -170,7 +167,7 @@ _LATER = {
     "StoredBlob": "wormdb.api.blobs",
     "TableStatus": "wormdb.files.status",
     "Tally": "wormdb.maintenance.gc.report",
-    "Trashed": "wormdb.trash",
+    "Trashed": "wormdb.api.past",
     "UpdateResult": "wormdb.api.update",
     "Verification": "wormdb.maintenance.audit.report",
     "Victim": "wormdb.maintenance.gc.report",

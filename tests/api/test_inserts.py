@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import wormdb
-from wormdb.api.document import Document
+from wormdb.api.document import ClassCodec, Document, PlainCodec
 from wormdb.api.write import Writer
-from wormdb.codecs import ClassCodec, PlainCodec
 from wormdb.engine.state.operations import Insert, InsertNext
 from wormdb.errors import ValidationError, WormError
 from wormdb.format import json
@@ -25,7 +24,7 @@ from wormdb.testing.strategies import documents, values
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wormdb.codecs import Codec
+    from wormdb.api.document import Codec
     from wormdb.engine.state.operations import Operation
     from wormdb.schema.model import Model
 

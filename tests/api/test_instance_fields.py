@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, PrivateAttr, RootModel, computed_field
 
 import wormdb
-from wormdb.codecs import replaced
+from wormdb.api.document import replaced
 from wormdb.errors import InvalidRequestError, SchemaError, ValidationError
 
 if TYPE_CHECKING:

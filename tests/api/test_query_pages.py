@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import wormdb
 from tests.api.market import MARKET, filled
+from wormdb.api.options import TokenKind, seal, unseal
 from wormdb.errors import InvalidRequestError
 from wormdb.system.clock import ManualClock
-from wormdb.tokens import TokenKind, seal, unseal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

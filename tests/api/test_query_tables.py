@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import wormdb
 from tests.api.market import MARKET, filled
 from wormdb.api.read import State
+from wormdb.api.results import html_table, text_table
 from wormdb.errors import InvalidRequestError, UnavailableError
-from wormdb.preview import html_table, text_table
 from wormdb.system.clock import ManualClock
 
 if TYPE_CHECKING:

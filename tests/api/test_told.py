@@ -15,11 +15,11 @@ import pytest
 
 from tests.engine.swept import World
 from wormdb.api.database import Database
+from wormdb.api.schema import given_schema
 from wormdb.engine.bulk.task import BulkTask
 from wormdb.engine.commit.resolve import Fate
 from wormdb.engine.load import BulkOutcome, JobSpec, attach, open_job
 from wormdb.errors import OutcomeUnknownError, UnavailableError, WormError
-from wormdb.published import given_schema
 from wormdb.settings import Settings
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool

@@ -12,6 +12,7 @@ import pytest
 import wormdb
 from tests.api.notebook import NOTES, Notebook
 from wormdb.api import trash as trashcan
+from wormdb.api.past import read_tombstone, trashed_in
 from wormdb.engine.state.view import Held
 from wormdb.errors import (
     AlreadyExistsError,
@@ -22,7 +23,6 @@ from wormdb.errors import (
     PermissionDeniedError,
     UniqueViolationError,
 )
-from wormdb.trash import read_tombstone, trashed_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

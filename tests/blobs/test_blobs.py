@@ -12,8 +12,8 @@ import pytest
 import wormdb
 from tests.blobs.blob_rig import World, check_intact, forwarded, objects, people, soft_of
 from tests.engine.swept import database_on
-from wormdb import blob_streams
-from wormdb.blob_streams import BlobReader, BlobTarget
+from wormdb.api import blobs as blob_streams
+from wormdb.api.blobs import BlobReader, BlobTarget
 from wormdb.errors import (
     CorruptionError,
     InvalidRequestError,

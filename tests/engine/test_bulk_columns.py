@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.engine.rig import Rig
 from tests.engine.stage_rig import MANUAL, SMALL
+from wormdb.api.document import PlainCodec
 from wormdb.api.write import Writer
-from wormdb.codecs import PlainCodec
 from wormdb.engine.bulk.columns import ColumnMaker, TaskChance, job_clock
 from wormdb.engine.bulk.report import BulkTarget, TaskReport, decode_report
 from wormdb.engine.bulk.rows import BatchWriter

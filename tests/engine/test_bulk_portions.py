@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.engine.bulk_rig import after_job
 from tests.engine.rig import Rig, contents, insert, remove
 from tests.engine.stage_rig import MANUAL, REFUSALS, SCHEMA, SMALL, State, check_state, logger
+from wormdb.api.document import PlainCodec
 from wormdb.api.write import Writer
-from wormdb.codecs import PlainCodec
 from wormdb.engine.bulk import task as bulk_task
 from wormdb.engine.bulk.columns import ColumnMaker, TaskChance, job_clock
 from wormdb.engine.bulk.report import BulkTarget, decode_report

@@ -18,8 +18,8 @@ import pytest
 
 from tests.engine.rig import HookStore
 from wormdb.api.database import Database
+from wormdb.api.schema import given_schema
 from wormdb.errors import UniqueViolationError, WormError
-from wormdb.published import given_schema
 from wormdb.settings import Settings
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.meter import MeteredStore

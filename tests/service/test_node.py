@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.service.service_rig import Rig, live
+from wormdb.api.schema import PublishedSchema, given_schema
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.errors import InvalidRequestError
 from wormdb.format.heartbeat import decode_heartbeat
-from wormdb.published import PublishedSchema, given_schema
 from wormdb.service.node import Node
 from wormdb.service.pace import Load, Pace
 from wormdb.service.ring import turn_of, until_next_window, window_of

@@ -13,10 +13,10 @@ import pytest
 
 from tests.maintenance.rival_store import Before
 from tests.service.service_rig import Rig, live
+from wormdb.api.schema import given_schema
 from wormdb.engine.log.paths import EnginePaths, node_key
 from wormdb.errors import ConflictError, NotFoundError
 from wormdb.format.heartbeat import decode_heartbeat
-from wormdb.published import given_schema
 from wormdb.service.pace import Pace
 from wormdb.storage.conditions import ensure_conditions
 from wormdb.system.clock import SeededChance

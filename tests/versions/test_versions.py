@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.versions.rig import World, database_on, schema_of, shown
-from wormdb.actor import By
 from wormdb.api import write as writing
+from wormdb.api.document import By
 from wormdb.bql.parse import parse_filter
 from wormdb.engine.commit.group import GroupCommit, _Ticket
 from wormdb.engine.state.operations import Pending

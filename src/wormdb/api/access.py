@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, cast
 
-from wormdb.calls import limited
 from wormdb.engine.load import JobSpec
 from wormdb.engine.state.operations import Loaded, Pending, Remove
 from wormdb.engine.state.view import id_key
@@ -23,13 +24,13 @@ from wormdb.errors import (
 from wormdb.files.table_state import rewrite_tables
 from wormdb.format import json
 from wormdb.format.values import normalize
+from wormdb.system.deadline import Deadline, within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from wormdb.actor import By
+    from wormdb.api.document import By
     from wormdb.api.write import Prepared, Shape, Writer
-    from wormdb.calls import CallKind
     from wormdb.engine.bulk.report import ConflictRule
     from wormdb.engine.commit.commit import Committed
     from wormdb.engine.history.read import History
@@ -46,9 +47,62 @@ if TYPE_CHECKING:
     from wormdb.settings import Settings
     from wormdb.storage.meter import Usage
     from wormdb.system.clock import Clock
-    from wormdb.system.deadline import within
 
-__all__ = ["Access", "Context"]
+__all__ = ["Access", "CallKind", "Context", "commits", "limited", "reads", "works"]
+
+
+# --- How long each call of the API may take: decorators that give it a deadline, which everything below it keeps.
+#
+# A stream (`scan`, `watch`, the rows of `find`, a blob that is read) is no single call: there each request has
+# `read_seconds`, its repetitions included, and whoever takes the rows may rest as long as he likes.
+
+CallKind = Literal["read", "commit", "work"]
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+class _Limited(Protocol):
+    def _limited(self, kind: CallKind, timeout: float | None) -> within: ...
+
+
+def limited(clock: Clock, settings: Settings, kind: CallKind, timeout: float | None = None) -> within:
+    """For a call that begins now; `timeout` in seconds is the caller's own. Raises InvalidRequestError."""
+    is_patient = kind == "commit"
+    if timeout is not None:
+        given: object = timeout
+        if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < math.inf:
+            raise InvalidRequestError(
+                f"timeout={timeout!r:.40}", reason="it must be a number above 0", fix="give seconds, or leave it out"
+            )
+        return within(Deadline(clock, timeout, f"timeout={timeout:g}", is_patient=is_patient))
+    if kind == "commit":
+        return within(Deadline(clock, settings.commit_seconds, "commit_seconds", "steps", is_patient=True))
+    return within(Deadline(clock, settings.read_seconds, "read_seconds", "steps" if kind == "read" else "work"))
+
+
+def reads(method: F) -> F:
+    """A call that ends within `read_seconds`, or within `read_seconds` for each batch of rows that it reads."""
+    return _bounded(method, "read")
+
+
+def commits(method: F) -> F:
+    """A call that writes, and goes on trying for `commit_seconds`."""
+    return _bounded(method, "commit")
+
+
+def works(method: F) -> F:
+    """A call that may take long, and ends when the store has not answered for `read_seconds`."""
+    return _bounded(method, "work")
+
+
+def _bounded(method: F, kind: CallKind) -> F:
+    @wraps(method)
+    def call(self: _Limited, *given: Any, timeout: float | None = None, **named: Any) -> Any:
+        with self._limited(kind, timeout):
+            return method(self, *given, **named)
+
+    return cast("F", call)
+
 
 T = TypeVar("T")
 

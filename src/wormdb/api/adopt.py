@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
+from wormdb.api.schema import PublishedSchema
 from wormdb.engine.commit.commit import Committed
 from wormdb.engine.commit.resolve import landed
 from wormdb.errors import ConflictError, InvalidRequestError
@@ -14,7 +15,6 @@ from wormdb.files.claim import claim_name, known_owner
 from wormdb.files.contents.names import FileNames
 from wormdb.files.placement import Placement
 from wormdb.format.event import FilesSwitched, SchemaChanged
-from wormdb.published import PublishedSchema
 from wormdb.schema.difference import mismatch
 from wormdb.schema.identity import check_outer
 from wormdb.schema.layout import StorageResolver
@@ -24,7 +24,7 @@ from wormdb.system.types import LogNumber, Misc
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from wormdb.actor import By
+    from wormdb.api.document import By
     from wormdb.engine.ledger import Ledger, Surroundings
     from wormdb.engine.state.view import View
     from wormdb.files.adopt.adopt import Adoption

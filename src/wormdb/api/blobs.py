@@ -2,28 +2,250 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import IO, TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from wormdb.blob_streams import BlobReader, BlobTarget
-from wormdb.calls import reads, works
+from wormdb.api.access import reads, works
 from wormdb.engine.commit.blobs import missing_blob
 from wormdb.engine.state.operations import Pending
 from wormdb.engine.tree.definition import OWNERS, encode_index
-from wormdb.errors import ConflictError, CorruptionError, InvalidRequestError, NotFoundError
+from wormdb.errors import ConflictError, CorruptionError, InvalidRequestError, LimitExceededError, NotFoundError
 from wormdb.format.blob import BlobKey, BlobReference, is_content_type, reference_of
 from wormdb.format.event import IndexCreated
-from wormdb.settings import BLOB_BYTES_MAX, BLOB_TYPE_CHARS_MAX
-from wormdb.storage.store import OCTETS
+from wormdb.settings import BLOB_BYTES_MAX, BLOB_READ_BYTES, BLOB_TYPE_CHARS_MAX, UPLOAD_PART_BYTES
+from wormdb.storage.store import OCTETS, ByteRange
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+    from types import TracebackType
+    from typing import Self
 
     from wormdb.api.access import Access
-    from wormdb.blob_streams import Spool
     from wormdb.engine.state.view import View
+    from wormdb.storage.store import Store
 
-__all__ = ["Blobs", "StoredBlob"]
+__all__ = ["BlobReader", "BlobTarget", "Blobs", "Spool", "StoredBlob"]
+
+
+# --- The two streams of a blob: one that is written and stored by its end, and one that is read in parts.
+
+
+class BlobTarget:
+    """A binary stream to write a blob to. `close`, or the end of a `with` block, stores it; `reference` is then there.
+
+    What is written is kept in memory up to 8 MiB, and in a temporary file beyond it; nothing is sent before `close`,
+    because the digest of the bytes names the blob. If the block ends by an error, nothing is stored.
+    """
+
+    def __init__(
+        self, store: Callable[[str, Spool, str], BlobKey], content_type: str, name: str | None, bytes_max: int
+    ) -> None:
+        """Made by `Collection.create_blob_target`."""
+        from tempfile import SpooledTemporaryFile
+
+        self._store = store
+        self._content_type = content_type
+        self._name = name
+        self._bytes_max = bytes_max
+        self._digest = sha256()
+        self._size = 0
+        self._file: IO[bytes] | None = SpooledTemporaryFile(max_size=UPLOAD_PART_BYTES)  # noqa: SIM115 - `close` ends it
+        self._reference: BlobReference | None = None
+
+    @property
+    def reference(self) -> BlobReference:
+        """The reference to put into documents; raises InvalidRequestError before `close`. No requests."""
+        if self._reference is None:
+            raise InvalidRequestError(
+                "reference of a blob", reason="it is not stored yet", fix="close the target first"
+            )
+        return self._reference
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more can be written."""
+        return self._file is None
+
+    def writable(self) -> bool:
+        """As every stream that takes bytes."""
+        return not self.closed
+
+    def write(self, data: bytes | bytearray | memoryview) -> int:
+        """Add bytes; how many. No requests. Raises LimitExceededError beyond BLOB_BYTES_MAX, InvalidRequestError."""
+        file = self._open("write to a blob")
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise InvalidRequestError(
+                f"{type(data).__name__} for a blob", reason="a blob is bytes", fix="encode text before writing it"
+            )
+        size = memoryview(data).nbytes
+        if self._size + size > self._bytes_max:
+            raise LimitExceededError(
+                "a blob is too large",
+                reason=f"BLOB_BYTES_MAX is {self._bytes_max}",
+                fix="store it in several blobs",
+            )
+        self._digest.update(data)
+        file.write(data)
+        self._size += size
+        return size
+
+    def flush(self) -> None:
+        """Nothing to do: all is sent by `close`."""
+
+    def close(self) -> None:
+        """Store what was written; a second call does nothing.
+
+        1 GET and 1 HEAD; unless the collection has the content, 1 PUT up to 8 MiB and else 1 for each 8 MiB and 2 more.
+        The first blob of a collection is 1 PUT more, for the entry of the log that makes it keep owners. Raises
+        UnavailableError, OutcomeUnknownError; then it may be called again.
+        """
+        if self._file is None:
+            return
+        key = self._store(self._digest.hexdigest(), Spool(self._file, self._size), self._content_type)
+        self._reference = BlobReference(key, self._size, self._content_type, self._name)
+        self.abort()
+
+    def abort(self) -> None:
+        """Forget what was written. No requests."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self.close()
+        finally:
+            self.abort()
+
+    def _open(self, doing: str) -> IO[bytes]:
+        if self._file is None:
+            raise InvalidRequestError(doing, reason="it is closed", fix="make another target")
+        return self._file
+
+
+@dataclass(frozen=True, slots=True)
+class Spool:
+    """What was written to a target, from the beginning as often as it is asked for."""
+
+    file: IO[bytes]
+    size: int
+
+    def parts(self) -> Iterator[bytes]:
+        """All of it, in pieces of a part. No requests."""
+        self.file.seek(0)
+        while part := self.file.read(UPLOAD_PART_BYTES):
+            yield part
+
+
+class BlobReader(io.RawIOBase):
+    """A binary stream that reads a blob: seekable, with up to 4 MiB of it in memory.
+
+    Read from the beginning to the end, in order, its bytes are checked against the digest: a CorruptionError comes
+    with the last of them.
+    """
+
+    def __init__(self, store: Store, path: str, reference: BlobReference, *, read_bytes: int = BLOB_READ_BYTES) -> None:
+        """Made by `Collection.open_blob`."""
+        super().__init__()
+        self._store = store
+        self._path = path
+        self.reference = reference
+        """What was opened, with the true size."""
+        self._read_bytes = read_bytes
+        self._position = 0
+        self._held = (0, b"")
+        self._digest = sha256()
+        self._digested: int | None = 0
+        """How far the digest is; None if a part was passed over."""
+
+    @property
+    def content_type(self) -> str:
+        """What its writer said it is."""
+        return self.reference.content_type
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return self.reference.size
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def seekable(self) -> bool:
+        """Always."""
+        return True
+
+    def tell(self) -> int:
+        """Where the next read begins. No requests."""
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go elsewhere. No requests; raises InvalidRequestError for a place before the beginning."""
+        starts = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.size}
+        place = starts.get(whence, -1) + offset
+        if whence not in starts or place < 0:
+            raise InvalidRequestError(f"seek({offset}, {whence}) in a blob", reason="there is no such place")
+        self._position = place
+        return place
+
+    def readinto(self, buffer: Any) -> int:
+        """Read some bytes into a buffer; how many, 0 at the end. 1 GET for each 4 MiB.
+
+        Raises NotFoundError if it was removed meanwhile, CorruptionError, UnavailableError.
+        """
+        room = memoryview(buffer).cast("B")
+        start, held = self._held
+        if not start <= self._position < start + len(held):
+            start, held = self._held = self._position, self._fetch(max(len(room), 1))
+        offset = self._position - start
+        some = held[offset : offset + len(room)]
+        room[: len(some)] = some
+        self._check(some)
+        self._position += len(some)
+        return len(some)
+
+    def _fetch(self, wanted: int) -> bytes:
+        left = max(self.size - self._position, 0)
+        if not left:
+            return b""
+        # Whoever jumps about reads what is asked for; whoever goes through it, more at once.
+        length = self._read_bytes if self._digested == self._position else min(max(wanted, 64 * 1024), self._read_bytes)
+        length = min(length, left)
+        try:
+            found = self._store.get_range(self._path, ByteRange(self._position, length))
+        except NotFoundError as error:
+            raise missing_blob(self.reference.key, self._path.partition(".worm.db/")[0], "it was removed") from error
+        if len(found) < length:
+            raise CorruptionError(
+                f"blob {self.reference.key}", reason=f"it ends {length - len(found)} bytes too early", key=self._path
+            )
+        return found
+
+    def _check(self, some: bytes) -> None:
+        if self._digested is None or not some:
+            return
+        if self._digested != self._position:
+            self._digested = None if self._position > self._digested else self._digested
+            return
+        self._digest.update(some)
+        self._digested += len(some)
+        if self._digested == self.size and self._digest.hexdigest() != self.reference.sha256:
+            raise CorruptionError(
+                f"blob {self.reference.key}",
+                reason="its bytes have another SHA-256",
+                fix="write the content again: it is stored under the same name",
+                key=self._path,
+            )
+
 
 T = TypeVar("T")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from wormdb.api.access import commits, reads, works
 from wormdb.api.arrow import Tables, load_package
 from wormdb.api.batch import Batch
 from wormdb.api.blobs import Blobs
@@ -17,10 +18,9 @@ from wormdb.api.history import Recall
 from wormdb.api.imports import Importer
 from wormdb.api.indexes import Indexes, index_of
 from wormdb.api.modify import Changing
+from wormdb.api.status import Manifest
 from wormdb.api.trash import Trashcan
-from wormdb.calls import commits, reads, works
 from wormdb.errors import InvalidRequestError, OutcomeUnknownError
-from wormdb.manifest import Manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,21 +30,18 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-    from wormdb.actor import By
-    from wormdb.api.access import Access
+    from wormdb.api.access import Access, CallKind
+    from wormdb.api.document import By
     from wormdb.api.functions import FunctionRegistry
     from wormdb.api.imports import ImportOptions, ImportResult, Rejected
-    from wormdb.api.past import HistoryEntry, Snapshot
+    from wormdb.api.past import HistoryEntry, Snapshot, Trashed
     from wormdb.api.records import Record
-    from wormdb.api.status import IndexDescription, IndexSummary
+    from wormdb.api.status import IndexDescription, IndexSummary, ManifestStatus, ParquetFiles
     from wormdb.api.write import Prepared
-    from wormdb.calls import CallKind
     from wormdb.engine.commit.commit import Committed
     from wormdb.engine.commit.resolve import Fate
     from wormdb.maintenance.gc.report import Collected
-    from wormdb.manifest import ManifestStatus, ParquetFiles
     from wormdb.system.deadline import within
-    from wormdb.trash import Trashed
 
     Metadata = Mapping[str, Any] | None
     Moment = int | datetime | str | None

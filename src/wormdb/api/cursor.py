@@ -14,26 +14,24 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import msgspec
 
-from wormdb.api.options import ask
+from wormdb.api.access import reads
+from wormdb.api.options import ask, refused, seal, unseal
 from wormdb.api.read import Reading, open_state
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection_parse import write_projection
-from wormdb.calls import reads
 from wormdb.engine.state.moments import AsOf
 from wormdb.errors import ClosedError, InvalidRequestError, SnapshotTooOldError
 from wormdb.format import json
 from wormdb.settings import CURSOR_MS_MAX
-from wormdb.tokens import refused, seal, unseal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from types import TracebackType
     from typing import Self
 
-    from wormdb.api.access import Access
+    from wormdb.api.access import Access, CallKind
     from wormdb.api.options import WrittenFilter
     from wormdb.bql.projection import Projection
-    from wormdb.calls import CallKind
     from wormdb.query.execute.answer import Hit
     from wormdb.system.deadline import within
 

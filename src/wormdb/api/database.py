@@ -6,23 +6,19 @@ import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
-from wormdb.actor import By
-from wormdb.api.access import Access, Context
+from wormdb.api.access import Access, Context, limited, reads, works
 from wormdb.api.collection import Collection
 from wormdb.api.connection import Ledgers, Means, check_options, find_collections, folder_of
-from wormdb.api.files import ReadableFiles
-from wormdb.api.schema import Evolution, ModelPlan, SchemaPlan, Ways
+from wormdb.api.document import By, ClassCodec, PlainCodec
+from wormdb.api.files import Filing, ReadableFiles
+from wormdb.api.schema import PUBLISHED_SCHEMA, Evolution, ModelPlan, PublishedSchema, SchemaPlan, Ways, given_schema
 from wormdb.api.status import status_of
 from wormdb.api.write import Writer
-from wormdb.calls import limited, reads, works
-from wormdb.codecs import ClassCodec, PlainCodec
 from wormdb.engine.commit.resolve import landed
 from wormdb.errors import InvalidRequestError, NotFoundError, SchemaError
 from wormdb.files.contents.names import bytes_max
 from wormdb.files.foreign.collections import ForeignCollections
 from wormdb.files.verify import repair_all, verify_all
-from wormdb.filing import Filing
-from wormdb.published import PUBLISHED_SCHEMA, PublishedSchema, given_schema
 from wormdb.schema.difference import Change as Difference
 from wormdb.schema.difference import difference
 from wormdb.schema.identity import check_outer
@@ -42,11 +38,10 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from wormdb.api.access import CallKind
     from wormdb.api.adopt import AdoptOptions
-    from wormdb.api.document import Document
+    from wormdb.api.document import Codec, Document
     from wormdb.api.status import CollectionStatus
-    from wormdb.calls import CallKind
-    from wormdb.codecs import Codec
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.migrate import Migrate
     from wormdb.files.adopt.adopt import Adoption

@@ -10,29 +10,32 @@ import msgspec
 from wormdb.engine.commit.resolve import landed
 from wormdb.engine.state.operations import Pending
 from wormdb.errors import ConflictError, InvalidRequestError
+from wormdb.files.claim import claim_name
 from wormdb.files.compare.check import names_in
 from wormdb.files.migrate import planned, switch_to
 from wormdb.files.status import status_of
 from wormdb.files.sync import remove_files, sync_files
 from wormdb.files.verify import file_site
+from wormdb.format.event import FilesSwitched
+from wormdb.schema.model import StorageDefinition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from wormdb.actor import By
+    from wormdb.api.document import By
     from wormdb.engine.commit.commit import Committed
     from wormdb.engine.ledger import Ledger
+    from wormdb.engine.state.definition import Definition
     from wormdb.engine.state.view import View
     from wormdb.files.keeper import FilesKeeper
     from wormdb.files.migrate import Migration
     from wormdb.files.status import FilesStatus
     from wormdb.files.sync import FilesSynced
-    from wormdb.filing import Filing
-    from wormdb.format.event import FilesSwitched
     from wormdb.maintenance.site import Site
-    from wormdb.schema.model import Layout
+    from wormdb.schema.model import Layout, Model, Schema
+    from wormdb.storage.store import Store
 
-__all__ = ["ReadableFiles"]
+__all__ = ["Filing", "ReadableFiles"]
 
 _ATTEMPTS_MAX: Final = 16
 
@@ -181,3 +184,41 @@ class _Unchanged:
 
 def _silent(_: int) -> None:
     """Nobody wants to hear it."""
+
+
+# --- Readable files of a database: how a new collection keeps them, and what switches them.
+
+
+@dataclass(frozen=True, slots=True)
+class Filing:
+    """Where the readable files of a database's collections lie."""
+
+    store: Store
+    schema: Callable[[], Schema | None]
+    before_first_write: Callable[[], None]
+
+    def switch_on(self, model: Model, collection: str) -> FilesSwitched:
+        """Files are kept, in the layout of the schema. 1 PUT if the short name in root folders has to be claimed."""
+        schema = self.schema()
+        storage = StorageDefinition() if schema is None else schema.storage
+        oplog, snapshots, trash = (storage.layout_of(kind) for kind in ("oplog", "snapshots", "trash"))
+        name = collection
+        if "root" in {oplog, snapshots, trash} and not model.path.outer:
+            self.before_first_write()
+            name = claim_name(self.store, model.path.collection_name, collection)
+        return FilesSwitched(enabled=True, oplog=oplog, snapshots=snapshots, trash=trash, name=name)
+
+    def switched(self, model: Model, before: Definition, collection: str) -> FilesSwitched | None:
+        """What a new model switches; None if files stay as they are. Costs as `switch_on`."""
+        is_new = before.model is None or before.model.files != model.files
+        if not is_new or model.files == before.keeps_files:
+            return None
+        if before.files is None:
+            return self.switch_on(model, collection)
+        return FilesSwitched(
+            enabled=model.files,
+            oplog=before.files.oplog,
+            snapshots=before.files.snapshots,
+            trash=before.files.trash,
+            name=before.files.name,
+        )

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overload
 
+from wormdb.api.access import reads
 from wormdb.api.history import Recall
-from wormdb.calls import reads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from wormdb.api.cursor import Cursor
     from wormdb.api.options import FindOneOptions, FindOptions, Moment, WrittenFilter, WrittenSelect
     from wormdb.api.query import Query
+    from wormdb.api.read import Summing
     from wormdb.api.results import Found
     from wormdb.bql.sorting import WrittenSort
     from wormdb.query.execute.explain import Explained
     from wormdb.query.request import Strategy
-    from wormdb.summing import Summing
 
     Names = str | Sequence[str] | None
 
@@ -305,6 +305,6 @@ class Querying(Generic[T]):
 
     @property
     def _summing(self) -> Summing[T]:
-        from wormdb.summing import Summing
+        from wormdb.api.read import Summing
 
         return Summing(self._access)

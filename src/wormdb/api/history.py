@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from wormdb.actor import By
     from wormdb.api.access import Access
+    from wormdb.api.document import By
     from wormdb.api.past import HistoryEntry, Visible
     from wormdb.engine.state.view import View
     from wormdb.format.past import Version

@@ -29,8 +29,8 @@ from wormdb.system.clock import ManualClock
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from wormdb.actor import By
     from wormdb.api.access import Access
+    from wormdb.api.document import By
     from wormdb.engine.state.operations import Operation
     from wormdb.engine.state.view import Held, View
     from wormdb.errors import Problem

@@ -10,15 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, overload
 
-from wormdb.calls import commits
+from wormdb.api.access import commits
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wormdb.actor import By
     from wormdb.api.access import Access
+    from wormdb.api.document import By
     from wormdb.api.update import DeleteResult, Look, UpdateResult, Updating
     from wormdb.bql.sorting import WrittenSort
     from wormdb.engine.state.view import Held

@@ -1,14 +1,14 @@
 """What is asked of a collection: options as callers write them, checked before anything is read."""
 
-# ruff: noqa: A002 - a filter is what everybody calls it
-
 from __future__ import annotations
 
 import math
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict
+from zlib import crc32
 
 from wormdb.api.past import parse_as_of
 from wormdb.bql.functions import Functions, calls_in
@@ -22,7 +22,6 @@ from wormdb.errors import InvalidRequestError
 from wormdb.format import json
 from wormdb.query.request import STRATEGIES, Request, Strategy
 from wormdb.schema.report import did_you_mean
-from wormdb.tokens import refused, seal, unseal
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -36,13 +35,73 @@ __all__ = [
     "FindOneOptions",
     "FindOptions",
     "Moment",
+    "TokenKind",
     "WrittenFilter",
     "WrittenSelect",
     "ask",
     "expanded",
     "page_token",
     "read_filter",
+    "refused",
+    "seal",
+    "unseal",
 ]
+
+
+# --- Places in answers as text: opaque, safe in URLs, and refused when they are damaged.
+#
+# A token is no secret and no right: it says where to go on, and whoever asks has to be allowed to.
+
+TokenKind: TypeAlias = Literal["page", "cursor"]
+"""What a token is for."""
+
+_VERSION: Final = 1
+_MARKS: Final[Mapping[TokenKind, int]] = {"page": 0x70, "cursor": 0x63}
+_FIXES: Final[Mapping[TokenKind, str]] = {
+    "page": "give the next_page of the page before as it is, or leave it out to begin at the first page",
+    "cursor": "give the token of a cursor as it is, or open a new cursor",
+}
+_SUM_BYTES: Final = 4
+_SHOWN_CHARS: Final = 24
+
+
+def seal(kind: TokenKind, body: bytes) -> str:
+    """Bytes as a token. No requests."""
+    content = bytes([_MARKS[kind], _VERSION]) + body
+    return _text(content + crc32(content).to_bytes(_SUM_BYTES, "big"))
+
+
+def unseal(kind: TokenKind, token: object) -> bytes:
+    """The bytes of a token; raises InvalidRequestError for anything else. No requests."""
+    if not isinstance(token, str):
+        raise refused(kind, token, f"it is {type(token).__name__}, and no text")
+    try:
+        whole = urlsafe_b64decode(token.encode("ascii") + b"=" * (-len(token) % 4))
+    except ValueError:
+        whole = b""
+    content, check = whole[:-_SUM_BYTES], whole[-_SUM_BYTES:]
+    # Letters that the alphabet does not have are passed over by the decoder.
+    if len(content) < 2 or crc32(content).to_bytes(_SUM_BYTES, "big") != check or _text(whole) != token:
+        raise refused(kind, token, "it is damaged, or no token")
+    if content[0] != _MARKS[kind]:
+        raise refused(kind, token, "it is a token for something else")
+    if content[1] != _VERSION:
+        raise refused(kind, token, "another version of wormdb made it")
+    return content[2:]
+
+
+def refused(kind: TokenKind, token: object, reason: str) -> InvalidRequestError:
+    """What is raised for a token that cannot be used. No requests."""
+    shown = f"{token[:_SHOWN_CHARS]}…" if isinstance(token, str) and len(token) > _SHOWN_CHARS else token
+    return InvalidRequestError(f"the {kind} token {shown!r:.60}", reason=reason, fix=_FIXES[kind])
+
+
+def _text(whole: bytes) -> str:
+    return urlsafe_b64encode(whole).decode().rstrip("=")
+
+
+# ruff: noqa: A002 - a filter is what everybody calls it
+
 
 WrittenFilter: TypeAlias = "Mapping[str, Any] | str | Filter | None"
 """{"age": {"$gt": 30}}, or as on the command line: "age>30,tags~vip"."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from wormdb.api.document import shown_values
 from wormdb.engine.history.snapshots import Snapshot, Visible, taken_at, visible
+from wormdb.engine.history.tombstone import Tombstone, read_tombstone, tombstone
 from wormdb.engine.state.moments import AsOf
 from wormdb.errors import InvalidRequestError, NotFoundError
 from wormdb.format import json
@@ -17,20 +18,28 @@ from wormdb.format.wrappers import milliseconds, moment
 from wormdb.settings import INT_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from wormdb.engine.state.view import Held, View
     from wormdb.format.past import Version
+    from wormdb.schema.model import Model
 
 __all__ = [
     "HistoryEntry",
     "Snapshot",
+    "Tombstone",
+    "Trashed",
     "Visible",
+    "check_trash",
     "chosen",
     "difference",
     "history_of",
     "parse_as_of",
     "parse_time",
+    "read_tombstone",
     "taken_at",
+    "tombstone",
+    "trashed_in",
     "visible",
 ]
 
@@ -136,3 +145,41 @@ def parse_time(value: datetime | str | bool, what: str) -> datetime:
     if time.utcoffset() is None:
         raise InvalidRequestError(what, reason="it has no time zone, so it is no moment", fix=fix)
     return time
+
+
+# --- Deleted documents that can be restored, as users see them. No I/O.
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Trashed(Generic[T]):
+    """A document in the trash."""
+
+    id: Any
+    deleted_at: datetime
+    deleted_by: str | None
+    """The actor of the delete."""
+    expires_at: datetime | None
+    """From when on `purge_expired` removes it; None if it stays for ever."""
+    document: T
+    """As it was when it was deleted."""
+
+
+def trashed_in(view: View) -> Iterator[Held]:
+    """Everything that is in the trash in a view, in order of id. Costs as `View.scan_trashed`."""
+    return (held for _, held in view.scan_trashed())
+
+
+def check_trash(model: Model | None, name: str) -> None:
+    """Raise InvalidRequestError if deleted documents of a collection do not go to a trash. No requests."""
+    if model is None:
+        raise InvalidRequestError(
+            f"Soft delete is not enabled for {name}",
+            reason="the collection has no model",
+            fix='give it a model with "softDelete": true',
+        )
+    if not model.soft_delete.enabled:
+        raise InvalidRequestError(
+            f"Soft delete is not enabled for {name}", fix='set "softDelete": true in the model, and apply the schema'
+        )

@@ -7,21 +7,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+from wormdb.api.access import reads
 from wormdb.api.options import ask, read_filter
+from wormdb.api.read import Summing
 from wormdb.api.results import Found
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection_parse import parse_projection
 from wormdb.bql.tree import Filter, conjunction, disjunction
-from wormdb.calls import reads
 from wormdb.errors import InvalidRequestError
-from wormdb.summing import Summing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from wormdb.api.access import Access
+    from wormdb.api.access import Access, CallKind
     from wormdb.api.options import Moment, WrittenFilter, WrittenSelect
-    from wormdb.calls import CallKind
     from wormdb.query.execute.explain import Explained
     from wormdb.query.request import Strategy
     from wormdb.system.deadline import within

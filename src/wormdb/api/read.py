@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 from wormdb.api.document import with_id
+from wormdb.api.options import ask
+from wormdb.bql.aggregation import parse_aggregation
 from wormdb.engine.columns.scan import portions_of
 from wormdb.engine.state.moments import view_at
 from wormdb.engine.state.upgrade import NO_UPGRADES
@@ -18,10 +20,10 @@ from wormdb.query.tabulate import tabulate
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from wormdb.api.access import Access
-    from wormdb.api.options import Asked
+    from wormdb.api.options import Asked, WrittenFilter
     from wormdb.bql.aggregation import Aggregation
     from wormdb.engine.blocks.portion import Portion
     from wormdb.engine.state.moments import AsOf
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from wormdb.query.source import Source
     from wormdb.schema.model import Model
 
-__all__ = ["AnyState", "FileState", "Reading", "State", "open_state"]
+__all__ = ["AnyState", "FileState", "Reading", "State", "Summing", "open_state"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -244,3 +246,33 @@ class Reading(Generic[T]):
 
 def _begun(hits: Iterator[Hit]) -> tuple[Iterator[Hit], Hit | None]:
     return hits, next(hits, None)
+
+
+# --- Aggregations of one collection: functions over what a filter finds, in groups or of all together.
+
+# ruff: noqa: A002 - a filter is what everybody calls it
+
+
+@dataclass(frozen=True, slots=True)
+class Summing(Generic[T]):
+    """Counts and sums documents of one collection."""
+
+    access: Access[T]
+
+    def aggregate(
+        self, functions: Mapping[str, Any], filter: WrittenFilter, options: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The result of `parse_aggregation(functions)` over what a filter finds. Raises as `Collection.aggregate`."""
+        aggregation = parse_aggregation(functions)
+        reading = Reading(self.access, ask(self.access, filter, options))
+        request = reading.request()
+        return reading.attempt(lambda state: state.aggregate(aggregation, request))
+
+    def distinct(self, field: str, filter: WrittenFilter, options: Mapping[str, Any]) -> list[Any]:
+        """The different values of a field. Raises as `Collection.distinct`."""
+        if not isinstance(field, str):
+            raise InvalidRequestError(
+                f"distinct({field!r:.60}) of {self.access.name}", reason="it is no name", fix='name one field: "city"'
+            )
+        found: list[Any] = self.aggregate({"distinct": field}, filter, options)["distinct"]
+        return found

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from wormdb.api.past import Trashed, check_trash, read_tombstone, trashed_in
 from wormdb.engine.state.operations import Loaded, Purge, Restore
 from wormdb.engine.state.view import Held, id_key
 from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError, UniqueViolationError
 from wormdb.format import json
 from wormdb.format.wrappers import moment
 from wormdb.settings import PURGE_MAX
-from wormdb.trash import Trashed, check_trash, read_tombstone, trashed_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.actor import By
     from wormdb.api.access import Access
+    from wormdb.api.document import By
     from wormdb.engine.state.view import View
 
 __all__ = ["Trashcan"]

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from datetime import datetime
 
-    from wormdb.actor import By
     from wormdb.api.access import Access
+    from wormdb.api.document import By
     from wormdb.api.write import Shape
     from wormdb.engine.state.operations import Operation
     from wormdb.engine.state.view import View

@@ -8,9 +8,21 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from wormdb.api.document import Document, Memory, memory_of, remember, shown, shown_past, shown_values, stored, with_id
+from wormdb.api.document import (
+    ClassCodec,
+    Document,
+    Memory,
+    memory_of,
+    portions,
+    remember,
+    shown,
+    shown_past,
+    shown_values,
+    stored,
+    with_id,
+)
 from wormdb.api.guard import changes_existing, check_deletes, check_fit, mapped
-from wormdb.codecs import ClassCodec, portions
+from wormdb.api.past import tombstone
 from wormdb.engine.state.operations import Insert, InsertNext, Loaded, Remove, Save
 from wormdb.engine.state.view import Held, id_key
 from wormdb.errors import (
@@ -31,13 +43,11 @@ from wormdb.schema.path import SINGLETON_ID
 from wormdb.schema.sieve import Sieve
 from wormdb.schema.validate import new_document, validate
 from wormdb.system.types import LogNumber
-from wormdb.trash import tombstone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from wormdb.actor import By
-    from wormdb.codecs import Codec
+    from wormdb.api.document import By, Codec
     from wormdb.engine.state.definition import Definition
     from wormdb.engine.state.operations import Operation
     from wormdb.engine.state.view import View

@@ -11,7 +11,7 @@ from wormdb.storage.url import parse_url
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wormdb.manifest import ParquetFile, ParquetFiles
+    from wormdb.api.status import ParquetFile, ParquetFiles
 
 __all__ = ["duckdb_view"]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from wormdb.api.collection import Collection
     from wormdb.api.database import Database
     from wormdb.api.document import Document
-    from wormdb.manifest import ParquetFiles
+    from wormdb.api.status import ParquetFiles
     from wormdb.schema.model import Model
 
 __all__ = [

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.api.database import connect
+from wormdb.api.schema import PublishedSchema
 from wormdb.errors import InvalidRequestError
-from wormdb.published import PublishedSchema
 from wormdb.schema.report import did_you_mean
 from wormdb.settings import MIB, Settings
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from wormdb.api.past import read_tombstone, trashed_in
 from wormdb.engine.forward.rewrite import has_old
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.engine.log.root import Register
@@ -14,7 +15,6 @@ from wormdb.errors import UnavailableError
 from wormdb.format.wrappers import milliseconds
 from wormdb.service.pace import LEAF_ENTRIES
 from wormdb.system.types import LogNumber
-from wormdb.trash import read_tombstone, trashed_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,8 +8,8 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from wormdb.api.schema import PublishedSchema
 from wormdb.errors import ClosedError, WormError
-from wormdb.published import PublishedSchema
 from wormdb.service.ring import until_next_window
 from wormdb.service.watched import Watchlist
 

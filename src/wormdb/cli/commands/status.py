@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wormdb.api.database import connect
+from wormdb.api.schema import given_schema
 from wormdb.cli.found import existing_status
 from wormdb.cli.output import camel, counted, print_json, print_table
 from wormdb.cli.place import NAMES, PLACE, place_of
 from wormdb.cli.schema_file import DEFAULTS
 from wormdb.errors import InvalidRequestError
-from wormdb.published import given_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

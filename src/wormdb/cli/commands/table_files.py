@@ -16,7 +16,7 @@ from wormdb.cli.verbs import Verb
 from wormdb.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from wormdb.manifest import ParquetFiles
+    from wormdb.api.status import ParquetFiles
 
 __all__ = ["command"]
 

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from wormdb.api.collection import Collection
     from wormdb.api.document import Document
-    from wormdb.api.status import IndexDescription
-    from wormdb.manifest import ManifestStatus, ParquetFiles
+    from wormdb.api.status import IndexDescription, ManifestStatus, ParquetFiles
     from wormdb.schema.model import Model
 
 __all__ = ["command"]

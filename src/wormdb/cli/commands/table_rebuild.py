@@ -20,9 +20,8 @@ from wormdb.system.clock import SystemClock
 if TYPE_CHECKING:
     from wormdb.api.collection import Collection
     from wormdb.api.document import Document
-    from wormdb.api.status import IndexDescription
+    from wormdb.api.status import IndexDescription, ManifestStatus
     from wormdb.jobs.rebuild import Rebuilt
-    from wormdb.manifest import ManifestStatus
     from wormdb.schema.model import Model
 
 __all__ = ["command"]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wormdb.api.document import Document
-    from wormdb.trash import Trashed
+    from wormdb.api.past import Trashed
 
 __all__ = ["command"]
 
