@@ -20,7 +20,7 @@ from wormdb.format import json
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED, get_direct, parse_path
-from wormdb.query.physical.fields import paths_of, sorted_by
+from wormdb.query.physical.question import paths_of, sorted_by
 from wormdb.query.plan import (
     Empty,
     Fetch,

@@ -12,11 +12,10 @@ from wormdb.engine.columns.scan import portions_of
 from wormdb.engine.state.moments import view_at
 from wormdb.engine.state.upgrade import NO_UPGRADES
 from wormdb.errors import InvalidRequestError, SnapshotTooOldError
-from wormdb.query.aggregate import aggregate
 from wormdb.query.execute import answer as query
+from wormdb.query.execute.answer import aggregate, tabulate
 from wormdb.query.sources.engine import EngineSource
 from wormdb.query.sources.past import PastSource
-from wormdb.query.tabulate import tabulate
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:

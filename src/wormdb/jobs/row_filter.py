@@ -14,9 +14,8 @@ from wormdb.api.options import read_filter
 from wormdb.engine.tree.entries import Range
 from wormdb.jobs.narrowing import Narrowing
 from wormdb.query.columns.match import compile_columns
-from wormdb.query.physical.bounds import bounds_of
 from wormdb.query.physical.keys import common_keys
-from wormdb.query.physical.terms import Conjunction
+from wormdb.query.physical.terms import Conjunction, bounds_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,19 +6,24 @@ not move: asked twice, it answers the same.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from wormdb.query.plan import ALL_IDS
+from wormdb.schema.model import SYSTEM_FIELDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from wormdb.engine.blocks.portion import Portion
     from wormdb.engine.state.view import Held
+    from wormdb.engine.tree.definition import Index
     from wormdb.engine.tree.entries import Entry, Range
-    from wormdb.query.facts import Facts
+    from wormdb.engine.tree.statistics import IndexStatistics
+    from wormdb.format.field_statistics import FieldStatistics
+    from wormdb.format.kinds import Document
 
-__all__ = ["Counted", "Entries", "Source"]
+__all__ = ["Counted", "Entries", "Facts", "IndexFacts", "Source"]
 
 
 class Entries(Protocol):
@@ -78,3 +83,77 @@ class Counted(Protocol):
     def count_all(self) -> int:
         """How many, exactly. No requests."""
         ...
+
+
+# --- What a planner knows of a source without reading: how much there is, which columns, which indexes.
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFacts:
+    """One index that can answer for every document of the state."""
+
+    index: Index
+    height: int
+    """Levels of its tree; 0 if it is empty."""
+    statistics: IndexStatistics | None
+    """None if nobody has measured it yet."""
+    may_have_arrays: tuple[bool, ...]
+    """For each field whether some document may have an array at it or on the way: then two bounds on it may hold for
+    two elements, and an entry's value is not the whole value of the field."""
+    may_have_texts: tuple[bool, ...] = ()
+    """For each field whether some document may have a text there that is no element of an array: then $contains may
+    mean a part of it, which no entry tells. Empty if nobody knows."""
+
+    def has_texts(self, place: int) -> bool:
+        """Whether documents may have plain texts at one of the fields."""
+        return not self.may_have_texts or self.may_have_texts[place]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A value; nothing in it decides what is true, only what is cheap."""
+
+    rows: int = 0
+    """Documents, the tail included."""
+    tail_rows: int = 0
+    """Ids that the tail changed: they are in memory already."""
+    blocks: int = 0
+    """Objects that a scan reads."""
+    document_bytes: int = 0
+    """Stored bytes of all documents, about."""
+    column_bytes: Mapping[str, int] = field(default_factory=dict)
+    """Stored bytes of each column that every block has, by path, about. A query that needs no others reads no
+    documents. `_id` is always there."""
+    manifest: tuple[str, ...] | None = None
+    """The fields that the model gives the manifest, none if it has no manifest; None if all columns are its fields."""
+    indexes: tuple[IndexFacts, ...] = ()
+    """By name; ids have none of their own, because blocks are sorted by them."""
+    sample: tuple[Document, ...] = ()
+    """Some documents, chosen fairly; long texts in them are shortened."""
+    fields: Mapping[str, FieldStatistics] = field(default_factory=dict)
+    """By path what was found out about the values of fields, if not too much has changed since."""
+    version: int = 0
+    """Another one whenever a plan should be made anew: the number of the root."""
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The paths that columns answer."""
+        return frozenset(self.column_bytes) | {"_id"}
+
+    @property
+    def manifest_fields(self) -> tuple[str, ...]:
+        """The fields of the manifest, as they are configured."""
+        return tuple(sorted(self.column_bytes)) if self.manifest is None else self.manifest
+
+    def are_in_manifest(self, paths: Iterable[str]) -> bool:
+        """Whether the manifest has some paths, or what they are within; each row has the id and the times besides."""
+        if self.manifest is None:
+            return self.columns.issuperset(paths)
+        known = {*self.manifest, *SYSTEM_FIELDS}
+        return bool(self.manifest) and all(
+            any(path == name or path.startswith(f"{name}.") for name in known) for path in paths
+        )
+
+    def find_index(self, name: str) -> IndexFacts | None:
+        """The index of that name, if it can be used."""
+        return next((each for each in self.indexes if each.index.name == name), None)

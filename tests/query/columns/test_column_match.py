@@ -21,7 +21,7 @@ from wormdb.engine.blocks.portion import DOCUMENT, ColumnCodes, Portion
 from wormdb.errors import InvalidRequestError
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.key import encode_key
-from wormdb.query import column_conditions
+from wormdb.query.columns import match as column_conditions
 from wormdb.query.columns import tests as column_tests
 from wormdb.query.columns.match import compile_columns
 

@@ -23,8 +23,7 @@ from wormdb.engine.columns.scan import portions_of
 from wormdb.engine.state.view import Held
 from wormdb.errors import InvalidRequestError, ValidationError
 from wormdb.format import json
-from wormdb.query.aggregate import aggregate_plan, needed_request
-from wormdb.query.execute.answer import count_plan, run_plan
+from wormdb.query.execute.answer import aggregate_plan, count_plan, needed_request, run_plan
 from wormdb.query.planner.planner import candidates
 from wormdb.query.request import STRATEGIES
 

@@ -15,7 +15,7 @@ from wormdb.engine.tree.definition import array_fields
 from wormdb.format import json
 from wormdb.format.key import encode_key
 from wormdb.format.path import TRAVERSED, get_direct
-from wormdb.query import engine_facts
+from wormdb.query.sources import engine as engine_facts
 from wormdb.query.sources.engine import EngineSource
 
 

@@ -19,11 +19,10 @@ from wormdb.errors import LimitExceededError, SnapshotTooOldError, UnavailableEr
 from wormdb.format import json
 from wormdb.format.key import encode_key
 from wormdb.query.execute.answer import count, count_plan, explain, run, run_plan
+from wormdb.query.execute.execute import Limits
 from wormdb.query.execute.explain import explain_plan
 from wormdb.query.execute.ids import Demand, scan_index
 from wormdb.query.execute.measure import Watch
-from wormdb.query.execute_limits import Limits
-from wormdb.query.facts import Facts, IndexFacts
 from wormdb.query.plan import (
     Cost,
     Fetch,
@@ -39,6 +38,7 @@ from wormdb.query.plan import (
     Union,
 )
 from wormdb.query.request import Request
+from wormdb.query.source import Facts, IndexFacts
 from wormdb.system.clock import ManualClock
 
 if TYPE_CHECKING:

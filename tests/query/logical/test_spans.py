@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wormdb.format.kinds import Kind
-from wormdb.query.logical.spans import ALL, bracket, has_all, has_any, is_apart, is_within, joined, shared
+from wormdb.query.logical.values import ALL, bracket, has_all, has_any, is_apart, is_within, joined, shared
 
 Numbers = set[int]
 

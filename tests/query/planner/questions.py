@@ -15,8 +15,8 @@ from wormdb.bql.sorting import SortSpec, parse_sort, sort_key
 from wormdb.engine.tree.definition import Index
 from wormdb.engine.tree.statistics import IndexStatistics
 from wormdb.format.path import TRAVERSED, get_direct
-from wormdb.query.facts import Facts, IndexFacts
 from wormdb.query.request import Request
+from wormdb.query.source import Facts, IndexFacts
 from wormdb.system.clock import SeededChance
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from wormdb.engine.tree.statistics import IndexStatistics
 from wormdb.errors import InvalidRequestError
 from wormdb.format.key import encode_key
 from wormdb.query.execute.explain import explain_plan
-from wormdb.query.facts import Facts, IndexFacts
 from wormdb.query.planner.planner import make_plan
 from wormdb.query.request import Request
+from wormdb.query.source import Facts, IndexFacts
 
 if TYPE_CHECKING:
     from wormdb.query.execute.explain import Step

@@ -15,9 +15,9 @@ from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection_parse import parse_projection
 from wormdb.bql.sorting import parse_sort, sort_key
 from wormdb.engine.tree.definition import Index
-from wormdb.query.facts import Facts, IndexFacts
 from wormdb.query.planner.planner import candidates
 from wormdb.query.request import Request
+from wormdb.query.source import Facts, IndexFacts
 
 if TYPE_CHECKING:
     from wormdb.format.kinds import Document

@@ -21,10 +21,8 @@ from wormdb.files.foreign.look import ContradictionError, Look
 from wormdb.files.foreign.manifest import Manifest
 from wormdb.files.foreign.rows import DamagedRowsError
 from wormdb.files.foreign.source import FileSource, wanted_of
-from wormdb.query.aggregate import aggregate_plan, needed_request
-from wormdb.query.execute.answer import count_plan, run_plan
+from wormdb.query.execute.answer import aggregate_plan, count_plan, needed_request, run_plan, tabulate_plan
 from wormdb.query.execute.measure import Watch
-from wormdb.query.tabulate import tabulate_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

@@ -26,15 +26,14 @@ from wormdb.files.foreign.rows import DamagedRowsError
 from wormdb.files.foreign.source import FileSource
 from wormdb.files.foreign.witness import matches_condition, matches_row
 from wormdb.format.key import encode_key
-from wormdb.query.facts import Facts
 from wormdb.query.logical.rules import simplify
 from wormdb.query.physical import columns, full
-from wormdb.query.physical.fields import listed, paths_of, sorted_by
 from wormdb.query.physical.finish import finish
 from wormdb.query.physical.identity import id_lookup
-from wormdb.query.physical.question import Question
+from wormdb.query.physical.question import Question, listed, paths_of, sorted_by
 from wormdb.query.plan import Cost, Empty, Fetch, IdLookup, Order, Part, Plan, Rejected, Residual, Scan
 from wormdb.query.request import STRATEGIES
+from wormdb.query.source import Facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -15,8 +15,8 @@ from wormdb.files.foreign.look import ContradictionError, Look
 from wormdb.files.foreign.rows import DamagedRowsError
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.key import encode_key
-from wormdb.query.facts import Facts
 from wormdb.query.plan import ALL_IDS
+from wormdb.query.source import Facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -6,38 +6,264 @@ arrays as a whole are asked of generated Python: only these rows, and of them on
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
+from wormdb.bql.match import compile_filter
 from wormdb.bql.tree import (
     NOTHING,
     All,
     And,
     Compare,
+    Contains,
     ElemMatch,
     Everything,
+    In,
     Not,
     Nothing,
     Or,
     RegexMatch,
+    Size,
     conjunction,
 )
-from wormdb.format.kinds import Regex
+from wormdb.format.json import decode_document
+from wormdb.format.kinds import MISSING, Regex
+from wormdb.format.path import TRAVERSED
 from wormdb.format.wrappers import regex_options
-from wormdb.query.column_conditions import Leaf, RowCells, both
-from wormdb.query.columns.cells import complement
+from wormdb.query.columns.cells import (
+    Cells,
+    by_distinct,
+    cells_of,
+    complement,
+    decoded,
+    element_kind,
+    element_lists,
+    mask_of_rows,
+    rows_of_mask,
+)
+from wormdb.query.columns.tests import ask_cells
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import pyarrow as pa
 
     from wormdb.bql.tree import Filter
     from wormdb.engine.blocks.portion import Portion
-    from wormdb.query.column_conditions import Asked, Node
+    from wormdb.format.kinds import Document
     from wormdb.query.columns.cells import Outcome
 
-__all__ = ["ColumnFilter", "compile_columns"]
+__all__ = ["Asked", "ColumnFilter", "ElementCells", "Leaf", "Node", "RowCells", "both", "compile_columns"]
+
+
+# --- One condition of a filter, asked of a column.
+#
+# Typed cells are asked by Arrow. Rows that a column does not tell (another type, a path through arrays), JSON, and
+# arrays as a whole are asked of generated Python: only these rows, and of them only those that still matter.
+
+# --- what is asked ---
+
+
+class Asked(Protocol):
+    """Rows that have columns."""
+
+    def cells(self, name: str) -> Cells:
+        """A column."""
+        ...
+
+
+@dataclass(slots=True)
+class RowCells:
+    """A portion, with what was decoded of it for one filter."""
+
+    portion: Portion
+    _documents: dict[int, Document] = field(default_factory=dict)
+
+    def cells(self, name: str) -> Cells:
+        """A column of it."""
+        return cells_of(self.portion, name)
+
+    def document(self, row: int) -> Document:
+        """The whole document of a row that has a cell elsewhere."""
+        if row not in self._documents:
+            (body,) = self.portion.documents([row])
+            self._documents[row] = decode_document(body, name="a document")
+        return self._documents[row]
+
+
+@dataclass(frozen=True, slots=True)
+class ElementCells:
+    """The elements of arrays: each is a row, and its one column has no name."""
+
+    elements: Cells
+
+    def cells(self, name: str) -> Cells:
+        """The elements."""
+        assert not name, "conditions inside are about the element itself"
+        return self.elements
+
+
+class Node(Protocol):
+    """A part of a filter."""
+
+    def ask(self, rows: Asked, *, among: Outcome) -> Outcome:
+        """Which rows match; anything may stand in rows that are not `among` those that matter."""
+        ...
+
+    def weight(self, rows: Asked) -> int:
+        """How much of it Python has to do: 0 nothing, 1 perhaps some rows, 2 all rows."""
+        ...
+
+
+def both(a: Outcome, b: Outcome) -> Outcome:
+    """Where the two are true."""
+    import pyarrow.compute as pc
+
+    if isinstance(a, bool):
+        return b if a else False
+    if isinstance(b, bool):
+        return a if b else False
+    return pc.and_(a, b)
+
+
+# --- conditions ---
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One condition on one path."""
+
+    condition: Any
+    name: str
+    test: Callable[[Any], bool]
+    """Of one value, arrays not gone through."""
+    of_value: Callable[[Document], bool]
+    """Of {"v": the value of the path}, arrays gone through."""
+    of_document: Callable[[Document], bool]
+    inner: Node | None
+
+    @classmethod
+    def of(cls, condition: Any, inner: Node | None = None) -> Leaf:
+        """A condition with a path; `inner` is what `ElemMatch` of kind "value" asks of an element."""
+        return cls(
+            condition,
+            ".".join(condition.path),
+            compile_filter(replace(condition, path=())),
+            _compiled_late(condition, ("v",)),
+            _compiled_late(condition, condition.path),
+            inner,
+        )
+
+    def weight(self, rows: Asked) -> int:
+        """As `Node`."""
+        cells = rows.cells(self.name)
+        if cells.kind == "json" or (element_kind(cells.kind) is not None and self._is_about_arrays()):
+            return 2
+        return int(cells.codes is not None)
+
+    def ask(self, rows: Asked, *, among: Outcome) -> Outcome:
+        """As `Node`."""
+        import pyarrow.compute as pc
+
+        cells = rows.cells(self.name)
+        if cells.kind == "json":
+            outcome = self._of_json(cells, among)
+        elif element_kind(cells.kind) is not None:
+            outcome = self._of_arrays(cells, among)
+        else:
+            outcome = self._of_scalars(cells)
+        outcome = cells.completed(outcome, self.test)
+        elsewhere = cells.elsewhere()
+        if elsewhere is None:
+            return outcome
+        assert isinstance(rows, RowCells), "elements are all in their column"
+        found = mask_of_rows(self._elsewhere(rows, rows_of_mask(elsewhere, among).to_pylist()), cells.rows)
+        return found if outcome is False else pc.or_(outcome, found)
+
+    def _of_scalars(self, cells: Cells) -> Outcome:
+        if isinstance(self.condition, ElemMatch | Size):
+            return False
+        return ask_cells(self.condition, cells, self.test)
+
+    def _of_json(self, cells: Cells, among: Outcome) -> Outcome:
+        def passes(value: Any) -> bool:
+            return self.of_value({"v": value})
+
+        return _of_some(cells, among, lambda array: by_distinct(passes, array, "json"))
+
+    def _elsewhere(self, rows: RowCells, numbers: list[int]) -> list[int]:
+        """Those of some rows that match, by values that are not in the column."""
+        if not numbers:
+            return []
+        found = []
+        for row, value in zip(numbers, rows.portion.elsewhere(self.name, numbers), strict=True):
+            if value is TRAVERSED:
+                passed = self.of_document(rows.document(row))
+            else:
+                passed = self.of_value({} if value is MISSING else {"v": value})
+            if passed:
+                found.append(row)
+        return found
+
+    # arrays
+
+    def _is_about_arrays(self) -> bool:
+        """Whether it compares with an array as a whole, for which Arrow has no order."""
+        match self.condition:
+            case Compare(_, _, value):
+                return type(value) is list
+            case In(_, values):
+                return any(type(value) is list for value in values)
+            case _:
+                return False
+
+    def _of_arrays(self, cells: Cells, among: Outcome) -> Outcome:
+        """Whether some element of each array passes, or the array itself."""
+        import pyarrow.compute as pc
+
+        condition = self.condition
+        if isinstance(condition, Size):
+            return pc.equal(pc.list_value_length(cells.array), condition.count)
+        elements, any_of = element_lists(cells)
+        if isinstance(condition, ElemMatch):
+            return any_of(self.inner.ask(ElementCells(elements), among=True)) if self.inner is not None else False
+        if isinstance(condition, Contains):
+            condition = Compare((), "eq", condition.value)
+            return any_of(Leaf.of(condition).ask(ElementCells(elements), among=True))
+        found = any_of(elements.completed(ask_cells(condition, elements, self.test), self.test))
+        if not self._is_about_arrays():
+            return self.test([]) or found
+        left = both(among, complement(found))
+        whole = _of_some(cells, left, lambda array: self._of_whole(decoded(array, cells.kind)))
+        return complement(both(complement(found), complement(whole)))
+
+    def _of_whole(self, values: list[Any]) -> pa.Array:
+        import pyarrow as pa
+
+        return pa.array(map(self.test, values), pa.bool_())
+
+
+def _compiled_late(condition: Any, path: tuple[str, ...]) -> Callable[[Document], bool]:
+    """A condition on documents, made when it is first asked: of most columns it never is."""
+    made: Callable[[Document], bool] | None = None
+
+    def passes(document: Document) -> bool:
+        nonlocal made
+        made = made or compile_filter(replace(condition, path=path))
+        return made(document)
+
+    return passes
+
+
+def _of_some(cells: Cells, among: Outcome, ask: Callable[[Any], pa.Array]) -> Outcome:
+    """What Python says of those cells that hold a value and matter; false of all others."""
+    rows = rows_of_mask(cells.array.is_valid(), among)
+    if not len(rows):
+        return False
+    if len(rows) == cells.rows:
+        return ask(cells.array)
+    passed = ask(cells.array.take(rows))
+    return mask_of_rows(rows.filter(passed).to_pylist(), cells.rows)
 
 
 @dataclass(frozen=True, slots=True)

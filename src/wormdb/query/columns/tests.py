@@ -25,8 +25,16 @@ from wormdb.bql.tree import (
 )
 from wormdb.format.kinds import Decimal128, Kind, ObjectId, Regex, kind_of
 from wormdb.format.wrappers import milliseconds
-from wormdb.query.column_numbers import DECIMAL_MAX, as_double, as_unscaled, double_bound, integer_bound, is_nan
-from wormdb.query.columns.cells import Cells, by_distinct
+from wormdb.query.columns.cells import (
+    DECIMAL_MAX,
+    Cells,
+    as_double,
+    as_unscaled,
+    by_distinct,
+    double_bound,
+    integer_bound,
+    is_nan,
+)
 from wormdb.settings import INT_MAX, INT_MIN
 
 if TYPE_CHECKING:

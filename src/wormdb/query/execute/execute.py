@@ -16,26 +16,15 @@ from typing import TYPE_CHECKING, Final
 from wormdb.bql.match import compile_filter
 from wormdb.engine.blocks.portion import DOCUMENT, VERSION, Portion
 from wormdb.engine.tree.entries import Range
+from wormdb.errors import LimitExceededError, UnavailableError
 from wormdb.format import json
 from wormdb.query.columns.match import compile_columns
 from wormdb.query.columns.order import sort_paths
 from wormdb.query.execute.ids import BATCH_MAX, Demand, scan_index
 from wormdb.query.execute.order import Ordering, is_by_id, order_keys
 from wormdb.query.execute.rows import Columns, Documents, Keys, filter_paths
-from wormdb.query.execute_limits import Limits
-from wormdb.query.execute_way import asked_of_documents, place_of_after
-from wormdb.query.plan import (
-    Empty,
-    Fetch,
-    IdLookup,
-    IndexScan,
-    Intersection,
-    Order,
-    Part,
-    Residual,
-    Scan,
-    Union,
-)
+from wormdb.query.plan import Empty, Fetch, IdLookup, IndexScan, Intersection, Order, Part, Residual, Scan, Union
+from wormdb.system.deadline import current
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -48,7 +37,83 @@ if TYPE_CHECKING:
     from wormdb.query.source import Source
     from wormdb.system.clock import Clock
 
-__all__ = ["Executor"]
+__all__ = ["Executor", "Limits", "asked_of_documents", "place_of_after"]
+
+
+# --- How far a query may go: rows that it looks at, and time.
+
+
+class Limits:
+    """What one request allows."""
+
+    def __init__(self, request: Request, clock: Clock) -> None:
+        """Nothing was looked at yet."""
+        self._rows_max = request.rows_max
+        self._deadline = request.deadline
+        self._clock = clock
+        self._looked_at = 0
+
+    @property
+    def are_rows_counted(self) -> bool:
+        """Whether it matters how many rows are looked at."""
+        return self._rows_max is not None
+
+    def allowed(self, rows: int) -> int:
+        """How many of some rows to take at once: those that may be looked at, or one more than that."""
+        return rows if self._rows_max is None else max(1, min(rows, self._rows_max - self._looked_at))
+
+    def look(self, rows: int) -> None:
+        """Rows are about to be looked at. Raises LimitExceededError, UnavailableError."""
+        self._looked_at += rows
+        if self._rows_max is not None and self._looked_at > self._rows_max:
+            raise LimitExceededError(
+                "the query was given up",
+                reason=f"it looked at more than max_scanned, {self._rows_max:,}, rows",
+                fix="narrow the filter, create an index for it, or raise max_scanned",
+            )
+        self.check_time()
+
+    def check_time(self) -> None:
+        """Another batch of rows is wanted. Raises UnavailableError after the deadline."""
+        call = current()
+        if call is not None:
+            call.step()
+        if self._deadline is not None and self._clock.monotonic() >= self._deadline:
+            raise UnavailableError(
+                "the query was given up",
+                reason="timeout_seconds have passed",
+                fix="narrow the filter, create an index for it, or raise timeout_seconds",
+            )
+
+
+# --- What a plan asks for on the way from its root down to the rows.
+
+
+def place_of_after(root: Node) -> Node:
+    """The node of which only the rows behind the page before count: below the first order, or else the first part."""
+    way = _way_down(root)
+    for kind in (Order, Part):
+        places = [place for place, node in enumerate(way) if isinstance(node, kind)]
+        if places:
+            return way[places[-1] + 1]
+    return root
+
+
+def asked_of_documents(root: Node, columns: frozenset[str]) -> frozenset[str]:
+    """The paths that filters and orders of a plan ask for; of an order behind a filter only those that are columns."""
+    way = _way_down(root)
+    filtered = frozenset[str]().union(*(filter_paths(node.filter) for node in way if isinstance(node, Residual)))
+    ordered = frozenset[str]().union(*(sort_paths(node.sort) for node in way if isinstance(node, Order)))
+    return filtered | (ordered & columns if filtered else ordered)
+
+
+def _way_down(root: Node) -> list[Node]:
+    """The nodes from the root to the first one that has no single child."""
+    way = [root]
+    while isinstance(node := way[-1], Fetch | Residual | Order | Part):
+        way.append(node.child)
+    return way
+
 
 WHOLE_ROWS: Final = 8 * BATCH_MAX
 """Rows with documents that go through a plan together."""

@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from wormdb.query.execute.measure import Taken
-    from wormdb.query.facts import Facts
     from wormdb.query.plan import Node, Plan, Rejected
     from wormdb.query.planner.cost import Estimate
     from wormdb.query.request import Strategy
+    from wormdb.query.source import Facts
 
 __all__ = ["Explained", "Step", "explain_plan", "render"]
 

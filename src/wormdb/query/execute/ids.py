@@ -17,10 +17,9 @@ if TYPE_CHECKING:
 
     from wormdb.engine.blocks.portion import Portion
     from wormdb.engine.tree.entries import Entry
-    from wormdb.query.execute_limits import Limits
-    from wormdb.query.facts import IndexFacts
+    from wormdb.query.execute.execute import Limits
     from wormdb.query.plan import IndexScan
-    from wormdb.query.source import Entries, Source
+    from wormdb.query.source import Entries, IndexFacts, Source
 
 __all__ = ["BATCH_MAX", "Demand", "count_entries", "scan_index"]
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from wormdb.bql.tree import NOTHING, All, And, Compare, ElemMatch, Filter, Size, Type
 from wormdb.query.logical.literals import PAIRS_MAX, Literal, condition_of, excludes, groups_of, pairs_of
-from wormdb.query.logical.spans import is_apart
-from wormdb.query.logical.values import is_unusual
+from wormdb.query.logical.values import is_apart, is_unusual
 
 if TYPE_CHECKING:
     from wormdb.query.logical.scope import Scope

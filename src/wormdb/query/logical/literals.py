@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from wormdb.bql.tree import All, And, Compare, Filter, Not, Or, RegexMatch
 from wormdb.format.kinds import Regex
 from wormdb.format.wrappers import regex_options
-from wormdb.query.logical.spans import is_apart, is_within, joined, shared
+from wormdb.query.logical.values import is_apart, is_within, joined, shared
 
 if TYPE_CHECKING:
     from wormdb.format.path import Path

@@ -30,8 +30,7 @@ from wormdb.query.logical.literals import (
     pairs_of,
     subject_of,
 )
-from wormdb.query.logical.spans import has_all, has_any
-from wormdb.query.logical.values import point_of
+from wormdb.query.logical.values import has_all, has_any, point_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.bql.tree import Compare, EndsWith, Exists, In, Mod, RegexMatch, StartsWith, Type
 from wormdb.format.kinds import Kind
-from wormdb.query.logical.spans import ALL, Spans, bracket, joined
-from wormdb.query.logical.values import ValueSet, value_set
+from wormdb.query.logical.values import ALL, Spans, ValueSet, bracket, joined, value_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from wormdb.bql.tree import EVERYTHING, Compare, Exists, Filter, Or
 from wormdb.query.logical.literals import groups_of, implies, pairs_of
-from wormdb.query.logical.spans import is_within
-from wormdb.query.logical.values import is_unusual
+from wormdb.query.logical.values import is_unusual, is_within
 
 if TYPE_CHECKING:
     from wormdb.query.logical.scope import Scope

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wormdb.bql.tree import conjunction
-from wormdb.query.physical.bounds import bounds_of
-from wormdb.query.physical.fields import listed, paths_of, shown_by, sorted_by
 from wormdb.query.physical.finish import cut, ordered, tested
 from wormdb.query.physical.identity import id_span
-from wormdb.query.physical.question import Candidate
+from wormdb.query.physical.question import Candidate, listed, paths_of, shown_by, sorted_by
+from wormdb.query.physical.terms import bounds_of
 from wormdb.query.plan import Fetch, Scan
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from wormdb.query.physical.keys import common_keys
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wormdb.query.facts import IndexFacts
     from wormdb.query.physical.keys import Keys
     from wormdb.query.physical.terms import Conjunction, Term
+    from wormdb.query.source import IndexFacts
 
 __all__ = ["Access", "Fixed", "accesses", "ranges_behind", "usable_groups"]
 

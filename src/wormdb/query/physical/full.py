@@ -6,11 +6,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from wormdb.engine.blocks.portion import DOCUMENT
-from wormdb.query.physical.bounds import bounds_of
 from wormdb.query.physical.columns import why_no_fetch
 from wormdb.query.physical.finish import cut, ordered, tested
 from wormdb.query.physical.identity import id_span
 from wormdb.query.physical.question import Candidate
+from wormdb.query.physical.terms import bounds_of
 from wormdb.query.plan import Scan
 
 if TYPE_CHECKING:

@@ -10,16 +10,32 @@ What an entry of an index says about a document, and what it does not, decides h
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from math import nan
+from typing import TYPE_CHECKING, Any, Final
 
+from wormdb.bql.tree import Compare, Contains, Exists, In, Not, RegexMatch, StartsWith
+from wormdb.engine.tree.definition import lookup_keys
 from wormdb.engine.tree.entries import Range
-from wormdb.format.key import encode_key
-from wormdb.format.kinds import MISSING
+from wormdb.format.key import encode_key, prefix_end
+from wormdb.format.kinds import MISSING, Kind, Regex, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-__all__ = ["NOWHERE", "NULL_KEY", "Keys", "common_keys", "intersected", "joined", "points"]
+    from wormdb.bql.tree import Comparison, Filter
+
+__all__ = [
+    "NOWHERE",
+    "NULL_KEY",
+    "Keys",
+    "common_keys",
+    "equality_keys",
+    "intersected",
+    "joined",
+    "lookup",
+    "narrowing",
+    "points",
+]
 
 NULL_KEY: Final = encode_key(None)
 _NOTHING_KEYS: Final = (NULL_KEY, encode_key(MISSING))
@@ -103,3 +119,105 @@ def joined(spans: Iterable[Range]) -> tuple[Range, ...]:
         elif last.high is not None and (span.high is None or span.high > last.high):
             found[-1] = Range(last.low, span.high)
     return tuple(found)
+
+
+# --- Equality as single keys: $eq, $in, $contains, null, a missing field, whole arrays.
+
+
+def lookup(condition: Filter) -> Keys | None:
+    """The keys under which documents stand that meet a condition; None if it is no equality. No requests."""
+    match condition:
+        case Compare(_, "eq", value):
+            return equality_keys([value])
+        case Compare(_, op, None):  # null is in no other relation than equality
+            return NOWHERE if op in {"gt", "lt"} else equality_keys([None])
+        case In(_, values):
+            # An expression among the values matches texts, which stand anywhere.
+            return None if any(type(value) is Regex for value in values) else equality_keys(values)
+        case Contains(_, value) if type(value) is str:
+            # Of a plain text it would be a part, and those stand anywhere.
+            key = Range.prefix(encode_key(value))
+            return Keys((key,), are_points=True, is_exact=True, is_exact_in_arrays=True, is_for_elements=True)
+        case Contains(_, value):
+            return points(lookup_keys(value), is_exact=False, is_exact_in_arrays=False)
+        case Not(Exists()):
+            return points([NULL_KEY], is_exact=False, is_exact_in_arrays=False)
+        case Not(Compare(_, "eq", None)):
+            # An array without documents has no value at a path through it, and yet stands under null.
+            null = Range.prefix(NULL_KEY)
+            return Keys((Range(b"", null.low), Range(null.high or b"")), is_exact=True, is_for_plain=True)
+        case _:
+            return None
+
+
+def equality_keys(values: Sequence[Any]) -> Keys:
+    """The keys of documents of which some value equals one of these. No requests."""
+    has_arrays = any(type(value) is list for value in values)
+    if not has_arrays and len(values) == 1:
+        key = encode_key(values[0])
+        return Keys((Range.prefix(key),), are_points=True, is_exact=True, is_exact_in_arrays=key != NULL_KEY)
+    keys = [key for value in values for key in lookup_keys(value)]
+    # Null is also the key of arrays through which a path finds nothing, and those equal nothing.
+    return points(keys, is_exact=not has_arrays, is_exact_in_arrays=not has_arrays and NULL_KEY not in keys)
+
+
+# --- Order as ranges of keys: $gt, $gte, $lt, $lte, $startsWith, and expressions that begin with a text.
+#
+# A comparison stays within the bracket of its value's type, and NaN, the least of the numbers, is in no relation but
+# equality.
+
+_NAN_KEY: Final = encode_key(nan)
+_BRACKETS: Final = {kind: Range.prefix(bytes((kind,))) for kind in Kind}
+_NUMBERS: Final = Range(prefix_end(_NAN_KEY) or b"", _BRACKETS[Kind.NUMBER].high)
+# An array is entered by its elements, so its own place is not to be found; the two ends compare with every type.
+_UNORDERED: Final = frozenset({Kind.ARRAY, Kind.NULL, Kind.MINKEY, Kind.MAXKEY})
+_SPECIAL: Final = frozenset(r".^$*+?{}[]\|()")
+_COUNTED: Final = frozenset("*?{")
+
+
+def narrowing(condition: Filter) -> Keys | None:
+    """The ranges in which documents have a value that meets a condition; None if it gives none. No requests."""
+    match condition:
+        case Compare(_, op, value) if op != "eq" and kind_of(value) not in _UNORDERED:
+            return _compared(op, value)
+        case StartsWith(_, prefix):
+            return Keys((_texts(prefix),), is_exact=True, is_exact_in_arrays=True)
+        case RegexMatch(_, pattern, options) if not set(options) & {"i", "m", "x"}:
+            return _expression(pattern)
+        case _:
+            return None
+
+
+def _compared(op: Comparison, value: Any) -> Keys:
+    kind, key = kind_of(value), encode_key(value)
+    if key == _NAN_KEY:
+        equal = Keys((Range.prefix(key),), are_points=True, is_exact=True, is_exact_in_arrays=True)
+        return NOWHERE if op in {"gt", "lt"} else equal
+    bracket = _NUMBERS if kind is Kind.NUMBER else _BRACKETS[kind]
+    if op in {"gt", "gte"}:
+        span = Range((key if op == "gte" else prefix_end(key)) or b"", bracket.high)
+    else:
+        span = Range(bracket.low, key if op == "lt" else prefix_end(key))
+    return NOWHERE if span.empty else Keys((span,), is_exact=True, is_exact_in_arrays=True)
+
+
+def _texts(prefix: str) -> Range:
+    """All texts that start with one: their keys start with its key without the end."""
+    return Range.prefix(encode_key(prefix)[:-1])
+
+
+def _expression(pattern: str) -> Keys | None:
+    """Texts that start as the pattern does, and the values that are this very expression, whatever their options."""
+    text = _beginning(pattern)
+    if not text:
+        return None
+    return Keys((_texts(text), Range.prefix(encode_key(Regex(pattern))[:-1])))
+
+
+def _beginning(pattern: str) -> str:
+    """The text with which every match of a pattern begins; empty if that is not plain."""
+    if not pattern.startswith("^") or "|" in pattern:
+        return ""
+    body = pattern[1:]
+    end = next((place for place, letter in enumerate(body) if letter in _SPECIAL), len(body))
+    return body[: end - 1] if end < len(body) and end and body[end] in _COUNTED else body[:end]

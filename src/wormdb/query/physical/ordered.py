@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from wormdb.bql.sorting import SortField
-    from wormdb.query.facts import IndexFacts
     from wormdb.query.physical.compound import Fixed
     from wormdb.query.physical.question import Question, Way
+    from wormdb.query.source import IndexFacts
 
 __all__ = ["propose"]
 

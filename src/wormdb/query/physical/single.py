@@ -6,9 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from wormdb.bql.tree import Everything
-from wormdb.query.physical.fields import listed, paths_of
 from wormdb.query.physical.finish import finish
-from wormdb.query.physical.question import Candidate
+from wormdb.query.physical.question import Candidate, listed, paths_of
 from wormdb.query.plan import Empty, IndexScan
 
 if TYPE_CHECKING:

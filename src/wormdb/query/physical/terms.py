@@ -7,11 +7,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from wormdb.bql.tree import All, And, Compare, Contains, ElemMatch, Everything, Exists, Not, RegexMatch, conjunction
+from wormdb.engine.tree.entries import Range
 from wormdb.format.kinds import Regex
 from wormdb.format.path import is_position
 from wormdb.format.wrappers import regex_options
-from wormdb.query.physical.lookup import lookup
-from wormdb.query.physical.ranges import narrowing
+from wormdb.query.physical.keys import common_keys, lookup, narrowing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wormdb.format.path import Path
     from wormdb.query.physical.keys import Keys
 
-__all__ = ["Conjunction", "Term"]
+__all__ = ["Conjunction", "Term", "bounds_of"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -167,3 +167,22 @@ def _of_element(array: Path, child: Filter, place: int, *, is_of_value: bool) ->
 
 def _has_position(path: Path) -> bool:
     return any(map(is_position, path[1:]))
+
+
+# --- Which values every row of an answer has, for leaving out blocks by the least and greatest values of their columns.
+
+
+def bounds_of(conjunction: Conjunction) -> dict[str, Range]:
+    """By path a range: each row of the answer has a value in it, or an array at the path or on the way. No requests.
+
+    Of a path that leads to no array all conditions hold for one value, so what is left of all ranges is taken.
+    """
+    found: dict[str, Range] = {}
+    for path, terms in conjunction.by_field.items():
+        if path == "_id":
+            continue  # a scan has a range of ids
+        keys = [term.keys for term in terms if not term.keys.is_for_elements]
+        if keys:
+            ranges = common_keys(keys).ranges
+            found[path] = Range(ranges[0].low, ranges[-1].high) if ranges else Range(b"", b"")
+    return found

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wormdb.bql.tree import Filter
-    from wormdb.query.facts import Facts
     from wormdb.query.physical.compound import Access
     from wormdb.query.physical.question import Question, Way
     from wormdb.query.plan import IdLookup, Intersection
+    from wormdb.query.source import Facts
 
     Ids = IndexScan | Union | Intersection | IdLookup
 

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from wormdb.engine.tree.definition import Index
-    from wormdb.query.facts import Facts
     from wormdb.query.physical.question import Way
     from wormdb.query.plan import Cost, Rejected
     from wormdb.query.request import Request
+    from wormdb.query.source import Facts
 
 __all__ = ["PLANS_MAX", "Choice", "PlanCache", "shape_key"]
 

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wormdb.engine.tree.entries import Range
-    from wormdb.query.facts import Facts
     from wormdb.query.plan import Node
     from wormdb.query.selectivity import Selectivity
+    from wormdb.query.source import Facts
 
 __all__ = ["DOCUMENT_ROW_BYTES", "REQUEST_BYTES", "Estimate", "estimate"]
 

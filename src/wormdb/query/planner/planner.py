@@ -16,8 +16,7 @@ from wormdb.errors import InvalidRequestError
 from wormdb.query.logical.rules import simplify
 from wormdb.query.optimizer.rules import optimize
 from wormdb.query.physical import columns, counting, full, identity, intersection, ordered, single, union
-from wormdb.query.physical.fields import listed, paths_of
-from wormdb.query.physical.question import Question
+from wormdb.query.physical.question import Question, listed, paths_of
 from wormdb.query.plan import Cost, Empty, IndexScan, Intersection, Plan, Rejected, Union
 from wormdb.query.planner.cache import Choice, shape_key
 from wormdb.query.planner.cost import estimate
@@ -29,12 +28,12 @@ if TYPE_CHECKING:
 
     from wormdb.bql.tree import Filter
     from wormdb.format.path import Path
-    from wormdb.query.facts import Facts
     from wormdb.query.physical.question import Candidate, Way
     from wormdb.query.plan import Node
     from wormdb.query.planner.cache import PlanCache
     from wormdb.query.planner.cost import Estimate
     from wormdb.query.request import Request, Strategy
+    from wormdb.query.source import Facts
 
 __all__ = ["candidates", "make_plan"]
 

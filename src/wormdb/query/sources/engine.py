@@ -2,25 +2,310 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
 
+from wormdb.engine.blocks.runs import AttachedBase
 from wormdb.engine.columns.scan import scan_columns
-from wormdb.query.engine_facts import known_of
+from wormdb.engine.forward.analysis import fitting_statistics
+from wormdb.engine.index.read import advance_reader
+from wormdb.engine.index.shelf import is_whole
+from wormdb.engine.state.upgrade import Upgrades
+from wormdb.engine.tree.definition import array_fields, encode_index
+from wormdb.engine.tree.statistics import decode_statistics
+from wormdb.format import json
+from wormdb.format.blocklist import BlockEntry
+from wormdb.format.field_statistics import FieldStatistics, decode_field_statistics
+from wormdb.format.kinds import MISSING
+from wormdb.format.path import TRAVERSED, get_direct, parse_path
+from wormdb.format.sample import decode_sample
 from wormdb.query.plan import ALL_IDS
+from wormdb.query.source import Facts, IndexFacts
+from wormdb.settings import SAMPLE_ROWS
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from wormdb.engine.blocks.listing import Part
     from wormdb.engine.blocks.portion import Portion
+    from wormdb.engine.index.read import IndexReader
     from wormdb.engine.ledger import Ledger
-    from wormdb.engine.state.view import Held, View
+    from wormdb.engine.state.definition import Definition
+    from wormdb.engine.state.view import Base, Held, Overlay, View
+    from wormdb.engine.tree.definition import Index
     from wormdb.engine.tree.entries import Range
-    from wormdb.query.engine_facts import Known
-    from wormdb.query.facts import Facts
+    from wormdb.format.kinds import Document
+    from wormdb.format.root import IndexRoot, Root
     from wormdb.query.source import Entries
+    from wormdb.schema.model import Model
 
-__all__ = ["EngineSource"]
+__all__ = ["EngineSource", "Known", "known_of"]
+
+
+# --- What the engine knows of a view without requests, kept for as long as its root and its tail are the same.
+
+ATTACHED_ROWS_MAX: Final = 1_000
+"""Rows of attached blocks that no root has yet, up to which an index is used: it would have to read all of them."""
+_STORED_SHARE: Final = 0.4
+"""What a value takes in a block, compared with its JSON, about."""
+
+_lock = threading.Lock()
+_known: WeakKeyDictionary[Base, Known] = WeakKeyDictionary()
+
+
+def known_of(view: View) -> Known:
+    """What is kept of a view's root. No requests."""
+    with _lock:
+        known = _known.get(view.base)
+        if known is None:
+            known = _known[view.base] = Known()
+        return known
+
+
+@dataclass(slots=True)
+class Known:
+    """What was learned of one root and of the tail over it. Thread-safe."""
+
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _root: _RootFacts | None = None
+    _tail: _Tail | None = None
+    _facts: tuple[tuple[int, Definition], Facts] | None = None
+    _readers: dict[Index, tuple[Overlay, LogNumber, IndexReader]] = field(default_factory=dict)
+    """The last ones. Views are not kept: they would keep the root from being forgotten."""
+
+    def facts(self, view: View) -> Facts:
+        """The facts of a view, made once for each state. No requests; raises CorruptionError for a damaged root."""
+        state = (view.number, view.definition)
+        held = self._facts
+        if held is not None and held[0][0] == state[0] and held[0][1] is state[1]:
+            return held[1]
+        with self._lock:
+            root = self._root_facts(view)
+            tail = self._tail_of(view)
+            facts = _facts(view, root, tail)
+            self._facts = (state, facts)
+        return facts
+
+    def reader(self, view: View, index: Index, ledger: Ledger) -> IndexReader:
+        """An index that is among the facts, at the state of a view. Costs as `read_index`, once for each state."""
+        overlay, number, held = self._readers.get(index, (None, 0, None))
+        is_same = held is not None and overlay is view.overlay
+        if held is not None and is_same and number == view.number:
+            return held
+        if held is not None and is_same and number < view.number and not view.overlay.attached(view.number):
+            made: IndexReader | None = advance_reader(held, LogNumber(number), view, index)
+        else:
+            made = ledger.index(view, index)
+        assert made is not None, "facts name only indexes that can answer"
+        self._readers[index] = (view.overlay, view.number, made)
+        return made
+
+    def _root_facts(self, view: View) -> _RootFacts:
+        if self._root is None:
+            self._root = _RootFacts.of(None if view.place is None else view.place.root)
+        return self._root
+
+    def _tail_of(self, view: View) -> _Tail:
+        if self._tail is None or self._tail.overlay is not view.overlay:
+            self._tail = _Tail(view.overlay)
+        self._tail.learn(view)
+        return self._tail
+
+
+# --- the root ---
+
+
+@dataclass(frozen=True, slots=True)
+class _RootFacts:
+    """What does not change while the root is the same."""
+
+    root: Root | None
+    blocks: int
+    size: int
+    """Bytes of the blocks."""
+    columns: frozenset[str] | None
+    """Those of all blocks that the root names itself; None if it names none."""
+    is_paged: bool
+    sample: tuple[Document, ...]
+    fields: tuple[FieldStatistics, ...] = ()
+    _texts: dict[tuple[str, int], bool] = field(default_factory=dict)
+
+    def may_have_texts(self, path: str, view: View) -> bool:
+        """Whether a document of the blocks may have a text at a path that is no element of an array there."""
+        upgrades = view.definition.upgrades
+        key = (path, upgrades.newest)
+        if key not in self._texts:
+            parts: list[Part] = [] if self.root is None else [*self.root.blocks, *self.root.block_pages]
+            self._texts[key] = _may_have_texts(path, parts, upgrades)
+        return self._texts[key]
+
+    @classmethod
+    def of(cls, root: Root | None) -> _RootFacts:
+        if root is None:
+            return cls(None, 0, 0, None, is_paged=False, sample=())
+        name = f"the root of {root.path}"
+        rows = decode_sample(root.sample, name=name).rows.values()
+        return cls(
+            root,
+            _blocks([*root.blocks, *root.block_pages]),
+            _size([*root.blocks, *root.block_pages]),
+            _common(root.blocks, Upgrades.of(root.versions)),
+            is_paged=bool(root.block_pages),
+            sample=tuple(json.decode_document(row, name=name) for row in rows if row),
+            fields=decode_field_statistics(root.statistics),
+        )
+
+
+def _blocks(parts: Iterable[Part]) -> int:
+    return sum(1 if isinstance(part, BlockEntry) else part.blocks for part in parts)
+
+
+def _size(parts: Iterable[Part]) -> int:
+    return sum(part.length if isinstance(part, BlockEntry) else part.size for part in parts)
+
+
+def _common(blocks: Iterable[BlockEntry], upgrades: Upgrades) -> frozenset[str] | None:
+    """The columns that all blocks have and that say what documents have now; None without any blocks."""
+    found = [frozenset(stats.path for stats in upgrades.stats(block)) for block in blocks]
+    return frozenset.intersection(*found) if found else None
+
+
+def _may_have_texts(path: str, parts: Iterable[Part], upgrades: Upgrades) -> bool:
+    """Whether documents of blocks may have a text at a path: their columns tell; of pages nobody has read, nothing."""
+    for part in parts:
+        if not isinstance(part, BlockEntry):
+            return True
+        stats = next((stats for stats in upgrades.stats(part) if stats.path == path), None)
+        if stats is None or stats.others or (stats.values and stats.type in {"string", "json"}):
+            return True
+    return False
+
+
+# --- the tail ---
+
+
+class _Tail:
+    """What came after the root; it only ever grows, so what was learned stays."""
+
+    def __init__(self, overlay: Overlay) -> None:
+        self.overlay = overlay
+        self._done = 0
+        self._arrays: dict[Index, list[bool]] = {}
+        self._texts: dict[Index, list[bool]] = {}
+        self.sample: tuple[Document, ...] = ()
+
+    def learn(self, view: View) -> None:
+        """Look at the entries that are new, or at all of them if there are new indexes."""
+        ready = view.definition.indexes.ready
+        if any(index not in self._arrays for index in ready):
+            self._arrays = {index: [False] * len(index.paths) for index in ready}
+            self._texts = {index: [False] * len(index.paths) for index in ready}
+            self._done = 0
+        if self._done >= view.number:
+            return
+        for entry in self.overlay.entries(view.number):
+            if entry.number > self._done and (ready or len(self.sample) < SAMPLE_ROWS):
+                changes = (change for batch in entry.batches for change in batch.changes)
+                self._add([change.after for change in changes if change.after is not None])
+        self._done = view.number
+
+    def _add(self, texts: Sequence[bytes]) -> None:
+        for text in texts:
+            document = json.decode_document(text, name="document")
+            if len(self.sample) < SAMPLE_ROWS:
+                self.sample = (*self.sample, document)
+            for index, seen in self._arrays.items():
+                for place, has_array in enumerate(array_fields(index, document)):
+                    seen[place] |= has_array
+                plain = self._texts[index]
+                for place, path in enumerate(index.paths):
+                    value = get_direct(document, path)
+                    plain[place] |= value is TRAVERSED or type(value) is str
+
+    def arrays(self, index: Index) -> Sequence[bool]:
+        """For each field whether a document of the tail has, or had, an array there."""
+        return self._arrays[index]
+
+    def texts(self, index: Index) -> Sequence[bool]:
+        """The same of texts that are no elements of an array at the end of the path."""
+        return self._texts[index]
+
+
+# --- both ---
+
+
+def _facts(view: View, root: _RootFacts, tail: _Tail) -> Facts:
+    attached = [one.base for one in view.overlay.attached(view.number)]
+    parts = [
+        part for base in attached if isinstance(base, AttachedBase) for run in base.runs.runs for part in run.parts
+    ]
+    sample = root.sample or tail.sample
+    entries = [part for part in parts if isinstance(part, BlockEntry)]
+    columns = _columns(view.definition, root, _common(entries, view.definition.upgrades))
+    rows = view.count
+    tail_bytes = 0 if root.sample else sum(len(json.encode(document)) for document in sample)
+    return Facts(
+        rows=rows,
+        tail_rows=view.overlay.size,
+        blocks=root.blocks + _blocks(parts),
+        document_bytes=root.size + _size(parts) or tail_bytes * rows // max(len(sample), 1),
+        column_bytes={path: _column_bytes(path, rows, sample) for path in sorted(columns)},
+        manifest=_manifest(view.definition.model),
+        indexes=() if sum(entry.rows for entry in entries) > ATTACHED_ROWS_MAX else _indexes(view, root, tail, parts),
+        sample=sample,
+        fields=fitting_statistics(view, root.fields),
+        version=(0 if root.root is None else root.root.revision << 32) | view.definition.number,
+    )
+
+
+def _columns(definition: Definition, root: _RootFacts, attached: frozenset[str] | None) -> frozenset[str]:
+    """The columns that all blocks have; of pages nobody has read, what is declared is believed."""
+    declared = frozenset(spec.path for spec in definition.columns)
+    known = [names for names in (root.columns, attached) if names is not None]
+    if root.is_paged or not known:
+        known.append(declared)
+    return frozenset.intersection(*known) - {"_id"}
+
+
+def _manifest(model: Model | None) -> tuple[str, ...]:
+    return () if model is None or not model.manifest.enabled else model.manifest_fields
+
+
+def _column_bytes(path: str, rows: int, sample: Sequence[Document]) -> int:
+    parsed = parse_path(path)
+    values = [value for document in sample if (value := get_direct(document, parsed)) not in (MISSING, TRAVERSED)]
+    length = sum(len(json.encode(value)) for value in values) / max(len(sample), 1)
+    return int(rows * max(_STORED_SHARE * length, 0.125))
+
+
+def _indexes(view: View, root: _RootFacts, tail: _Tail, attached: Sequence[Part]) -> tuple[IndexFacts, ...]:
+    ready = sorted(view.definition.indexes.ready, key=lambda index: index.name)
+    found = []
+    for index in ready:
+        stored = None if root.root is None else root.root.index(index.name)
+        if root.root is not None and (not _is_usable(stored, index) or view.outdates(index)):
+            continue
+        data = None if stored is None else stored.statistics
+        statistics = None if data is None else decode_statistics(data, name="the root")
+        arrays = (False,) * len(index.paths) if root.root is None else ()
+        if statistics is not None and statistics.arrays:
+            arrays = statistics.arrays
+        is_unknown = bool(attached) or not arrays
+        seen = zip(arrays or (True,) * len(index.paths), tail.arrays(index), strict=True)
+        may_have = tuple(is_unknown or before or after for before, after in seen)
+        texts = tuple(
+            newer or root.may_have_texts(path, view) or _may_have_texts(path, attached, view.definition.upgrades)
+            for path, newer in zip(index.fields, tail.texts(index), strict=True)
+        )
+        found.append(IndexFacts(index, 0 if stored is None else stored.height, statistics, may_have, texts))
+    return tuple(found)
+
+
+def _is_usable(stored: IndexRoot | None, index: Index) -> bool:
+    return stored is not None and stored.definition == encode_index(index) and is_whole(stored)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from wormdb.engine.columns.scan import portions_of
 from wormdb.engine.state.upgrade import NO_UPGRADES
-from wormdb.query.facts import Facts
 from wormdb.query.plan import ALL_IDS
+from wormdb.query.source import Facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
