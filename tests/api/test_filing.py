@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import wormdb
-from wormdb.files.claim import CLAIMS, claim_name
+from wormdb.files.write.record import CLAIMS, claim_name
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.store import Always
 

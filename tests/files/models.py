@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, get_args
 
-from wormdb.files.contents.names import FileNames
-from wormdb.files.placement import Placement
+from wormdb.files.contents.names import FileNames, Placement
 from wormdb.schema.load import load_schema
 from wormdb.schema.model import Layout
 

@@ -12,10 +12,17 @@ from hypothesis import strategies as st
 from tests.files.models import CUSTOMER, model_of
 from wormdb.engine.history.tombstone import Tombstone
 from wormdb.errors import CorruptionError
-from wormdb.files.contents.document import entity_file, plain_fields, read_entity
-from wormdb.files.oplog_file import oplog_file, read_oplog
-from wormdb.files.snapshot_file import snapshot_file
-from wormdb.files.trash_file import TombstoneFile, read_tombstone_file, tombstone_file
+from wormdb.files.contents.document import (
+    TombstoneFile,
+    entity_file,
+    oplog_file,
+    plain_fields,
+    read_entity,
+    read_oplog,
+    read_tombstone_file,
+    snapshot_file,
+    tombstone_file,
+)
 from wormdb.format import json
 from wormdb.format.differing import difference
 from wormdb.format.past import Operation, Version

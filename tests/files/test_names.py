@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 
 from tests.files.models import CUSTOMER, SETTINGS, TENANT, layouts, model_of, names_of
 from wormdb.errors import InvalidRequestError, LimitExceededError
-from wormdb.files.contents.names import FileKey, FileNames, id_of, id_text, short_snapshot_name, snapshot_name
-from wormdb.files.placement import Placement
+from wormdb.files.contents.names import (
+    FileKey,
+    FileNames,
+    Placement,
+    id_of,
+    id_text,
+    short_snapshot_name,
+    snapshot_name,
+)
 from wormdb.format.event import FilesSwitched
 from wormdb.format.key import encode_key
 from wormdb.schema.layout import StorageResolver

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wormdb.errors import WormError
-from wormdb.files.value_text import value_text, values_text
+from wormdb.files.contents.values import value_text, values_text
 from wormdb.format.key import encode_key
 from wormdb.format.values import normalize
 from wormdb.testing.strategies import numbers, strings, values

@@ -14,11 +14,10 @@ from tests.files.writer_rig import Process, World, check_files, readable, schema
 from wormdb.engine.tree.definition import Index
 from wormdb.errors import UnavailableError
 from wormdb.files import keeper
-from wormdb.files.contents.index import index_texts
-from wormdb.files.index_texts import IndexTexts
-from wormdb.files.partition import BEGINNING, has_parts, is_uneven, lows_of, part_of, parts_of
+from wormdb.files.contents.index import IndexTexts, index_texts
 from wormdb.files.write import publication
 from wormdb.files.write.guard import Draft, put_guarded
+from wormdb.files.write.tables import BEGINNING, has_parts, is_uneven, lows_of, part_of, parts_of
 from wormdb.format.json import encode_document
 from wormdb.schema.load import load_schema
 from wormdb.storage.memory import MemoryStore

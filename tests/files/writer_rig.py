@@ -13,9 +13,8 @@ from wormdb.engine.log.paths import ENGINE_FOLDER
 from wormdb.files.contents.expected import files_of
 from wormdb.files.contents.index import decode_index_file, decode_index_meta
 from wormdb.files.contents.manifest import decode_manifest, decode_manifest_meta
-from wormdb.files.contents.names import FileNames
+from wormdb.files.contents.names import FileNames, Placement
 from wormdb.files.contents.sentinel import read_collection_sentinel
-from wormdb.files.placement import Placement
 from wormdb.format import json
 from wormdb.schema.load import load_schema
 from wormdb.settings import Settings

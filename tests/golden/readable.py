@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bson import Decimal128, ObjectId
 
 from wormdb.engine.history.tombstone import Tombstone
-from wormdb.files.contents.document import entity_file
+from wormdb.files.contents.document import entity_file, oplog_file, snapshot_file, tombstone_file
 from wormdb.files.contents.index import IndexFile, IndexMeta, encode_index_file, encode_index_meta
 from wormdb.files.contents.manifest import (
     ManifestFile,
@@ -19,9 +19,6 @@ from wormdb.files.contents.manifest import (
     manifest_row,
 )
 from wormdb.files.contents.sentinel import bucket_sentinel, collection_sentinel
-from wormdb.files.oplog_file import oplog_file
-from wormdb.files.snapshot_file import snapshot_file
-from wormdb.files.trash_file import tombstone_file
 from wormdb.format.json import encode_document
 from wormdb.format.past import Version
 from wormdb.schema.load import load_schema

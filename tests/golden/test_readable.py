@@ -7,12 +7,10 @@ import json
 import pytest
 
 from tests.golden.readable import ACME, FOLDER, MODEL, TIME, readable_files
-from wormdb.files.contents.document import read_entity
+from wormdb.files.contents.document import read_entity, read_oplog, read_tombstone_file
 from wormdb.files.contents.index import decode_index_file, decode_index_meta
 from wormdb.files.contents.manifest import decode_manifest, decode_manifest_meta
 from wormdb.files.contents.sentinel import read_bucket_sentinel, read_collection_sentinel
-from wormdb.files.oplog_file import read_oplog
-from wormdb.files.trash_file import read_tombstone_file
 
 
 def stored(name: str) -> bytes:

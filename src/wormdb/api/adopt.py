@@ -11,9 +11,8 @@ from wormdb.engine.commit.resolve import landed
 from wormdb.errors import ConflictError, InvalidRequestError
 from wormdb.files.adopt.adopt import Adopter
 from wormdb.files.adopt.survey import Choices
-from wormdb.files.claim import claim_name, known_owner
-from wormdb.files.contents.names import FileNames
-from wormdb.files.placement import Placement
+from wormdb.files.contents.names import FileNames, Placement
+from wormdb.files.write.record import claim_name, known_owner
 from wormdb.format.event import FilesSwitched, SchemaChanged
 from wormdb.schema.difference import mismatch
 from wormdb.schema.identity import check_outer

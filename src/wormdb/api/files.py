@@ -10,12 +10,12 @@ import msgspec
 from wormdb.engine.commit.resolve import landed
 from wormdb.engine.state.operations import Pending
 from wormdb.errors import ConflictError, InvalidRequestError
-from wormdb.files.claim import claim_name
 from wormdb.files.compare.check import names_in
 from wormdb.files.migrate import planned, switch_to
 from wormdb.files.status import status_of
 from wormdb.files.sync import remove_files, sync_files
 from wormdb.files.verify import file_site
+from wormdb.files.write.record import claim_name
 from wormdb.format.event import FilesSwitched
 from wormdb.schema.model import StorageDefinition
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from wormdb.errors import InvalidRequestError
-from wormdb.files.claim import claim_name
-from wormdb.files.placement import Placement
+from wormdb.files.contents.names import Placement
+from wormdb.files.write.record import claim_name
 from wormdb.format.event import FilesSwitched, Place
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from wormdb.files.compare.faults import meta_fault, read_part
 from wormdb.files.contents.expected import EDITED
 from wormdb.files.sync import mend_tables
-from wormdb.files.table_faults import meta_fault, read_part
 from wormdb.files.write.tables import keys_of, specs_of
 from wormdb.format.files_record import FilesPart, FilesTable
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from wormdb.files.compare.check import FileSite, Opened
+    from wormdb.files.compare.faults import TableFile
     from wormdb.files.keeper import FilesKeeper
-    from wormdb.files.table_faults import TableFile
     from wormdb.files.write.tables import TableKey, TableSpec
 
 __all__ = ["TableState", "rewrite_tables", "table_states"]

@@ -27,9 +27,8 @@ from wormdb.errors import (
 )
 from wormdb.files.adopt.listing import files_digest, take_inventory
 from wormdb.files.adopt.read import Reader
-from wormdb.files.adopt.stage import RecordKeeper, Stage, digest_of
+from wormdb.files.adopt.stage import RecordKeeper, Rehearsal, Stage, digest_of
 from wormdb.files.adopt.survey import Choices, Counts, Survey, survey
-from wormdb.files.adopt_check import Rehearsal
 from wormdb.format.adopt_record import AdoptRecord
 from wormdb.format.event import JobAttached, JobOpened
 from wormdb.format.sample import encode_sample

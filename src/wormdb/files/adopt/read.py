@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from wormdb.errors import CorruptionError, NotFoundError, Problem, ValidationError, WormError
 from wormdb.files.adopt.past import Filed, settle
-from wormdb.files.contents.document import read_entity
+from wormdb.files.contents.document import read_entity, read_oplog, read_tombstone_file
 from wormdb.files.contents.values import fault_text
-from wormdb.files.oplog_file import read_oplog
-from wormdb.files.trash_file import read_tombstone_file
 from wormdb.format.damage import corrupt
 from wormdb.format.segment import check_id
 from wormdb.format.values import equal, normalize
@@ -22,10 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from wormdb.files.adopt.listing import Listed
-    from wormdb.files.adopt.past import Settled
-    from wormdb.files.adopt_replay import Fault
+    from wormdb.files.adopt.past import Fault, Settled
+    from wormdb.files.contents.document import OplogEntry
     from wormdb.files.contents.names import FileNames
-    from wormdb.files.oplog_file import OplogEntry
     from wormdb.format.kinds import Document
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store

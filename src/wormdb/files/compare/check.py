@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.errors import CorruptionError
-from wormdb.files.compare.faults import DocumentFaults, FileFault, listed_keys
+from wormdb.files.compare.faults import DocumentFaults, FileFault, TableFaults, listed_keys
 from wormdb.files.contents.expected import EDITED, EXTRA, MISSING
-from wormdb.files.contents.names import BUCKET_SENTINEL, FileNames
+from wormdb.files.contents.names import BUCKET_SENTINEL, FileNames, Placement
 from wormdb.files.contents.sentinel import read_collection_sentinel
-from wormdb.files.placement import Placement
-from wormdb.files.table_faults import TableFaults
 from wormdb.files.write.announce import Announcement
 from wormdb.files.write.publication import shape_of
 from wormdb.files.write.record import RecordRegister, placement_of

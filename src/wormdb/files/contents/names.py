@@ -7,35 +7,154 @@ folder is never taken for one, and neither is the engine's folder.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from wormdb.engine.log.paths import engine_bytes_max
-from wormdb.errors import InvalidRequestError
-from wormdb.files.file_key import META, FileKey, FileKind, index_key, index_name, manifest_key
-from wormdb.files.numbers import one_form
-from wormdb.files.placement import Placement
+from wormdb.errors import InvalidRequestError, LimitExceededError
+from wormdb.files.contents.values import one_form
 from wormdb.format.segment import decode_segment, encode_segment
 from wormdb.schema.path import SINGLETON_ID
-from wormdb.settings import FILE_BYTES_MAX, OBJECT_BYTES_MAX
+from wormdb.settings import FILE_BYTES_MAX, OBJECT_BYTES_MAX, SEGMENT_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wormdb.schema.model import Layout, Model
+    from wormdb.format.event import FilesSwitched
+    from wormdb.schema.model import Layout, Model, StorageDefinition
 
 __all__ = [
     "BUCKET_SENTINEL",
+    "META",
     "FileKey",
     "FileKind",
     "FileNames",
+    "Placement",
     "bytes_max",
     "id_of",
     "id_text",
+    "index_key",
+    "index_name",
+    "manifest_key",
     "short_snapshot_name",
     "snapshot_name",
 ]
+
+
+# --- What a key of a readable file means; and the names of the files of tables.
+
+META: Final = "_meta.json"
+"""What names the files of a table that is in several."""
+
+FileKind = Literal[
+    "entity",
+    "oplog",
+    "snapshot",
+    "trashed",
+    "tombstone",
+    "manifest",
+    "manifest_meta",
+    "manifest_partition",
+    "index",
+    "index_meta",
+    "index_partition",
+    "sentinel",
+]
+
+_JSON: Final = ".json"
+_ESCAPED_JSON: Final = "%2Ejson"
+_PARTITION: Final = re.compile(r"partition-(0|[1-9][0-9]*)\.json", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class FileKey:
+    """What a key is: its kind, and the parts of its name that the kind has."""
+
+    kind: FileKind
+    id: Any = None
+    seq: int | None = None
+    ts: datetime | None = None
+    fields: tuple[str, ...] = ()
+    partition: int | None = None
+    is_elsewhere: bool = False
+    """Whether it would be one of ours in another layout."""
+
+
+def index_name(fields: Sequence[str]) -> str:
+    """The fields of an index as one name. Raises LimitExceededError if that is too long. No requests."""
+    names = [encode_segment(name) for name in fields]
+    # A folder of one index must not have the name of another's file.
+    joined = "+".join([*names[:-1], _guarded(names[-1])])
+    if len(joined) > SEGMENT_BYTES_MAX:
+        raise LimitExceededError(
+            f"the index over {', '.join(fields)} takes {len(joined)} bytes as a name",
+            reason=f"SEGMENT_BYTES_MAX is {SEGMENT_BYTES_MAX}",
+            fix="index fewer fields, or turn readable files off for this model",
+        )
+    return joined
+
+
+def _guarded(name: str) -> str:
+    return name.removesuffix(_JSON) + _ESCAPED_JSON if name.endswith(_JSON) else name
+
+
+def _fields(name: str) -> tuple[str, ...] | None:
+    unguarded = name.removesuffix(_ESCAPED_JSON) + _JSON if name.endswith(_ESCAPED_JSON) else name
+    try:
+        fields = tuple(decode_segment(part) for part in unguarded.split("+"))
+        return fields if all(type(field) is str for field in fields) and index_name(fields) == name else None
+    except InvalidRequestError:
+        return None
+
+
+def manifest_key(rest: str) -> FileKey | None:
+    """What a key is of which `rest` follows `.worm.manifest`; None if it is not one of ours. No requests."""
+    if rest == _JSON:
+        return FileKey("manifest")
+    if rest == f"/{META}":
+        return FileKey("manifest_meta")
+    found = _PARTITION.fullmatch(rest[1:]) if rest.startswith("/") else None
+    return None if found is None else FileKey("manifest_partition", partition=int(found[1]))
+
+
+def index_key(rest: str) -> FileKey | None:
+    """What a key is of which `rest` follows `.worm.index/`; None if it is not one of ours. No requests."""
+    name, slash, file = rest.partition("/")
+    fields = _fields(name if slash else name.removesuffix(_JSON))
+    if fields is None or not (slash or name.endswith(_JSON)):
+        return None
+    if not slash:
+        return FileKey("index", fields=fields)
+    if file == META:
+        return FileKey("index_meta", fields=fields)
+    found = _PARTITION.fullmatch(file)
+    return None if found is None else FileKey("index_partition", fields=fields, partition=int(found[1]))
+
+
+# --- Where the oplog, snapshots and trash of one collection lie: fixed by an entry of its log.
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The layout of each system folder, and the collection's folder inside those at the root of the bucket."""
+
+    oplog: Layout = "root"
+    snapshots: Layout = "root"
+    trash: Layout = "root"
+    name: str = ""
+    """Ends with /: `customers/`, or the whole prefix `archive/customers/`. Only root layouts use it."""
+
+    @classmethod
+    def of(cls, storage: StorageDefinition, name: str) -> Placement:
+        """As a schema says, with `name` as the folder in root layouts. No requests."""
+        return cls(storage.layout_of("oplog"), storage.layout_of("snapshots"), storage.layout_of("trash"), name)
+
+    @classmethod
+    def switched(cls, event: FilesSwitched) -> Placement:
+        """As the log says. No requests."""
+        return cls(event.oplog, event.snapshots, event.trash, event.name)
+
 
 BUCKET_SENTINEL: Final = ".worm"
 

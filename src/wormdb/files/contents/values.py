@@ -5,7 +5,9 @@ Documents go from stored JSON to the JSON of files without becoming documents in
 
 from __future__ import annotations
 
-from datetime import UTC
+from datetime import UTC, datetime
+from decimal import Context, Decimal
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
@@ -13,13 +15,14 @@ import msgspec
 from wormdb.errors import CorruptionError, LimitExceededError
 from wormdb.format import json
 from wormdb.format.damage import corrupt
+from wormdb.format.kinds import Decimal128
 from wormdb.schema.coerce import coerce, parse_datetime
 from wormdb.schema.model import Field
 from wormdb.schema.report import Report
+from wormdb.settings import INT_MAX, INT_MIN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
 
     from wormdb.errors import WormError
     from wormdb.format.kinds import Document
@@ -32,12 +35,15 @@ __all__ = [
     "indented",
     "iso_text",
     "member",
+    "one_form",
     "plain_document",
     "plain_fields",
     "plain_value",
     "read_object",
     "read_shape",
     "read_values",
+    "value_text",
+    "values_text",
 ]
 
 T = TypeVar("T")
@@ -194,3 +200,75 @@ def member(values: Mapping[str, Any], name: str, kind: type | tuple[type, ...], 
     if value is None or (isinstance(value, kind) and not (type(value) is bool and kind is not bool)):
         return value
     raise CorruptionError(f"{key} is damaged", reason=f"its {name} is {value!r}", key=key)
+
+
+# --- One form for numbers that are equal, whatever their type: integer before double before decimal.
+
+_ALL_DIGITS: Final = Context(prec=34, Emin=-6143, Emax=6144)
+"""Of a Decimal128: no digit is rounded away."""
+
+
+def one_form(value: Any) -> Any:
+    """A number in the first of the three types that has it exactly; any other value as it is. No requests."""
+    if type(value) is float:
+        # The largest integer is no double: the one above it is, and does not fit.
+        return int(value) if value.is_integer() and INT_MIN <= value < INT_MAX else value
+    return _of_decimal(value) if type(value) is Decimal128 else value
+
+
+def _of_decimal(value: Decimal128) -> Any:
+    exact = value.to_decimal()
+    if not exact.is_finite():
+        return float(exact)
+    if INT_MIN <= exact <= INT_MAX and exact == exact.to_integral_value():
+        return int(exact)
+    nearest = float(exact)
+    if isfinite(nearest) and Decimal(nearest) == exact:
+        return nearest
+    return Decimal128(exact.normalize(_ALL_DIGITS))
+
+
+# --- Values as the names of an index file's entries: text that people read, equal exactly for equal values.
+#
+# Text is itself, unless it could be taken for another value: then it is written with quotes. Everything else is compact
+# extended JSON. Numbers that are equal have one text whatever their type, as they have one key in an index.
+
+_BEGINS: Final = frozenset('"[{-0123456789tfn')
+
+
+def value_text(value: Any, *, plain_dates: bool = False) -> str:
+    """The text of a normalized value; `plain_dates` if the field is declared a date. No requests."""
+    if type(value) is datetime and plain_dates:
+        return iso_text(value)
+    if type(value) is str:
+        return json.encode(value).decode() if _is_json(value) else value
+    return json.encode(_comparable(value)).decode()
+
+
+def values_text(values: Sequence[Any], plain_dates: Sequence[bool]) -> str:
+    """The text of the values of several fields, in order: an array of JSON. No requests."""
+    parts = [
+        iso_text(value) if type(value) is datetime and plain else _comparable(value)
+        for value, plain in zip(values, plain_dates, strict=True)
+    ]
+    return json.encode(parts).decode()
+
+
+def _is_json(text: str) -> bool:
+    """Whether text could be taken for the JSON of another value."""
+    if text[:1] not in _BEGINS:
+        return False
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return False
+    return True
+
+
+def _comparable(value: Any) -> Any:
+    """A value with every number in one form."""
+    if type(value) is dict:
+        return {name: _comparable(item) for name, item in value.items()}
+    if type(value) is list:
+        return [_comparable(item) for item in value]
+    return one_form(value)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, islice
+from math import ceil
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from wormdb.bql.tree import Everything
@@ -16,13 +17,15 @@ from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.engine.columns.sources import encode_rows
 from wormdb.errors import InvalidRequestError
 from wormdb.files.foreign.choose import choose
-from wormdb.files.foreign.cost import explained
 from wormdb.files.foreign.look import ContradictionError, Look
 from wormdb.files.foreign.manifest import Manifest
 from wormdb.files.foreign.rows import DamagedRowsError
 from wormdb.files.foreign.source import FileSource, wanted_of
 from wormdb.query.execute.answer import aggregate_plan, count_plan, needed_request, run_plan, tabulate_plan
+from wormdb.query.execute.execute import Executor
+from wormdb.query.execute.explain import explain_plan
 from wormdb.query.execute.measure import Watch
+from wormdb.query.plan import Cost, Fetch, IdLookup, Order, Part, Residual
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -34,11 +37,66 @@ if TYPE_CHECKING:
     from wormdb.files.foreign.choose import Choice
     from wormdb.files.foreign.site import Site
     from wormdb.query.execute.answer import Hit
-    from wormdb.query.execute.explain import Explained
-    from wormdb.query.execute.measure import Metered
+    from wormdb.query.execute.explain import Explained, Step
+    from wormdb.query.execute.measure import Metered, Taken
+    from wormdb.query.plan import Node
     from wormdb.query.request import Request
 
-__all__ = ["Answer"]
+__all__ = ["Answer", "explained"]
+
+
+# --- What a strategy costs over files, in requests: 1 for the manifest, 1 for an index, 1 for each document.
+
+
+def explained(
+    choice: Choice,
+    request: Request,
+    look: Look,
+    *,
+    taken_of: Callable[[Node], Taken] | None = None,
+    taken: Taken | None = None,
+) -> Explained:
+    """A choice for people, with its cost. For a full scan the files are listed, if they were not yet."""
+    fetched = _fetched(choice, request)
+    read = Cost(requests=choice.requests, rows=choice.source.facts.rows)
+    if choice.plan.strategy == "full_scan":
+        listing = look.listing()
+        read = Cost(requests=listing.pages + len(listing.keys), rows=len(listing.keys))
+    found = explain_plan(choice.plan, choice.source.facts, taken_of=taken_of, taken=taken)
+    plan = _costed(found.plan, read, fetched)
+    return replace(found, estimated_requests=ceil(plan.cost.requests), manifest_fields=choice.fields, plan=plan)
+
+
+def _fetched(choice: Choice, request: Request) -> int:
+    """How many documents are fetched: as many as the manifest or the index gives."""
+    fetch = _find_fetch(choice.plan.root)
+    if fetch is None:
+        return 0
+    leaf = fetch.child
+    if isinstance(leaf, IdLookup):
+        return len(leaf.keys)
+    executor = Executor(request, choice.source, choice.source.look.site.clock)
+    return sum(len(batch) for batch in executor.batches(leaf))
+
+
+def _find_fetch(node: Node) -> Fetch | None:
+    while isinstance(node, Residual | Order | Part):
+        node = node.child
+    return node if isinstance(node, Fetch) else None
+
+
+def _costed(step: Step, read: Cost, fetched: int) -> Step:
+    """The same steps with what they cost over files: leaves are read, and a fetch asks for each document."""
+    children = tuple(_costed(child, read, fetched) for child in step.children)
+    cost = read
+    if step.name == "Empty":
+        cost = Cost()
+    elif children:
+        cost = children[0].cost
+    if step.name == "Fetch":
+        cost = Cost(cost.requests + fetched, cost.bytes, max(cost.rows, fetched))
+    return replace(step, cost=cost, children=children)
+
 
 R = TypeVar("R")
 

@@ -14,10 +14,10 @@ from wormdb.bql.tree import Compare, In
 from wormdb.engine.tree.definition import Index, claims_of
 from wormdb.errors import CorruptionError, InvalidRequestError
 from wormdb.files.contents.index import IndexFile, IndexMeta, decode_index_file, decode_index_meta, plain_dates_of
+from wormdb.files.contents.values import value_text, values_text
 from wormdb.files.foreign.manifest import Refused
 from wormdb.files.foreign.rows import DamagedRowsError
 from wormdb.files.foreign.site import read_id_text
-from wormdb.files.value_text import value_text, values_text
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import Decimal128, ObjectId
 from wormdb.format.wrappers import milliseconds

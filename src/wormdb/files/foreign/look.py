@@ -2,20 +2,139 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.files.foreign.entities import Entities
-from wormdb.files.foreign.listing import list_entities
+from wormdb.engine.state.view import Held
+from wormdb.errors import CorruptionError, InvalidRequestError, NotFoundError
+from wormdb.files.contents.document import read_entity
+from wormdb.files.contents.values import fault_text
 from wormdb.files.foreign.manifest import Manifest, read_manifest
+from wormdb.format import json
+from wormdb.format.key import encode_key
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from wormdb.files.foreign.listing import Listing
     from wormdb.files.foreign.manifest import Refused
     from wormdb.files.foreign.site import Site
 
-__all__ = ["ContradictionError", "Look"]
+__all__ = ["ContradictionError", "Entities", "Entity", "Listing", "Look", "list_entities"]
+
+
+# --- Documents out of their files, many at once; what is broken is named.
+
+log: Final = logging.getLogger(__name__)
+_AT_ONCE: Final = 512
+"""Files that are asked for together: enough for every thread, and few enough to hold."""
+
+
+class Entities:
+    """Reads files of documents. `skipped` names those that were broken, if that is allowed."""
+
+    def __init__(self, site: Site) -> None:
+        """No requests."""
+        self._site = site
+        self.skipped: dict[str, str] = {}
+        """By key why each file was passed over."""
+
+    def read(self, entity: Entity) -> Held | None:
+        """One document; None if its file is gone, or broken and passed over. 1 GET; raises CorruptionError."""
+        try:
+            body = self._site.store.get(entity.key).body
+            document, rev = read_entity(body, key=entity.key, model=self._site.model, identity=entity.id)
+            encoded = json.encode_document(document)
+        except NotFoundError as error:
+            if error.key != entity.key:
+                raise  # the bucket is missing, not this file
+            return None
+        except (CorruptionError, InvalidRequestError) as error:
+            self.broken(entity.key, fault_text(error), error)
+            return None
+        return Held(json.encode(entity.id), rev or 0, 0, encoded)
+
+    def stream(self, entities: Sequence[Entity], first: int | None = None) -> Iterator[Sequence[Held]]:
+        """All that are there and whole, in their order, some at a time: while some are used, the next are read.
+
+        With `first` so many are wanted at first, and no more are asked for together.
+        """
+        pending: Iterator[Held | None] | None = None
+        for start, stop in _parts(len(entities), first):
+            following = self._site.pool.map(self.read, entities[start:stop])
+            if pending is not None:
+                yield [held for held in pending if held is not None]
+            pending = following
+            if first is not None:
+                yield [held for held in pending if held is not None]
+                pending = None
+        if pending is not None:
+            yield [held for held in pending if held is not None]
+
+    def broken(self, key: str, reason: str, cause: Exception | None = None) -> None:
+        """Raise for a file that is broken, or pass it over and say so."""
+        if self._site.on_broken == "raise":
+            raise CorruptionError(
+                f"the file {key} is broken",
+                reason=reason,
+                fix="correct it, or pass over what is broken with on_broken='skip'",
+                key=key,
+            ) from cause
+        if key not in self.skipped:
+            log.warning("%s is broken and was passed over: %s", key, reason)
+        self.skipped[key] = reason
+
+
+def _parts(count: int, first: int | None) -> Iterator[tuple[int, int]]:
+    start, size = 0, _AT_ONCE if first is None else max(1, min(first, _AT_ONCE))
+    while start < count:
+        yield start, min(start + size, count)
+        start, size = start + size, min(2 * size, _AT_ONCE)
+
+
+# --- The files of documents that are there, by a listing of the whole collection.
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """The file of one document: the id that its key stands for, and the key."""
+
+    id: Any
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a listing found."""
+
+    keys: Mapping[bytes, Entity]
+    """By the keys of ids, in their order."""
+    twins: tuple[str, ...]
+    """Files whose keys stand for an id that another file has too."""
+    modified: int
+    """When the newest of the files was written, in milliseconds; 0 for none."""
+    pages: int
+    """Requests that it took."""
+
+
+def list_entities(site: Site) -> Listing:
+    """Every file of a document; other keys are passed over. 1 LIST for each 1,000 keys of the collection."""
+    found: dict[bytes, Entity] = {}
+    twins: list[str] = []
+    modified = pages = 0
+    for page in site.store.list(site.collection):
+        pages += 1
+        for info in page.objects:
+            identity = site.identity_of(info.key)
+            if identity is None:
+                continue
+            key = encode_key(identity)
+            if key in found:
+                twins.append(info.key)
+                continue
+            found[key] = Entity(identity, info.key)
+            modified = max(modified, info.modified)
+    return Listing(dict(sorted(found.items())), tuple(twins), modified, max(pages, 1))
 
 
 class ContradictionError(Exception):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from wormdb.files.foreign.listing import Listing
+    from wormdb.files.foreign.look import Listing
     from wormdb.files.foreign.site import Site
     from wormdb.schema.model import Model
     from wormdb.storage.store import StoredObject

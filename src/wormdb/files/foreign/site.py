@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from wormdb.errors import InvalidRequestError, LimitExceededError
-from wormdb.files.contents.names import FileNames, id_of
-from wormdb.files.placement import Placement
+from wormdb.files.contents.names import FileNames, Placement, id_of
 from wormdb.schema.path import SINGLETON_ID
 from wormdb.storage.store import check_key
 
 if TYPE_CHECKING:
-    from wormdb.files.foreign.kept import Kept
+    from wormdb.files.foreign.collection import Kept
     from wormdb.schema.model import Model
     from wormdb.settings import BrokenChoice, ForeignCheck
     from wormdb.storage.pool import Pool

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from wormdb.engine.blocks.portion import DOCUMENT, VERSION
 from wormdb.engine.columns.fetch import Wanted
 from wormdb.engine.columns.sources import portion_of_rows
-from wormdb.files.foreign.listing import Entity
-from wormdb.files.foreign.look import ContradictionError, Look
+from wormdb.files.foreign.look import ContradictionError, Entity, Look
 from wormdb.files.foreign.rows import DamagedRowsError
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.key import encode_key

@@ -18,7 +18,7 @@ from wormdb.storage.store import IfAbsent, IfMatch
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wormdb.files.placement import Placement
+    from wormdb.files.contents.names import Placement
     from wormdb.schema.model import Model
     from wormdb.storage.store import Store, StoredObject
 

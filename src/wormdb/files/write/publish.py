@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 from wormdb.engine.history.snapshots import taken_at
 from wormdb.engine.state.view import Held
 from wormdb.errors import InvalidRequestError
+from wormdb.files.contents.document import oplog_file, snapshot_file
 from wormdb.files.contents.expected import kept_snapshots, present_files_of, until
 from wormdb.files.contents.names import id_text, short_snapshot_name, snapshot_name
-from wormdb.files.oplog_file import oplog_file
-from wormdb.files.snapshot_file import snapshot_file
 from wormdb.files.write.guard import Draft, put_all
 from wormdb.format import json
 from wormdb.settings import DELETE_MANY_KEYS

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from wormdb.errors import CorruptionError
-from wormdb.files.placement import Placement
+from wormdb.errors import AlreadyExistsError, CorruptionError, OutcomeUnknownError, PermissionDeniedError
+from wormdb.files.contents.names import Placement
 from wormdb.format.files_record import FilesPlaces, FilesRecord, decode_files_record, encode_files_record
 from wormdb.storage.readback import put_swapped
+from wormdb.storage.store import IfAbsent
 from wormdb.system.clock import new_write_id
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from wormdb.system.clock import Chance
     from wormdb.system.types import Version
 
-__all__ = ["Known", "RecordRegister", "placement_of", "places_of"]
+__all__ = ["CLAIMS", "Known", "RecordRegister", "claim_name", "known_owner", "placement_of", "places_of"]
 
 log = logging.getLogger(__name__)
 
@@ -78,3 +79,43 @@ def places_of(placement: Placement, file_name: str) -> FilesPlaces:
 def placement_of(places: FilesPlaces) -> Placement:
     """What the record says as a placement."""
     return Placement(places.oplog, places.snapshots, places.trash, places.name)
+
+
+# --- Who has the short name of a collection in the folders at the root of a bucket.
+#
+# `org/customers/` and `archive/customers/` would both keep their oplog in `.oplog/customers/`. The first one to ask has
+# the name for ever, and says so in an object; any other uses its whole path.
+
+CLAIMS: Final = ".worm.names/"
+"""The folder of the claims: one object for each short name."""
+
+
+class _Claim(msgspec.Struct, frozen=True):
+    collection: str
+
+
+_DECODER: Final = msgspec.json.Decoder(_Claim)
+
+
+def claim_name(store: Store, last: str, collection: str) -> str:
+    """The folder of `collection` (ends with /) in root layouts: `last` and / if nobody else has it, else all of it.
+
+    1 PUT; 1 GET more if the name is taken or the answer is lost. Asked again, the answer is the same.
+    """
+    key = f"{CLAIMS}{last}"
+    try:
+        store.put(key, msgspec.json.encode(_Claim(collection)), IfAbsent(), content_type="application/json")
+    except PermissionDeniedError:
+        return collection
+    except (AlreadyExistsError, OutcomeUnknownError):
+        return f"{last}/" if known_owner(store, last) == collection else collection
+    return f"{last}/"
+
+
+def known_owner(store: Store, last: str) -> str | None:
+    """The collection that has a short name; None if nobody claimed it. 1 GET."""
+    found = store.probe(f"{CLAIMS}{last}").found
+    try:
+        return None if found is None else _DECODER.decode(found.body).collection
+    except msgspec.MsgspecError:
+        return None

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from wormdb.files.contents.index import IndexFile, IndexMeta, encode_index_file, encode_index_meta, type_in_file
+from wormdb.files.contents.index import (
+    IndexFile,
+    IndexMeta,
+    IndexTexts,
+    encode_index_file,
+    encode_index_meta,
+    type_in_file,
+)
 from wormdb.files.contents.manifest import (
     ManifestFile,
     ManifestMeta,
@@ -16,11 +23,9 @@ from wormdb.files.contents.manifest import (
     encode_manifest_meta,
     manifest_row,
 )
-from wormdb.files.index_texts import IndexTexts
-from wormdb.files.partition import has_parts, is_uneven, lows_of, part_of, parts_of
 from wormdb.files.write.guard import Draft, put_all, put_guarded
 from wormdb.files.write.publish import named
-from wormdb.files.write.tables import keys_of
+from wormdb.files.write.tables import has_parts, is_uneven, keys_of, lows_of, part_of, parts_of
 from wormdb.format.files_record import FilesPart
 
 if TYPE_CHECKING:
@@ -29,8 +34,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.state.view import View
     from wormdb.files.contents.names import FileNames
-    from wormdb.files.partition import Place
-    from wormdb.files.write.tables import Patience, TableKey, TableSpec
+    from wormdb.files.write.tables import Patience, Place, TableKey, TableSpec
     from wormdb.format.files_record import FilesTable
     from wormdb.schema.model import Model
     from wormdb.storage.pool import Pool
