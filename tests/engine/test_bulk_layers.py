@@ -20,7 +20,7 @@ from wormdb.engine.state.view import id_key
 from wormdb.errors import AlreadyExistsError
 from wormdb.format.blocklist import BlockEntry
 from wormdb.format.event import JobAttached
-from wormdb.maintenance.gc_names import attached_names
+from wormdb.maintenance.gc.retired import attached_names
 from wormdb.system.types import LogNumber
 from wormdb.testing.fault_store import Fault
 from wormdb.testing.sweep import sweep

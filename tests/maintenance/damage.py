@@ -18,8 +18,8 @@ from wormdb.format.columns import ColumnSpec
 from wormdb.format.key import encode_key
 from wormdb.format.root import encode_root
 from wormdb.maintenance.audit.listed import CheckedList
+from wormdb.maintenance.audit.mend import FIELDS
 from wormdb.maintenance.audit.report import Report
-from wormdb.maintenance.rewrite import FIELDS
 from wormdb.storage.store import Always
 from wormdb.system.clock import new_write_id
 

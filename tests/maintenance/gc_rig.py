@@ -16,12 +16,11 @@ from wormdb.engine.ledger import Surroundings
 from wormdb.engine.load import BulkOutcome, JobSpec
 from wormdb.engine.log.clock import MiscClock
 from wormdb.errors import ConflictError
+from wormdb.maintenance.audit.verify import named_objects
 from wormdb.maintenance.gc.collect import Rules, collect
 from wormdb.maintenance.gc.jobs import read_tail
-from wormdb.maintenance.gc.retired import read_retired
-from wormdb.maintenance.gc_names import attached_names
+from wormdb.maintenance.gc.retired import attached_names, read_retired
 from wormdb.maintenance.site import Site
-from wormdb.maintenance.unreferenced import named_objects
 from wormdb.settings import DAY_MS
 from wormdb.storage.pool import SerialPool
 from wormdb.system.clock import Clock, ManualClock, SeededChance

@@ -25,8 +25,7 @@ from wormdb.maintenance.gc import collect as module
 from wormdb.maintenance.gc import retired as gc_retired
 from wormdb.maintenance.gc.collect import Rules, collect
 from wormdb.maintenance.gc.report import Gathered, Tally, Victim
-from wormdb.maintenance.gc.retired import read_retired
-from wormdb.maintenance.gc_names import NameSet
+from wormdb.maintenance.gc.retired import NameSet, read_retired
 from wormdb.settings import Settings
 from wormdb.storage.conditions import ensure_conditions, forget_conditions
 from wormdb.storage.store import OCTETS

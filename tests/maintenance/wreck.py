@@ -23,8 +23,8 @@ from wormdb.engine.tree.nodes import NodeLimits
 from wormdb.format.retired import decode_retired
 from wormdb.maintenance.audit.listed import CheckedList
 from wormdb.maintenance.audit.report import Report
+from wormdb.maintenance.audit.verify import named_objects
 from wormdb.maintenance.site import Site
-from wormdb.maintenance.unreferenced import named_objects
 from wormdb.schema.load import load_schema
 from wormdb.settings import Settings
 from wormdb.storage.meter import MeteredStore

@@ -18,13 +18,11 @@ from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.state.upgrade import Upgrades
 from wormdb.errors import CorruptionError, SnapshotTooOldError, UnsupportedFormatError
 from wormdb.format.past import past_from
-from wormdb.maintenance.audit.agreement import Agreement, RowTally
+from wormdb.maintenance.audit.agreement import Agreement, BlobCheck, RowTally
 from wormdb.maintenance.audit.chain import Chain
 from wormdb.maintenance.audit.index_check import IndexTally, index_checks
-from wormdb.maintenance.audit.listed import CheckedList
+from wormdb.maintenance.audit.listed import CheckedList, PastLists
 from wormdb.maintenance.audit.report import Report
-from wormdb.maintenance.blob_check import BlobCheck
-from wormdb.maintenance.past_rows import PastLists
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

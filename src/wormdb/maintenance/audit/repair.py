@@ -7,13 +7,14 @@ on, and whoever swaps first wins. After each round everything is looked at again
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from wormdb.engine.blocks.runs import RunBase
 from wormdb.engine.index.advance import project_indexes
+from wormdb.engine.ledger import Ledger
 from wormdb.engine.log.objects import NewObject
 from wormdb.engine.state.definition import Definition
 from wormdb.engine.state.jobs import Jobs
@@ -24,25 +25,73 @@ from wormdb.errors import ConflictError, CorruptionError, InvalidRequestError, P
 from wormdb.format.retired import RetiredList, encode_retired
 from wormdb.format.root import ObjectRef
 from wormdb.maintenance.audit.index_check import tree_objects
-from wormdb.maintenance.audit.mend import DocumentRepair, with_facts
+from wormdb.maintenance.audit.mend import DocumentRepair, PastRepair, objects_of, with_facts, with_sidecars
 from wormdb.maintenance.audit.report import Finding, Loss, Repair
 from wormdb.maintenance.audit.verify import examine
-from wormdb.maintenance.past_repair import PastRepair
-from wormdb.maintenance.rewrite import objects_of, with_sidecars
-from wormdb.maintenance.root_repair import rebuild_root
 from wormdb.settings import LOG_RETENTION_MS_MIN
+from wormdb.storage.store import OCTETS, IfAbsent, IfMatch, Precondition, Probe, PutResult, Store
+from wormdb.storage.wrapped import WrappedStore
 from wormdb.system.types import LogNumber, Misc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from wormdb.engine.log.root import RootState
     from wormdb.format.root import IndexRoot, Root
     from wormdb.maintenance.audit.agreement import Agreement
+    from wormdb.maintenance.audit.chain import Chain
     from wormdb.maintenance.audit.listed import Where
     from wormdb.maintenance.audit.verify import Examination
     from wormdb.maintenance.site import Site
 
-__all__ = ["repair"]
+__all__ = ["rebuild_root", "repair"]
+
+
+# --- A root made again from the whole log, in place of one that cannot be read.
+
+
+def rebuild_root(site: Site, state: RootState, chain: Chain) -> None:
+    """Forward the whole log as if there were no root, and put the new one in the place of the damaged one.
+
+    What the old one named stays behind as objects that nobody names. Costs as forwarding does. Raises CorruptionError
+    if the log is not complete, ConflictError if another root came meanwhile.
+    """
+    if not chain.is_whole:
+        raise CorruptionError(
+            f"the root {site.paths.root}",
+            reason="it cannot be made again: the log does not reach back to entry 1, or is damaged itself",
+            fix="put the newest root back from a backup",
+            key=site.paths.root,
+        )
+    store = _WithoutRoot(site.store, site.paths.root, state)
+    Ledger(site.collection, replace(site.around, store=store, background=None)).forward()
+
+
+class _WithoutRoot(WrappedStore):
+    """A store that shows no root until one is put, which replaces the damaged one."""
+
+    def __init__(self, inner: Store, key: str, state: RootState) -> None:
+        super().__init__(inner)
+        self._key = key
+        self._damaged = state.version
+
+    def probe(self, key: str) -> Probe:
+        try:
+            found = self._inner.probe(key)
+        except CorruptionError:
+            if key != self._key or self._inner.head(key).version != self._damaged:
+                raise
+            return Probe(None, None)  # too long to be read
+        hidden = key == self._key and found.found is not None and found.found.version == self._damaged
+        return Probe(None, found.time) if hidden else found
+
+    def put(
+        self, key: str, body: bytes, precondition: Precondition | None = None, *, content_type: str = OCTETS
+    ) -> PutResult:
+        if key == self._key and isinstance(precondition, IfAbsent) and self._damaged is not None:
+            precondition = IfMatch(self._damaged)
+        return self._inner.put(key, body, precondition, content_type=content_type)
+
 
 log = logging.getLogger(__name__)
 

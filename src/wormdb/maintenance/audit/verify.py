@@ -11,15 +11,12 @@ from wormdb.engine.log.root import RootState
 from wormdb.engine.state.definition import Definition
 from wormdb.errors import CorruptionError, SchemaError, UnsupportedFormatError
 from wormdb.format.retired import RetiredList, decode_retired
-from wormdb.maintenance.audit.agreement import Agreement
+from wormdb.maintenance.audit.agreement import Agreement, BlobCheck
 from wormdb.maintenance.audit.chain import Chain, check_chain
-from wormdb.maintenance.audit.index_check import index_checks
-from wormdb.maintenance.audit.listed import CheckedList, checked_body
+from wormdb.maintenance.audit.index_check import index_checks, tree_objects
+from wormdb.maintenance.audit.listed import CheckedList, PastLists, Where, checked_body
 from wormdb.maintenance.audit.parted import report_of
 from wormdb.maintenance.audit.report import Report, Verification
-from wormdb.maintenance.blob_check import BlobCheck
-from wormdb.maintenance.past_rows import PastLists
-from wormdb.maintenance.unreferenced import find_unreferenced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +26,55 @@ if TYPE_CHECKING:
     from wormdb.maintenance.audit.parted import PartTally
     from wormdb.maintenance.site import Site
 
-__all__ = ["Examination", "examine", "verify", "verify_parts"]
+__all__ = ["Examination", "examine", "find_unreferenced", "named_objects", "verify", "verify_parts"]
+
+
+# --- Objects that a root does not name: what writers left behind that lost a race or ended in the middle.
+#
+# To tell of, not to remove: what cannot be read is passed over. `wormdb.maintenance.gc.retired` does without that.
+
+
+def find_unreferenced(site: Site, root: Root, report: Report) -> None:
+    """Report what is in the folder and is named neither by the root, nor by its list of what was retired.
+
+    1 LIST for each 1,000 objects, 1 GET for each page of a list and each node above the leaves; all names in memory.
+    What a writer is about to name is among them. Blobs are not: documents name them.
+    """
+    paths = site.paths
+    named = set(named_objects(site, root)) | {paths.root, paths.files, paths.gc_probe}
+    for page in site.store.list(paths.folder):
+        for found in page.objects:
+            if found.key not in named and not found.key.startswith((paths.entries, paths.blobs)):
+                report.add("unreferenced", found.key, "no root names it")
+
+
+def named_objects(site: Site, root: Root) -> Iterator[str]:
+    """The keys of all objects that a root names, as far as they can be found. Costs as `find_unreferenced`."""
+    paths = site.paths
+    wheres: tuple[Where, ...] = ("blocks", "history", "attached", "brought")
+    for where in wheres:
+        listed = CheckedList(site, where, root, Report())
+        for run in listed.runs:
+            yield from (f"{listed.folder}{page.name}.list" for page in run.pages)
+            for entry in listed.entries(run):
+                yield from listed.keys(entry)
+    for index in root.indexes:
+        yield from tree_objects(site, root, index)
+    yield from (paths.folder + retired.name for retired in root.retired)
+    older = root.retired_older
+    while older is not None:
+        key = paths.retired(older.name)
+        yield key
+        body = site.body(key, older.length)
+        try:
+            found = None if body is None else decode_retired(body, name=key, identity=older.name)
+        except (CorruptionError, UnsupportedFormatError):
+            found = None
+        if found is None:
+            return
+        yield from (paths.folder + retired.name for retired in found.retired)
+        older = found.older
+
 
 _TRIES_MAX: Final = 3
 

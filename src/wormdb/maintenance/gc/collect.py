@@ -26,8 +26,7 @@ from wormdb.format.event import JobAttached
 from wormdb.maintenance.gc.blobs import collect_blobs
 from wormdb.maintenance.gc.jobs import OpenJobs, read_after, read_tail
 from wormdb.maintenance.gc.report import Collected, Gathered, Victim, VictimKind
-from wormdb.maintenance.gc.retired import RetiredObjects, read_retired
-from wormdb.maintenance.gc_names import NameSet, attached_names, root_names
+from wormdb.maintenance.gc.retired import NameSet, RetiredObjects, attached_names, read_retired, root_names
 from wormdb.settings import GC_VICTIMS_MAX, ORPHAN_MS
 from wormdb.system.types import LogNumber, Misc, StoreTime
 
