@@ -13,6 +13,7 @@ from wormdb.settings import Settings
 from wormdb.storage.conditions import forget_conditions
 from wormdb.storage.memory import drop_memory
 from wormdb.system.clock import ManualClock
+from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -193,7 +194,7 @@ def test_a_tail_of_k_entries_is_read_in_about_log_k_rounds(clock: ManualClock) -
     with connect(clock) as writer:
         for number in range(60):
             writer["things"].insert({"n": number})
-        rounds = list(writer["things"]._ledger._log.rounds(wormdb.system.types.LogNumber(0)))
+        rounds = list(writer["things"]._ledger._log.rounds(LogNumber(0)))
     assert len(rounds) <= math.log2(60) + 1
 
 

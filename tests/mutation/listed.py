@@ -182,8 +182,8 @@ MUTANTS = [
     ),
     Mutant(
         "engine/log/root.py",
-        "return RootState(root, probe.found.version, probe.time)",
-        "return RootState(root, probe.found.version, None)",
+        "return RootState(self.decode(probe.found.body), probe.found.version, probe.time)",
+        "return RootState(self.decode(probe.found.body), probe.found.version, None)",
         ("engine/test_register.py", *TRIM),
     ),
     # --- forward ---

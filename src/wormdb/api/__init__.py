@@ -1,1 +1,1 @@
-"""TODO."""
+"""The database as applications hold it: `connect`, databases, collections, documents, results."""

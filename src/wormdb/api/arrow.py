@@ -7,10 +7,8 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from wormdb.api.columns import ArrowColumn
 from wormdb.api.past import parse_as_of
 from wormdb.bql.projection import Branch, Whole
-from wormdb.bql.projection_parse import parse_projection
 from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.engine.state.definition import COLUMN_TYPES_OF
 from wormdb.engine.state.moments import view_at
@@ -24,32 +22,26 @@ from wormdb.format.values import normalize
 from wormdb.schema.report import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    import pyarrow as pa
-
-    from wormdb.api.read import AnyState
-    from wormdb.bql.projection import Part, Projection
-    from wormdb.engine.blocks.portion import Portion
-    from wormdb.query.execute.answer import Hit
-    from wormdb.query.request import Request
-
-__all__ = ["Tables", "declared_type", "default_columns", "load_package", "table_of"]
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
     from types import ModuleType
 
     import pyarrow as pa
 
     from wormdb.api.access import Access
+    from wormdb.api.read import AnyState
+    from wormdb.bql.projection import Part, Projection
     from wormdb.engine.blocks.portion import Portion
-    from wormdb.engine.state.view import Held, View
+    from wormdb.engine.state.view import View
     from wormdb.files.foreign.answer import Answer
     from wormdb.format.path import Path
+    from wormdb.query.execute.answer import Hit
+    from wormdb.query.request import Request
     from wormdb.schema.model import Field, Model
 
+__all__ = ["Tables", "declared_type", "default_columns", "load_package", "table_of"]
+
+if TYPE_CHECKING:
     Moment = int | datetime | str | None
 
 
@@ -317,6 +309,9 @@ def table_of(state: AnyState[Any], request: Request) -> pa.Table:
     Costs what the plan costs; documents are not read if columns tell everything.
     """
     import pyarrow as pa
+
+    from wormdb.api.columns import ArrowColumn
+    from wormdb.bql.projection_parse import parse_projection
 
     named = _named(request.projection) or default_columns(state.model)
     paths = list(named.values())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from functools import lru_cache
 from typing import TYPE_CHECKING, assert_never
 
 from wormdb.engine.commit.validate import mapped_operation
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
     from wormdb.engine.state.view import View
     from wormdb.schema.model import Model
 
-__all__ = ["changes_existing", "check_deletes", "check_fit", "mapped"]
+__all__ = ["changes_existing", "check_deletes", "check_fit", "is_undefined", "mapped", "warn_older"]
+
+log = logging.getLogger(__name__)
 
 
 def changes_existing(view: View, operations: tuple[Operation, ...]) -> bool:
@@ -77,3 +81,14 @@ def check_fit(model: Model, operations: tuple[Operation, ...]) -> None:
                 reason="a value is not of the type that the model declares",
                 fix=f"write through db.model({model.name!r}), which converts it",
             )
+
+
+@lru_cache(maxsize=1_000)
+def warn_older(origin: str, name: str, version: int) -> None:
+    """Say once that a program has an older version of a model."""
+    log.warning("%s: this program has an older version of %s; the newest is %d", origin, name, version)
+
+
+def is_undefined(view: View) -> bool:
+    """Whether a collection has no schema and no documents: it takes the first schema that comes."""
+    return view.definition.model is None and view.count == 0

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wormdb.api.document import (
@@ -21,7 +19,7 @@ from wormdb.api.document import (
     stored,
     with_id,
 )
-from wormdb.api.guard import changes_existing, check_deletes, check_fit, mapped
+from wormdb.api.guard import changes_existing, check_deletes, check_fit, is_undefined, mapped, warn_older
 from wormdb.api.past import tombstone
 from wormdb.engine.state.operations import Insert, InsertNext, Loaded, Remove, Save
 from wormdb.engine.state.view import Held, id_key
@@ -57,8 +55,6 @@ if TYPE_CHECKING:
     from wormdb.system.clock import Chance, Clock
 
 __all__ = ["Inserts", "Prepared", "Shape", "Writer"]
-
-log = logging.getLogger(__name__)
 
 _TIMES = ("createdAt", "updatedAt")
 
@@ -444,13 +440,13 @@ class Writer(Generic[T]):
 
     def check_definition(self, view: View) -> None:
         """Raise SchemaMismatchError if the database defines this model in another way."""
-        if self.model is None or _is_undefined(view) or view.definition.body == self._definition:
+        if self.model is None or is_undefined(view) or view.definition.body == self._definition:
             return
         if view.definition.model is None:
             raise SchemaMismatchError(f"model {self.name}", reason="the collection was made without a schema")
         if view.definition.begun_at(self._definition) is None:
             raise mismatch(view.definition.model, self.model)
-        _warn(self.origin, self.name, view.definition.version)
+        warn_older(self.origin, self.name, view.definition.version)
         self._newer = view.definition
 
     def check_newest(self, view: View) -> None:
@@ -466,7 +462,7 @@ class Writer(Generic[T]):
 
     def first_events(self, view: View) -> tuple[Event, ...]:
         """The definition, if the collection has none and holds nothing yet."""
-        if self.model is None or not _is_undefined(view):
+        if self.model is None or not is_undefined(view):
             return ()
         switched = self._files() if self.model.files else None
         schema = SchemaChanged(definition=self._definition)
@@ -485,7 +481,7 @@ class Writer(Generic[T]):
 
         def check(view: View) -> None:
             self.check_definition(view)
-            if self.model is not None and _is_undefined(view) and not events:
+            if self.model is not None and is_undefined(view) and not events:
                 raise ConflictError(f"collection {self.name}", reason="it was emptied meanwhile, and has no schema yet")
             model = self.in_force(view)
             check_deletes(model, operations, self.name)
@@ -596,14 +592,3 @@ class Writer(Generic[T]):
             # Adopted, or older than its model: when it was created is not known, and it was not now.
             return {**values, "updatedAt": updated}
         return {**values, "createdAt": values.get("createdAt") or now, "updatedAt": updated}
-
-
-@lru_cache(maxsize=1_000)
-def _warn(origin: str, name: str, version: int) -> None:
-    """Say once that a program has an older version of a model."""
-    log.warning("%s: this program has an older version of %s; the newest is %d", origin, name, version)
-
-
-def _is_undefined(view: View) -> bool:
-    """Whether a collection has no schema and no documents: it takes the first schema that comes."""
-    return view.definition.model is None and view.count == 0

@@ -129,12 +129,7 @@ class Feed:
         )
 
 
-# --- Parts of the log by their numbers: for who shares a change feed among processes, or stops within an entry.
-#
-#     parts = ledger.feed_parts()
-#     for record in parts.records(40, 44):                       # entries 41 to 44
-#         for place, batch, change in parts.changes(record):      # or only some: changes(record, 1_000, 2_000)
-#             …
+# --- Parts of the log by their numbers: for processes that share a change feed, or stop within an entry.
 #
 # The changes of an entry have places, counted from 0: first those that it holds itself, then what a job attached, block
 # after block. They never move, so a place in the log is an entry's number and a place in it.

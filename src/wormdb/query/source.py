@@ -59,7 +59,7 @@ class Source(Protocol):
         in_order: bool = True,
         rows: int | None = None,
     ) -> Iterator[Portion]:
-        """Columns of all documents whose id's key is in `span`, as `wormdb.engine.columns.scan.scan_columns` gives them.
+        """Columns of all documents whose id's key is in `span`, as `engine.columns.scan.scan_columns` gives them.
 
         Names are dotted paths, `_id`, DOCUMENT, and VERSION. `bounds` may leave out blocks without a value in one of
         them, and without an array at its path or on the way. In order of id, unless `in_order` is False: then as is

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Blocks of documents: written, listed as runs, looked up, kept unpacked."""

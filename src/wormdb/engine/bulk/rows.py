@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from wormdb.engine.bulk.columns import ColumnMaker
+    from wormdb.engine.bulk.task import BulkTask
     from wormdb.schema.model import Model
 
 __all__ = ["DOCUMENT_COLUMN", "ID_COLUMNS", "BatchWriter", "RowReader"]
@@ -212,14 +214,6 @@ def _list(own: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
 # --- Rows of any kind into one task of a bulk job: checked, with the bad ones named or set aside.
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    import pyarrow as pa
-
-    from wormdb.engine.bulk.columns import ColumnMaker
-    from wormdb.engine.bulk.task import BulkTask
-    from wormdb.schema.model import Model
-
     Rejected = Callable[[int, WormError], None]
 
 

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Scans that read single columns of blocks."""

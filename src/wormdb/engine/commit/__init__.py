@@ -1,1 +1,1 @@
-"""TODO."""
+"""How a batch becomes visible: what a process knows, validation, groups, turns, unknown outcomes."""

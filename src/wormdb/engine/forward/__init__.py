@@ -1,1 +1,1 @@
-"""TODO."""
+"""From the log into projections: documents, indexes, history; compaction and rewriting."""

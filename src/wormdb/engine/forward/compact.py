@@ -67,9 +67,9 @@ __all__ = [
 
 # --- Which blocks of a list are written again when it is compacted, and in which pieces. Pure: no requests.
 #
-# A block that lies alone in its range of keys and is large enough stays as it is. The others are written again, range by
-# range: where several runs overlap, and where small blocks are neighbours. So a list that was compacted has nothing more
-# to compact.
+# A block that lies alone in its range of keys and is large enough stays as it is. The others are written again, range
+# by range: where several runs overlap, and where small blocks are neighbours. So a list that was compacted has
+# nothing more to compact.
 
 SMALL_SHARE: Final = 4
 """A block is small below this part of the target: the guess of its size may be wrong by as much."""

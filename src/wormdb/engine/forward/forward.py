@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from wormdb.engine.state.projection import Stage
     from wormdb.engine.state.view import View
     from wormdb.format.blocklist import BlockEntry
+    from wormdb.format.entry import Entry
     from wormdb.format.sample import Sample
     from wormdb.storage.pool import Pool
     from wormdb.system.clock import Chance

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Every version of every document, and what the trash keeps."""

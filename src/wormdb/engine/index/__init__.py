@@ -1,1 +1,1 @@
-"""TODO."""
+"""The indexes of a collection: built, brought forward, read, and held unique."""

@@ -29,6 +29,8 @@ from wormdb.storage.store import ByteRange
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from wormdb.engine.state.indexes import IndexStates, IndexStatus
+    from wormdb.engine.state.projection import Step
     from wormdb.engine.tree.definition import Index
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.blockread import Block
@@ -94,13 +96,6 @@ def _documents(entry: BlockEntry, shelf: Shelf, base: RunBase, high: bytes | Non
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from wormdb.engine.index.edit import Columns
-    from wormdb.engine.state.indexes import IndexStates, IndexStatus
-    from wormdb.engine.state.projection import Step
-    from wormdb.engine.tree.definition import Index
-
     Slice = Columns | Sequence[Net]
 
 

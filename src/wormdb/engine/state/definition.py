@@ -63,12 +63,13 @@ __all__ = [
 
 # --- Which blobs are condemned at a log number: their keys are never written, nor referred to, again.
 #
-# An entry condemns a key that no document refers to; only then is the object deleted, perhaps much later by somebody who
-# slept. So a key that was condemned stays so for ever, and the same content is written under another one: the suffix of a
-# new key is `newest`, the number of the newest entry that condemned anything, and so it is no condemned key's.
+# An entry condemns a key that no document refers to; only then is the object deleted, perhaps much later by somebody
+# who slept. So a key that was condemned stays so for ever, and the same content is written under another one: the
+# suffix of a new key is `newest`, the number of the newest entry that condemned anything, and so it is no condemned
+# key's.
 #
-# The root names the condemned keys of a while. Those that it forgets had suffixes below `floor`: from then on a key with
-# such a suffix is used only if a document owns it, because what is owned was never condemned.
+# The root names the condemned keys of a while. Those that it forgets had suffixes below `floor`: from then on a key
+# with such a suffix is used only if a document owns it, because what is owned was never condemned.
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,10 +167,10 @@ def is_row_of(row: Iterable[Any], types: Sequence[str]) -> bool:
 
 def check_row(row: Sequence[Any], fields: Sequence[str], types: Sequence[str], *, name: str) -> None:
     """Raise InvalidRequestError naming the index and the value if `is_row_of` does not hold. No requests."""
-    for value, field, alias in zip(row, fields, types, strict=True):
+    for value, path, alias in zip(row, fields, types, strict=True):
         if not is_row_of((value,), (alias,)):
             raise InvalidRequestError(
-                f"index {name}: {field}={value!r:.80} is no {alias}",
+                f"index {name}: {path}={value!r:.80} is no {alias}",
                 reason="the index takes this type only",
                 fix="write a value of that type, or make the index without bson_type",
             )

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Files of other programs become a managed collection."""

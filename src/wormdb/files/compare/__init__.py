@@ -1,1 +1,1 @@
-"""TODO."""
+"""Readable files held against the state of their collection."""

@@ -1,7 +1,7 @@
 """The file of an index: for each value the ids of the documents that have it, in one file or in several.
 
-What a document has in an index is what the engine says (`wormdb.engine.tree.definition`): arrays count by their elements,
-and a sparse index leaves out what is missing or null.
+What a document has in an index is what the engine says (`wormdb.engine.tree.definition`): arrays count by their
+elements, and a sparse index leaves out what is missing or null.
 """
 
 from __future__ import annotations

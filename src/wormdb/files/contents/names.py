@@ -164,7 +164,6 @@ _TOMBSTONE: Final = ".worm.tombstone"
 _SENTINEL: Final = ".worm"
 _MANIFEST: Final = ".worm.manifest"
 _INDEX: Final = ".worm.index/"
-_JSON: Final = ".json"
 _SEQ: Final = re.compile(r"([0-9]{4}|[1-9][0-9]{4,})\.json", re.ASCII)
 _MOMENT: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z)\.json", re.ASCII)
 

@@ -53,9 +53,9 @@ __all__ = [
 
 # --- In how many files a table lies, and where each begins. Pure.
 #
-# Tables stay in one file up to a threshold of entries, and come back to one only well below it, so that a collection near
-# the threshold does not go to and fro. Entries are ordered by two texts: of a manifest the id's and nothing, of an index
-# the value's and the id's.
+# Tables stay in one file up to a threshold of entries, and come back to one only well below it, so that a collection
+# near the threshold does not go to and fro. Entries are ordered by two texts: of a manifest the id's and nothing, of
+# an index the value's and the id's.
 
 Place = tuple[str, str]
 """Where an entry stands in a table."""

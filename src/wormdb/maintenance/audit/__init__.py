@@ -1,1 +1,1 @@
-"""TODO."""
+"""Verify and repair."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Garbage collection: objects that nothing needs any more."""

@@ -142,8 +142,8 @@ def read_retired(site: Site, root: Root, now: StoreTime, read_since: StoreTime |
 
 # --- Which objects a root and the tail of the log name: all of them, or an error; never as far as they can be found.
 #
-# Of each key only eight bytes of its digest are kept, so a million objects take 8 MB. Two keys that share a digest would
-# let garbage stay, and never let anything go that is named.
+# Of each key only eight bytes of its digest are kept, so a million objects take 8 MB. Two keys that share a digest
+# would let garbage stay, and never let anything go that is named.
 
 
 class NameSet:

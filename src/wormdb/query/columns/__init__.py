@@ -1,1 +1,1 @@
-"""TODO."""
+"""Filters, orders and aggregations over Arrow columns: exactly what `bql` says of the documents."""

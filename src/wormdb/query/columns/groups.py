@@ -30,15 +30,16 @@ if TYPE_CHECKING:
     from wormdb.bql.update_numbers import Number
     from wormdb.engine.blocks.portion import Portion
     from wormdb.query.columns.cells import Cells
+    from wormdb.query.columns.keys import Found
 
 __all__ = ["ColumnTally", "Pieces", "add_pairs", "ask_function", "cut", "magnitude"]
 
 
 # --- Exact sums of number columns: cut into pieces that Arrow can add without rounding, put together afterwards.
 #
-# Integers that could overflow together are cut in halves. Of doubles the upper bits are split off, as many as leave room
-# for all rows in one double, then the next, until nothing is left: each piece is a multiple of one unit, so every sum of
-# them is exact in whatever order. `wormdb.bql.exact_sum` rounds once, at the end.
+# Integers that could overflow together are cut in halves. Of doubles the upper bits are split off, as many as leave
+# room for all rows in one double, then the next, until nothing is left: each piece is a multiple of one unit, so
+# every sum of them is exact in whatever order. `wormdb.bql.exact_sum` rounds once, at the end.
 
 _HALF_BITS: Final = 32
 _DOUBLE_BITS: Final = 53
@@ -155,13 +156,6 @@ def _joined(sums: Sequence[Sequence[float | None]], powers: Sequence[int]) -> li
 # --- One function of an aggregation over the cells of one column: what Arrow is asked, and how its answer is read.
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    import pyarrow as pa
-
-    from wormdb.query.columns.cells import Cells
-    from wormdb.query.columns.keys import Batch, Found
-
     Reader = Callable[[Found, Sequence[Any]], None]
     """Adds the results of all groups to their accumulators."""
 

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Plans carried out over a source: rows, numbers, tables, and how they were found."""

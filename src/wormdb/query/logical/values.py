@@ -37,8 +37,8 @@ __all__ = [
 
 # --- Sets of values as spans of keys: ascending, apart from each other, each from its first key up to its second.
 #
-# The keys are those of `wormdb.format.key`, so the order is that of MongoDB. A bracket of types reaches up to the tag of
-# the next one: together the brackets leave no gap.
+# The keys are those of `wormdb.format.key`, so the order is that of MongoDB. A bracket of types reaches up to the tag
+# of the next one: together the brackets leave no gap.
 
 Spans: TypeAlias = tuple[tuple[bytes, bytes], ...]
 """Pairs (first key, first key after)."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""From a request to a plan: candidates, their cost, and plans that are kept."""

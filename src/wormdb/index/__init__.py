@@ -1,1 +1,0 @@
-"""Indexes: what they hold of a document, and the copy-on-write trees that hold it."""
