@@ -181,7 +181,7 @@ class UniqueViolationError(AlreadyExistsError):
 
 
 class ConflictError(WormError):
-    """Somebody else changed it first. Read it again, decide again, retry."""
+    """Another writer changed it first. Read it again, decide again, retry."""
 
     default_fix = "read it again and retry"
 

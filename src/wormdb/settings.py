@@ -321,7 +321,7 @@ class Settings:
     cache_bytes: int = 256 * MIB
     """Bound of the caches: of immutable objects, and of columns and rows that stay decoded; 0 switches both off."""
     forward: ForwardChoice = "auto"
-    """Who brings the log forward: `inline` the caller of a commit, `background` a thread, `manual` only who calls
+    """What brings the log forward: `inline` the caller of a commit, `background` a thread, `manual` only calls of
     `forward()`. `auto` is background for a cloud store and inline for a folder or memory."""
     forward_entries: int = TAIL_ENTRIES_MAX // 10
     """Log entries after which the tail is brought forward."""

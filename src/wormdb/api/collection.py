@@ -80,7 +80,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
 
     @property
     def mode(self) -> str:
-        """Who may write: readonly, readwrite or append."""
+        """Which changes are allowed: readonly, readwrite or append."""
         return self._writer.mode
 
     @property

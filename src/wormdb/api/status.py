@@ -106,7 +106,7 @@ class CollectionStatus:
     prefix: str
     """The folder in the bucket."""
     mode: str
-    """Who may write: readonly, readwrite or append."""
+    """Which changes are allowed: readonly, readwrite or append."""
     number: int
     """The newest log number."""
     applied: int

@@ -48,7 +48,7 @@ def command(model: str, url: str, **options: Any) -> None:
 
     One scan of columns; without a model one of all documents before it, for the names of fields. Different values are
     counted exactly up to 4,096, and estimated above; --json has the frequent ones with their counts, and a histogram.
-    The root keeps what was found, up to 64 KiB, and queries are planned with it until half of the documents have
+    The root keeps what was found, up to 64 KiB, and the planner uses it until half of the documents have
     changed; no answer depends on it. With a filter or a past state, or with --no-save, nothing is written.
     """
     from wormdb.jobs.analyze import AnalyzeOptions

@@ -41,7 +41,7 @@ def command(model: str, url: str, *, sql: str | None, as_json: bool) -> None:
 
     They hold the documents as they were when the log was last brought forward. Of rows with one _id that of the
     greatest run counts, and none if it is _deleted: the view knows. Files that newer ones have replaced are deleted
-    some time later, so that a view is for now and not for ever.
+    some time later: make the view again before you use it.
     """
     with connect(url) as database:
         collection = find_collection(database, model)

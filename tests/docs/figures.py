@@ -1,0 +1,288 @@
+"""Which constant each figure on a page comes from; what comes from none is an example, a measurement or a format.
+
+A page reads best without marks, so the binding stands here: `BOUND` has, for each page, parts of sentences with braces
+where a constant stands. `FREE` has the parts whose figures come from no constant. tests/docs/test_figures.py holds both
+to the pages, and finds every figure that neither has.
+"""
+
+from __future__ import annotations
+
+from wormdb import limits
+from wormdb.cli.engines import auto_bytes
+from wormdb.files.adopt_stage import PART_BYTES
+from wormdb.files.tables import SMALL_BYTES
+from wormdb.format.block import PAGE_BYTES
+from wormdb.index.nodes import BYTES_TARGET
+from wormdb.jobs.import_sources import PIECE_BYTES
+from wormdb.jobs.shares import TASK_BYTES
+from wormdb.service.pace import Pace
+from wormdb.settings import Settings
+from wormdb.storage.folder import LOCK_SECONDS_MAX, TICK_MS
+from wormdb.storage.folder_time import PATIENCE_MS, SETTLING_MS
+
+__all__ = ["BOUND", "FREE"]
+
+DEFAULTS = Settings()
+PACE = Pace()
+
+
+def kib(size: float) -> str:
+    return f"{size / limits.KIB:,g} KiB"
+
+
+def mib(size: float) -> str:
+    return f"{size / limits.MIB:,g} MiB"
+
+
+def gib(size: float) -> str:
+    return f"{size / limits.MIB / 1024:,g} GiB"
+
+
+def seconds(count: float) -> str:
+    return f"{count:,g} seconds"
+
+
+def once(count: float) -> str:
+    return "once a second" if count == 1 else f"once in {count:,g} seconds"
+
+
+def minutes(count: float) -> str:
+    return f"{count / 60:,g} minutes"
+
+
+def hour(count: float) -> str:
+    return "an hour" if count == 3_600 else f"{count / 3_600:,g} hours"
+
+
+def days(count: float) -> str:
+    return "a day" if count == 86_400 else f"{count / 86_400:,g} days"
+
+
+def ms(count: float) -> float:
+    """Seconds of milliseconds."""
+    return count / 1000
+
+
+_RETENTION = days(ms(DEFAULTS.log_retention_ms))
+_CURSOR = minutes(ms(limits.CURSOR_MS_MAX))
+_ROOT = minutes(ms(limits.ROOT_MS_MAX))
+_BREATH = f"{PACE.breath_seconds:g} s"
+_BEAT = f"{PACE.interval_ms * PACE.idle_factor / 1000:g} s"
+_REMEMBERED = days(ms(limits.JOBS_REMEMBERED_MS))
+_SHARED = f"{PACE.shared_entries:,} entries or {mib(PACE.shared_bytes)}"
+
+BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
+    "ARCHITECTURE.md": [
+        ("**Knowledge expires** after {} between two answers", (seconds(ms(limits.KNOWLEDGE_MS_MAX)),)),
+        ("at most {}", (once(ms(limits.FORWARD_INTERVAL_MS)),)),
+        ("retired objects after {}, orphans after {}", (hour(ms(limits.RETIRED_MS)), days(ms(limits.ORPHAN_MS)))),
+    ],
+    "docs/design/0001-log-and-commit.md": [("An entry has at most {};", (mib(limits.ENTRY_BYTES_MAX),))],
+    "docs/design/0003-knowledge-that-expires.md": [
+        ("`log_retention_ms` ({}, never under {}", (_RETENTION, hour(ms(limits.LOG_RETENTION_MS_MIN)))),
+        ("is trusted for {} between two answers", (seconds(ms(limits.KNOWLEDGE_MS_MAX)),)),
+        ("is answered later than {} after its tail", (seconds(ms(limits.KNOWLEDGE_MS_MAX)),)),
+        ("reads the root again every {}", (_ROOT,)),
+    ],
+    "docs/design/0005-root-and-forwarding.md": [
+        ("a sample of {} documents", (limits.SAMPLE_ROWS,)),
+        ("removes them after {}", (days(ms(limits.ORPHAN_MS)),)),
+        ("A root has at most {} and", (mib(limits.ROOT_BYTES_MAX),)),
+    ],
+    "docs/design/0006-runs-and-tiers.md": [
+        ("the lowest tier is up to {}", (mib(limits.RUN_BYTES_SMALLEST),)),
+        ("{} blocks a page", (limits.LIST_PAGE_BLOCKS,)),
+    ],
+    "docs/design/0010-history-and-moments.md": [("the newest {} jobs stay so", (limits.LOADS_KEPT,))],
+    "docs/design/0012-bulk-jobs.md": [
+        ("at most {} lie one over another", (limits.BULK_LAYERS_MAX,)),
+        ("the newest {} attached jobs", (limits.LOADS_KEPT,)),
+        (
+            "the newest {:,} are kept, and up to {:,} for {}",
+            (limits.JOBS_REMEMBERED, limits.JOBS_REMEMBERED_MAX, _REMEMBERED),
+        ),
+        ("not ended expires after {}", (days(ms(DEFAULTS.job_expiry_ms)),)),
+    ],
+    "docs/design/0013-garbage-collection.md": [("a cursor lives at most {}", (_CURSOR,))],
+    "docs/design/0014-blobs.md": [
+        ("documents of at most {}", (mib(limits.DOCUMENT_BYTES_MAX),)),
+        ("beyond {} a temporary file", (mib(limits.UPLOAD_PART_BYTES),)),
+        ("deletes it {} later", (hour(ms(limits.BLOB_CONDEMNED_MS)),)),
+    ],
+    "docs/design/0017-nodes.md": [
+        ("turns of {} by", (seconds(ms(limits.NODE_WINDOW_MS)),)),
+        ("floor(time / {:,} ms)", (limits.NODE_WINDOW_MS,)),
+        ("up to {}, {}", (minutes(PACE.shared_seconds), _SHARED)),
+    ],
+    "docs/design/0019-clocks.md": [
+        ("within {}; then", (minutes(ms(SETTLING_MS)),)),
+        ("took more than {} has", (seconds(ms(PATIENCE_MS)),)),
+        ("unless that is {} ahead", (hour(ms(limits.MISC_LEAD_MS_MAX)),)),
+    ],
+    "docs/design/0020-deadlines-and-interrupts.md": [("At most {} such requests", (limits.UNANSWERED_MAX,))],
+    "docs/explanation/indexes.md": [
+        ("whose key is over {}", (kib(limits.INDEX_KEY_BYTES_MAX),)),
+        ("about {} is the target", (kib(BYTES_TARGET),)),
+    ],
+    "docs/explanation/scaling.md": [("blocks of {}, before", (mib(limits.BLOCK_BYTES_TARGET),))],
+    "docs/first-steps.md": [("Log entries stay for {} after", (_RETENTION,))],
+    "docs/format/objects.md": [("pages of about {:g} KB", (PAGE_BYTES / limits.KIB,))],
+    "docs/format/values.md": [
+        ("| a document as JSON | {} | `DOCUMENT_BYTES_MAX`", (mib(limits.DOCUMENT_BYTES_MAX),)),
+        ("| {} | `DOCUMENT_DEPTH_MAX`", (limits.DOCUMENT_DEPTH_MAX,)),
+        ("| {:,} | `DOCUMENT_KEYS_MAX`", (limits.DOCUMENT_KEYS_MAX,)),
+        ("| {} | `FIELD_NAME_BYTES_MAX`", (kib(limits.FIELD_NAME_BYTES_MAX),)),
+        ("| {} | `ID_BYTES_MAX`", (kib(limits.ID_BYTES_MAX),)),
+        ("| {} | `INDEX_KEY_BYTES_MAX`", (kib(limits.INDEX_KEY_BYTES_MAX),)),
+        ("| {} | `SEGMENT_BYTES_MAX`", (limits.SEGMENT_BYTES_MAX,)),
+    ],
+    "docs/how-to/adopt.md": [
+        ("is too large ({} as JSON)", (mib(limits.DOCUMENT_BYTES_MAX),)),
+        ("each block of up to {},", (mib(PART_BYTES),)),
+    ],
+    "docs/how-to/blobs.md": [
+        ("Documents are for values: at most {}", (mib(limits.DOCUMENT_BYTES_MAX),)),
+        ("asks for {} at a time", (mib(limits.BLOB_READ_BYTES),)),
+        ("temporary file beyond {}", (mib(limits.UPLOAD_PART_BYTES),)),
+        ("in parts of {}, four at a time", (mib(limits.UPLOAD_PART_BYTES),)),
+        ("at most {}. A first", (gib(limits.BLOB_BYTES_MAX),)),
+        ("above {} 1 PUT", (mib(limits.UPLOAD_PART_BYTES),)),
+        ("condemns up to {:,}", (limits.BLOB_CONDEMNED_MAX,)),
+    ],
+    "docs/how-to/connect.md": [
+        ("together have at most {:,} bytes", (limits.KEY_BYTES_MAX,)),
+        ("a document's file, at most {})", (gib(limits.OBJECT_BYTES_MAX),)),
+    ],
+    "docs/how-to/cost.md": [
+        ("one in {} or in {} entries", (_BREATH, PACE.breath_entries)),
+        ("up to {:g} s, {}", (PACE.shared_seconds, _SHARED)),
+        ("a PUT in {}, or in {:g} s beside writes", (_BEAT, ms(PACE.interval_ms))),
+        ("a LIST in {:g} s, 2 more in {}", (PACE.look_seconds, minutes(PACE.discover_seconds))),
+        ("a GET in {:g} s for each collection", (PACE.probe_seconds_max,)),
+        ("writes of `log_retention_ms` ({})", (_RETENTION,)),
+        ("commits / {:,}", (DEFAULTS.forward_entries,)),
+    ],
+    "docs/how-to/errors.md": [
+        ("up to {} times, with growing random pauses", (limits.RETRY_ATTEMPTS_MAX,)),
+        ("has not answered for {}; what still runs", (seconds(limits.CLOSE_SECONDS),)),
+    ],
+    "docs/how-to/files.md": [("index files of {} or more", (kib(SMALL_BYTES),))],
+    "docs/how-to/forward.md": [
+        ("the smallest run ({})", (mib(limits.RUN_BYTES_SMALLEST),)),
+        ("A batch of {} or more (`stage_bytes`)", (mib(DEFAULTS.stage_bytes),)),
+        ("at most {} (`forward_interval_ms`)", (once(ms(DEFAULTS.forward_interval_ms)),)),
+        ("removes them {} later or more", (hour(ms(limits.RETIRED_MS)),)),
+    ],
+    "docs/how-to/functions.md": [
+        ("at most {:,} functions, of at most {} each", (limits.FUNCTIONS_MAX, kib(limits.FUNCTION_BYTES_MAX)))
+    ],
+    "docs/how-to/gc.md": [
+        ("cursors live {}, and a process reads the root again every {}", (_CURSOR, _ROOT)),
+        ("{} after a run of gc first saw them retired", (hour(ms(limits.RETIRED_MS)),)),
+        ("{} after they were opened (`job_expiry_ms`)", (days(ms(DEFAULTS.job_expiry_ms)),)),
+        ("brought forward ({}); not while", (_RETENTION,)),
+        ("{} after an entry condemned them", (hour(ms(limits.BLOB_CONDEMNED_MS)),)),
+        ("up to {:,} of a kind", (limits.GC_SHOWN_MAX,)),
+        ("at most {:,} victims", (limits.GC_VICTIMS_MAX,)),
+    ],
+    "docs/how-to/history.md": [("a document could hold, up to {}", (kib(limits.METADATA_BYTES_MAX),))],
+    "docs/how-to/import.md": [("in batches of {:,}, or {}", (limits.IMPORT_RECORDS, mib(limits.IMPORT_BYTES)))],
+    "docs/how-to/jobs.md": [
+        ("what was found, up to {} of it", (kib(limits.FIELD_STATISTICS_BYTES_MAX),)),
+        (
+            "newest {:,} jobs are remembered, and of up to {:,} for {}",
+            (limits.JOBS_REMEMBERED, limits.JOBS_REMEMBERED_MAX, _REMEMBERED),
+        ),
+        ("in parts of about {}, side by side", (mib(PIECE_BYTES),)),
+        ("from {} of work on", (seconds(limits.SPARK_AUTO_SECONDS),)),
+        ("| aggregate | 200 | {} |", (mib(auto_bytes("aggregate")),)),
+        ("| export | 25 | {} |", (mib(auto_bytes("export")),)),
+        ("| compact | 17 | {} |", (mib(auto_bytes("compact")),)),
+        ("| history | 13 | {} |", (mib(auto_bytes("history")),)),
+        ("| import | 8 of the files | {} |", (mib(auto_bytes("import")),)),
+        ("| rebuild | 7 | {} |", (mib(auto_bytes("rebuild")),)),
+        ("| analyze | 6 | {} |", (mib(auto_bytes("analyze")),)),
+        ("| verify | 2 | {} |", (mib(auto_bytes("verify")),)),
+    ],
+    "docs/how-to/local-folder.md": [
+        ("younger than {} ms waits {} ms", (TICK_MS, TICK_MS + 1)),
+        ("After a start, for {},", (minutes(ms(SETTLING_MS)),)),
+        ("took longer than {}, and", (seconds(ms(PATIENCE_MS)),)),
+        ("others wait for {}", (seconds(LOCK_SECONDS_MAX),)),
+    ],
+    "docs/how-to/nodes.md": [
+        ("after {} at the latest", (seconds(limits.NODE_KILL_SECONDS + 1),)),
+        ("turns of {} (`--interval`", (seconds(ms(limits.NODE_WINDOW_MS)),)),
+        ("longer times, up to {}", (minutes(PACE.retry_seconds_max),)),
+        ("a heartbeat every {}, a list", (_BEAT,)),
+        ("collections every {}, less", (minutes(PACE.discover_seconds),)),
+        ("brought forward every {}, one", (_BREATH,)),
+        ("up to {}, {}", (minutes(PACE.shared_seconds), _SHARED)),
+    ],
+    "docs/how-to/query.md": [("while others write, for {}", (_CURSOR,))],
+    "docs/how-to/spark.md": [
+        ("one for about {}, and", (mib(TASK_BYTES),)),
+        ("up to {} blocks lie one over another", (limits.BULK_LAYERS_MAX,)),
+    ],
+    "docs/reference/api.md": [
+        ("each batch of {:,} records or {}", (limits.IMPORT_RECORDS, mib(limits.IMPORT_BYTES))),
+        ("is written meanwhile; for {}.", (_CURSOR,)),
+        ("SnapshotTooOldError {} after the cursor", (_CURSOR,)),
+        ("It can be read for {} from", (_CURSOR,)),
+        ("then 1 GET for each {}. Raises", (mib(limits.BLOB_READ_BYTES),)),
+        ("kept in memory up to {}, and", (mib(limits.UPLOAD_PART_BYTES),)),
+        ("1 PUT up to {0} and else 1 for each {0} and 2 more", (mib(limits.UPLOAD_PART_BYTES),)),
+        ("with up to {} of it in memory", (mib(limits.BLOB_READ_BYTES),)),
+        ("0 at the end. 1 GET for each {}.", (mib(limits.BLOB_READ_BYTES),)),
+    ],
+    "docs/reference/command.md": [
+        ("found, up to {}, and the planner uses it", (kib(limits.FIELD_STATISTICS_BYTES_MAX),)),
+    ],
+}
+
+# Examples, measurements, formats that golden files hold, and figures of other systems.
+FREE: dict[str, list[str]] = {
+    "README.md": ["items have at most 400 KB", "a download of about 500 MB"],
+    "docs/design/0005-root-and-forwarding.md": ["meant to stay under 1 MiB"],
+    "docs/design/0012-bulk-jobs.md": ["a root of 85 kB; folding keeps it near 22 kB"],
+    "docs/design/0013-garbage-collection.md": ["as 8 bytes a key"],
+    "docs/design/0023-jobs-on-two-engines.md": ["about 15 seconds to start"],
+    "docs/explanation/indexes.md": ["1.5 to 2 bytes a key"],
+    "docs/explanation/scaling.md": [
+        "documents of 1 KB",
+        "| documents | 10 MB | 10 GB | 10 TB |",
+        "at 100 MB/s | 0.1 s | under 2 minutes |",
+        "200 MB at ten million documents, and 200 GB at ten billion",
+        "at 50 ms some 20 a second",
+        "for 10 GB before compression",
+    ],
+    "docs/format/objects.md": [
+        "BLAKE2b (16 bytes)",
+        "These first 32 bytes",
+        "under 200 bytes are not compressed",
+        "zeros for the first | 32 bytes |",
+        "(9 bytes, big-endian",
+        "BLAKE2b of 8 bytes",
+        "16,384 rows or 16 MiB of documents",
+        "8 bytes each",
+        "about 14 bytes",
+        "of 1 KB has a map of about 13 KB",
+        "47 KB if a tenth",
+        "102 KB if all were, and 202 KB for",
+        "the filter takes 82 KB",
+    ],
+    "docs/format/values.md": [
+        "8 bytes: the greatest double",
+        "4 bytes length, 1 byte subtype",
+        "| `48` | 12 bytes |",
+        "8 bytes: milliseconds",
+        "4 bytes time, 4 bytes increment",
+        "2^15 in 2 bytes",
+    ],
+    "docs/how-to/cost.md": ["1,000 each 0.1 s", "16.8 MB where 12.8 MB are needed, beside 62.6 MB", "a GET in 60 s |"],
+    "docs/how-to/gc.md": ["8 bytes for each object"],
+    "docs/how-to/jobs.md": ["about 15 seconds to start", "documents of 1 KB"],
+    "docs/how-to/spark.md": ["below some 100 MB", "One core and 1 GiB"],
+    "docs/reference/limits.md": ["meant to stay under 1 MiB", "in about 15 seconds"],
+    "docs/tutorial.md": ["here for 30 days"],
+}

@@ -1,0 +1,176 @@
+"""Sentences are held to the code: what a page calls absent is absent, and the English is plain.
+
+A sentence that says "not yet" was true when it was written, and no test noticed when it became false. So words of this
+kind are allowed only in the sentences of `ABSENT`, each with a test that fails as soon as the feature is there.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+import wormdb
+from tests.docs.pages import PAGES, ROOT, named, prose
+from wormdb.cli.main import worm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SOURCE = ROOT / "src" / "wormdb"
+
+UNFINISHED = re.compile(
+    r"\byet\b|\b(?:is|are|was|were|as) planned\b|\bplanned (?:for|to)\b|\bwithout effect\b|\bnot in force\b"
+    r"|\bused by nothing\b|\bonly `\w+` is done\b|\bnot (?:implemented|supported)\b"
+    r"|\bfor now\b|\bsome day\b|\bin (?:a later|a future|the next) (?:version|release)\b|\b(?:is|are) reserved\b",
+    flags=re.IGNORECASE,
+)
+DIALECT = re.compile(
+    r"\b(?:nobody|whoever|everybody|anybody|somebody|whomever)\b|\bso (?:many|much)\b|\bforet(?:ell|old)\b"
+    r"|\b(?:him|her)self\b|\bit is no \w|\b(?:by|of|for|to|from|but|only|leave it to) who\b"
+    r"|(?:^|[.:;|] )Who (?![^.|]*\?)",
+    flags=re.IGNORECASE,
+)
+
+
+class Absent(NamedTuple):
+    """A sentence that may say so, and whether what it speaks of is still absent."""
+
+    page: str
+    sentence: str
+    is_absent: Callable[[], bool]
+
+
+def no_command(*names: str) -> Callable[[], bool]:
+    return lambda: not set(names) & set(worm.commands)
+
+
+def _names(part: ast.AST) -> set[str]:
+    match part:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return {name}
+        case ast.keyword(arg=str(name)) | ast.alias(name=name):
+            return {name}
+    return set()
+
+
+@cache
+def _read() -> frozenset[str]:
+    """Every name that a module outside of `schema` uses."""
+    modules = [path for path in SOURCE.rglob("*.py") if SOURCE / "schema" not in path.parents]
+    return frozenset(
+        name for path in modules for part in ast.walk(ast.parse(path.read_text())) for name in _names(part)
+    )
+
+
+@cache
+def _made() -> frozenset[str]:
+    """Every name that the package calls."""
+    parts = (part for path in SOURCE.rglob("*.py") for part in ast.walk(ast.parse(path.read_text())))
+    return frozenset(name for part in parts if isinstance(part, ast.Call) for name in _names(part.func))
+
+
+def unread(key: str) -> Callable[[], bool]:
+    """No module but those of `schema` names the attribute that holds this key of a schema."""
+    return lambda: key not in _read()
+
+
+def unwritten(*events: str) -> Callable[[], bool]:
+    """Nothing in the package makes one of these events."""
+    return lambda: not _made() & set(events)
+
+
+def any_type_is_indexed() -> bool:
+    """A model's index with a `bsonType` lets a value of another type be written."""
+    index = {"byName": {"field": "name", "bsonType": "string"}}
+    schema = {"schemaVersion": "1.0", "models": {"User": {"path": "@users/(id:string)", "indexes": index}}}
+    with wormdb.connect("memory://sentences", schema=schema) as db:
+        return db.model("User").insert({"id": "a", "name": 5}).rev == 1
+
+
+SCHEMA = "docs/reference/schema.md"
+RESERVED = "docs/design/0025-reserved.md"
+OBJECTS = "docs/format/objects.md"
+ABSENT = [
+    Absent("docs/coming-from-s3worm.md", "| `worm push`, `pull` | not yet |", no_command("push", "pull")),
+    Absent(
+        SCHEMA, "Which side wins in push and pull of S3WORM; kept, and used by nothing here.", unread("source_of_truth")
+    ),
+    Absent(SCHEMA, "Further paths; kept, and used by nothing here.", no_command("path", "paths")),
+    Absent(SCHEMA, "Saved queries; kept, and used by nothing here.", no_command("view", "views")),
+    Absent(SCHEMA, "Rules for paths; kept, and used by nothing here.", no_command("rule", "rules")),
+    Absent(SCHEMA, "Settings of the import; kept, and used by nothing here.", unread("import_")),
+    Absent(SCHEMA, "Folder of generated code; kept, and used by nothing here.", unread("generated_dir")),
+    Absent(SCHEMA, "Access rules; kept, and used by nothing here.", unread("acl")),
+    Absent(
+        SCHEMA,
+        "What becomes of the others on delete; only `none` is done: others are kept as they are.",
+        unread("on_delete"),
+    ),
+    Absent(
+        SCHEMA,
+        "Refuse other types on write; a list, one a field, for compound. Not in force yet.",
+        any_type_is_indexed,
+    ),
+    Absent(
+        "docs/how-to/models.md",
+        "A few keys of S3WORM's are stored and used by nothing, such as `views` and `acl`;",
+        unread("acl"),
+    ),
+    Absent(RESERVED, "The folders `shard-<nnn>/` and the event `shards` are reserved:", unwritten("ShardsChanged")),
+    Absent(RESERVED, "The event `closed` is reserved for dropping and re-sharding a collection:", unwritten("Closed")),
+    Absent(
+        OBJECTS,
+        "and `closed` (`r` reason, `f` what follows) are reserved: no version writes them.",
+        unwritten("ModeChanged", "ShardsChanged", "Closed"),
+    ),
+    Absent(RESERVED, "The event `mode` is reserved; a mode changes with its model.", unwritten("ModeChanged")),
+]
+
+
+def _excused(page: Path, text: str) -> list[tuple[int, int]]:
+    sentences = [each.sentence for each in ABSENT if each.page == named(page)]
+    return [found.span() for each in sentences for found in re.finditer(re.escape(each), text)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_no_page_calls_something_unfinished_that_is_not_listed(page: Path) -> None:
+    text = prose(page)
+    excused = _excused(page, text)
+    found = [
+        text[max(0, match.start() - 60) : match.end() + 30]
+        for match in UNFINISHED.finditer(text)
+        if not any(start <= match.start() and match.end() <= end for start, end in excused)
+    ]
+    assert found == [], "say what is, or list the sentence in ABSENT with a test that the feature is absent"
+
+
+@pytest.mark.parametrize("absent", ABSENT, ids=lambda absent: absent.sentence[:40])
+def test_what_is_called_absent_is_absent(absent: Absent) -> None:
+    assert absent.sentence in prose(ROOT / absent.page), "the page no longer says so: take it out of ABSENT"
+    assert absent.is_absent(), "it is there by now: change the page"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_pages_are_in_plain_english(page: Path) -> None:
+    """Subject, verb, object: "any process", "at most N", "must be"; a relative clause has a noun before it."""
+    text = prose(page)
+    assert [text[max(0, match.start() - 60) : match.end() + 30] for match in DIALECT.finditer(text)] == []
+
+
+@pytest.mark.parametrize(
+    "sentence", ["It is not yet there.", "Indexes are without effect.", "The key is not in force.", "It is planned."]
+)
+def test_words_for_the_unfinished_are_noticed(sentence: str) -> None:
+    assert UNFINISHED.search(sentence)
+
+
+@pytest.mark.parametrize(
+    "sentence", ["Who waits is committed.", "Skip so many rows.", "It is no text.", "The clock of who made it."]
+)
+def test_the_dialect_is_noticed(sentence: str) -> None:
+    assert DIALECT.search(sentence)
