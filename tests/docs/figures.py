@@ -7,12 +7,12 @@ to the pages, and finds every figure that neither has.
 
 from __future__ import annotations
 
-from wormdb import limits
+from wormdb import settings as limits
 from wormdb.cli.engines import auto_bytes
-from wormdb.files.adopt_stage import PART_BYTES
-from wormdb.files.tables import SMALL_BYTES
+from wormdb.engine.tree.nodes import BYTES_TARGET
+from wormdb.files.adopt.stage import PART_BYTES
+from wormdb.files.write.tables import SMALL_BYTES
 from wormdb.format.block import PAGE_BYTES
-from wormdb.index.nodes import BYTES_TARGET
 from wormdb.jobs.import_sources import PIECE_BYTES
 from wormdb.jobs.shares import TASK_BYTES
 from wormdb.service.pace import Pace

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,27 @@ def test_the_architecture_fits_on_a_map() -> None:
     assert len(text.split()) <= WORDS_MAX
     titles = re.findall(r"^## (.*)$", text, flags=re.MULTILINE)
     assert {"Layers", "The path of a save", "The path of a find", "The path of a forwarding"} <= {*titles}
+
+
+def drawn(title: str) -> list[str]:
+    """The names in the drawing of layers under a heading or a sentence, from the top."""
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    (block,) = re.findall(rf"{re.escape(title)}.*?```text\n(.*?)```", text, flags=re.DOTALL)
+    return [re.match(r"\w+(?: \| \w+)*", line)[0] for line in block.splitlines()]  # type: ignore[index]  # all begin so
+
+
+def layers(container: str) -> list[str]:
+    """The layers of a package that exist, from the top, as import-linter has them."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (contract,) = (each for each in contracts if each.get("containers") == [container])
+    folder = ROOT.joinpath("src", *container.split("."))
+    rows = [[name for name in re.findall(r"\w+", row) if list(folder.glob(f"{name}*"))] for row in contract["layers"]]
+    return [" | ".join(row) for row in rows if row]
+
+
+@pytest.mark.parametrize(("title", "container"), [("## Layers", "wormdb"), ("Inside `engine`", "wormdb.engine")])
+def test_the_drawing_has_the_layers_that_are_checked(title: str, container: str) -> None:
+    assert drawn(title) == layers(container)
 
 
 @pytest.mark.parametrize("note", NOTES, ids=named)
