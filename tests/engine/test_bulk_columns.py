@@ -156,3 +156,15 @@ def test_what_columns_cannot_tell_goes_by_rows(name: str) -> None:
     report, is_made = loaded(batch, model, by_column=True)
     assert not is_made
     assert told(report) == told(loaded(batch, model, by_column=False)[0])
+
+
+@pytest.mark.parametrize(("value", "fits"), [(7, True), (2**40, False)])
+def test_a_type_that_an_index_of_the_model_names_is_checked(value: int, *, fits: bool) -> None:
+    model = load_model("Thing", {**MODEL, "indexes": {"byI": {"field": "i", "bsonType": "int"}}})
+    batch = pa.RecordBatch.from_pydict({"i": pa.array([1, None, value])})
+    if fits:
+        report, is_made = loaded(batch, model, by_column=True)
+        assert (report.read, is_made) == (3, False)
+    else:
+        with pytest.raises(InvalidRequestError, match=f"{value} is no int32"):
+            loaded(batch, model, by_column=True)

@@ -116,7 +116,7 @@ def indexes(draw: st.DrawFn, name: str, declared: dict[str, Any]) -> dict[str, A
     if declared.get(name, {"type": "string"})["type"] in {"array", "any"} and draw(st.booleans()):
         made["type"] = "multiValue"
     if draw(st.booleans()):
-        made["bsonType"] = draw(st.sampled_from(["string", "INT32", ["double"]]))
+        made["bsonType"] = draw(st.sampled_from(["string", "INT32", ["double"], "binData", "number"]))
     return made
 
 

@@ -336,12 +336,11 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
 
         `name` is made of the fields if none is given. A `sparse` index leaves documents out that have none of the
         fields; for a unique one they are exempt. `bson_type`, such as "string" or "number" and one for each field, is
-        what values must be to be written at all, null and missing apart. Without `wait` the next forwarding
-        builds it. Writers go on meanwhile. 1 PUT for the entry, after a scan if it is unique; building it is
-        1 GET a block, 1 PUT a node. Raises AlreadyExistsError, LimitExceededError for more than 32 fields, and
-        InvalidRequestError for a field that the model does
-        not know, a document that cannot be indexed, and listing the values that a unique index finds more than once:
-        nothing was written then.
+        what values must be to be written at all, null and missing apart, by MongoDB's or Kronotop's names. Without
+        `wait` the next forwarding builds it. Writers go on meanwhile. 1 PUT for the entry, after a scan if it is
+        unique; building it is 1 GET a block, 1 PUT a node. Raises AlreadyExistsError, LimitExceededError for more than
+        32 fields, and InvalidRequestError for a field that the model does not know, a document that cannot be indexed,
+        and listing the values that a unique index finds more than once: nothing was written then.
         """
         index = index_of(fields, name, unique=unique, sparse=sparse, bson_type=bson_type)
         return self._indexes.create(index, wait=wait)

@@ -14,6 +14,7 @@ from wormdb.errors import InvalidRequestError
 from wormdb.files.foreign.manifest import Manifest as FileManifest
 from wormdb.files.table_state import table_states
 from wormdb.files.write.tables import MANIFEST
+from wormdb.format.bson_types import bson_type_of
 from wormdb.format.field_statistics import decode_field_statistics
 from wormdb.format.past import misc_ms
 from wormdb.format.wrappers import moment
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.log.root import Place
     from wormdb.engine.state.definition import Definition
+    from wormdb.engine.state.indexes import IndexStatus
     from wormdb.engine.state.upgrade import Upgrades
     from wormdb.engine.state.view import View
     from wormdb.files.foreign.collection import ForeignCollection
@@ -222,8 +224,14 @@ def describe_index(view: View, name: str) -> IndexDescription | None:
         height=0 if stored is None else stored.height,
         buckets=len(measured.bounds) + 1 if measured is not None and measured.entries else 0,
         arrays=() if measured is None else measured.arrays,
-        bson_types=index.bson_types,
+        bson_types=index.bson_types or _types_in_model(found, view.definition.model),
     )
+
+
+def _types_in_model(status: IndexStatus, model: Model | None) -> tuple[str, ...]:
+    """The types that the model in force checks for the fields of an index, by MongoDB's names."""
+    declared = model.indexes.get(status.index.name) if status.declared and model is not None else None
+    return () if declared is None else tuple(bson_type_of(name) or name for name in declared.bson_type)
 
 
 def status_of(ledger: Ledger) -> CollectionStatus:

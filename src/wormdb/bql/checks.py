@@ -15,14 +15,12 @@ from wormdb.bql.regex import compile_regex
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import (
     MISSING,
-    Binary,
     Decimal128,
     Kind,
     MaxKey,
     MinKey,
     ObjectId,
     Regex,
-    Timestamp,
     kind_of,
 )
 from wormdb.format.order import compare
@@ -43,7 +41,6 @@ __all__ = [
     "check_membership",
     "check_mod",
     "check_regex",
-    "check_type",
     "is_null",
     "is_present",
     "never",
@@ -226,42 +223,5 @@ def check_mod(condition: Mod) -> Test:
                 return False
             value = int(number)
         return bool((value % divisor if value >= 0 else -(-value % divisor)) == remainder)
-
-    return test
-
-
-_TYPES: Final[dict[str, tuple[type, ...]]] = {
-    "double": (float,),
-    "string": (str,),
-    "object": (dict,),
-    "array": (list,),
-    "binData": (bytes, Binary),
-    "objectId": (ObjectId,),
-    "bool": (bool,),
-    "date": (datetime,),
-    "null": (type(None),),
-    "regex": (Regex,),
-    "timestamp": (Timestamp,),
-    "decimal": (Decimal128,),
-    "minKey": (MinKey,),
-    "maxKey": (MaxKey,),
-}
-_INT32_MIN: Final = -(2**31)
-_INT32_MAX: Final = 2**31 - 1
-
-
-def check_type(names: Sequence[str]) -> Test:
-    """Whether a value has one of these types; an integer is an int if it fits in 32 bits, else a long."""
-    kinds = {kind for name in names for kind in _TYPES.get(name, ())}
-    short, long = "int" in names, "long" in names
-    if short and long:
-        kinds.add(int)
-    if short is long:
-        return lambda value: type(value) in kinds
-
-    def test(value: Any) -> bool:
-        if type(value) is int:
-            return (_INT32_MIN <= value <= _INT32_MAX) is short
-        return type(value) in kinds
 
     return test

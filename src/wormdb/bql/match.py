@@ -15,7 +15,6 @@ from wormdb.bql.checks import (
     check_membership,
     check_mod,
     check_regex,
-    check_type,
     is_present,
     never,
 )
@@ -40,6 +39,7 @@ from wormdb.bql.tree import (
     StartsWith,
     Type,
 )
+from wormdb.format.bson_types import check_type
 from wormdb.format.kinds import Regex
 from wormdb.format.wrappers import regex_options
 

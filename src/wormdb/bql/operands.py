@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from wormdb.bql.regex import OPTIONS, compile_regex
 from wormdb.errors import InvalidRequestError
+from wormdb.format.bson_types import NUMBERS, TYPE_CODES
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING, Decimal128, Regex
 from wormdb.format.values import normalize
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = [
-    "TYPE_CODES",
     "OperandError",
     "is_operators",
     "is_regex",
@@ -37,33 +37,7 @@ __all__ = [
     "whole_number",
 ]
 
-TYPE_CODES: Final[dict[str, int]] = {
-    "double": 1,
-    "string": 2,
-    "object": 3,
-    "array": 4,
-    "binData": 5,
-    "undefined": 6,
-    "objectId": 7,
-    "bool": 8,
-    "date": 9,
-    "null": 10,
-    "regex": 11,
-    "dbPointer": 12,
-    "javascript": 13,
-    "symbol": 14,
-    "javascriptWithScope": 15,
-    "int": 16,
-    "timestamp": 17,
-    "long": 18,
-    "decimal": 19,
-    "minKey": -1,
-    "maxKey": 127,
-}
-"""BSON's types by alias; those that no document here holds are known too, and never match."""
-
 _ALIASES: Final = {code: alias for alias, code in TYPE_CODES.items()}
-_NUMBERS: Final = ("double", "int", "long", "decimal")
 
 
 class OperandError(Exception):
@@ -189,7 +163,7 @@ def _aliases(item: Any) -> tuple[str, ...]:
     if isinstance(item, str):
         alias = str.__str__(item)  # bson has texts that cannot be looked up
         if alias == "number":
-            return _NUMBERS
+            return NUMBERS
         if alias not in TYPE_CODES:
             raise OperandError(f"there is no type {alias[:40]!r}", did_you_mean(alias, [*TYPE_CODES, "number"]))
         return (alias,)

@@ -67,7 +67,7 @@ def _compound_shape(key: Key, reference: dict[str, Any], choice: dict[str, Any])
     match key.shape:
         case "names":
             return {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
-        case "choices":
+        case "types":
             return {"anyOf": [choice, {"type": "array", "items": choice}]}
         case "values":
             return {"type": "array", "minItems": 1}

@@ -11,7 +11,9 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-__all__ = ["BSON_TYPES", "FIELD_TYPES", "ID_STRATEGIES", "LAYOUTS", "TABLES", "Key", "Shape"]
+from wormdb.format.bson_types import TYPE_NAMES
+
+__all__ = ["FIELD_TYPES", "ID_STRATEGIES", "LAYOUTS", "TABLES", "Key", "Shape"]
 
 Shape = Literal[
     "string",  # text
@@ -20,7 +22,7 @@ Shape = Literal[
     "count",  # an integer of at least `minimum`
     "duration",  # "30d"
     "names",  # a list of distinct strings
-    "choices",  # one of `choices`, or a list of them
+    "types",  # the name of one of BSON's types, or a list of them
     "values",  # a list of any values
     "value",  # any value
     "object",  # an object of the table `of`
@@ -42,18 +44,6 @@ FIELD_TYPES: Final = (
     "decimal",
     "binary",
     "objectid",
-)
-BSON_TYPES: Final = (
-    "string",
-    "int32",
-    "int64",
-    "double",
-    "boolean",
-    "datetime",
-    "timestamp",
-    "binary",
-    "objectid",
-    "decimal128",
 )
 ID_STRATEGIES: Final = ("uuid", "ulid", "objectid", "seq", "given")
 LAYOUTS: Final = ("inline", "collection", "root")
@@ -221,9 +211,9 @@ _INDEX = (
     Key("sparse", "boolean", "Leave out missing and null; false makes them count for unique.", default=True),
     Key(
         "bsonType",
-        "choices",
-        "Refuse other types on write; a list, one a field, for compound. Not in force yet.",
-        choices=BSON_TYPES,
+        "types",
+        "Refuse values of another type on write, null and missing apart; a list, one for each field, for compound.",
+        choices=TYPE_NAMES,
     ),
 )
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, assert_never
 import msgspec
 
 from wormdb.errors import WormError
+from wormdb.format.bson_types import bson_type_of, stored_in_model, unknown_type
 from wormdb.format.json import parse
 from wormdb.format.values import MISSING
 from wormdb.schema.duration import duration_seconds
@@ -76,8 +77,10 @@ class Reader:
                 return raw if isinstance(raw, bool) else self._wrong(path, "true or false", raw)
             case "count":
                 return self._count(key, raw, path)
-            case "names" | "choices":
-                return self._names(key, raw, path)
+            case "names":
+                return self._names(raw, path)
+            case "types":
+                return self._types(raw, path)
             case "texts" | "values" | "value" | "kept":
                 return self._free(key.shape, raw, path)
             case _:
@@ -115,9 +118,7 @@ class Reader:
             return raw
         return self._wrong(path, f"a whole number from {key.minimum}", raw)
 
-    def _names(self, key: Key, raw: Any, path: str) -> Any:
-        if key.shape == "choices" and isinstance(raw, str):
-            raw = [raw]
+    def _names(self, raw: Any, path: str) -> Any:
         if not isinstance(raw, list):
             return self._wrong(path, "a list of names", raw)
         found: list[str] = []
@@ -125,12 +126,21 @@ class Reader:
             place = joined(path, position)
             if not isinstance(name, str):
                 self._wrong(place, "a name", name)
-            elif key.choices and name.lower() not in key.choices:
-                self.report.error(place, f"{name[:60]!r} is not allowed", did_you_mean(name, key.choices))
-            elif name in found and key.shape == "names":
+            elif name in found:
                 self.report.error(place, f"{name[:60]!r} occurs twice", "remove one of them")
             else:
-                found.append(name.lower() if key.choices else name)
+                found.append(name)
+        return tuple(found)
+
+    def _types(self, raw: Any, path: str) -> Any:
+        """The names as a model stores them."""
+        found: list[str] = []
+        for position, name in enumerate(raw if isinstance(raw, list) else [raw]):
+            alias = bson_type_of(name)
+            if alias is None:
+                self.report.error(joined(path, position), *unknown_type(name))
+            else:
+                found.append(stored_in_model(alias))
         return tuple(found)
 
     def _texts(self, raw: Any, path: str) -> Any:

@@ -21,6 +21,7 @@ from wormdb.format.values import MISSING, are_field_names, normalize
 from wormdb.format.wrappers import WRITERS
 from wormdb.schema.coerce import parse_datetime
 from wormdb.schema.identity import id_problem
+from wormdb.schema.indexed import has_types
 from wormdb.schema.model import Field
 from wormdb.schema.validate import default_values
 from wormdb.settings import DOCUMENT_BYTES_MAX, DOCUMENT_KEYS_MAX, ID_BYTES_MAX, INT_MAX, INT_MIN
@@ -82,7 +83,8 @@ class Sieve:
         self._model = model
         fields: Mapping[str, Field] = {} if model is None else model.fields
         self._fields = {name: field for name, field in fields.items() if name not in _IDS}
-        self._is_open = model is None or (not model.is_singleton and _TIMES.isdisjoint(fields))
+        is_plain = model is None or (not model.is_singleton and _TIMES.isdisjoint(fields))
+        self._is_open = is_plain and not has_types(model)
 
     def run(self, documents: Sequence[Any]) -> list[Passed | None]:
         """Of each document its JSON, None for those that must be looked at one by one. No requests."""

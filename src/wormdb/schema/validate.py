@@ -12,6 +12,7 @@ from wormdb.errors import ValidationError
 from wormdb.format.values import MISSING, Document, equal, normalize, normalize_document
 from wormdb.schema.coerce import coerce, coerce_fields
 from wormdb.schema.identity import id_problem, new_id
+from wormdb.schema.indexed import check_indexed
 from wormdb.schema.model import Field
 from wormdb.schema.path import SINGLETON_ID
 from wormdb.schema.report import Report
@@ -80,6 +81,7 @@ def _validated(model: Model, document: Document, *, need_id: bool) -> Document:
     for name in _TIMESTAMPS:
         if name in checked and name not in fields:
             checked[name] = coerce(_TIMESTAMP, checked[name], name, report)
+    check_indexed(model, checked, report)
     if report.errors:
         raise ValidationError(f"this is no {model.name}", problems=report.errors)
     return checked

@@ -12,11 +12,11 @@ from tests.query.logical.cases import DOCUMENTS, NAMES, Case, has_no_array, read
 from tests.query.logical.trees import ARRAYS_IN_B, TREES, WITHOUT_ARRAYS, size_of
 from tests.query.logical.trees import DOCUMENTS as RANDOM_DOCUMENTS
 from wormdb.bql.match import compile_filter
-from wormdb.bql.operands import TYPE_CODES
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.tree import EVERYTHING, NOTHING, And, Compare, Comparison, Exists, Filter, In, Not, Or, Type
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
+from wormdb.format.bson_types import TYPE_CODES
 from wormdb.format.segment import check_id
 from wormdb.query.logical.rules import simplify
 from wormdb.testing.strategies import ids

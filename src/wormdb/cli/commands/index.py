@@ -13,6 +13,7 @@ from wormdb.cli.place import AS_JSON, MODEL, URL, find_collection
 from wormdb.cli.progress import working
 from wormdb.cli.ruled import Column, print_ruled
 from wormdb.cli.verbs import Verb
+from wormdb.format.bson_types import TYPE_NAMES
 from wormdb.settings import Settings
 
 if TYPE_CHECKING:
@@ -56,7 +57,11 @@ def command() -> None:
 @click.option("--name", help="Its name; made of the fields if it is not given.")
 @click.option("--unique", is_flag=True, help="No two documents may have the same value.")
 @click.option("--sparse/--no-sparse", default=True, show_default=True, help="Leave out documents without the fields.")
-@click.option("--bson-type", multiple=True, help="What values must be to be written; once for each field.")
+@click.option(
+    "--bson-type",
+    multiple=True,
+    help=f"Type that values must have to be written, once for each field: {', '.join(TYPE_NAMES)}.",
+)
 @click.option(
     "--wait/--no-wait", default=True, show_default=True, help="Build it now, or leave it to the next forwarding."
 )

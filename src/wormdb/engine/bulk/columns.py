@@ -20,6 +20,7 @@ from wormdb.format.kinds import MISSING
 from wormdb.format.values import are_field_names
 from wormdb.format.wrappers import moment
 from wormdb.schema.identity import BUILT_IN_TYPES, makes_good_ids, new_ids
+from wormdb.schema.indexed import has_types
 from wormdb.settings import DOCUMENT_BYTES_MAX, ID_BYTES_MAX
 from wormdb.system.clock import ManualClock
 
@@ -194,7 +195,8 @@ class ColumnMaker:
         self._clock = clock
         self._chance = chance
         self._fields: Mapping[str, Field] = {} if model is None else model.fields
-        self._is_open = model is None or (not model.is_singleton and not set(_TIMES) & set(model.fields))
+        is_plain = model is None or (not model.is_singleton and not set(_TIMES) & set(model.fields))
+        self._is_open = is_plain and not has_types(model)
         now = json.encode({} if model is None else dict.fromkeys(_TIMES, moment(clock.now_ms())))
         self._end = "}" if model is None else f",{now[1:].decode()}"
 

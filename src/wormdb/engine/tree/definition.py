@@ -17,23 +17,21 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
 
 import msgspec
 
-from wormdb.bql.checks import check_type
-from wormdb.bql.operands import OperandError, read_types
 from wormdb.errors import InvalidRequestError
 from wormdb.format.blob import BLOB_FIELD, blob_keys_of
+from wormdb.format.bson_types import bson_type_of, takes_value, unknown_type
 from wormdb.format.damage import corrupt
 from wormdb.format.key import check_index_key, encode_key
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED, get_direct, parse_path, walk, within
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from wormdb.format.kinds import Document
     from wormdb.format.path import Path, Place
@@ -125,18 +123,11 @@ def _nothing(array: list[Any], rest: Path) -> Any:
 
 # --- Indexes that take values of one type only: a check on what is written, which changes no key.
 
-_WIDER: Final = {
-    "long": ("int", "long"),
-    "double": ("int", "double"),
-    "decimal": ("int", "long", "double", "decimal"),
-}
-"""Numbers that a type takes besides its own, because nothing of them is lost."""
-
 
 def read_bson_types(written: object, fields: Sequence[str], *, name: str) -> tuple[str, ...]:
-    """The types that were written for the fields of index `name`: one alias of BSON's, or one a field; none for None.
+    """The types that were written for the fields of index `name`, by MongoDB's names: one a field; none for None.
 
-    Raises InvalidRequestError. No requests.
+    Raises InvalidRequestError, for an unknown name with all names that there are. No requests.
     """
     if written is None:
         return ()
@@ -148,21 +139,19 @@ def read_bson_types(written: object, fields: Sequence[str], *, name: str) -> tup
             reason=f"it has {len(fields)} fields",
             fix=f"give one type for each, such as {['string'] * len(fields)}",
         )
+    found: list[str] = []
     for each in types:
-        try:
-            known = isinstance(each, str) and read_types(each)
-        except OperandError as error:
-            raise InvalidRequestError(what, reason=error.reason, fix=error.fix) from None
-        if not known:
-            raise InvalidRequestError(
-                what, reason=f"{each!r:.40} names no type", fix='write such as "string" or "number"'
-            )
-    return tuple(types)
+        alias = bson_type_of(each)
+        if alias is None:
+            reason, fix = unknown_type(each)
+            raise InvalidRequestError(what, reason=reason, fix=fix)
+        found.append(alias)
+    return tuple(found)
 
 
 def is_row_of(row: Iterable[Any], types: Sequence[str]) -> bool:
     """Whether values have the types of their fields; None stands for nothing there. No requests."""
-    return all(value is None or _test(alias)(value) for value, alias in zip(row, types, strict=True))
+    return all(takes_value(alias)(value) for value, alias in zip(row, types, strict=True))
 
 
 def check_row(row: Sequence[Any], fields: Sequence[str], types: Sequence[str], *, name: str) -> None:
@@ -174,11 +163,6 @@ def check_row(row: Sequence[Any], fields: Sequence[str], types: Sequence[str], *
                 reason="the index takes this type only",
                 fix="write a value of that type, or make the index without bson_type",
             )
-
-
-@cache
-def _test(alias: str) -> Callable[[Any], bool]:
-    return check_type(_WIDER.get(alias) or read_types(alias))
 
 
 class _Message(msgspec.Struct, frozen=True, omit_defaults=True):

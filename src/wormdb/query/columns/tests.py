@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.bql.checks import check_type
 from wormdb.bql.regex import rewritten
 from wormdb.bql.tree import (
     Compare,
@@ -23,6 +22,7 @@ from wormdb.bql.tree import (
     StartsWith,
     Type,
 )
+from wormdb.format.bson_types import check_type
 from wormdb.format.kinds import Decimal128, Kind, ObjectId, Regex, kind_of
 from wormdb.format.wrappers import milliseconds
 from wormdb.query.columns.cells import (
