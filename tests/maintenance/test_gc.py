@@ -185,6 +185,19 @@ def test_requests() -> None:
     assert trace_of(noted)[-2:] == [("put", "gc"), ("put", "block0")]
 
 
+def test_requests_of_a_database() -> None:
+    """One more than the collection's own: how far readable files are."""
+    with connect("memory://gc-requests", settings=Settings(forward="manual")) as database:
+        notes = database["notes"]
+        notes.insert({"id": "a"})
+        notes.forward()
+        notes.gc()
+        before = database.cost()
+        notes.gc()
+        used = database.cost() - before
+    assert (used.gets, used.lists, used.requests) == (3, 1, 4)
+
+
 def test_entries_of_the_log_that_are_kept_are_not_listed_one_by_one() -> None:
     rig = Rig()
     ledger = logger(rig, limits=MANUAL)

@@ -98,7 +98,7 @@ class BlobTarget:
         """Store what was written; a second call does nothing.
 
         1 GET and 1 HEAD; unless the collection has the content, 1 PUT up to 8 MiB and else 1 for each 8 MiB and 2 more.
-        The first blob of a collection is 1 PUT more, for the entry of the log that makes it keep owners. Raises
+        The first blob of a collection is 1 GET and 1 PUT more, for the entry that makes it keep owners. Raises
         UnavailableError, OutcomeUnknownError; then it may be called again.
         """
         if self._file is None:

@@ -356,7 +356,7 @@ class Database:
         """Remove what no process needs any more from collections, in order of their folders; `names` as for `forward`.
 
         Retired objects, what writers left behind, jobs that were not ended, the log past its retention; with `dry_run`
-        nothing is written. 2 GETs for each collection, 1 LIST for each 1,000 objects, 1 GET for each page of a list and
+        nothing is written. 3 GETs for each collection, 1 LIST for each 1,000 objects, 1 GET for each page of a list and
         each inner node of an index; if something goes 2 PUTs and 1 DELETE for each 1,000. `told` hears how far it is.
         Without names also what checks of the store left behind, for 1 GET and 1 LIST.
         Raises CorruptionError if it is not certain what is needed, UnavailableError, OutcomeUnknownError.
