@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 __all__ = ["PAGES", "ROOT", "named", "prose"]
@@ -19,6 +20,7 @@ def named(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
+@cache
 def prose(page: Path) -> str:
     """The sentences of a page on one line: without code, and with one space where there was a line break."""
     return " ".join(_CODE.sub("", page.read_text()).split())

@@ -11,6 +11,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
+import click
 import pytest
 
 import wormdb
@@ -46,7 +47,7 @@ class Absent(NamedTuple):
 
 
 def no_command(*names: str) -> Callable[[], bool]:
-    return lambda: not set(names) & set(worm.commands)
+    return lambda: not set(names) & set(worm.list_commands(click.Context(worm)))
 
 
 def _names(part: ast.AST) -> set[str]:
@@ -160,6 +161,12 @@ def test_pages_are_in_plain_english(page: Path) -> None:
     """Subject, verb, object: "any process", "at most N", "must be"; a relative clause has a noun before it."""
     text = prose(page)
     assert [text[max(0, match.start() - 60) : match.end() + 30] for match in DIALECT.finditer(text)] == []
+
+
+def test_a_feature_that_exists_is_not_absent() -> None:
+    assert not no_command("push", "gc")()
+    assert not unread("soft_delete")()
+    assert not unwritten("FilesSwitched")()
 
 
 @pytest.mark.parametrize(
