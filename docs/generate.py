@@ -173,7 +173,7 @@ def settings_page() -> str:
     defaults, texts = wormdb.Settings(), texts_below(wormdb.Settings)
     for each in fields(defaults):
         value = getattr(defaults, each.name)
-        shown = f"`{value}`" if isinstance(value, str) else f"{value:,}"
+        shown = f"`{value}`" if isinstance(value, str | None) else f"{value:,}"
         lines.append(f"| `{each.name}` | {shown} | {texts[each.name]} |")
     return "\n".join(lines) + "\n"
 
@@ -205,6 +205,7 @@ def command_page() -> str:
     lines = ["# The worm command", NOTE, "Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.", ""]
     lines += [
         "Errors are one line on standard error; `WORM_DEBUG=1` in the environment shows where they came from.",
+        "`WORM_CACHE` names a folder in which objects of a cloud store stay from one command to the next.",
         "",
     ]
     # The settings of the command are given, as click does when it runs it: it keeps the first help option it made.

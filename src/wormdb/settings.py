@@ -319,7 +319,13 @@ class Settings:
     pool_threads: int = POOL_THREADS
     """Requests in flight at once."""
     cache_bytes: int = 256 * MIB
-    """Bound of the caches: of immutable objects, and of columns and rows that stay decoded; 0 switches both off."""
+    """Bound of the caches in memory: of immutable objects, and of columns and rows that stay decoded; 0 switches both
+    off."""
+    cache_folder: str | None = None
+    """A folder of this machine in which immutable objects of a cloud store stay when a process ends, so that the next
+    one need not ask for them; processes may share it. None takes the environment variable WORM_CACHE; empty is none."""
+    cache_folder_bytes: int = 1024 * MIB
+    """Bound of that folder; what was not used for the longest time is removed."""
     forward: ForwardChoice = "auto"
     """What brings the log forward: `inline` the caller of a commit, `background` a thread, `manual` only calls of
     `forward()`. `auto` is background for a cloud store and inline for a folder or memory."""
@@ -356,10 +362,12 @@ class Settings:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.name in _CHOICES:
+            if field.name in _CHOICES or field.name == "cache_folder":
                 continue
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
                 raise InvalidRequestError(f"setting {field.name}={value!r}", reason="it must be a number, 0 or more")
+        if not isinstance(self.cache_folder, str | None):
+            raise InvalidRequestError(f"setting cache_folder={self.cache_folder!r}", reason="it must be a string")
         for name, choice in _CHOICES.items():
             value = getattr(self, name)
             if value not in get_args(choice):

@@ -346,6 +346,22 @@ def test_a_new_process_trims_what_others_left(tmp_path: Path) -> None:
     assert sum(path.stat().st_size for path in files(tmp_path)) <= 20_000
 
 
+def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
+    others = [tmp_path / name for name in ("notes.txt", "ab/notes.txt", "photos/1.jpg", "ab/" + "0" * 62 + "-mine")]
+    for path in others:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"x" * 50_000)
+        os.utime(path, (1, 1))
+    store = CachedStore(MemoryStore(), immutable=is_block, bytes_max=0, folder=tmp_path, folder_bytes_max=20_000)
+    for number in range(20):
+        store.put(f"data/{number}", b"x" * 2_000)
+        store.get(f"data/{number}")
+    assert all(path.stat().st_size == 50_000 for path in others)
+    assert store.get("data/19").body == b"x" * 2_000
+    assert store.stats().hits == 1
+    assert len(files(tmp_path)) < 20
+
+
 def test_half_written_files_of_dead_processes_go(tmp_path: Path) -> None:
     (tmp_path / "ab").mkdir()
     pending = tmp_path / "ab" / ".pending-1-2"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,7 +31,7 @@ from wormdb.system.deadline import Deadline, within
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from wormdb.engine.forward.keeper import ForwardMode
     from wormdb.maintenance.gc.report import Collected
@@ -111,6 +112,12 @@ class Means:
         return self.metered.is_served and not self.metered.name.startswith("memory:")
 
 
+def cache_folder(settings: Settings, environment: Mapping[str, str]) -> str | None:
+    """The folder in which objects stay when a process ends; None if there is none."""
+    folder = settings.cache_folder if settings.cache_folder is not None else environment.get("WORM_CACHE")
+    return str(Path(folder).expanduser()) if folder else None
+
+
 class Ledgers:
     """Opens the ledgers of a database, each once. Thread-safe; not to be used after a fork."""
 
@@ -122,9 +129,15 @@ class Ledgers:
         """The store below: counted, retried, and what never changes is kept."""
         columns_bytes = int(settings.cache_bytes * COLUMNS_CACHE_SHARE)
         self._columns = ColumnCache(columns_bytes)
-        if settings.cache_bytes:
-            left = settings.cache_bytes - columns_bytes
-            self.store = CachedStore(self.store, immutable=is_immutable, bytes_max=left)
+        folder = cache_folder(settings, os.environ) if means.is_distant else None
+        if settings.cache_bytes or folder is not None:
+            self.store = CachedStore(
+                self.store,
+                immutable=is_immutable,
+                bytes_max=settings.cache_bytes - columns_bytes,
+                folder=folder,
+                folder_bytes_max=settings.cache_folder_bytes,
+            )
         # A memory without a name is shared with nobody, so its documents are nobody else's.
         self.place = metered.name if metered.name != "memory://" else f"memory://{chance.token(8).hex()}"
         self.misc = MiscClock(clock)

@@ -12,6 +12,7 @@ import hashlib
 import itertools
 import json
 import os
+import re
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -33,6 +34,8 @@ SCAN_FRACTION = 16
 TRIMMED_PERCENT = 90
 STALE_SECONDS = 3600
 PENDING = ".pending-"
+_FOLDERS = re.compile("[0-9a-f]{2}")
+_FILES = re.compile(rf"[0-9a-f]{{62}}-(whole|[0-9]+\.[0-9]+)|{re.escape(PENDING)}[0-9]+-[0-9]+")
 _pending = itertools.count()
 
 
@@ -138,13 +141,19 @@ class DiskCache:
                 return
 
     def _measure(self) -> list[tuple[int, int, str]]:
-        """Time of last use, size and path of each file; half-written ones of dead processes go first."""
+        """Time of last use, size and path of each file; half-written ones of dead processes go first.
+
+        Files that no cache made are left alone: the folder may be one of the user's.
+        """
         files: list[tuple[int, int, str]] = []
         for folder in self._folder.iterdir():
+            if not _FOLDERS.fullmatch(folder.name):
+                continue
             with suppress(OSError), os.scandir(folder) as entries:
                 for entry in entries:
-                    info = entry.stat(follow_symlinks=False)
-                    files.append((info.st_mtime_ns, info.st_size, entry.path))
+                    if _FILES.fullmatch(entry.name):
+                        info = entry.stat(follow_symlinks=False)
+                        files.append((info.st_mtime_ns, info.st_size, entry.path))
         newest = max((time for time, _, _ in files), default=0)
         for file in files:
             if Path(file[2]).name.startswith(PENDING) and newest - file[0] > STALE_SECONDS * 10**9:
