@@ -165,9 +165,9 @@ def _pruned(url: str) -> list[Count]:
     from wormdb.jobs.row_filter import RowFilter
     from wormdb.jobs.shares import shares
     from wormdb.jobs.state import PinnedState
-    from wormdb.spark.source import Scan
-    from wormdb.spark.source_infer import columns_of_state
-    from wormdb.spark.source_schema import spark_field
+    from wormdb.spark.read.infer import columns_of_state
+    from wormdb.spark.read.source import Scan
+    from wormdb.spark.types import spark_field
 
     last = (EPOCH + timedelta(seconds=ROWS - 10)).isoformat()
     half = ROWS // 2

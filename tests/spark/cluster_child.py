@@ -20,8 +20,8 @@ from tests.cli.printed import worm
 from tests.spark.stream_start import PATIENCE, run_through
 from wormdb.cli.commands.pipeline import MOVED
 from wormdb.spark import session, write
+from wormdb.spark.read.source import WormSource
 from wormdb.spark.sink import WormWriter
-from wormdb.spark.source import WormSource
 from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:

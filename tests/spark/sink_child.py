@@ -14,8 +14,8 @@ from typing import Any
 from pyspark import TaskContext
 
 from wormdb.spark import session
+from wormdb.spark.read.source import WormSource
 from wormdb.spark.sink import WormWriter
-from wormdb.spark.source import WormSource
 
 
 def main(url: str, job: str, moment: str) -> None:

@@ -8,8 +8,8 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 
 from tests.spark.source_rig import sent
 from wormdb.spark import sink
-from wormdb.spark.source import WormSource
-from wormdb.spark.source_schema import arrow_schema
+from wormdb.spark.read.source import WormSource
+from wormdb.spark.types import arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import cloudpickle
 from pyspark.sql.datasource import CaseInsensitiveDict
 
-from wormdb.spark.source import PushingReader, WormReader, WormSource
+from wormdb.spark.read.source import PushingReader, WormReader, WormSource
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,8 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tests.spark.source_rig import sent
-from wormdb.spark.stream_source import ChangeReader
-from wormdb.spark.streams import WormStreams
+from wormdb.spark.provider import WormStreams
+from wormdb.spark.stream.source import ChangeReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ from wormdb import InvalidRequestError, NotFoundError, SnapshotTooOldError
 from wormdb.engine.state import trim
 from wormdb.format.json import decode_document
 from wormdb.jobs import place
-from wormdb.spark import stream_plan
+from wormdb.spark.stream import plan as stream_plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

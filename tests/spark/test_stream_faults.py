@@ -13,8 +13,8 @@ from wormdb.engine.state.operations import Insert, Remove
 from wormdb.format.event import StreamAdvanced
 from wormdb.jobs import place
 from wormdb.jobs.place import Where
-from wormdb.spark.stream_rows import Given
-from wormdb.spark.stream_sink import Rows, StreamWriter
+from wormdb.spark.stream.rows import Given
+from wormdb.spark.stream.sink import Rows, StreamWriter
 from wormdb.system.types import LogNumber
 from wormdb.testing.fault_store import Fault
 from wormdb.testing.sweep import SweepCase, sweep

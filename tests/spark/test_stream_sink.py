@@ -18,9 +18,9 @@ from wormdb import ConflictError, InvalidRequestError, Settings
 from wormdb.errors import OutcomeUnknownError
 from wormdb.format.event import StreamAdvanced
 from wormdb.jobs import place
-from wormdb.spark import stream_sink
-from wormdb.spark.source_schema import arrow_schema
-from wormdb.spark.streams import WormStreams
+from wormdb.spark.provider import WormStreams
+from wormdb.spark.stream import sink as stream_sink
+from wormdb.spark.types import arrow_schema
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import WriterCommitMessage
 
     from wormdb import Database
-    from wormdb.spark.stream_sink import StreamWriter
+    from wormdb.spark.stream.sink import StreamWriter
 
 QUERY = "9a512e23-222e-4f18-8a6b-abe00f80d83f"
 ROW = spark.StructType(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from wormdb.spark.streams import WormStreams
+from wormdb.spark.provider import WormStreams
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

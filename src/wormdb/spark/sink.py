@@ -21,7 +21,7 @@ from wormdb.engine.bulk.task import BulkTask
 from wormdb.engine.load import BulkOutcome, abort, attach, open_job
 from wormdb.errors import InvalidRequestError
 from wormdb.jobs.place import Where
-from wormdb.spark.source_schema import KIND_METADATA
+from wormdb.spark.types import KIND_METADATA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -20,7 +20,7 @@ from wormdb.jobs.place import Where
 from wormdb.jobs.work import Output, Result, attempt
 from wormdb.spark.register import store_variables
 from wormdb.spark.sink import task_number
-from wormdb.spark.source_schema import KIND_METADATA
+from wormdb.spark.types import KIND_METADATA
 from wormdb.spark.write import error_in
 
 if TYPE_CHECKING:

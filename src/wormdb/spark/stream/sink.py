@@ -21,8 +21,8 @@ from wormdb.errors import AlreadyExistsError, ConflictError, InvalidRequestError
 from wormdb.format import json
 from wormdb.format.event import StreamAdvanced
 from wormdb.jobs.place import Where
-from wormdb.spark.source_schema import KIND_METADATA
-from wormdb.spark.stream_rows import StreamRows, check_columns
+from wormdb.spark.stream.rows import StreamRows, check_columns
+from wormdb.spark.types import KIND_METADATA
 from wormdb.system.types import WriteId
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from wormdb.api.write import Writer
     from wormdb.engine.state.operations import Operation
     from wormdb.engine.state.view import View
-    from wormdb.spark.stream_rows import Given
+    from wormdb.spark.stream.rows import Given
 
 __all__ = ["Rows", "StreamWriter"]
 

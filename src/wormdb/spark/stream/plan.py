@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from wormdb.engine.feed import places_of
 from wormdb.errors import InvalidRequestError
 from wormdb.format.event import JobAttached
-from wormdb.spark.changes import Told
+from wormdb.spark.stream.changes import Told
 from wormdb.spark.stream_offset import HASH_DIGITS
 
 if TYPE_CHECKING:

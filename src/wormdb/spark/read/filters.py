@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
 
-    from wormdb.spark.source_schema import Column, Shape
+    from wormdb.spark.types import Column, Shape
 
 __all__ = ["narrowing_of"]
 

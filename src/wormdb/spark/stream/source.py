@@ -20,8 +20,8 @@ from wormdb.api.past import parse_as_of
 from wormdb.engine.feed import places_of
 from wormdb.errors import InvalidRequestError, NotFoundError, SnapshotTooOldError
 from wormdb.format.message import ZERO_HASH
+from wormdb.spark.stream.plan import stretches
 from wormdb.spark.stream_offset import Mark, Offset
-from wormdb.spark.stream_plan import stretches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from wormdb.engine.state.moments import AsOf
     from wormdb.engine.state.view import View
     from wormdb.jobs.place import Where
-    from wormdb.spark.changes import ChangeTable
-    from wormdb.spark.stream_plan import Stretch
+    from wormdb.spark.stream.changes import ChangeTable
+    from wormdb.spark.stream.plan import Stretch
 
 __all__ = ["ChangeReader", "Limits"]
 

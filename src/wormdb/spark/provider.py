@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 from wormdb.errors import InvalidRequestError, MissingExtraError
 from wormdb.jobs.place import Where
 from wormdb.jobs.state import PinnedState
-from wormdb.spark.changes import CHANGE_COLUMNS, ChangeTable, schema_of_changes
-from wormdb.spark.source import WormSource
-from wormdb.spark.stream_sink import StreamWriter
+from wormdb.spark.read.source import WormSource
+from wormdb.spark.stream.changes import CHANGE_COLUMNS, ChangeTable, schema_of_changes
+from wormdb.spark.stream.sink import StreamWriter
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamReader
     from pyspark.sql.types import StructType
 
-    from wormdb.spark.source import WormReader
+    from wormdb.spark.read.source import WormReader
 
 __all__ = ["FEED_OPTIONS", "WormStreams"]
 
@@ -60,7 +60,7 @@ class WormStreams(WormSource):
                 fix='add option("changes", "true")',
             )
         try:
-            from wormdb.spark.stream_source import EARLIEST, ChangeReader, Limits
+            from wormdb.spark.stream.source import EARLIEST, ChangeReader, Limits
         except ImportError as error:
             raise MissingExtraError(
                 'readStream.format("worm")', reason="pyspark is too old: it needs 4.2 or newer", fix=_UPGRADE

@@ -18,7 +18,7 @@ from wormdb.format.kinds import MISSING, Kind, kind_of
 from wormdb.format.path import parse_path
 from wormdb.format.sample import decode_sample
 from wormdb.schema.report import did_you_mean
-from wormdb.spark.source_schema import JSON, KIND_METADATA, Column, Shape, shape_of_field, shape_of_type
+from wormdb.spark.types import JSON, KIND_METADATA, Column, Shape, shape_of_field, shape_of_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -19,11 +19,11 @@ from wormdb.jobs.row_filter import RowFilter
 from wormdb.jobs.scan import share_portions, written_filter
 from wormdb.jobs.shares import Share, shares
 from wormdb.jobs.state import PinnedState
+from wormdb.spark.read.cells import batches, names_of
+from wormdb.spark.read.filters import narrowing_of
+from wormdb.spark.read.infer import columns_of_schema, columns_of_state
 from wormdb.spark.sink import WormWriter
-from wormdb.spark.source_cells import batches, names_of
-from wormdb.spark.source_filters import narrowing_of
-from wormdb.spark.source_infer import columns_of_schema, columns_of_state
-from wormdb.spark.source_schema import arrow_schema, spark_field
+from wormdb.spark.types import arrow_schema, spark_field
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.datasource import Filter
 
-    from wormdb.spark.source_schema import Column
+    from wormdb.spark.types import Column
 
 __all__ = ["READ_OPTIONS", "PushingReader", "Scan", "WormReader", "WormSource"]
 

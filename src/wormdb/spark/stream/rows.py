@@ -16,7 +16,7 @@ from pyspark.sql import types as spark
 from wormdb.engine.bulk.rows import DOCUMENT_COLUMN, ID_COLUMNS, RowReader
 from wormdb.engine.state.operations import Insert, InsertNext, Remove
 from wormdb.errors import InvalidRequestError, WormError
-from wormdb.spark.changes import CHANGE_COLUMNS
+from wormdb.spark.stream.changes import CHANGE_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -26,9 +26,9 @@ from wormdb.engine.state.view import Held
 from wormdb.errors import InvalidRequestError
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.past import operation_of
-from wormdb.spark.source_cells import batches, names_of
-from wormdb.spark.source_infer import columns_of_schema, columns_of_state
-from wormdb.spark.source_schema import arrow_schema, spark_field
+from wormdb.spark.read.cells import batches, names_of
+from wormdb.spark.read.infer import columns_of_schema, columns_of_state
+from wormdb.spark.types import arrow_schema, spark_field
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from wormdb.engine.state.view import View
     from wormdb.format.entry import Batch, Change, Entry
     from wormdb.schema.model import Model
-    from wormdb.spark.source_schema import Column
+    from wormdb.spark.types import Column
 
 __all__ = ["CHANGE_COLUMNS", "ChangeTable", "Told", "schema_of_changes"]
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wormdb.engine.blocks.portion import Portion
-    from wormdb.spark.source_schema import Column, Shape
+    from wormdb.spark.types import Column, Shape
 
 __all__ = ["batches", "names_of"]
 
