@@ -11,8 +11,8 @@ import pytest
 import wormdb
 from benchmarks.metered import Rig, documents
 from wormdb.cli.main import run
-from wormdb.costs import DAYS, PRICE_LISTS, Workload, predict, used
 from wormdb.errors import InvalidRequestError
+from wormdb.jobs.costs import DAYS, PRICE_LISTS, Workload, predict, used
 from wormdb.storage.open import open_store
 from wormdb.storage.prices import S3_STANDARD
 from wormdb.system.clock import SystemClock

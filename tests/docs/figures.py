@@ -14,8 +14,8 @@ from wormdb.files.adopt.stage import PART_BYTES
 from wormdb.files.write.tables import SMALL_BYTES
 from wormdb.format.block import PAGE_BYTES
 from wormdb.jobs.import_sources import PIECE_BYTES
+from wormdb.jobs.node.pace import Pace
 from wormdb.jobs.shares import TASK_BYTES
-from wormdb.service.pace import Pace
 from wormdb.settings import Settings
 from wormdb.storage.folder import LOCK_SECONDS_MAX, TICK_MS
 from wormdb.storage.folder_time import PATIENCE_MS, SETTLING_MS

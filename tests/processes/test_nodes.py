@@ -17,7 +17,7 @@ from tests.processes.fleet import Fleet
 from tests.processes.node_fleet import NodeFleet
 from tests.processes.writer import COLLECTION, COUNTERS, counter_id
 from wormdb.engine.log.peers import Peers
-from wormdb.service.overview import overview_of
+from wormdb.jobs.node.overview import overview_of
 from wormdb.system.clock import SeededChance, SystemClock
 
 if TYPE_CHECKING:

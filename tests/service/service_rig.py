@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from wormdb.api.database import Database
-from wormdb.service.node import Node
+from wormdb.jobs.node.node import Node
 from wormdb.settings import Settings
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.meter import MeteredStore
@@ -14,7 +14,7 @@ from wormdb.storage.pool import SerialPool
 from wormdb.system.clock import ManualClock, SeededChance
 
 if TYPE_CHECKING:
-    from wormdb.service.pace import Pace
+    from wormdb.jobs.node.pace import Pace
     from wormdb.storage.meter import Request
     from wormdb.storage.store import Store
     from wormdb.system.clock import Clock, Uptime

@@ -9,8 +9,8 @@ from wormdb.engine.log.paths import node_key
 from wormdb.engine.log.peers import Peers
 from wormdb.errors import ConflictError, InvalidRequestError
 from wormdb.format.heartbeat import Heartbeat, decode_heartbeat
-from wormdb.service.claim import remove_node
-from wormdb.service.pace import Pace
+from wormdb.jobs.node.claim import remove_node
+from wormdb.jobs.node.pace import Pace
 from wormdb.storage.conditions import ensure_conditions
 from wormdb.system.clock import SeededChance
 from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.service.service_rig import Rig, live
-from wormdb.service.pace import Pace
-from wormdb.service.watched import Watchlist
+from wormdb.jobs.node.pace import Pace
+from wormdb.jobs.node.watched import Watchlist
 from wormdb.storage.wrapped import WrappedStore
 
 if TYPE_CHECKING:
-    from wormdb.service.node import Node
+    from wormdb.jobs.node.node import Node
     from wormdb.storage.store import Precondition, Probe, PutResult, Store
     from wormdb.system.clock import ManualClock
 

@@ -15,8 +15,8 @@ from wormdb.api.schema import PublishedSchema, given_schema
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.errors import InvalidRequestError
 from wormdb.format.heartbeat import decode_heartbeat
-from wormdb.service.node import Node
-from wormdb.service.pace import Load, Pace
+from wormdb.jobs.node.node import Node
+from wormdb.jobs.node.pace import Load, Pace
 from wormdb.service.ring import turn_of, until_next_window, window_of
 from wormdb.settings import LOG_RETENTION_MS_MIN, Settings
 from wormdb.storage.prices import S3_STANDARD
@@ -375,7 +375,7 @@ def test_indexes_let_changes_wait_that_share_their_leaves() -> None:
 
 
 def test_a_node_waits_longer_where_indexes_are_large(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wormdb.service.caretaker.LEAF_ENTRIES", 1)
+    monkeypatch.setattr("wormdb.jobs.node.caretaker.LEAF_ENTRIES", 1)
     pace = Pace(leaf_changes=10)
     client = rig.database()["indexed"]
     client.create_index("n")

@@ -12,8 +12,8 @@ import pytest
 
 import wormdb
 from tests.cli.printed import worm
-from wormdb.service.node import Node
-from wormdb.service.pace import Pace
+from wormdb.jobs.node.node import Node
+from wormdb.jobs.node.pace import Pace
 from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def test_a_signal_ends_a_node_and_marks_it_stopped(url: str) -> None:
 
 
 def worm_list(url: str) -> list[str]:
-    from wormdb.service.overview import overview_of
+    from wormdb.jobs.node.overview import overview_of
 
     with wormdb.connect(url) as database:
         return [each.state for each in overview_of(database).nodes]

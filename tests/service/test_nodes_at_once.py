@@ -17,7 +17,7 @@ from wormdb.api.schema import given_schema
 from wormdb.engine.log.paths import EnginePaths, node_key
 from wormdb.errors import ConflictError, NotFoundError
 from wormdb.format.heartbeat import decode_heartbeat
-from wormdb.service.pace import Pace
+from wormdb.jobs.node.pace import Pace
 from wormdb.storage.conditions import ensure_conditions
 from wormdb.system.clock import SeededChance
 from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from wormdb.api.collection import Collection
     from wormdb.api.document import Document
-    from wormdb.service.node import Node
-    from wormdb.service.workload import Round
+    from wormdb.jobs.node.node import Node
+    from wormdb.jobs.node.workload import Round
     from wormdb.storage.store import Store
 
 DAY = 86_400.0

@@ -10,7 +10,7 @@ import pytest
 from tests.service.service_rig import Rig, live
 from wormdb.engine.log.paths import NODES_FOLDER, node_key
 from wormdb.engine.log.peers import Peers
-from wormdb.service.pace import Pace
+from wormdb.jobs.node.pace import Pace
 from wormdb.storage.wrapped import WrappedStore
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from wormdb.system.installed import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from wormdb.service.node import Node
+    from wormdb.jobs.node.node import Node
 
 __all__ = ["health_of", "metrics_of"]
 

@@ -16,9 +16,9 @@ from unittest import mock
 
 from wormdb.api.database import Database
 from wormdb.errors import ConflictError, OutcomeUnknownError, UnavailableError, WormError
-from wormdb.service.node import Node
-from wormdb.service.pace import Pace
-from wormdb.service.workload import Workload
+from wormdb.jobs.node.node import Node
+from wormdb.jobs.node.pace import Pace
+from wormdb.jobs.node.workload import Workload
 from wormdb.settings import MIB, NODE_INTERVALS_LIVE, Settings
 from wormdb.storage.conditions import forget_conditions
 from wormdb.storage.meter import MeteredStore
@@ -43,8 +43,8 @@ from wormdb.testing.sim_store import CALM, COLLECTION, PATHS, SimStore, Weather
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.service.watched import Watched
-    from wormdb.service.workload import Round
+    from wormdb.jobs.node.watched import Watched
+    from wormdb.jobs.node.workload import Round
 
 __all__ = ["PACE", "ServiceReport", "run_service_seed"]
 

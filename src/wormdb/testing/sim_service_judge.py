@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wormdb.format.heartbeat import Heartbeat
-    from wormdb.service.pace import Pace
+    from wormdb.jobs.node.pace import Pace
 
 __all__ = ["Beaten", "Began", "Ring", "ServiceBucket", "judge_beats", "judge_rings", "judge_rounds", "judge_takeover"]
 

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from wormdb.cli.output import print_json, print_table
-from wormdb.costs import PRICE_LISTS, Bill, Used, Workload, predict, used
+from wormdb.jobs.costs import PRICE_LISTS, Bill, Used, Workload, predict, used
 from wormdb.storage.open import open_store
 from wormdb.system.clock import SystemClock
 

@@ -11,11 +11,11 @@ from wormdb.cli.output import camel, print_json
 from wormdb.cli.place import AS_JSON, URL
 from wormdb.cli.ruled import Column, print_ruled
 from wormdb.cli.verbs import Verb
-from wormdb.service.overview import overview_of
+from wormdb.jobs.node.overview import overview_of
 from wormdb.settings import NODE_WINDOW_MS, Settings
 
 if TYPE_CHECKING:
-    from wormdb.service.overview import CollectionTurn, NodeStatus
+    from wormdb.jobs.node.overview import CollectionTurn, NodeStatus
 
 __all__ = ["command"]
 

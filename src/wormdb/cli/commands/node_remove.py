@@ -10,7 +10,7 @@ from wormdb.cli.output import camel, print_json
 from wormdb.cli.place import AS_JSON, URL
 from wormdb.cli.verbs import Verb
 from wormdb.engine.log.peers import Peers
-from wormdb.service.claim import remove_node
+from wormdb.jobs.node.claim import remove_node
 from wormdb.settings import Settings
 from wormdb.system.clock import SystemClock
 

@@ -17,15 +17,15 @@ from wormdb.cli.output import camel, counted, print_json
 from wormdb.cli.place import URL
 from wormdb.cli.verbs import Verb
 from wormdb.errors import InvalidRequestError
-from wormdb.service.node import Node
-from wormdb.service.pace import Pace
+from wormdb.jobs.node.node import Node
+from wormdb.jobs.node.pace import Pace
 from wormdb.settings import NODE_KILL_SECONDS, NODE_WINDOW_MS, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Self
 
-    from wormdb.service.workload import Round
+    from wormdb.jobs.node.workload import Round
 
 __all__ = ["command"]
 
@@ -76,7 +76,7 @@ def command(url: str, node: int | None, interval: int, port: int | None, *, once
         with ExitStack() as stack:
             click.echo(f"node {service.id} looks after {database.url}")
             if port is not None:
-                from wormdb.service.endpoint import Endpoint
+                from wormdb.jobs.node.endpoint import Endpoint
 
                 listening = stack.enter_context(Endpoint(service, port)).port
                 click.echo(f"health and metrics: http://127.0.0.1:{listening}")

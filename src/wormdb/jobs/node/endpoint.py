@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from wormdb.service.node import Node
+    from wormdb.jobs.node.node import Node
 
 __all__ = ["Endpoint"]
 

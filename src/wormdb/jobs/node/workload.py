@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from wormdb.api.schema import PublishedSchema
 from wormdb.errors import ClosedError, WormError
+from wormdb.jobs.node.watched import Watchlist
 from wormdb.service.ring import until_next_window
-from wormdb.service.watched import Watchlist
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from wormdb.service.caretaker import Caretaker
-    from wormdb.service.pace import Pace
-    from wormdb.service.watched import Watched
+    from wormdb.jobs.node.caretaker import Caretaker
+    from wormdb.jobs.node.pace import Pace
+    from wormdb.jobs.node.watched import Watched
     from wormdb.system.clock import Clock
 
 __all__ = ["Round", "Turns", "Workload"]

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from wormdb.format.heartbeat import Written
-from wormdb.service.pace import Load
+from wormdb.jobs.node.pace import Load
 from wormdb.settings import HEARTBEAT_BYTES_MAX, HEARTBEAT_COLLECTIONS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from wormdb.service.caretaker import Forwarded, KeptUp
-    from wormdb.service.pace import Pace
+    from wormdb.jobs.node.caretaker import Forwarded, KeptUp
+    from wormdb.jobs.node.pace import Pace
 
 __all__ = ["Watched", "Watchlist"]
 

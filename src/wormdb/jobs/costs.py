@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from wormdb.errors import InvalidRequestError
-from wormdb.service.pace import LEAF_ENTRIES, Load, Pace
+from wormdb.jobs.node.pace import LEAF_ENTRIES, Load, Pace
 from wormdb.settings import DAY_MS, Settings
 from wormdb.storage.prices import AZURE_HOT, GCS_STANDARD, S3_EXPRESS, S3_STANDARD, Prices, RequestKind
 

@@ -13,7 +13,7 @@ from wormdb.engine.log.root import Register
 from wormdb.engine.state.definition import Definition
 from wormdb.errors import UnavailableError
 from wormdb.format.wrappers import milliseconds
-from wormdb.service.pace import LEAF_ENTRIES
+from wormdb.jobs.node.pace import LEAF_ENTRIES
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from wormdb.engine.log.peers import Peers
 from wormdb.errors import ClosedError, ConflictError, InvalidRequestError, WormError
-from wormdb.service.caretaker import Caretaker
-from wormdb.service.claim import Claim, Claimant
-from wormdb.service.pace import Pace
+from wormdb.jobs.node.caretaker import Caretaker
+from wormdb.jobs.node.claim import Claim, Claimant
+from wormdb.jobs.node.pace import Pace
+from wormdb.jobs.node.workload import Workload
 from wormdb.service.ring import turn_of, window_of
 from wormdb.service.store_clock import StoreClock
-from wormdb.service.workload import Workload
 from wormdb.settings import NODE_INTERVALS_LIVE, NODE_STOP_SECONDS, STORE_SILENCE_SECONDS
 from wormdb.storage.conditions import ensure_conditions
 from wormdb.system.clock import SystemChance, SystemClock
@@ -24,8 +24,8 @@ from wormdb.system.deadline import Deadline, within
 if TYPE_CHECKING:
     from wormdb.api.database import Database
     from wormdb.format.heartbeat import NodeState
-    from wormdb.service.watched import Watchlist
-    from wormdb.service.workload import Round
+    from wormdb.jobs.node.watched import Watchlist
+    from wormdb.jobs.node.workload import Round
     from wormdb.system.clock import Chance, Clock
 
 __all__ = ["Node"]
