@@ -12,7 +12,7 @@ from wormdb.api.database import Database
 from wormdb.errors import UnavailableError
 from wormdb.format.wrappers import moment
 from wormdb.settings import Settings
-from wormdb.storage.local import LocalStore
+from wormdb.storage.folder.store import LocalStore
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool

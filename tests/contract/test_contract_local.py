@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wormdb.storage.local import LocalStore
+from wormdb.storage.folder.store import LocalStore
 from wormdb.testing.store_contract import StoreContract
 from wormdb.testing.store_contract_bounds import bound
 

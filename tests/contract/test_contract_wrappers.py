@@ -8,7 +8,7 @@ import pytest
 
 from wormdb.storage.bounds import BoundedStore, any_object
 from wormdb.storage.cache import CachedStore
-from wormdb.storage.local import LocalStore
+from wormdb.storage.folder.store import LocalStore
 from wormdb.storage.memory import MemoryStore, drop_memory
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.readback import ReadbackStore

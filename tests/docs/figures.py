@@ -17,8 +17,8 @@ from wormdb.jobs.import_sources import PIECE_BYTES
 from wormdb.jobs.node.pace import Pace
 from wormdb.jobs.shares import TASK_BYTES
 from wormdb.settings import Settings
-from wormdb.storage.folder import LOCK_SECONDS_MAX, TICK_MS
-from wormdb.storage.folder_time import PATIENCE_MS, SETTLING_MS
+from wormdb.storage.folder.directories import LOCK_SECONDS_MAX, TICK_MS
+from wormdb.storage.folder.time import PATIENCE_MS, SETTLING_MS
 
 __all__ = ["BOUND", "FREE"]
 

@@ -15,7 +15,7 @@ from wormdb.cli.main import run
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.errors import PermissionDeniedError
 from wormdb.settings import Settings
-from wormdb.storage.bucket_settings import bucket_findings
+from wormdb.storage.cloud.bucket import bucket_findings
 from wormdb.storage.conditions import forget_conditions
 from wormdb.storage.examine import Status
 from wormdb.storage.open import open_store

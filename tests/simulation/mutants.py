@@ -35,7 +35,7 @@ from wormdb.errors import ConflictError, CorruptionError, OutcomeUnknownError, W
 from wormdb.format.entry import Entry, decode_entry
 from wormdb.format.event import SchemaChanged
 from wormdb.storage import readback
-from wormdb.storage.folder_time import Reckoning
+from wormdb.storage.folder.time import Reckoning
 from wormdb.system.clock import new_write_id
 from wormdb.system.types import LogNumber, Misc
 from wormdb.testing.sim_replay import Violation

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from wormdb.errors import NotFoundError, PermissionDeniedError, UnavailableError, WormError
 from wormdb.storage.cache import CachedStore
-from wormdb.storage.local import LocalStore
+from wormdb.storage.folder.store import LocalStore
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.store import ByteRange, IfAbsent
@@ -398,7 +398,7 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
 HAMMER = """
 import sys
 from wormdb.storage.cache import CachedStore
-from wormdb.storage.local import LocalStore
+from wormdb.storage.folder.store import LocalStore
 local = LocalStore(sys.argv[1])
 store = CachedStore(local, immutable=bool, bytes_max=0, folder=sys.argv[2], folder_bytes_max=30_000)
 for turn in range(15):

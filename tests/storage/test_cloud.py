@@ -20,7 +20,7 @@ from wormdb.errors import (
     UnsupportedStoreError,
     WormError,
 )
-from wormdb.storage.cloud import CloudStore
+from wormdb.storage.cloud.store import CloudStore
 from wormdb.storage.fault import FaultKind, fault_on_read, fault_on_write, parse_fault
 from wormdb.storage.open import open_store
 from wormdb.storage.pool import ThreadPool

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wormdb.storage.folder_time import PATIENCE_MS, SETTLING_MS, Reckoning
-from wormdb.storage.local import LocalStore
+from wormdb.storage.folder.store import LocalStore
+from wormdb.storage.folder.time import PATIENCE_MS, SETTLING_MS, Reckoning
 from wormdb.system.clock import ManualClock, SystemClock, Uptime
 from wormdb.system.types import StoreTime
 
@@ -129,7 +129,7 @@ def test_a_process_that_stopped_in_the_middle_tells_no_time(tmp_path: Path, monk
         assert store.get("a").time is None
         assert store.probe("a").time is None
         assert store.probe("b").time is None
-        flush = "wormdb.storage.local_write.flush"
+        flush = "wormdb.storage.folder.write.flush"
         monkeypatch.setattr(flush, lambda descriptor: clock.advance(PATIENCE_MS / 1000 + 1))
         assert store.put("b", b"").time is None
 
@@ -172,7 +172,7 @@ def test_a_record_that_another_is_about_to_write_is_left_to_it(tmp_path: Path) -
 
 def test_processes_of_this_machine_agree(tmp_path: Path) -> None:
     program = (
-        "import sys; from wormdb.storage.local import LocalStore; "
+        "import sys; from wormdb.storage.folder.store import LocalStore; "
         "print(LocalStore(sys.argv[1]).put(sys.argv[2], b'').time)"
     )
     with LocalStore(tmp_path) as store:

@@ -26,7 +26,7 @@ from wormdb.errors import (
     UnsupportedStoreError,
     WormError,
 )
-from wormdb.storage.cloud import CloudStore
+from wormdb.storage.cloud.store import CloudStore
 from wormdb.storage.open import open_store
 from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_classified
 from wormdb.storage.store import (

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wormdb.settings import ANSWER_BYTES_MAX, MIB
-from wormdb.storage.http_answer import HEADERS_MAX, LINE_BYTES_MAX, TooLongError, read_answer
+from wormdb.storage.cloud.answer import HEADERS_MAX, LINE_BYTES_MAX, TooLongError, read_answer
 
 OK = b"HTTP/1.1 200 OK\r\n"
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wormdb.settings import LIST_PAGE_KEYS
-from wormdb.storage.listing import exact_offset, in_byte_order, paged, paged_level, safe_offset
+from wormdb.storage.cloud.listing import exact_offset, in_byte_order, paged, paged_level, safe_offset
 from wormdb.storage.store import ObjectInfo
 from wormdb.system.types import StoreTime
 

@@ -13,7 +13,7 @@ from wormdb.errors import (
     InvalidRequestError,
     NotFoundError,
 )
-from wormdb.storage.local import LocalStore
+from wormdb.storage.folder.store import LocalStore
 from wormdb.storage.store import Always, ByteRange, IfAbsent, IfMatch
 from wormdb.system.types import Version
 

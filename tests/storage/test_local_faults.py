@@ -18,7 +18,7 @@ from unittest import mock
 import pytest
 
 from wormdb.errors import OutcomeUnknownError, WormError
-from wormdb.storage.local import LocalStore
+from wormdb.storage.folder.store import LocalStore
 from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_classified
 from wormdb.storage.store import Always, IfAbsent, IfMatch, Precondition
 from wormdb.system.clock import SystemClock

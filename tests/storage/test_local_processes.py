@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from wormdb.errors import ConflictError
-from wormdb.storage.local import LocalStore
+from wormdb.storage.folder.store import LocalStore
 from wormdb.storage.store import Always, IfAbsent, IfMatch
 from wormdb.system.clock import SystemClock
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 INCREMENT = """
 import sys
 from wormdb.errors import ConflictError
-from wormdb.storage.local import LocalStore
+from wormdb.storage.folder.store import LocalStore
 from wormdb.storage.store import IfMatch
 root, worker, wanted = sys.argv[1], sys.argv[2], int(sys.argv[3])
 store = LocalStore(root)
@@ -46,7 +46,7 @@ while done < wanted:
 WRITE_FOREVER = """
 import hashlib, sys
 from wormdb.errors import AlreadyExistsError, ConflictError
-from wormdb.storage.local import LocalStore
+from wormdb.storage.folder.store import LocalStore
 from wormdb.storage.store import Always, IfAbsent, IfMatch
 store = LocalStore(sys.argv[1])
 number = 0

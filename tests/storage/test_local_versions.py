@@ -21,9 +21,9 @@ from wormdb.errors import (
     UnsupportedStoreError,
     WormError,
 )
-from wormdb.storage import folder as folder_module
-from wormdb.storage import local_write
-from wormdb.storage.local import LocalStore
+from wormdb.storage.folder import directories as folder_module
+from wormdb.storage.folder import write as local_write
+from wormdb.storage.folder.store import LocalStore
 from wormdb.storage.store import Always, IfAbsent, IfMatch
 from wormdb.system.clock import ManualClock, SeededChance
 from wormdb.system.types import Version

@@ -23,9 +23,9 @@ from wormdb.errors import (
     WormError,
 )
 from wormdb.settings import REQUEST_SECONDS
-from wormdb.storage import wire
-from wormdb.storage.cloud import CloudStore
-from wormdb.storage.signed import store_time
+from wormdb.storage.cloud import wire
+from wormdb.storage.cloud.signed import store_time
+from wormdb.storage.cloud.store import CloudStore
 from wormdb.storage.store import Always, IfAbsent, IfMatch, Precondition
 from wormdb.storage.url import StoreUrl
 from wormdb.system.clock import ManualClock, SystemClock

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError, WormError
-from wormdb.storage.local import LocalStore
+from wormdb.storage.folder.store import LocalStore
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.store import Always, ByteRange, IfAbsent, IfMatch
 from wormdb.system.clock import ManualClock

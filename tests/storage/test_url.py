@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.http_script import Reply, scripted_server
 from wormdb.errors import InvalidRequestError
-from wormdb.storage.cloud import CloudStore
-from wormdb.storage.local import LocalStore
+from wormdb.storage.cloud.store import CloudStore
+from wormdb.storage.folder.store import LocalStore
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.open import open_store
 from wormdb.storage.url import Scheme, StoreUrl, check_endpoint, parse_url

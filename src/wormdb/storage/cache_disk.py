@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wormdb.storage.folder import typed_errors
+from wormdb.storage.folder.directories import typed_errors
 from wormdb.storage.store import StoredObject
 from wormdb.system.types import Version
 

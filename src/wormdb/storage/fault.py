@@ -14,7 +14,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
 from wormdb.errors import InvalidRequestError, PermissionDeniedError, WormError
-from wormdb.storage.verdict import Verdict, error_code, judge, read_error, unreached, write_error
+from wormdb.storage.cloud.verdict import Verdict, error_code, judge, read_error, unreached, write_error
 
 if TYPE_CHECKING:
     from wormdb.storage.store import Precondition

@@ -52,11 +52,11 @@ def open_store(
 
             return MemoryStore(place.bucket or None, clock=clock, bound=bound)
         case "file":
-            from wormdb.storage.local import LocalStore
+            from wormdb.storage.folder.store import LocalStore
 
             return LocalStore(place.path, clock=clock, chance=chance, bound=bound)
         case "s3" | "gs" | "az":
-            from wormdb.storage.cloud import CloudStore
+            from wormdb.storage.cloud.store import CloudStore
 
             settings = profile_settings(os.environ) if place.scheme == "s3" else {}
             place = _complete(place, os.environ, settings.pop("region", None))

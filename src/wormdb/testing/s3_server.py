@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from wormdb.errors import MissingExtraError, UnavailableError, WormError
-from wormdb.storage.cloud import CloudStore
+from wormdb.storage.cloud.store import CloudStore
 from wormdb.storage.url import StoreUrl
 from wormdb.system.clock import Clock, SystemClock
 

@@ -20,7 +20,7 @@ from wormdb.format.entry import decode_entry
 from wormdb.format.event import JobAttached
 from wormdb.format.root import Root, decode_root
 from wormdb.settings import LOG_RETENTION_MS_MIN, RETIRED_MS
-from wormdb.storage.folder_time import PATIENCE_MS, RECORD_MS, Reckoning
+from wormdb.storage.folder.time import PATIENCE_MS, RECORD_MS, Reckoning
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.store import OCTETS, ListPage, Probe, PutResult, Store, StoredObject
 from wormdb.system.deadline import current

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from wormdb.cli.output import print_json, print_table
-from wormdb.storage.bucket_settings import bucket_findings
+from wormdb.storage.cloud.bucket import bucket_findings
 from wormdb.storage.examine import Examination, Status, examine
 from wormdb.storage.open import open_store
 from wormdb.storage.pool import ThreadPool

@@ -18,14 +18,14 @@ from wormdb.errors import (
     UnavailableError,
     UnsupportedStoreError,
 )
-from wormdb.storage.folder import RESERVED_FOLDER, FolderTree, flush, let_go, lookup, version_of
-from wormdb.storage.local_list import walk
+from wormdb.storage.folder.directories import RESERVED_FOLDER, FolderTree, flush, let_go, lookup, version_of
+from wormdb.storage.folder.listing import walk
 from wormdb.storage.store import Always, IfAbsent, IfMatch, ObjectInfo, Precondition, PutResult
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator
 
-    from wormdb.storage.folder_time import FolderTime
+    from wormdb.storage.folder.time import FolderTime
     from wormdb.system.clock import Chance, Clock, Uptime
     from wormdb.system.types import Version
 

@@ -27,7 +27,7 @@ from urllib.parse import quote
 from wormdb.errors import InvalidRequestError, NotFoundError, UnavailableError
 from wormdb.settings import LIST_PAGE_KEYS
 from wormdb.storage.bounds import Bound, any_object, check_write, oversized
-from wormdb.storage.folder import (
+from wormdb.storage.folder.directories import (
     RESERVED_FOLDER,
     TICK_MS,
     FolderTree,
@@ -39,10 +39,10 @@ from wormdb.storage.folder import (
     typed_errors,
     version_of,
 )
-from wormdb.storage.folder_time import FolderTime
+from wormdb.storage.folder.listing import walk
+from wormdb.storage.folder.time import FolderTime
+from wormdb.storage.folder.write import PUBLISH_ATTEMPTS_MAX, Publisher
 from wormdb.storage.lifetime import Lifetime
-from wormdb.storage.local_list import walk
-from wormdb.storage.local_write import PUBLISH_ATTEMPTS_MAX, Publisher
 from wormdb.storage.store import (
     OCTETS,
     Always,

@@ -45,13 +45,15 @@ from wormdb.settings import (
     UPLOAD_PARTS_AT_ONCE,
 )
 from wormdb.storage.bounds import Bound, any_object, check_write, oversized
-from wormdb.storage.clients import can_sign, make_client
-from wormdb.storage.encryption import encryption_of
+from wormdb.storage.cloud.clients import can_sign, make_client
+from wormdb.storage.cloud.encryption import encryption_of
+from wormdb.storage.cloud.listing import exact_offset, in_byte_order, paged, paged_level, safe_offset, verified_order
+from wormdb.storage.cloud.signed import SignedRequests
+from wormdb.storage.cloud.unanswered import GivenUp, give_up_in_time
+from wormdb.storage.cloud.verdict import Verdict, read_error
 from wormdb.storage.fault import OUT_OF_TIME, Fault, FaultKind, fault_on_read, fault_on_write, parse_fault, verdict_of
 from wormdb.storage.header_signature import keys_of
 from wormdb.storage.lifetime import CloudLifetime
-from wormdb.storage.listing import exact_offset, in_byte_order, paged, paged_level, safe_offset, verified_order
-from wormdb.storage.signed import SignedRequests
 from wormdb.storage.store import (
     OCTETS,
     Always,
@@ -69,8 +71,6 @@ from wormdb.storage.store import (
     check_prefix,
     coalesce,
 )
-from wormdb.storage.unanswered import GivenUp, give_up_in_time
-from wormdb.storage.verdict import Verdict, read_error
 from wormdb.system.deadline import current
 from wormdb.system.types import StoreTime, Version
 
@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     from obstore import ObjectMeta, PutMode
 
     from wormdb.errors import WormError
-    from wormdb.storage.clients import Client
+    from wormdb.storage.cloud.clients import Client
     from wormdb.storage.store import Source
     from wormdb.storage.url import StoreUrl
     from wormdb.system.clock import Clock

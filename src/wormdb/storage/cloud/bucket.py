@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 from wormdb.errors import WormError
 from wormdb.settings import MIB
-from wormdb.storage.cloud import CloudStore
+from wormdb.storage.cloud.store import CloudStore
 from wormdb.storage.examine import Finding, Status
 from wormdb.storage.url import parse_url
 

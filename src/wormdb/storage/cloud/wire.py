@@ -24,9 +24,9 @@ from urllib.request import getproxies, proxy_bypass
 
 from wormdb.errors import InvalidRequestError, UnavailableError
 from wormdb.settings import ANSWER_BYTES_MAX, CONNECT_TIMEOUT_SECONDS, MIB, POOL_THREADS, REQUEST_SECONDS
-from wormdb.storage.http_answer import Answer, TooLongError, read_answer
+from wormdb.storage.cloud.answer import Answer, TooLongError, read_answer
+from wormdb.storage.cloud.unanswered import GivenUp, give_up_in_time
 from wormdb.storage.timed_socket import Patience, TimedReader, send_all
-from wormdb.storage.unanswered import GivenUp, give_up_in_time
 from wormdb.system.deadline import current
 
 if TYPE_CHECKING:
