@@ -87,12 +87,12 @@ def pytest(*words: str, seed: int | None = None, **variables: str) -> Command:
 
 
 def simulation(*options: str) -> Callable[[int], Command]:
-    module = ("-m", "wormdb.testing.simulation")
+    module = ("-m", "tests.simulation.run")
     return lambda seed: Command((*module, "--seeds", f"{seed}:{SEEDS_A_RUN}", *options))
 
 
 def services(seed: int) -> Command:
-    program = f"from wormdb.testing.sim_service import run_service_seed as run; [run({seed} + n) for n in range(20)]"
+    program = f"from tests.simulation.service import run_service_seed as run; [run({seed} + n) for n in range(20)]"
     return Command(("-c", program))
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.engine.rig import HookStore
+from tests.simulation.remembered import remembered_blocks
 from wormdb.api.database import Database
 from wormdb.api.schema import given_schema
 from wormdb.errors import UniqueViolationError, WormError
@@ -25,7 +26,6 @@ from wormdb.storage.memory import MemoryStore
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
 from wormdb.system.clock import ManualClock, SeededChance
-from wormdb.testing.remembered import remembered_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,10 +11,10 @@ from tests.engine.swept import Scenario, World, collection_of, database_on, inse
 from tests.engine.swept_projections import BUILDS, FORWARDS, STAGED
 from tests.engine.test_sweep import Interrupted, Rival
 from tests.engine.test_sweep_projections import PATHS, Inspector, make, model, run
+from tests.simulation.nodes import tiny_objects
 from wormdb.errors import AlreadyExistsError
 from wormdb.storage.conditions import ensure_conditions
 from wormdb.system.clock import SeededChance
-from wormdb.testing.sim_nodes import tiny_objects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -21,6 +21,7 @@ from tests.engine.stage_rig import (
     stager,
 )
 from tests.engine.test_validate import definition_of
+from tests.simulation.remembered import remembered_blocks
 from wormdb.engine.bulk.stage import CHECKS_MAX
 from wormdb.engine.commit.resolve import Fate
 from wormdb.errors import (
@@ -34,7 +35,6 @@ from wormdb.errors import (
 from wormdb.format.event import FunctionRegistered, SchemaChanged
 from wormdb.system.types import LogNumber
 from wormdb.testing.fault_store import Fault
-from wormdb.testing.remembered import remembered_blocks
 from wormdb.testing.sweep import SweepCase, sweep
 
 if TYPE_CHECKING:

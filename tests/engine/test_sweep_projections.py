@@ -25,6 +25,10 @@ from tests.engine.swept import (
 )
 from tests.engine.swept_projections import PROJECTED
 from tests.engine.test_sweep import Interrupted, Rival
+from tests.simulation.nodes import tiny_objects
+from tests.simulation.projections import check_root
+from tests.simulation.rebuild import check_rebuilt
+from tests.simulation.replay import Replay
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.engine.log.root import Register
 from wormdb.errors import ConflictError, NotFoundError, OutcomeUnknownError, WormError
@@ -34,10 +38,6 @@ from wormdb.storage.store import OCTETS
 from wormdb.storage.wrapped import WrappedStore
 from wormdb.system.clock import SeededChance
 from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
-from wormdb.testing.sim_nodes import tiny_objects
-from wormdb.testing.sim_projections import check_root
-from wormdb.testing.sim_rebuild import check_rebuilt
-from wormdb.testing.sim_replay import Replay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

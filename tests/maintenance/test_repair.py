@@ -22,6 +22,7 @@ from tests.maintenance.wreck import (
     thing,
     whole_world,
 )
+from tests.simulation.remembered import remembered_blocks
 from wormdb.errors import CorruptionError, InvalidRequestError, SnapshotTooOldError
 from wormdb.format.root import Mark
 from wormdb.maintenance.audit.listed import CheckedList, Where
@@ -29,7 +30,6 @@ from wormdb.maintenance.audit.repair import repair
 from wormdb.maintenance.audit.report import Report
 from wormdb.maintenance.audit.verify import verify
 from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
-from wormdb.testing.remembered import remembered_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -26,6 +26,7 @@ from tests.maintenance.wreck import (
     thing,
     whole_world,
 )
+from tests.simulation.remembered import remembered_blocks
 from wormdb.engine.index.build import _Build
 from wormdb.errors import WormError
 from wormdb.maintenance.audit.chain import check_chain
@@ -34,7 +35,6 @@ from wormdb.maintenance.audit.report import Report
 from wormdb.maintenance.audit.verify import verify
 from wormdb.storage.store import Always
 from wormdb.testing.fault_store import FaultStore
-from wormdb.testing.remembered import remembered_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.service.service_mutants import MUTANTS
-from wormdb.testing.sim_replay import Violation
-from wormdb.testing.sim_service import run_service_seed
+from tests.simulation.replay import Violation
+from tests.simulation.service import run_service_seed
 
 if TYPE_CHECKING:
     from tests.service.service_mutants import Mutant

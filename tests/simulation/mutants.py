@@ -16,6 +16,8 @@ from unittest import mock
 
 import msgspec
 
+from tests.simulation.replay import Violation
+from tests.simulation.store import COLLECTION
 from wormdb.api.write import Writer
 from wormdb.engine import ledger
 from wormdb.engine.commit import head, validate
@@ -38,8 +40,6 @@ from wormdb.storage import readback
 from wormdb.storage.folder.time import Reckoning
 from wormdb.system.clock import new_write_id
 from wormdb.system.types import LogNumber, Misc
-from wormdb.testing.sim_replay import Violation
-from wormdb.testing.sim_store import COLLECTION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

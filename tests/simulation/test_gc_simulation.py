@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.maintenance.test_gc_mistakes import MISTAKES
-from wormdb.testing.simulation import SimulationFailed, run_seed
+from tests.simulation.run import SimulationFailed, run_seed
 
 FOUND_BY = {
     "the root is not swapped": 0,

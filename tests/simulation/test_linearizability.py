@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wormdb.testing.linearizability import RegisterOp, is_linearizable
+from tests.simulation.linearizability import RegisterOp, is_linearizable
 
 
 def read(value: str | None, called: float, returned: float) -> RegisterOp:

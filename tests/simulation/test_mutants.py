@@ -8,7 +8,7 @@ import pytest
 
 from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.mutants_projection import PROJECTION_MUTANTS
-from wormdb.testing.simulation import SimulationFailed, run_seed
+from tests.simulation.run import SimulationFailed, run_seed
 
 SEARCH_MAX = 400
 """How many seeds are searched when the one noted no longer shows the mistake, because the code moved on."""

@@ -6,8 +6,7 @@ import threading
 
 import pytest
 
-from wormdb.system.clock import SeededChance
-from wormdb.testing.scheduler import (
+from tests.simulation.scheduler import (
     BatonLock,
     Crashed,
     Process,
@@ -16,6 +15,7 @@ from wormdb.testing.scheduler import (
     Scheduler,
     cooperative_locks,
 )
+from wormdb.system.clock import SeededChance
 
 HOUR_MS = 3_600_000.0
 

@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from wormdb.testing import simulation
-from wormdb.testing.sim_workloads import WORKLOADS
-from wormdb.testing.simulation import SimulationFailed, run_seed
+from tests.simulation import run as simulation
+from tests.simulation.run import SimulationFailed, run_seed
+from tests.simulation.workloads import WORKLOADS
 
 SEEDS = range(4)
 

@@ -13,9 +13,9 @@ from itertools import cycle
 
 import pytest
 
-from wormdb.testing.sim_plan import FOCUSES
-from wormdb.testing.sim_workloads import WORKLOADS
-from wormdb.testing.simulation import SimulationFailed, main, run_seed
+from tests.simulation.plan import FOCUSES
+from tests.simulation.run import SimulationFailed, main, run_seed
+from tests.simulation.workloads import WORKLOADS
 
 WATCHED = 8 * len(WORKLOADS)
 """So many first seeds are run by a test that also looks at what happened in them; of 500 the others are left."""
@@ -54,7 +54,7 @@ def test_the_same_seed_gives_the_same_trace(workload: str, focus: str) -> None:
 
 def test_the_trace_does_not_depend_on_the_order_of_hashes() -> None:
     program = (
-        "import logging; logging.disable(); from wormdb.testing.simulation import run_seed;"
+        "import logging; logging.disable(); from tests.simulation.run import run_seed;"
         "print([run_seed(seed).digest for seed in range(5)])"
     )
     expected = f"{[run_seed(seed).digest for seed in range(5)]}\n"

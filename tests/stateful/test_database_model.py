@@ -20,13 +20,13 @@ from hypothesis.stateful import (
 )
 
 import wormdb
+from tests.simulation.rebuild import without_projections
 from tests.stateful.model import EVERY, Model, Refused, order
 from wormdb.engine.log.paths import ENGINE_FOLDER
 from wormdb.errors import ConflictError, SnapshotTooOldError, WormError
 from wormdb.settings import Settings
 from wormdb.storage.memory import drop_memory
 from wormdb.system.clock import ManualClock, SeededChance, SystemChance
-from wormdb.testing.sim_rebuild import without_projections
 
 if TYPE_CHECKING:
     from collections.abc import Callable

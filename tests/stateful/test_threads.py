@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import wormdb
+from tests.simulation.replay import Replay
 from wormdb.api.database import Database
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.settings import Settings
@@ -18,7 +19,6 @@ from wormdb.storage.pool import SerialPool
 from wormdb.system.clock import SeededChance, SystemChance, SystemClock
 from wormdb.system.types import LogNumber
 from wormdb.testing.latency_store import NO_LATENCY, Latency, LatencyStore
-from wormdb.testing.sim_replay import Replay
 
 if TYPE_CHECKING:
     from collections.abc import Callable

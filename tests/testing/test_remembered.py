@@ -7,14 +7,14 @@ from unittest import mock
 import pytest
 
 from tests.engine.swept import World, database_on, state_of
+from tests.simulation import remembered
+from tests.simulation.remembered import remembered_blocks
 from wormdb.errors import CorruptionError
 from wormdb.format.block import write_block
 from wormdb.format.blockread import read_documents
 from wormdb.storage.conditions import ensure_conditions
 from wormdb.storage.memory import _Entry
 from wormdb.system.clock import SeededChance
-from wormdb.testing import remembered
-from wormdb.testing.remembered import remembered_blocks
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -1,6 +1,6 @@
 """What clients were told in a run, and whether the log that was really written bears it out.
 
-`audit` compares every answer with `wormdb.testing.sim_replay`, an independent model of the entries that the bucket
+`audit` compares every answer with `tests.simulation.replay`, an independent model of the entries that the bucket
 witnessed. Nothing here uses the engine's state, views or validation.
 """
 
@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+from tests.simulation.linearizability import RegisterOp, is_linearizable
+from tests.simulation.replay import Violation
+from tests.simulation.scheduler import Crashed
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -25,15 +28,12 @@ from wormdb.errors import (
     WormError,
 )
 from wormdb.settings import RETIRED_MS, ROOT_MS_MAX
-from wormdb.testing.linearizability import RegisterOp, is_linearizable
-from wormdb.testing.scheduler import Crashed
-from wormdb.testing.sim_replay import Violation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from wormdb.testing.sim_replay import Replay
-    from wormdb.testing.sim_store import Bucket
+    from tests.simulation.replay import Replay
+    from tests.simulation.store import Bucket
 
 __all__ = ["Call", "History", "Outcome", "Violation", "audit", "audit_register"]
 

@@ -5,22 +5,22 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from tests.simulation.replay import Violation, shared_values
 from wormdb.engine.commit.define import change_definition, create_index, drop_index
 from wormdb.engine.index.unique import UniqueOwners
 from wormdb.engine.tree.definition import claims_of
 from wormdb.errors import AlreadyExistsError, ConflictError, InvalidRequestError, NotFoundError, UnavailableError
-from wormdb.testing.sim_replay import Violation, shared_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tests.simulation.history import Call
+    from tests.simulation.nodes import Node, World
+    from tests.simulation.replay import Replay, State
     from wormdb.api.document import Document
     from wormdb.engine.tree.definition import Index
     from wormdb.errors import WormError
     from wormdb.schema.model import Model
-    from wormdb.testing.sim_history import Call
-    from wormdb.testing.sim_nodes import Node, World
-    from wormdb.testing.sim_replay import Replay, State
 
 __all__ = ["Client"]
 

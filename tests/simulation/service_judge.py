@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from tests.simulation.replay import Violation
+from tests.simulation.scheduler import START_MS
+from tests.simulation.store import PATHS, Bucket
 from wormdb.engine.log.paths import NODES_FOLDER
 from wormdb.format.heartbeat import decode_heartbeat
 from wormdb.settings import NODE_INTERVALS_LIVE, NODE_WINDOW_MS
-from wormdb.testing.scheduler import START_MS
-from wormdb.testing.sim_replay import Violation
-from wormdb.testing.sim_store import PATHS, Bucket
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,19 +9,19 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from tests.simulation.replay import Violation
 from wormdb.api.document import Document
 from wormdb.errors import ConflictError
 from wormdb.schema.load import load_model
-from wormdb.testing.sim_replay import Violation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from tests.simulation.client import Client
+    from tests.simulation.history import Call
+    from tests.simulation.nodes import World
+    from tests.simulation.replay import Happened, Replay, State
     from wormdb.errors import WormError
-    from wormdb.testing.sim_client import Client
-    from wormdb.testing.sim_history import Call
-    from wormdb.testing.sim_nodes import World
-    from wormdb.testing.sim_replay import Happened, Replay, State
 
 __all__ = ["Handles"]
 
@@ -146,7 +146,7 @@ class Handles:
                     self._given(client, call, one)
         self._ended(client, call)
 
-    def _many(self, client: Client, name: str) -> None:  # noqa: ARG002 - all of a group
+    def _many(self, client: Client, name: str) -> None:
         group, value = client.world.pick(*self.groups), client.new_value()
         with client.world.history.call("update many", group=group) as call:
             done = client.node.collection.update_many({"group": group}, {"$set": {"v": value}, "$inc": {"n": 1}})
@@ -156,7 +156,7 @@ class Handles:
             self._matched(call, group, done.matched)
         self._ended(client, call)
 
-    def _clear(self, client: Client, name: str) -> None:  # noqa: ARG002 - all of a group
+    def _clear(self, client: Client, name: str) -> None:
         group = client.world.pick(*self.groups)
         with client.world.history.call("delete many", group=group) as call:
             done = client.node.collection.delete_many({"group": group})
@@ -185,7 +185,7 @@ class Handles:
             client.node.collection.update_one({"_id": name}, {"$set": {"v": value, "group": group}}, upsert=True)
         self._ended(client, call)
 
-    def _count(self, client: Client, name: str) -> None:  # noqa: ARG002 - of everything
+    def _count(self, client: Client, name: str) -> None:
         group = client.world.pick(*self.groups)
         with client.world.history.call("count", group=group) as call:
             call.answer = lambda replay, number: len(replay.states[number].bodies())
@@ -194,7 +194,7 @@ class Handles:
             call.answer = lambda replay, number: len(_members(replay.states[number], group))
             call.result = client.node.collection.count({"group": group})
 
-    def _ask(self, client: Client, name: str) -> None:  # noqa: ARG002 - of a group
+    def _ask(self, client: Client, name: str) -> None:
         group = client.world.pick(*self.groups)
         with client.world.history.call("ask", group=group) as call:
             call.answer = lambda replay, number: {
@@ -203,13 +203,13 @@ class Handles:
             found = client.node.collection.find({"group": group})
             call.result = {document.id: (document.rev, document.seq) for document in found}
 
-    def _owners(self, client: Client, name: str) -> None:  # noqa: ARG002 - of all addresses
+    def _owners(self, client: Client, name: str) -> None:
         client.ask_owners(self.addresses)
 
     def _history(self, client: Client, name: str) -> None:
         client.look_back(name)
 
-    def _scan(self, client: Client, name: str) -> None:  # noqa: ARG002 - of everything
+    def _scan(self, client: Client, name: str) -> None:
         client.scan(stale=client.world.likely(0.3))
 
     # --- what is kept ---

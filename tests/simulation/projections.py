@@ -1,7 +1,7 @@
 """What a root says, held against the log: documents, indexes and history are all of it, and nothing else.
 
 Objects of a root never change and stay while readers may need them, so any root of a run can be looked at
-afterwards. Here it is read by the engine's own readers, and compared with `wormdb.testing.sim_replay`.
+afterwards. Here it is read by the engine's own readers, and compared with `tests.simulation.replay`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from tests.simulation.replay import Violation
 from wormdb.engine.blocks.listing import runs_of
 from wormdb.engine.blocks.runs import RunBase, Runs
 from wormdb.engine.blocks.shelf import Shelf
@@ -28,16 +29,15 @@ from wormdb.format.past import Version, decode_past
 from wormdb.format.retired import decode_retired
 from wormdb.settings import RUN_BYTES_SMALLEST
 from wormdb.storage.pool import SerialPool
-from wormdb.testing.sim_replay import Violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.simulation.replay import Replay, State
     from wormdb.engine.log.paths import EnginePaths
     from wormdb.engine.tree.definition import Index
     from wormdb.format.root import IndexRoot, Root
     from wormdb.storage.store import Store
-    from wormdb.testing.sim_replay import Replay, State
 
 __all__ = ["JOBS_REMEMBERED", "LOADS_KEPT", "check_root", "check_succession", "named_by", "retired_by"]
 

@@ -1,6 +1,6 @@
 """Run several nodes of the real code in one process, in virtual time, from a seed.
 
-`python -m wormdb.testing.simulation --seeds 0:5000` runs seeds; the same seed gives the same run, to the byte. A run
+`python -m tests.simulation.run --seeds 0:5000` runs seeds; the same seed gives the same run, to the byte. A run
 sends clients, a forwarder, trimmers, watchers and a resolver against one collection, through a network that drops,
 repeats and delays, on nodes that stop for hours, crash and have wrong clocks. Afterwards every answer that
 anybody was given is held against the log that was really written.
@@ -19,33 +19,33 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+from tests.simulation.client import Client
+from tests.simulation.collecting import clean_up, short_lives
+from tests.simulation.history import audit
+from tests.simulation.nodes import World, tiny_objects
+from tests.simulation.plan import FOCUSES, HOUR_MS, Plan
+from tests.simulation.projections import check_root, check_succession
+from tests.simulation.rebuild import check_rebuilt
+from tests.simulation.replay import Violation
+from tests.simulation.scheduler import Crashed, Scheduler, cooperative_locks
+from tests.simulation.store import COLLECTION, LATE_MS_MAX, PATHS, Bucket, TraceLine
+from tests.simulation.times import check_times
+from tests.simulation.watcher import WATCHERS, Watcher
+from tests.simulation.workloads import WORKLOADS
 from wormdb.engine.commit.resolve import Fate as CommitFate
 from wormdb.errors import OutcomeUnknownError, UnavailableError
 from wormdb.settings import LOG_RETENTION_MS_MIN
 from wormdb.storage.conditions import forget_conditions
 from wormdb.system.clock import SeededChance
-from wormdb.testing.scheduler import Crashed, Scheduler, cooperative_locks
-from wormdb.testing.sim_client import Client
-from wormdb.testing.sim_gc import clean_up, short_lives
-from wormdb.testing.sim_history import audit
-from wormdb.testing.sim_nodes import World, tiny_objects
-from wormdb.testing.sim_plan import FOCUSES, HOUR_MS, Plan
-from wormdb.testing.sim_projections import check_root, check_succession
-from wormdb.testing.sim_rebuild import check_rebuilt
-from wormdb.testing.sim_replay import Violation
-from wormdb.testing.sim_store import COLLECTION, LATE_MS_MAX, PATHS, Bucket, TraceLine
-from wormdb.testing.sim_times import check_times
-from wormdb.testing.sim_watcher import WATCHERS, Watcher
-from wormdb.testing.sim_workloads import WORKLOADS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from tests.simulation.history import Call
+    from tests.simulation.nodes import Node
+    from tests.simulation.replay import Replay
+    from tests.simulation.workloads import Workload
     from wormdb.format.event import Event
-    from wormdb.testing.sim_history import Call
-    from wormdb.testing.sim_nodes import Node
-    from wormdb.testing.sim_replay import Replay
-    from wormdb.testing.sim_workloads import Workload
 
 __all__ = ["Report", "SimulationFailed", "main", "run_seed"]
 
@@ -91,7 +91,7 @@ class SimulationFailed(AssertionError):  # noqa: N818 - read as a sentence in a 
         super().__init__(
             f"seed {seed} ({workload}): {type(cause).__name__}: {cause}\n"
             f"the last {min(TRACE_SHOWN, len(trace))} of {len(trace)} lines of its trace:\n{shown}\n"
-            f"again: python -m wormdb.testing.simulation --seeds {seed}:1 --workload {workload}"
+            f"again: python -m tests.simulation.run --seeds {seed}:1 --workload {workload}"
         )
 
 
@@ -435,7 +435,7 @@ class _Run:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run seeds and print each that fails; the exit code is 1 if any did."""
-    parser = argparse.ArgumentParser(prog="python -m wormdb.testing.simulation", description=main.__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation.run", description=main.__doc__)
     parser.add_argument("--seeds", default="0:100", help="first:count")
     parser.add_argument("--workload", choices=sorted(WORKLOADS), help="instead of the one that the seed chooses")
     parser.add_argument("--focus", choices=FOCUSES, help="instead of the one that the seed chooses")

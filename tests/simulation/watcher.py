@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from tests.simulation.replay import Violation
 from wormdb.api.feed import changes_of, parse_resume
 from wormdb.errors import SnapshotTooOldError, UnavailableError
 from wormdb.format.json import decode_document
 from wormdb.system.types import LogNumber
-from wormdb.testing.sim_replay import Violation
 
 if TYPE_CHECKING:
+    from tests.simulation.nodes import Node, World
+    from tests.simulation.replay import Replay
     from wormdb.api.feed import Change
-    from wormdb.testing.sim_nodes import Node, World
-    from wormdb.testing.sim_replay import Replay
 
 __all__ = ["WATCHERS", "Watcher"]
 

@@ -1,7 +1,7 @@
 """What clients do in a simulated run, and what must be true of it afterwards.
 
 Each workload is a few kinds of calls and the invariants that go with them. All answers, of all workloads, are also held
-against the log by `wormdb.testing.sim_history.audit`.
+against the log by `tests.simulation.history.audit`.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tests.simulation.handles import Handles
+from tests.simulation.history import audit_register
+from tests.simulation.lives import Indexing, Loads, Past
+from tests.simulation.numbers import Numbers
+from tests.simulation.replay import Violation
 from wormdb.errors import UnavailableError
 from wormdb.schema.load import load_model
-from wormdb.testing.sim_handles import Handles
-from wormdb.testing.sim_history import audit_register
-from wormdb.testing.sim_lives import Indexing, Loads, Past
-from wormdb.testing.sim_numbers import Numbers
-from wormdb.testing.sim_replay import Violation
 
 if TYPE_CHECKING:
+    from tests.simulation.client import Client
+    from tests.simulation.nodes import World
+    from tests.simulation.replay import Replay, State
     from wormdb.schema.model import Model
-    from wormdb.testing.sim_client import Client
-    from wormdb.testing.sim_nodes import World
-    from wormdb.testing.sim_replay import Replay, State
 
 __all__ = ["WORKLOADS", "Workload"]
 
@@ -80,7 +80,7 @@ class Register(_Ending):
             case kind:
                 client.scan(stale=kind == "stale")
 
-    def check(self, world: World, replay: Replay) -> None:  # noqa: ARG002 - by the answers alone
+    def check(self, world: World, replay: Replay) -> None:
         """Each document's history is linearizable."""
         for name in self.names:
             audit_register(world.history, name)
@@ -210,7 +210,7 @@ class UniqueRace(_Ending):
         one["email"], two["email"] = two["email"], one["email"]
         client.flush("trade", [one, two], [one, two], id=name)
 
-    def check(self, world: World, replay: Replay) -> None:  # noqa: ARG002 - the log tells
+    def check(self, world: World, replay: Replay) -> None:
         """In every state every address has at most one owner."""
         for number, state in enumerate(replay.states):
             owned = [address for address in _addresses(state) if address is not None]

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from tests.simulation.replay import Violation
 from wormdb.engine.state.operations import InsertNext, Pending
 from wormdb.errors import LimitExceededError
 from wormdb.settings import SEQUENCE_MAX
-from wormdb.testing.sim_replay import Violation
 
 if TYPE_CHECKING:
+    from tests.simulation.client import Client
+    from tests.simulation.nodes import World
+    from tests.simulation.replay import Replay
     from wormdb.errors import WormError
-    from wormdb.testing.sim_client import Client
-    from wormdb.testing.sim_nodes import World
-    from wormdb.testing.sim_replay import Replay
 
 __all__ = ["Numbers"]
 

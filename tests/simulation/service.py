@@ -14,6 +14,21 @@ from functools import partial
 from typing import TYPE_CHECKING
 from unittest import mock
 
+from tests.simulation.nodes import tiny_objects
+from tests.simulation.projections import check_root
+from tests.simulation.replay import Violation
+from tests.simulation.scheduler import Crashed, Process, ProcessClock, Scheduler, cooperative_locks
+from tests.simulation.service_judge import (
+    DRIFT,
+    Began,
+    Ring,
+    ServiceBucket,
+    judge_beats,
+    judge_rings,
+    judge_rounds,
+    judge_takeover,
+)
+from tests.simulation.store import CALM, COLLECTION, PATHS, SimStore, Weather
 from wormdb.api.database import Database
 from wormdb.errors import ConflictError, OutcomeUnknownError, UnavailableError, WormError
 from wormdb.jobs.node.node import Node
@@ -24,21 +39,6 @@ from wormdb.storage.conditions import forget_conditions
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
 from wormdb.system.clock import SeededChance
-from wormdb.testing.scheduler import Crashed, Process, ProcessClock, Scheduler, cooperative_locks
-from wormdb.testing.sim_nodes import tiny_objects
-from wormdb.testing.sim_projections import check_root
-from wormdb.testing.sim_replay import Violation
-from wormdb.testing.sim_service_judge import (
-    DRIFT,
-    Began,
-    Ring,
-    ServiceBucket,
-    judge_beats,
-    judge_rings,
-    judge_rounds,
-    judge_takeover,
-)
-from wormdb.testing.sim_store import CALM, COLLECTION, PATHS, SimStore, Weather
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -155,7 +155,7 @@ class _Run:
 
     def _witnessed(self, real: Callable[..., Round]) -> Callable[..., Round]:
         def witnessed(workload: Workload, watched: Watched, *, with_upkeep: bool) -> Round:
-            node = workload._turns  # noqa: SLF001 - a witness sees everything
+            node = workload._turns
             assert isinstance(node, Node)
             self.began.append(Began(self.scheduler.now, node.id, node.ring(), node.silence))
             return real(workload, watched, with_upkeep=with_upkeep)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tests.simulation.replay import Violation
+from tests.simulation.scheduler import START_MS
 from wormdb.errors import SnapshotTooOldError
 from wormdb.format.past import misc_ms
 from wormdb.format.wrappers import moment
 from wormdb.settings import MISC_LEAD_MS_MAX
-from wormdb.testing.scheduler import START_MS
-from wormdb.testing.sim_replay import Violation
 
 if TYPE_CHECKING:
+    from tests.simulation.nodes import Node, World
+    from tests.simulation.replay import Replay
     from wormdb.api.document import Document
-    from wormdb.testing.sim_nodes import Node, World
-    from wormdb.testing.sim_replay import Replay
 
 __all__ = ["check_times"]
 

@@ -14,6 +14,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from zlib import crc32
 
+from tests.simulation.projections import named_by, retired_by
+from tests.simulation.replay import Replay
+from tests.simulation.scheduler import START_MS
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.errors import OutcomeUnknownError, UnavailableError, WormError
 from wormdb.format.entry import decode_entry
@@ -25,16 +28,13 @@ from wormdb.storage.memory import MemoryStore
 from wormdb.storage.store import OCTETS, ListPage, Probe, PutResult, Store, StoredObject
 from wormdb.system.deadline import current
 from wormdb.system.types import StoreTime
-from wormdb.testing.scheduler import START_MS
-from wormdb.testing.sim_projections import named_by, retired_by
-from wormdb.testing.sim_replay import Replay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from tests.simulation.scheduler import Process, ProcessClock, Scheduler, Task
     from wormdb.storage.store import ByteRange, ObjectInfo, Precondition
     from wormdb.system.clock import Chance, Uptime
-    from wormdb.testing.scheduler import Process, ProcessClock, Scheduler, Task
 
 __all__ = ["CALM", "COLLECTION", "PATHS", "Bucket", "Fate", "SimStore", "TraceLine", "Weather"]
 

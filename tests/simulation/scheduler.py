@@ -380,7 +380,7 @@ def cooperative_locks(scheduler: Scheduler) -> Iterator[None]:
         Event=threading.Event,
     )
 
-    def timed(what: str, *, is_reentrant: bool = False) -> BatonLock:  # noqa: ARG001 - called as a lock of the engine is made
+    def timed(what: str, *, is_reentrant: bool = False) -> BatonLock:
         return BatonLock(scheduler, reentrant=is_reentrant)
 
     with ExitStack() as stack:

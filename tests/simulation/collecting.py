@@ -6,16 +6,16 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 from unittest import mock
 
+from tests.simulation.projections import named_by, retired_by
+from tests.simulation.replay import Violation
+from tests.simulation.store import PATHS
 from wormdb.maintenance.gc import collect as gc
 from wormdb.maintenance.gc import jobs as gc_jobs
-from wormdb.testing.sim_projections import named_by, retired_by
-from wormdb.testing.sim_replay import Violation
-from wormdb.testing.sim_store import PATHS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wormdb.testing.sim_nodes import World
+    from tests.simulation.nodes import World
 
 __all__ = ["clean_up", "short_lives"]
 

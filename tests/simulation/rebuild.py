@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.simulation.projections import check_root
+from tests.simulation.replay import Replay, Violation
 from wormdb.api.database import Database
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.engine.log.root import Register
@@ -13,13 +15,11 @@ from wormdb.storage.memory import MemoryStore
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
 from wormdb.system.clock import ManualClock, SeededChance
-from wormdb.testing.sim_projections import check_root
-from wormdb.testing.sim_replay import Replay, Violation
 
 if TYPE_CHECKING:
+    from tests.simulation.replay import State
     from wormdb.settings import Settings
     from wormdb.storage.store import Store
-    from wormdb.testing.sim_replay import State
 
 __all__ = ["check_rebuilt", "entries_in", "without_projections"]
 

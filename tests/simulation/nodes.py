@@ -8,6 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 from unittest import mock
 
+from tests.simulation.history import History
+from tests.simulation.projections import JOBS_REMEMBERED, LOADS_KEPT
+from tests.simulation.remembered import remembered_blocks
+from tests.simulation.scheduler import Process, ProcessClock
+from tests.simulation.store import COLLECTION, Bucket, SimStore
 from wormdb.api.database import Database
 from wormdb.engine import ledger
 from wormdb.engine.blocks import listing
@@ -22,15 +27,12 @@ from wormdb.format.event import IndexBuilding, IndexFailed, IndexReady, JobAbort
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
 from wormdb.system.clock import SeededChance
-from wormdb.testing.remembered import remembered_blocks
-from wormdb.testing.scheduler import Process, ProcessClock
-from wormdb.testing.sim_history import History
-from wormdb.testing.sim_projections import JOBS_REMEMBERED, LOADS_KEPT
-from wormdb.testing.sim_store import COLLECTION, Bucket, SimStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.simulation.history import Call
+    from tests.simulation.scheduler import Scheduler
     from wormdb.api.collection import Collection
     from wormdb.api.document import Document
     from wormdb.engine.commit.commit import Committed
@@ -40,8 +42,6 @@ if TYPE_CHECKING:
     from wormdb.engine.state.view import View
     from wormdb.settings import Settings
     from wormdb.system.clock import Chance, Clock
-    from wormdb.testing.scheduler import Scheduler
-    from wormdb.testing.sim_history import Call
 
 __all__ = ["Node", "World", "tiny_objects"]
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tests.simulation.store import Weather
 from wormdb.settings import BLOCK_BYTES_TARGET, LOG_RETENTION_MS_MIN, MIB, READ_SECONDS, STAGE_BYTES, Settings
-from wormdb.testing.sim_store import Weather
 
 if TYPE_CHECKING:
     from wormdb.system.clock import Chance

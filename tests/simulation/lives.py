@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from tests.simulation.replay import Violation
 from wormdb.engine.tree.definition import Index
 from wormdb.schema.load import load_model
-from wormdb.testing.sim_replay import Violation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tests.simulation.client import Client
+    from tests.simulation.nodes import World
+    from tests.simulation.replay import Replay
     from wormdb.schema.model import Model
-    from wormdb.testing.sim_client import Client
-    from wormdb.testing.sim_nodes import World
-    from wormdb.testing.sim_replay import Replay
 
 __all__ = ["Indexing", "Loads", "Past"]
 
@@ -145,7 +145,7 @@ class Indexing:
         client.ask_owners((*self.addresses, *self.tags))
         client.save({"_id": "the-end", "v": client.new_value()})
 
-    def check(self, world: World, replay: Replay) -> None:  # noqa: ARG002 - the log tells
+    def check(self, world: World, replay: Replay) -> None:
         """In the end nothing waits any more."""
         waiting = [name for name, living in replay.states[-1].indexes.items() if living.life in ("waiting", "building")]
         if waiting:
