@@ -20,8 +20,7 @@ from wormdb.api.past import parse_as_of
 from wormdb.engine.feed import places_of
 from wormdb.errors import InvalidRequestError, NotFoundError, SnapshotTooOldError
 from wormdb.format.message import ZERO_HASH
-from wormdb.spark.stream.plan import stretches
-from wormdb.spark.stream_offset import Mark, Offset
+from wormdb.spark.stream.plan import Mark, Offset, stretches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
