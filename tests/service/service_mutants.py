@@ -12,7 +12,7 @@ from wormdb.engine.log import peers
 from wormdb.engine.log.peers import Peer, Peers
 from wormdb.jobs.node import claim
 from wormdb.jobs.node.claim import Claimant
-from wormdb.service.store_clock import StoreClock
+from wormdb.jobs.node.pace import StoreClock
 from wormdb.settings import NODE_WINDOW_MS
 from wormdb.storage.readback import Landed, Outcome
 

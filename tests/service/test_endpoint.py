@@ -12,8 +12,7 @@ import pytest
 
 from tests.service.service_rig import Rig
 from wormdb.errors import InvalidRequestError
-from wormdb.jobs.node.endpoint import Endpoint
-from wormdb.service.metrics import health_of, metrics_of
+from wormdb.jobs.node.endpoint import Endpoint, health_of, metrics_of
 
 SAMPLE = re.compile(r'[a-z_]+(\{[a-z_]+="([^"\\\n]|\\.)*"(,[a-z_]+="([^"\\\n]|\\.)*")*\})? -?[0-9.e+-]+')
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from wormdb.api.database import Database
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.state.view import View
-    from wormdb.service.store_clock import StoreClock
+    from wormdb.jobs.node.pace import StoreClock
     from wormdb.settings import Settings
 
 __all__ = ["Caretaker", "Forwarded", "KeptUp"]

@@ -5,20 +5,94 @@ from __future__ import annotations
 import threading
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from wormdb.errors import InvalidRequestError
-from wormdb.service.metrics import health_of, metrics_of
+from wormdb.settings import STORE_SILENCE_SECONDS
+from wormdb.system.installed import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from types import TracebackType
     from typing import Self
 
     from wormdb.jobs.node.node import Node
 
-__all__ = ["Endpoint"]
+__all__ = ["Endpoint", "health_of", "metrics_of"]
+
+
+# --- What a node tells monitoring systems: its health, and figures in the text format of Prometheus. No requests.
+
+_Sample = tuple["Mapping[str, str]", float]
+
+
+def health_of(node: Node) -> tuple[bool, dict[str, Any]]:
+    """Whether a node is well, and what there is to know about that.
+
+    It is not if it lost its id, its heartbeats do not get through, or the store has not answered for a while.
+    Collections that fail are named, and leave it well: others go on.
+    """
+    failing = {each.prefix: each.error for each in node.watchlist.known.values() if each.error}
+    is_well = node.is_well and node.store_silence < STORE_SILENCE_SECONDS
+    return is_well, {
+        "status": "ok" if is_well else "failing",
+        "storeAnswers": node.store_silence < STORE_SILENCE_SECONDS,
+        "storeSilenceSeconds": round(node.store_silence, 3),
+        "node": node.id,
+        "incarnation": node.incarnation,
+        "silenceSeconds": round(node.silence, 3),
+        "collections": len(node.watchlist.known),
+        "failing": failing,
+        "lost": None if node.lost is None else str(node.lost),
+    }
+
+
+def metrics_of(node: Node) -> str:
+    """All figures of a node."""
+    usage, watched = node.database.cost(), list(node.watchlist.known.values())
+    requests = {"get": usage.gets, "head": usage.heads, "list": usage.lists, "put": usage.puts, "delete": usage.deletes}
+    about = {"node": str(node.id), "incarnation": str(node.incarnation), "version": __version__}
+    one: Mapping[str, str] = {}
+    families: list[tuple[str, str, str, Iterable[_Sample]]] = [
+        ("worm_node_info", "gauge", "Which node this is.", [(about, 1)]),
+        ("worm_node_up", "gauge", "Whether the node holds its id and is heard.", [(one, node.is_well)]),
+        ("worm_node_silence_seconds", "gauge", "Time since the last heartbeat.", [(one, node.silence)]),
+        ("worm_store_silence_seconds", "gauge", "Time without an answer of the store.", [(one, node.store_silence)]),
+        ("worm_node_heartbeats_total", "counter", "Heartbeats written.", [(one, node.beats)]),
+        ("worm_node_heartbeats_missed_total", "counter", "Heartbeats that failed.", [(one, node.missed)]),
+        ("worm_node_ring_size", "gauge", "Nodes that live.", [(one, len(node.ring()))]),
+        ("worm_node_clock_offset_seconds", "gauge", "Wall clock less store's.", [(one, node.time.offset_ms / 1000)]),
+        ("worm_requests_total", "counter", "Requests sent.", [({"kind": kind}, n) for kind, n in requests.items()]),
+        ("worm_request_dollars_total", "counter", "Their price.", [(one, usage.dollars)]),
+    ]
+    figures = {
+        "log_number": ("gauge", "Newest log number known."),
+        "lag_entries": ("gauge", "Log entries known and not brought forward."),
+        "rounds_total": ("counter", "Rounds done."),
+        "round_seconds_total": ("counter", "Time that they took."),
+        "entries_total": ("counter", "Log entries brought forward."),
+        "errors_total": ("counter", "Rounds that failed."),
+    }
+    values = [(each.number, each.lag, each.rounds, each.seconds, each.entries, each.errors) for each in watched]
+    for place, (name, (kind, text)) in enumerate(figures.items()):
+        samples = [({"collection": each.prefix}, row[place]) for each, row in zip(watched, values, strict=True)]
+        families.append((f"worm_collection_{name}", kind, text, samples))
+    return "".join(_family(*family) for family in families)
+
+
+def _family(name: str, kind: str, text: str, samples: Iterable[_Sample]) -> str:
+    lines = [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
+    for labels, value in samples:
+        shown = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+        lines.append(f"{name}{{{shown}}} {float(value):.15g}" if shown else f"{name} {float(value):.15g}")
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
 
 _LOOPBACK = "127.0.0.1"
 _SECONDS = 10.0

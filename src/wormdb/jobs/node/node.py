@@ -12,10 +12,8 @@ from wormdb.engine.log.peers import Peers
 from wormdb.errors import ClosedError, ConflictError, InvalidRequestError, WormError
 from wormdb.jobs.node.caretaker import Caretaker
 from wormdb.jobs.node.claim import Claim, Claimant
-from wormdb.jobs.node.pace import Pace
-from wormdb.jobs.node.workload import Workload
-from wormdb.service.ring import turn_of, window_of
-from wormdb.service.store_clock import StoreClock
+from wormdb.jobs.node.pace import Pace, StoreClock
+from wormdb.jobs.node.workload import Workload, turn_of, window_of
 from wormdb.settings import NODE_INTERVALS_LIVE, NODE_STOP_SECONDS, STORE_SILENCE_SECONDS
 from wormdb.storage.conditions import ensure_conditions
 from wormdb.system.clock import SystemChance, SystemClock
