@@ -13,9 +13,8 @@ from wormdb.api.database import Database
 from wormdb.jobs.node.node import Node
 from wormdb.settings import Settings
 from wormdb.storage.memory import MemoryStore
-from wormdb.storage.meter import MeteredStore
+from wormdb.storage.meter import S3_STANDARD, MeteredStore
 from wormdb.storage.pool import ThreadPool
-from wormdb.storage.prices import S3_STANDARD
 from wormdb.system.clock import ManualClock, SeededChance
 
 if TYPE_CHECKING:

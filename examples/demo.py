@@ -18,7 +18,7 @@ import wormdb
 from examples import pipeline
 from examples.pipeline import say, show
 from wormdb.spark import session
-from wormdb.storage.prices import S3_STANDARD
+from wormdb.storage.meter import S3_STANDARD
 from wormdb.system.clock import SystemClock
 
 SCHEMA = {

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import wormdb
 from wormdb.jobs.export import ExportOptions
 from wormdb.jobs.import_ import FileRecords
-from wormdb.storage.prices import S3_STANDARD
+from wormdb.storage.meter import S3_STANDARD
 from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:

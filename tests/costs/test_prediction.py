@@ -13,8 +13,8 @@ from benchmarks.metered import Rig, documents
 from wormdb.cli.main import run
 from wormdb.errors import InvalidRequestError
 from wormdb.jobs.costs import DAYS, PRICE_LISTS, Workload, predict, used
+from wormdb.storage.meter import S3_STANDARD
 from wormdb.storage.open import open_store
-from wormdb.storage.prices import S3_STANDARD
 from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ import wormdb
 from tests.http_script import Reply, ScriptedServer, scripted_server
 from wormdb.errors import InvalidRequestError, WormError
 from wormdb.settings import Settings
-from wormdb.storage.cloud.encryption import encryption_of
-from wormdb.storage.header_signature import Keys, keys_of, sign_headers
+from wormdb.storage.cloud.encryption import Keys, encryption_of, keys_of, sign_headers
 from wormdb.storage.open import open_store
 from wormdb.storage.store import Always, ByteRange, IfAbsent, IfMatch
 from wormdb.storage.url import parse_url

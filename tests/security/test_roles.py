@@ -18,8 +18,8 @@ from wormdb.settings import Settings
 from wormdb.storage.cloud.bucket import bucket_findings
 from wormdb.storage.conditions import forget_conditions
 from wormdb.storage.examine import Status
+from wormdb.storage.meter import RequestKind
 from wormdb.storage.open import open_store
-from wormdb.storage.prices import RequestKind
 from wormdb.storage.roles import Role, s3_policy
 from wormdb.storage.url import parse_url
 from wormdb.system.types import LogNumber

@@ -19,7 +19,7 @@ from wormdb.jobs.node.node import Node
 from wormdb.jobs.node.pace import Load, Pace
 from wormdb.jobs.node.workload import turn_of, until_next_window, window_of
 from wormdb.settings import LOG_RETENTION_MS_MIN, Settings
-from wormdb.storage.prices import S3_STANDARD
+from wormdb.storage.meter import S3_STANDARD
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:

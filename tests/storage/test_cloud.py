@@ -21,7 +21,7 @@ from wormdb.errors import (
     WormError,
 )
 from wormdb.storage.cloud.store import CloudStore
-from wormdb.storage.fault import FaultKind, fault_on_read, fault_on_write, parse_fault
+from wormdb.storage.cloud.verdict import FaultKind, fault_on_read, fault_on_write, parse_fault
 from wormdb.storage.open import open_store
 from wormdb.storage.pool import ThreadPool
 from wormdb.storage.store import OCTETS, ByteRange, IfAbsent

@@ -10,9 +10,8 @@ import pytest
 from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError, UnavailableError
 from wormdb.settings import RANGE_GAP_BYTES_MAX
 from wormdb.storage.memory import MemoryStore
-from wormdb.storage.meter import MeteredStore, Request, Usage
+from wormdb.storage.meter import FREE, S3_EXPRESS, S3_STANDARD, MeteredStore, Request, RequestKind, Usage, prices_of
 from wormdb.storage.pool import SerialPool
-from wormdb.storage.prices import FREE, S3_EXPRESS, S3_STANDARD, RequestKind, prices_of
 from wormdb.storage.store import ByteRange, IfAbsent, IfMatch
 from wormdb.system.clock import ManualClock, SeededChance
 from wormdb.system.types import Version

@@ -20,10 +20,9 @@ from wormdb.errors import (
     WormError,
 )
 from wormdb.settings import MIB
-from wormdb.storage.cloud.wire import NotSent, _converse
+from wormdb.storage.cloud.wire import NotSent, Patience, _converse
 from wormdb.storage.open import open_store
 from wormdb.storage.store import ByteRange, IfAbsent
-from wormdb.storage.timed_socket import Patience
 from wormdb.system.clock import ManualClock, SeededChance
 from wormdb.testing.fault_proxy import FaultProxy, WireFault
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from wormdb.errors import InvalidRequestError
 from wormdb.jobs.node.pace import LEAF_ENTRIES, Load, Pace
 from wormdb.settings import DAY_MS, Settings
-from wormdb.storage.prices import AZURE_HOT, GCS_STANDARD, S3_EXPRESS, S3_STANDARD, Prices, RequestKind
+from wormdb.storage.meter import AZURE_HOT, GCS_STANDARD, S3_EXPRESS, S3_STANDARD, Prices, RequestKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

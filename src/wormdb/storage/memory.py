@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Literal, assert_never
 from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError
 from wormdb.settings import LIST_PAGE_KEYS
 from wormdb.storage.bounds import Bound, any_object, check_write, oversized
-from wormdb.storage.lifetime import Lifetime
 from wormdb.storage.store import (
     OCTETS,
     Always,
@@ -29,6 +28,7 @@ from wormdb.storage.store import (
     check_key,
     check_prefix,
 )
+from wormdb.storage.wrapped import Lifetime
 from wormdb.system.clock import SystemClock
 from wormdb.system.types import StoreTime, Version
 

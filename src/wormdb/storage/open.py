@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
 from wormdb.settings import REQUEST_SECONDS
-from wormdb.storage.aws_profile import profile_settings
 from wormdb.storage.bounds import any_object
+from wormdb.storage.cloud.clients import profile_settings
 from wormdb.storage.url import StoreUrl, check_endpoint, parse_url
 from wormdb.system.clock import SystemChance, SystemClock
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from wormdb.storage.meter import Usage
-from wormdb.storage.prices import S3_STANDARD
+from wormdb.storage.meter import S3_STANDARD, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,7 +33,7 @@ class Taken:
     bytes: int = 0
     """Read from the store."""
     dollars: float = 0.0
-    """By the list price of S3 Standard (`wormdb.storage.prices`), wherever the objects are."""
+    """By the list price of S3 Standard (`wormdb.storage.meter`), wherever the objects are."""
 
     def __add__(self, other: Taken) -> Taken:
         return Taken(

@@ -22,10 +22,10 @@ from wormdb.errors import InvalidRequestError, OutcomeUnknownError, UnavailableE
 from wormdb.settings import ANSWER_BYTES_MAX, REQUEST_SECONDS, REQUEST_SECONDS_FACTOR
 from wormdb.storage.bounds import oversized
 from wormdb.storage.cloud.answer import whole_number
+from wormdb.storage.cloud.encryption import Keys, sign_headers
 from wormdb.storage.cloud.unanswered import GivenUp, give_up_in_time
 from wormdb.storage.cloud.verdict import Verdict, error_code, judge, read_error, unreached, write_error
 from wormdb.storage.cloud.wire import Exchange, NoAnswer, NotSent, TooLong, Wire
-from wormdb.storage.header_signature import Keys, sign_headers
 from wormdb.storage.store import Always, IfAbsent, IfMatch, ObjectInfo, Precondition, Probe, PutResult, StoredObject
 from wormdb.system.deadline import current
 from wormdb.system.types import StoreTime, Version

@@ -46,14 +46,21 @@ from wormdb.settings import (
 )
 from wormdb.storage.bounds import Bound, any_object, check_write, oversized
 from wormdb.storage.cloud.clients import can_sign, make_client
-from wormdb.storage.cloud.encryption import encryption_of
+from wormdb.storage.cloud.encryption import encryption_of, keys_of
 from wormdb.storage.cloud.listing import exact_offset, in_byte_order, paged, paged_level, safe_offset, verified_order
 from wormdb.storage.cloud.signed import SignedRequests
 from wormdb.storage.cloud.unanswered import GivenUp, give_up_in_time
-from wormdb.storage.cloud.verdict import Verdict, read_error
-from wormdb.storage.fault import OUT_OF_TIME, Fault, FaultKind, fault_on_read, fault_on_write, parse_fault, verdict_of
-from wormdb.storage.header_signature import keys_of
-from wormdb.storage.lifetime import CloudLifetime
+from wormdb.storage.cloud.verdict import (
+    OUT_OF_TIME,
+    Fault,
+    FaultKind,
+    Verdict,
+    fault_on_read,
+    fault_on_write,
+    parse_fault,
+    read_error,
+    verdict_of,
+)
 from wormdb.storage.store import (
     OCTETS,
     Always,
@@ -71,6 +78,7 @@ from wormdb.storage.store import (
     check_prefix,
     coalesce,
 )
+from wormdb.storage.wrapped import CloudLifetime
 from wormdb.system.deadline import current
 from wormdb.system.types import StoreTime, Version
 

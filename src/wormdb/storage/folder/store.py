@@ -42,7 +42,6 @@ from wormdb.storage.folder.directories import (
 from wormdb.storage.folder.listing import walk
 from wormdb.storage.folder.time import FolderTime
 from wormdb.storage.folder.write import PUBLISH_ATTEMPTS_MAX, Publisher
-from wormdb.storage.lifetime import Lifetime
 from wormdb.storage.store import (
     OCTETS,
     Always,
@@ -57,6 +56,7 @@ from wormdb.storage.store import (
     check_key,
     check_prefix,
 )
+from wormdb.storage.wrapped import Lifetime
 from wormdb.system.clock import SystemChance, SystemClock
 from wormdb.system.types import StoreTime
 
