@@ -296,7 +296,7 @@ def test_damage_is_noticed_and_named(ending: str) -> None:
 
 
 def test_without_a_map_of_pages_row_groups_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wormdb.format.pagemap._pages", lambda *_: None)
+    monkeypatch.setattr("wormdb.format.page._pages", lambda *_: None)
     monkeypatch.setattr("wormdb.format.block._GROUP_ROWS", 500)
     folder = Folder(APART)
     large_block(folder)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.golden import samples
 from wormdb.errors import CorruptionError, InvalidRequestError, UnsupportedFormatError
 from wormdb.format import block as block_module
-from wormdb.format import pagemap
+from wormdb.format import page as pagemap
 from wormdb.format.block import RESERVED, EncodedBlock, Row, write_block
 from wormdb.format.blockread import (
     Block,

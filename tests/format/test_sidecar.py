@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.golden import samples
 from wormdb.errors import CorruptionError
-from wormdb.format import pagemap
+from wormdb.format import page as pagemap
 from wormdb.format.block import RESERVED, EncodedBlock, Row, write_block
 from wormdb.format.blockread import assemble_block, parts_for, read_group, read_page
 from wormdb.format.columns import ColumnSpec

@@ -21,7 +21,7 @@ from wormdb.format.json import decode_document
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING, equal
 from wormdb.format.node import decode_node
-from wormdb.format.pagemap import map_file
+from wormdb.format.page import map_file
 from wormdb.format.past import HISTORY_COLUMNS, decode_past
 from wormdb.format.path import TRAVERSED, get_direct, parse_path
 from wormdb.format.root import decode_root

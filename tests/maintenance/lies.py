@@ -14,8 +14,7 @@ from wormdb.engine.tree.membership import build_filter
 from wormdb.format import json
 from wormdb.format.entry import decode_entry, encode_entry
 from wormdb.format.key import encode_key
-from wormdb.format.retired import RetiredList, encode_retired
-from wormdb.format.root import ObjectRef
+from wormdb.format.root import ObjectRef, RetiredList, encode_retired
 from wormdb.format.sample import Sample, encode_sample
 from wormdb.storage.store import Always
 from wormdb.system.types import LogNumber

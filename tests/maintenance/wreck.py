@@ -20,7 +20,7 @@ from wormdb.engine.log.root import Register
 from wormdb.engine.state import successor as succession
 from wormdb.engine.state.projection import Sizes
 from wormdb.engine.tree.nodes import NodeLimits
-from wormdb.format.retired import decode_retired
+from wormdb.format.root import decode_retired
 from wormdb.maintenance.audit.listed import CheckedList
 from wormdb.maintenance.audit.report import Report
 from wormdb.maintenance.audit.verify import named_objects

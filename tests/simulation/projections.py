@@ -26,7 +26,7 @@ from wormdb.engine.tree.tree import verify
 from wormdb.errors import WormError
 from wormdb.format.json import decode_document
 from wormdb.format.past import Version, decode_past
-from wormdb.format.retired import decode_retired
+from wormdb.format.root import decode_retired
 from wormdb.settings import RUN_BYTES_SMALLEST
 from wormdb.storage.pool import SerialPool
 

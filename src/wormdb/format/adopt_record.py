@@ -12,9 +12,18 @@ from typing import Final
 import msgspec
 
 from wormdb.format.blocklist import BlockEntry
-from wormdb.format.damage import corrupt
-from wormdb.format.frame import FrameKind, decode_frame, encode_frame
-from wormdb.format.message import Count, Digest, Id, Name, decode_message, encode_message
+from wormdb.format.frame import (
+    Count,
+    Digest,
+    FrameKind,
+    Id,
+    Name,
+    corrupt,
+    decode_frame,
+    decode_message,
+    encode_frame,
+    encode_message,
+)
 from wormdb.settings import ROOT_BYTES_MAX
 
 __all__ = ["AdoptRecord", "StagedPart", "decode_adopt_record", "encode_adopt_record"]

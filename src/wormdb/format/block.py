@@ -26,7 +26,7 @@ from wormdb.format.json import encode
 from wormdb.format.key import encode_keys
 from wormdb.format.membership import MembershipFilter
 from wormdb.format.node import is_ascending
-from wormdb.format.pagemap import map_file
+from wormdb.format.page import map_file
 from wormdb.format.project import project
 from wormdb.format.sidecar import Versions, encode_sidecar
 from wormdb.settings import KIB, MIB, PAGE_BYTES_MAX

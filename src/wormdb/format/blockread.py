@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wormdb.errors import InvalidRequestError, UnsupportedFormatError
 from wormdb.format.block import FORMAT_VERSION, RESERVED, Row
 from wormdb.format.columns import ELSEWHERE, KIND_PREFIX, decode_column
-from wormdb.format.damage import corrupt
+from wormdb.format.frame import corrupt
 from wormdb.format.json import encode
 from wormdb.format.key import encode_key
 from wormdb.format.page import page_cells

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.errors import InvalidRequestError
 from wormdb.format.blocklist import ColumnStats
-from wormdb.format.damage import corrupt
+from wormdb.format.frame import corrupt
 from wormdb.format.json import decode, encode
 from wormdb.format.key import encode_key, prefix_end
 from wormdb.format.kinds import MISSING, Decimal128, Missing, ObjectId

@@ -14,10 +14,18 @@ import msgspec
 from msgspec import Meta
 
 from wormdb.errors import CorruptionError
-from wormdb.format.damage import corrupt
 from wormdb.format.event import EVENT_KINDS, Event, refuse_kinds
-from wormdb.format.frame import FrameKind, decode_frame, encode_frame
-from wormdb.format.message import Count, Digest, Id, decode_message, encode_message
+from wormdb.format.frame import (
+    Count,
+    Digest,
+    FrameKind,
+    Id,
+    corrupt,
+    decode_frame,
+    decode_message,
+    encode_frame,
+    encode_message,
+)
 from wormdb.settings import ENTRY_BYTES_MAX
 
 __all__ = ["Batch", "Change", "Entry", "decode_entry", "encode_entry", "entry_hash"]

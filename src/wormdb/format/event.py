@@ -13,7 +13,7 @@ import msgspec
 
 from wormdb.errors import UnsupportedFormatError
 from wormdb.format.blocklist import BlockEntry
-from wormdb.format.message import Count, Digest, Id, Name
+from wormdb.format.frame import Count, Digest, Id, Name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

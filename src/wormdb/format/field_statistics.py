@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
-from wormdb.format.message import Count
+from wormdb.format.frame import Count
 from wormdb.settings import FIELD_STATISTICS_BYTES_MAX
 
 if TYPE_CHECKING:

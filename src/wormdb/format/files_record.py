@@ -12,10 +12,19 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from wormdb.format.damage import corrupt
 from wormdb.format.event import Place
-from wormdb.format.frame import FrameKind, decode_frame, encode_frame
-from wormdb.format.message import Count, Digest, Id, Name, decode_message, encode_message
+from wormdb.format.frame import (
+    Count,
+    Digest,
+    FrameKind,
+    Id,
+    Name,
+    corrupt,
+    decode_frame,
+    decode_message,
+    encode_frame,
+    encode_message,
+)
 from wormdb.settings import ROOT_BYTES_MAX
 
 if TYPE_CHECKING:

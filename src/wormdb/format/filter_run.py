@@ -16,10 +16,8 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from wormdb.format.damage import corrupt
-from wormdb.format.frame import FrameKind, decode_frame, encode_frame
+from wormdb.format.frame import FrameKind, corrupt, decode_frame, decode_message, encode_frame, encode_message
 from wormdb.format.membership import join_planes, split_planes
-from wormdb.format.message import decode_message, encode_message
 from wormdb.format.root import ObjectRef
 from wormdb.settings import SIDECAR_BYTES_MAX
 

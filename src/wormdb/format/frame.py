@@ -13,14 +13,43 @@ import struct
 from collections import deque
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Final
+from typing import Annotated, Final, NoReturn, TypeVar
 
+import msgspec
 import zstandard
+from msgspec import Meta
 
-from wormdb.errors import LimitExceededError, UnsupportedFormatError
-from wormdb.format.damage import corrupt
+from wormdb.errors import CorruptionError, LimitExceededError, UnsupportedFormatError
+from wormdb.settings import INT_MAX
+from wormdb.system.types import WriteId
 
-__all__ = ["HEADER_BYTES", "IDENTITY_BYTES_MAX", "Frame", "FrameKind", "decode_frame", "encode_frame", "frame_length"]
+__all__ = [
+    "HASH_BYTES",
+    "HEADER_BYTES",
+    "IDENTITY_BYTES_MAX",
+    "ZERO_HASH",
+    "Count",
+    "Digest",
+    "Frame",
+    "FrameKind",
+    "Id",
+    "Name",
+    "corrupt",
+    "decode_frame",
+    "decode_message",
+    "encode_frame",
+    "encode_message",
+    "frame_length",
+]
+
+
+# --- The one way to say that stored bytes are not what was written.
+
+
+def corrupt(name: str, reason: str) -> NoReturn:
+    """Raise CorruptionError about object `name`. No requests."""
+    raise CorruptionError(f"{name} is damaged", reason=reason, key=name)
+
 
 _MAGIC: Final = b"WORM"
 # magic, kind, version, compression, bytes of identity, raw bytes, stored bytes
@@ -173,3 +202,40 @@ def _kind_name(number: int) -> str:
     return (
         FrameKind(number).name.lower().replace("_", " ") if number in FrameKind._value2member_map_ else f"kind {number}"
     )
+
+
+# --- Typed MessagePack messages: what most frames hold.
+#
+# A message is a frozen Struct written as a map with short names that never change meaning. A reader
+# ignores fields it does not know (a newer minor release may add some, with defaults) and refuses
+# values of a wrong type or range. Equal messages give equal bytes: fields go in the order of their
+# declaration, and messages hold tuples, never dicts.
+
+HASH_BYTES: Final = 32
+ZERO_HASH: Final = bytes(HASH_BYTES)
+"""What stands for the hash of nothing: before the first entry."""
+
+Count = Annotated[int, Meta(ge=0, le=INT_MAX)]
+Digest = Annotated[bytes, Meta(min_length=HASH_BYTES, max_length=HASH_BYTES)]
+Id = Annotated[WriteId, Meta(pattern=r"\A[0-9a-f]{32}\Z")]
+Name = Annotated[str, Meta(min_length=1, max_length=1024)]
+
+_T = TypeVar("_T")
+_ENCODER: Final = msgspec.msgpack.Encoder()
+
+
+def encode_message(message: msgspec.Struct, *, what: str, bytes_max: int, fix: str) -> bytes:
+    """The bytes of `message`; LimitExceededError about `what`, with `fix`, above `bytes_max`. No requests."""
+    payload = _ENCODER.encode(message)
+    if len(payload) > bytes_max:
+        raise LimitExceededError(f"{what} is too large", reason=f"it has {len(payload)} bytes of {bytes_max}", fix=fix)
+    return payload
+
+
+def decode_message(decoder: msgspec.msgpack.Decoder[_T], payload: bytes, *, name: str) -> _T:
+    """The message in `payload`; CorruptionError naming object `name` if it is none. No requests."""
+    try:
+        return decoder.decode(payload)
+    # A string that is not UTF-8 and a nest without end come as these two.
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        corrupt(name, f"its message cannot be read: {error}")

@@ -12,8 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from wormdb.errors import LimitExceededError
-from wormdb.format.damage import corrupt
-from wormdb.format.message import Count, Id, Name
+from wormdb.format.frame import Count, Id, Name, corrupt
 from wormdb.settings import HEARTBEAT_BYTES_MAX
 
 __all__ = ["Heartbeat", "NodeId", "NodeState", "Written", "decode_heartbeat", "encode_heartbeat"]

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from wormdb.format.damage import corrupt
-from wormdb.format.message import Count, decode_message
+from wormdb.format.frame import Count, corrupt, decode_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

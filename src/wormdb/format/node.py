@@ -12,9 +12,17 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from wormdb.format.damage import corrupt
-from wormdb.format.frame import FrameKind, decode_frame, encode_frame
-from wormdb.format.message import HASH_BYTES, Count, Name, decode_message, encode_message
+from wormdb.format.frame import (
+    HASH_BYTES,
+    Count,
+    FrameKind,
+    Name,
+    corrupt,
+    decode_frame,
+    decode_message,
+    encode_frame,
+    encode_message,
+)
 from wormdb.settings import NODE_BYTES_MAX
 
 if TYPE_CHECKING:

@@ -17,10 +17,9 @@ import msgspec
 
 from wormdb.format import json
 from wormdb.format.columns import ColumnSpec
-from wormdb.format.damage import corrupt
+from wormdb.format.frame import Count, corrupt
 from wormdb.format.key import encode_key, prefix_end
 from wormdb.format.kinds import Kind
-from wormdb.format.message import Count
 from wormdb.format.wrappers import moment
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from wormdb.format.damage import corrupt
+from wormdb.format.frame import corrupt
 from wormdb.format.kinds import MISSING, Missing
 from wormdb.format.path import TRAVERSED, get_direct, parse_path
 from wormdb.format.wrappers import READERS, MalformedError, stored_date

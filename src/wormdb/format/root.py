@@ -13,10 +13,19 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from wormdb.format.blocklist import BlockEntry, BlockPageRef
-from wormdb.format.damage import corrupt
 from wormdb.format.event import Closed, FilesSwitched
-from wormdb.format.frame import FrameKind, decode_frame, encode_frame
-from wormdb.format.message import Count, Digest, Id, Name, decode_message, encode_message
+from wormdb.format.frame import (
+    Count,
+    Digest,
+    FrameKind,
+    Id,
+    Name,
+    corrupt,
+    decode_frame,
+    decode_message,
+    encode_frame,
+    encode_message,
+)
 from wormdb.settings import ROOT_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -31,9 +40,12 @@ __all__ = [
     "Mark",
     "ObjectRef",
     "Retired",
+    "RetiredList",
     "Root",
     "SchemaVersion",
+    "decode_retired",
     "decode_root",
+    "encode_retired",
     "encode_root",
     "root_size",
 ]
@@ -259,3 +271,34 @@ def _fault(root: Root) -> str | None:
 
 def _ascending(names: Sequence[str]) -> bool:
     return all(one < next_one for one, next_one in pairwise(names))
+
+
+# --- A list of objects that no root names any more, when the root would grow too large with it.
+
+_RETIRED_VERSION: Final = 1
+
+
+class RetiredList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Some of the retired objects; `older` names the list before it."""
+
+    retired: tuple[Retired, ...] = msgspec.field(name="x")
+    older: ObjectRef | None = msgspec.field(name="o", default=None)
+
+
+_RETIRED_DECODER: Final = msgspec.msgpack.Decoder(RetiredList)
+
+
+def encode_retired(retired: RetiredList, *, identity: str) -> bytes:
+    """The bytes of a list. No requests; raises LimitExceededError."""
+    payload = encode_message(
+        retired, what="a list of retired objects", bytes_max=ROOT_BYTES_MAX, fix="write shorter lists"
+    )
+    return encode_frame(FrameKind.RETIRED, version=_RETIRED_VERSION, identity=identity, payload=payload)
+
+
+def decode_retired(data: bytes, *, name: str, identity: str) -> RetiredList:
+    """The list stored as object `name`. No requests; raises CorruptionError, UnsupportedFormatError."""
+    frame = decode_frame(
+        data, FrameKind.RETIRED, name=name, identity=identity, version_max=_RETIRED_VERSION, bytes_max=ROOT_BYTES_MAX
+    )
+    return decode_message(_RETIRED_DECODER, frame.payload, name=name)

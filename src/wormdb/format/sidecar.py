@@ -23,10 +23,19 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from wormdb.format.damage import corrupt
-from wormdb.format.frame import FrameKind, decode_frame, encode_frame, frame_length
+from wormdb.format.frame import (
+    Count,
+    Digest,
+    FrameKind,
+    Name,
+    corrupt,
+    decode_frame,
+    decode_message,
+    encode_frame,
+    encode_message,
+    frame_length,
+)
 from wormdb.format.membership import MembershipFilter, join_planes, split_planes
-from wormdb.format.message import Count, Digest, Name, decode_message, encode_message
 from wormdb.format.node import front_code, front_decode, is_ascending, shared_prefix
 from wormdb.settings import SIDECAR_BYTES_MAX
 

@@ -18,7 +18,7 @@ from wormdb.engine.tree.nodes import fetch_object
 from wormdb.errors import NotFoundError, SnapshotTooOldError
 from wormdb.format.blocklist import decode_block_page
 from wormdb.format.blockread import open_block
-from wormdb.format.damage import corrupt
+from wormdb.format.frame import corrupt
 from wormdb.format.sidecar import decode_filter, decode_page_map
 from wormdb.settings import KIB, SHELF_BYTES_MAX
 from wormdb.storage.store import ByteRange

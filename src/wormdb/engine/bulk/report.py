@@ -12,7 +12,7 @@ import msgspec
 
 from wormdb.engine.bulk.merge import Workplace
 from wormdb.format.blocklist import BlockEntry
-from wormdb.format.message import Count, Name, decode_message, encode_message
+from wormdb.format.frame import Count, Name, decode_message, encode_message
 from wormdb.format.root import ObjectRef
 from wormdb.settings import BULK_REPORT_BYTES_MAX
 

@@ -26,8 +26,8 @@ from wormdb.engine.log.root import Place
 from wormdb.engine.state.projection import DEFAULT_SIZES, Outcome, Sizes, Step, net_of
 from wormdb.engine.state.successor import following_root
 from wormdb.engine.state.view import sequence_of
-from wormdb.format.damage import corrupt
 from wormdb.format.event import JobAttached
+from wormdb.format.frame import corrupt
 from wormdb.format.root import Root
 from wormdb.format.sample import Sampler, decode_sample, encode_sample
 from wormdb.system.clock import new_write_id

@@ -22,8 +22,8 @@ from wormdb.engine.state.view import id_key
 from wormdb.format import json
 from wormdb.format.block import Row
 from wormdb.format.blocklist import BlockEntry
-from wormdb.format.damage import corrupt
 from wormdb.format.event import JobAttached, SnapshotTaken
+from wormdb.format.frame import corrupt
 from wormdb.format.key import encode_key
 from wormdb.format.past import HISTORY_COLUMNS, Taken, Version, encode_past, operation_of, past_id, past_key
 

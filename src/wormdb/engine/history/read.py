@@ -22,7 +22,7 @@ from wormdb.engine.history.changes import brought_by, loads_of_root, loads_of_ta
 from wormdb.engine.state.moments import check_begun, view_at
 from wormdb.engine.state.view import Held
 from wormdb.format.blocklist import BlockEntry, BlockPageRef
-from wormdb.format.damage import corrupt
+from wormdb.format.frame import corrupt
 from wormdb.format.past import Taken, Version, decode_past, first_ms, misc_ms, misc_of, past_from, past_key, past_range
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from wormdb.format import json
-from wormdb.format.damage import corrupt
+from wormdb.format.frame import corrupt
 from wormdb.format.wrappers import moment
 
 if TYPE_CHECKING:

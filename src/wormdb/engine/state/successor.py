@@ -10,8 +10,7 @@ import msgspec
 from wormdb.engine.log.objects import NewObject
 from wormdb.engine.state.moments import following_dates
 from wormdb.engine.state.trim import with_mark
-from wormdb.format.retired import RetiredList, encode_retired
-from wormdb.format.root import ObjectRef, Retired
+from wormdb.format.root import ObjectRef, Retired, RetiredList, encode_retired
 from wormdb.settings import RETIRED_INLINE_MAX
 from wormdb.system.clock import new_write_id
 from wormdb.system.types import Misc

@@ -25,7 +25,7 @@ import msgspec
 from wormdb.errors import InvalidRequestError
 from wormdb.format.blob import BLOB_FIELD, blob_keys_of
 from wormdb.format.bson_types import bson_type_of, takes_value, unknown_type
-from wormdb.format.damage import corrupt
+from wormdb.format.frame import corrupt
 from wormdb.format.key import check_index_key, encode_key
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED, get_direct, parse_path, walk, within

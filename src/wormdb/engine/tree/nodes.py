@@ -13,7 +13,7 @@ from operator import add
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from wormdb.errors import NotFoundError, SnapshotTooOldError
-from wormdb.format.damage import corrupt
+from wormdb.format.frame import corrupt
 from wormdb.format.node import Child, Inner, Leaf, decode_node, encode_node, shared_prefix
 from wormdb.format.root import ObjectRef
 from wormdb.settings import KIB, MIB

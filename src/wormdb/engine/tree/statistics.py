@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from wormdb.engine.tree.entries import Range, value_key_of
-from wormdb.format.message import Count, decode_message, encode_message
+from wormdb.format.frame import Count, decode_message, encode_message
 from wormdb.settings import KIB
 
 if TYPE_CHECKING:

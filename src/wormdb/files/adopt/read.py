@@ -10,7 +10,7 @@ from wormdb.errors import CorruptionError, NotFoundError, Problem, ValidationErr
 from wormdb.files.adopt.past import Filed, settle
 from wormdb.files.contents.document import read_entity, read_oplog, read_tombstone_file
 from wormdb.files.contents.values import fault_text
-from wormdb.format.damage import corrupt
+from wormdb.format.frame import corrupt
 from wormdb.format.segment import check_id
 from wormdb.format.values import equal, normalize
 from wormdb.schema.identity import id_problem

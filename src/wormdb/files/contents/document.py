@@ -18,8 +18,8 @@ from wormdb.files.contents.values import (
     read_object,
     read_values,
 )
-from wormdb.format.damage import corrupt
 from wormdb.format.differing import raw_difference
+from wormdb.format.frame import corrupt
 from wormdb.format.kinds import MISSING
 from wormdb.format.past import misc_ms
 from wormdb.format.values import equal, normalize

@@ -23,7 +23,7 @@ from wormdb.files.contents.manifest import (
 )
 from wormdb.files.contents.values import STAMPS, canonical, iso_text, read_shape, value_text, values_text
 from wormdb.format import json
-from wormdb.format.damage import corrupt
+from wormdb.format.frame import corrupt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 
 from wormdb.files.contents.values import STAMPS, canonical, iso_text, plain_fields, read_shape
-from wormdb.format.damage import corrupt
+from wormdb.format.frame import corrupt
 from wormdb.schema.coerce import parse_datetime
 
 if TYPE_CHECKING:

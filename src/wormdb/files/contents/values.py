@@ -14,7 +14,7 @@ import msgspec
 
 from wormdb.errors import CorruptionError, LimitExceededError
 from wormdb.format import json
-from wormdb.format.damage import corrupt
+from wormdb.format.frame import corrupt
 from wormdb.format.kinds import Decimal128
 from wormdb.schema.coerce import coerce, parse_datetime
 from wormdb.schema.model import Field

@@ -17,11 +17,10 @@ from wormdb.format import json
 from wormdb.format.block import write_block
 from wormdb.format.blockread import open_block, read_columns, read_documents, read_page_rows
 from wormdb.format.columns import ColumnSpec
-from wormdb.format.damage import corrupt
-from wormdb.format.frame import frame_length
+from wormdb.format.frame import corrupt, frame_length
 from wormdb.format.key import encode_key, encode_keys
 from wormdb.format.membership import MembershipFilter
-from wormdb.format.pagemap import map_file
+from wormdb.format.page import map_file
 from wormdb.format.past import decode_past, past_id
 from wormdb.format.sidecar import PageRef, Versions, decode_sidecar, encode_sidecar
 

@@ -19,7 +19,7 @@ from wormdb.format import json
 from wormdb.format.block import Row
 from wormdb.format.blocklist import BlockEntry, BlockPageRef, decode_block_page
 from wormdb.format.blockread import read_documents
-from wormdb.format.damage import corrupt
+from wormdb.format.frame import corrupt
 from wormdb.format.key import encode_key
 from wormdb.format.past import Taken, Version, decode_past, past_from
 from wormdb.maintenance.audit.block_check import (

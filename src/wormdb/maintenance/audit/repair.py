@@ -22,8 +22,7 @@ from wormdb.engine.state.projection import Step
 from wormdb.engine.state.successor import following_root
 from wormdb.engine.state.view import Overlay, View
 from wormdb.errors import ConflictError, CorruptionError, InvalidRequestError, Problem
-from wormdb.format.retired import RetiredList, encode_retired
-from wormdb.format.root import ObjectRef
+from wormdb.format.root import ObjectRef, RetiredList, encode_retired
 from wormdb.maintenance.audit.index_check import tree_objects
 from wormdb.maintenance.audit.mend import DocumentRepair, PastRepair, objects_of, with_facts, with_sidecars
 from wormdb.maintenance.audit.report import Finding, Loss, Repair

@@ -10,7 +10,7 @@ from wormdb.engine.blocks.runs import merge_rows
 from wormdb.engine.log.root import RootState
 from wormdb.engine.state.definition import Definition
 from wormdb.errors import CorruptionError, SchemaError, UnsupportedFormatError
-from wormdb.format.retired import RetiredList, decode_retired
+from wormdb.format.root import RetiredList, decode_retired
 from wormdb.maintenance.audit.agreement import Agreement, BlobCheck
 from wormdb.maintenance.audit.chain import Chain, check_chain
 from wormdb.maintenance.audit.index_check import index_checks, tree_objects

@@ -21,8 +21,7 @@ from wormdb.engine.index.shelf import IndexShelf
 from wormdb.engine.log.objects import NewObject
 from wormdb.errors import NotFoundError, SnapshotTooOldError
 from wormdb.format.event import JobAttached
-from wormdb.format.retired import RetiredList, decode_retired, encode_retired
-from wormdb.format.root import ObjectRef, Retired
+from wormdb.format.root import ObjectRef, Retired, RetiredList, decode_retired, encode_retired
 from wormdb.maintenance.audit.listed import checked_body
 from wormdb.settings import GC_LIST_NAMES, RETIRED_INLINE_MAX, RETIRED_MS
 

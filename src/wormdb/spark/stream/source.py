@@ -19,7 +19,7 @@ from pyspark.sql.streaming.datasource import (
 from wormdb.api.past import parse_as_of
 from wormdb.engine.feed import places_of
 from wormdb.errors import InvalidRequestError, NotFoundError, SnapshotTooOldError
-from wormdb.format.message import ZERO_HASH
+from wormdb.format.frame import ZERO_HASH
 from wormdb.spark.stream.plan import Mark, Offset, stretches
 
 if TYPE_CHECKING:
