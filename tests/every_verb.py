@@ -9,7 +9,7 @@ import pytest
 
 from wormdb.errors import WormError
 from wormdb.storage.store import ByteRange, IfAbsent
-from wormdb.testing.store_contract_uploads import Made
+from wormdb.testing.store_contract.uploads import Made
 
 if TYPE_CHECKING:
     from wormdb.storage.store import Store

@@ -10,7 +10,7 @@ import pytest
 
 import wormdb
 from wormdb.settings import MIB, UPLOAD_PART_BYTES, UPLOAD_PARTS_AT_ONCE
-from wormdb.testing.store_contract_uploads import Made
+from wormdb.testing.store_contract.uploads import Made
 
 if TYPE_CHECKING:
     from pathlib import Path

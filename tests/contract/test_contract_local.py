@@ -8,7 +8,7 @@ import pytest
 
 from wormdb.storage.folder.store import LocalStore
 from wormdb.testing.store_contract import StoreContract
-from wormdb.testing.store_contract_bounds import bound
+from wormdb.testing.store_contract.bounds import bound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

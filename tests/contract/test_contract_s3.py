@@ -15,8 +15,8 @@ from wormdb.storage.readback import ReadbackStore
 from wormdb.storage.retry import RetryingStore
 from wormdb.system.clock import SeededChance, SystemClock
 from wormdb.testing.store_contract import StoreContract
-from wormdb.testing.store_contract_bounds import bound
-from wormdb.testing.store_contract_keys import LONGEST_KEY, ODD_KEYS
+from wormdb.testing.store_contract.bounds import bound
+from wormdb.testing.store_contract.keys import LONGEST_KEY, ODD_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

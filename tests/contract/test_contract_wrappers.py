@@ -18,7 +18,7 @@ from wormdb.system.clock import ManualClock, SeededChance, SystemClock
 from wormdb.testing.fault_store import FaultStore
 from wormdb.testing.latency_store import NO_LATENCY, LatencyStore
 from wormdb.testing.store_contract import StoreContract
-from wormdb.testing.store_contract_bounds import bound
+from wormdb.testing.store_contract.bounds import bound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -27,7 +27,7 @@ from wormdb.storage.pool import ThreadPool
 from wormdb.storage.store import OCTETS, ByteRange, IfAbsent
 from wormdb.storage.url import StoreUrl, parse_url
 from wormdb.system.clock import SystemClock
-from wormdb.testing.store_contract_keys import ODD_KEYS
+from wormdb.testing.store_contract.keys import ODD_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Stores in S3, GCS and Azure: obstore, and requests whose answers we see whole."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""A store in a folder of a local disk."""

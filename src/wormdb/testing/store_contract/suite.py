@@ -9,7 +9,7 @@
 The store must be empty at the start of every test (a fresh prefix will do). Override
 `other_handle` with a second, independent handle on the same data, so that a store cannot
 vouch for itself through its own cache. If your store takes a rule of sizes when it is opened, override
-`bounded_store` too, with the rule `wormdb.testing.store_contract_bounds.bound`. Needs pytest.
+`bounded_store` too, with the rule `wormdb.testing.store_contract.bounds.bound`. Needs pytest.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from wormdb.errors import AlreadyExistsError, ClosedError, ConflictError, Invali
 from wormdb.settings import KIB, MIB
 from wormdb.storage.pool import SerialPool, ThreadPool
 from wormdb.storage.store import Always, ByteRange, IfAbsent, IfMatch
-from wormdb.testing.store_contract_bounds import BoundContract
-from wormdb.testing.store_contract_keys import KeyContract
-from wormdb.testing.store_contract_lists import ListContract
-from wormdb.testing.store_contract_races import RaceContract
-from wormdb.testing.store_contract_uploads import UploadContract
+from wormdb.testing.store_contract.bounds import BoundContract
+from wormdb.testing.store_contract.keys import KeyContract
+from wormdb.testing.store_contract.lists import ListContract
+from wormdb.testing.store_contract.races import RaceContract
+from wormdb.testing.store_contract.uploads import UploadContract
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
