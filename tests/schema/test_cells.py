@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wormdb import InvalidRequestError
-from wormdb.schema.cells import Cells, guessed
+from wormdb.schema.cells import CellReader, guess_value
 from wormdb.schema.load import load_model
 
 MODEL = load_model(
@@ -53,8 +53,8 @@ MODEL = load_model(
     ],
 )
 def test_what_nothing_is_declared_for(text: str, value: Any) -> None:
-    assert guessed(text) == value
-    assert type(guessed(text)) is type(value)
+    assert guess_value(text) == value
+    assert type(guess_value(text)) is type(value)
 
 
 def test_types_of_the_model_decide() -> None:
@@ -71,7 +71,7 @@ def test_types_of_the_model_decide() -> None:
         "inner.n": "3",
         "inner.t": "3",
     }
-    assert Cells(MODEL).document(cells) == {
+    assert CellReader(MODEL).document(cells) == {
         "id": "007",
         "text": "5",
         "whole": 7,
@@ -87,11 +87,11 @@ def test_types_of_the_model_decide() -> None:
 
 def test_what_does_not_fit_stays_text_for_validation_to_refuse() -> None:
     cells = {"whole": "1.5", "number": "nan", "flag": "yes", "list": "a,b"}
-    assert Cells(MODEL).document(cells) == cells
+    assert CellReader(MODEL).document(cells) == cells
 
 
 def test_empty_text_is_text_only_where_text_may_be() -> None:
-    assert Cells(MODEL).document({"id": "", "text": "", "whole": "", "free": "", "other": ""}) == {
+    assert CellReader(MODEL).document({"id": "", "text": "", "whole": "", "free": "", "other": ""}) == {
         "text": "",
         "free": "",
         "other": "",
@@ -101,7 +101,7 @@ def test_empty_text_is_text_only_where_text_may_be() -> None:
 @pytest.mark.parametrize("columns", [("a", "a.b"), ("a.b", "a"), ("a.b.c", "a.b"), ("a..b",), ("$a",)])
 def test_columns_that_cannot_be(columns: tuple[str, ...]) -> None:
     with pytest.raises(InvalidRequestError):
-        Cells(None).document(dict.fromkeys(columns, "1"))
+        CellReader(None).document(dict.fromkeys(columns, "1"))
 
 
 short_floats = st.floats(allow_nan=False, allow_infinity=False).filter(lambda number: "e" not in repr(number))
@@ -109,4 +109,4 @@ short_floats = st.floats(allow_nan=False, allow_infinity=False).filter(lambda nu
 
 @given(st.integers(-(2**63), 2**63 - 1) | short_floats)
 def test_numbers_come_back_as_they_were_written(number: float) -> None:
-    assert repr(guessed(repr(number))) == repr(number)
+    assert repr(guess_value(repr(number))) == repr(number)

@@ -8,7 +8,7 @@ from hypothesis import given
 
 from tests.schema.strategies import models
 from wormdb.errors import SchemaMismatchError
-from wormdb.schema.difference import Change, difference, mismatch
+from wormdb.schema.difference import SchemaDifference, compare_models, describe_mismatch
 from wormdb.schema.load import load_model
 
 PATH = "@things/(id:uuid)/[thing].json"
@@ -16,7 +16,7 @@ PATH = "@things/(id:uuid)/[thing].json"
 
 def changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     stored, wanted = (load_model("Thing", {"path": PATH, **keys}) for keys in (before, after))
-    return [str(change) for change in difference(stored, wanted)]
+    return [str(change) for change in compare_models(stored, wanted)]
 
 
 def test_changes_read_as_sentences() -> None:
@@ -59,9 +59,9 @@ def test_values_are_compared_by_type() -> None:
 def test_another_path_and_another_name() -> None:
     stored = load_model("A", {"path": "@a/(id:uuid)/[a].json"})
     wanted = load_model("B", {"path": "@b/(id:ulid)"})
-    assert difference(stored, wanted) == (
-        Change("models.B", "changed", "A", "B"),
-        Change("models.B.path", "changed", "@a/(id:uuid)/[a].json", "@b/(id:ulid)"),
+    assert compare_models(stored, wanted) == (
+        SchemaDifference("models.B", "changed", "A", "B"),
+        SchemaDifference("models.B.path", "changed", "@a/(id:uuid)/[a].json", "@b/(id:ulid)"),
     )
 
 
@@ -69,14 +69,16 @@ def test_another_path_and_another_name() -> None:
 def test_no_difference_exactly_when_equal(a: dict[str, Any], b: dict[str, Any]) -> None:
     types = {"code": "[A-Z]+"}
     first, second = (load_model("M", {**raw, "dynamicTypes": types}) for raw in (a, b))
-    assert (difference(first, second) == ()) is (first == second)
-    assert difference(first, first) == ()
-    there = {change.path: (change.before, change.after) for change in difference(first, second)}
-    assert {change.path: (change.after, change.before) for change in difference(second, first)} == there
+    assert (compare_models(first, second) == ()) is (first == second)
+    assert compare_models(first, first) == ()
+    there = {change.path: (change.before, change.after) for change in compare_models(first, second)}
+    assert {change.path: (change.after, change.before) for change in compare_models(second, first)} == there
 
 
 def test_the_error_lists_the_changes_and_the_way_out() -> None:
-    error = mismatch(load_model("T", {"path": PATH}), load_model("T", {"path": PATH, "oplog": True, "mode": "append"}))
+    error = describe_mismatch(
+        load_model("T", {"path": PATH}), load_model("T", {"path": PATH, "oplog": True, "mode": "append"})
+    )
     assert isinstance(error, SchemaMismatchError)
     assert [problem.path for problem in error.problems] == ["models.T.mode", "models.T.oplog"]
     assert 'models.T.mode: "readwrite" → "append", and 1 more problem' in str(error)

@@ -28,7 +28,7 @@ from wormdb.testing.strategies import documents, values
 
 if TYPE_CHECKING:
     from wormdb.schema.model import Model
-    from wormdb.schema.sieve import Passed
+    from wormdb.schema.sieve import PlainDocument
 
 FIELDS: dict[str, Any] = {
     "name": {"type": "string", "required": True},
@@ -68,7 +68,7 @@ def alone(model: Model | None, document: Any) -> bytes | None:
         return None
 
 
-def check(model: Model | None, given: list[Any]) -> list[Passed | None]:
+def check(model: Model | None, given: list[Any]) -> list[PlainDocument | None]:
     """What passes is what is stored; the answer, to see what passed."""
     before = [alone(model, document) for document in given]
     found = Sieve(model).run(given)

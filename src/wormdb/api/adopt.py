@@ -14,7 +14,7 @@ from wormdb.files.adopt.survey import Choices
 from wormdb.files.contents.names import FileNames, Placement
 from wormdb.files.write.record import claim_name, known_owner
 from wormdb.format.event import FilesSwitched, SchemaChanged
-from wormdb.schema.difference import mismatch
+from wormdb.schema.difference import describe_mismatch
 from wormdb.schema.identity import check_outer
 from wormdb.schema.layout import StorageResolver
 from wormdb.schema.model import Mode
@@ -145,7 +145,7 @@ class Adopting:
         """What defines the collection; raises SchemaMismatchError if it has another definition already."""
         stored, events = view.definition.model, []
         if stored is not None and replace(stored, mode=self.model.mode) != self.model:
-            raise mismatch(stored, self.model)
+            raise describe_mismatch(stored, self.model)
         body = self.model.canonical()
         if view.definition.body != body:
             events.append(SchemaChanged(definition=body))

@@ -19,8 +19,7 @@ from wormdb.errors import InvalidRequestError, NotFoundError, SchemaError
 from wormdb.files.contents.names import bytes_max
 from wormdb.files.foreign.collections import ForeignCollections
 from wormdb.files.verify import repair_all, verify_all
-from wormdb.schema.difference import Change as Difference
-from wormdb.schema.difference import difference
+from wormdb.schema.difference import SchemaDifference, compare_models
 from wormdb.schema.identity import check_outer
 from wormdb.schema.report import did_you_mean
 from wormdb.settings import Settings
@@ -188,21 +187,21 @@ class Database:
         return self._declared.schema
 
     @reads
-    def schema_changes(self) -> dict[str, tuple[Difference, ...]]:
+    def schema_changes(self) -> dict[str, tuple[SchemaDifference, ...]]:
         """How the schema differs from what the database has, by model; empty if it does not. 2 GETs a model.
 
         A published model that the schema leaves out counts as removed; its documents stay. Models with
         outer parts in their path have many collections, which are checked when they are opened.
         """
-        changes: dict[str, tuple[Difference, ...]] = {}
+        changes: dict[str, tuple[SchemaDifference, ...]] = {}
         for name, model, ledger in self._fixed_ledgers():
             stored = ledger.view().definition.model
             if stored is None:
-                changes[name] = (Difference(f"models.{name}", "added", None, model.to_json()),)
-            elif found := difference(stored, model):
+                changes[name] = (SchemaDifference(f"models.{name}", "added", None, model.to_json()),)
+            elif found := compare_models(stored, model):
                 changes[name] = found
         for name, model in self._left_out().items():
-            changes[name] = (Difference(f"models.{name}", "removed", model.to_json(), None),)
+            changes[name] = (SchemaDifference(f"models.{name}", "removed", model.to_json(), None),)
         return changes
 
     @reads
@@ -219,7 +218,7 @@ class Database:
         """
         plans = [plan for _, _, plan in self._evolutions(Ways(mappings or {}, migrate or {}))]
         gone = [
-            ModelPlan(name, (Difference(f"models.{name}", "removed", model.to_json(), None),), 0, 0)
+            ModelPlan(name, (SchemaDifference(f"models.{name}", "removed", model.to_json(), None),), 0, 0)
             for name, model in self._left_out().items()
         ]
         return SchemaPlan((*plans, *gone))
@@ -230,7 +229,7 @@ class Database:
         *,
         mappings: Mapping[str, Mapping[str, Any]] | None = None,
         migrate: Mapping[str, Migrate] | None = None,
-    ) -> dict[str, tuple[Difference, ...]]:
+    ) -> dict[str, tuple[SchemaDifference, ...]]:
         """Make the schema the database's definition; returns what changed. 2 GETs and 1 PUT a changed model.
 
         Each model is one log entry. `mappings` has for a model the update that makes its documents those of the new
@@ -241,7 +240,7 @@ class Database:
         Raises InvalidRequestError for a version that is frozen, listing the duplicates that a new unique index finds,
         and the documents that cannot come to the new version; models before it stay changed.
         """
-        changes: dict[str, tuple[Difference, ...]] = {}
+        changes: dict[str, tuple[SchemaDifference, ...]] = {}
         committed = None
         for name, evolution, plan in list(self._evolutions(Ways(mappings or {}, migrate or {}))):
             committed = evolution.apply()
@@ -250,7 +249,7 @@ class Database:
             f"the definition of {', '.join(changes)}", committed, rest="applying it again publishes the schema"
         ):
             for name, model in self._left_out().items():
-                changes[name] = (Difference(f"models.{name}", "removed", model.to_json(), None),)
+                changes[name] = (SchemaDifference(f"models.{name}", "removed", model.to_json(), None),)
             if self._declared.schema is not None and not self._has_older():
                 PublishedSchema(self._store).put(self._declared.schema)
         return changes

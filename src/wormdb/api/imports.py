@@ -21,7 +21,7 @@ from wormdb.errors import (
     UniqueViolationError,
     WormError,
 )
-from wormdb.schema.cells import Cells
+from wormdb.schema.cells import CellReader
 from wormdb.schema.identity import new_id
 from wormdb.settings import IMPORT_BYTES, IMPORT_RECORDS
 from wormdb.system.clock import ManualClock
@@ -132,7 +132,7 @@ class Importer(Generic[T]):
                 f"on_conflict={self._rule!r:.40}", reason="there is no such rule", fix=f"use one of {CONFLICT_RULES}"
             )
         access.writer.check_mode()
-        self._cells = Cells(access.writer.model)
+        self._cells = CellReader(access.writer.model)
         self._result = ImportResult()
         self._waiting: list[_Item] = []
         self._size = 0

@@ -25,7 +25,7 @@ from wormdb.errors import (
 )
 from wormdb.format.blocklist import BlockEntry
 from wormdb.format.event import SchemaChanged
-from wormdb.schema.difference import Change, difference
+from wormdb.schema.difference import SchemaDifference, compare_models
 from wormdb.schema.load import load_schema
 from wormdb.schema.model import Schema
 from wormdb.schema.report import did_you_mean
@@ -63,7 +63,7 @@ class ModelPlan:
     """What a schema would change in one model."""
 
     name: str
-    changes: tuple[Change, ...]
+    changes: tuple[SchemaDifference, ...]
     version_from: int
     version_to: int
     mapping: Mapping[str, Any] | None = None
@@ -121,7 +121,7 @@ class SchemaPlan:
         return not self.models
 
     @property
-    def changes(self) -> dict[str, tuple[Change, ...]]:
+    def changes(self) -> dict[str, tuple[SchemaDifference, ...]]:
         """The differences by model."""
         return {plan.name: plan.changes for plan in self.models}
 
@@ -183,12 +183,12 @@ class Evolution:
         model, view = self.model, self.ledger.view()
         before = view.definition
         if before.model is None:
-            added = (Change(f"models.{model.name}", "added", None, model.to_json()),)
+            added = (SchemaDifference(f"models.{model.name}", "added", None, model.to_json()),)
             return ModelPlan(model.name, added, before.version, model.version or before.version)
         if self.is_older(view):
             log.warning("%s: the database has version %d; it stays", model.name, before.version)
             return None
-        found = difference(before.model, model)
+        found = compare_models(before.model, model)
         is_rewritten = self.mapping is not None or self.migrate is not None
         if not found and not is_rewritten:
             return None

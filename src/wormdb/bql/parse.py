@@ -43,7 +43,7 @@ from wormdb.bql.tree import (
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.format.kinds import MISSING, Regex
 from wormdb.format.path import parse_path
-from wormdb.schema.report import Report, did_you_mean
+from wormdb.schema.report import ProblemReport, did_you_mean
 from wormdb.settings import FILTER_CONDITIONS_MAX, FILTER_DEPTH_MAX, FILTER_VALUES_MAX
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class _Parser:
     """One run: the mistakes so far, and what is left of the limits. A condition with a mistake becomes nothing."""
 
     def __init__(self) -> None:
-        self.report = Report()
+        self.report = ProblemReport()
         self._conditions_left = FILTER_CONDITIONS_MAX
         self._values_left = FILTER_VALUES_MAX
 

@@ -20,7 +20,7 @@ from wormdb.errors import InvalidRequestError
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED, get_direct, parse_path, walk, within
-from wormdb.schema.report import Report
+from wormdb.schema.report import ProblemReport
 from wormdb.settings import SORT_FIELDS_MAX
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def parse_sort(written: WrittenSort) -> SortSpec:
 
     Raises InvalidRequestError with all mistakes, LimitExceededError for a path that is too deep. No requests.
     """
-    report = Report()
+    report = ProblemReport()
     fields: list[SortField] = []
     for place, name, direction in _pairs(written, report):
         field = _field(name, direction, place, report)
@@ -94,7 +94,7 @@ def parse_sort(written: WrittenSort) -> SortSpec:
     return SortSpec(tuple(fields[: paths.index(_IDENTITY) + 1] if _IDENTITY in paths else fields))
 
 
-def _pairs(written: Any, report: Report) -> Iterable[tuple[str, Any, Any]]:
+def _pairs(written: Any, report: ProblemReport) -> Iterable[tuple[str, Any, Any]]:
     """Place, name and direction of each field; the direction is None where the name tells it."""
     if written is None:
         return []
@@ -119,7 +119,7 @@ def _is_direction(word: object) -> bool:
     return isinstance(word, str | int) and not isinstance(word, bool) and word in _DIRECTIONS
 
 
-def _field(name: Any, direction: Any, place: str, report: Report) -> SortField | None:
+def _field(name: Any, direction: Any, place: str, report: ProblemReport) -> SortField | None:
     descending = False
     if direction is None and isinstance(name, str):
         descending, name = name.startswith("-"), name.removeprefix("-")

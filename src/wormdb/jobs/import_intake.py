@@ -11,7 +11,7 @@ from wormdb.engine.bulk.rows import ID_COLUMNS, RowReader
 from wormdb.engine.state.operations import Insert
 from wormdb.errors import InvalidRequestError, LimitExceededError, WormError
 from wormdb.format import json
-from wormdb.schema.cells import Cells
+from wormdb.schema.cells import CellReader
 from wormdb.settings import MIB
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Intake:
 
         Raises LimitExceededError if too many are.
         """
-        first, cells = self.read, Cells(self.model)
+        first, cells = self.read, CellReader(self.model)
         records = rows.records if rows.batch is None else list(self._records(rows))
         self.read += len(records)
         fitting = []
@@ -133,7 +133,7 @@ class Intake:
             else:
                 yield Record(line, values)
 
-    def _values(self, file: str, record: Record, cells: Cells) -> dict[str, Any] | None:
+    def _values(self, file: str, record: Record, cells: CellReader) -> dict[str, Any] | None:
         if record.values is None:
             self.reject(file, record, InvalidRequestError("record", reason=record.problem))
             return None

@@ -31,7 +31,7 @@ from wormdb.format.values import MISSING, Decimal128, ObjectId
 
 __all__ = [
     "Attribute",
-    "Unsupported",
+    "UnsupportedAnnotationError",
     "attributes_of",
     "field_definition",
     "is_class_model",
@@ -66,7 +66,7 @@ _FIXES: Final[Mapping[Any, str]] = {
 }
 
 
-class Unsupported(Exception):  # noqa: N818 - collected by `wormdb.schema.classes`, never seen by callers
+class UnsupportedAnnotationError(Exception):
     """An annotation that no field can have; the arguments are the reason and the fix."""
 
 
@@ -130,14 +130,14 @@ def _attribute(field: Any, hint: Any) -> Attribute:
     return Attribute(field.name, getattr(field, "encode_name", field.name), hint, has_default, default)
 
 
-class _Absent:
+class _NoValue:
     """`in` by identity: a default may be of a class with an equality of its own."""
 
     def __contains__(self, value: object) -> bool:
         return value is dataclasses.MISSING or value is msgspec.NODEFAULT
 
 
-_ABSENT: Final = _Absent()
+_ABSENT: Final = _NoValue()
 
 
 def _typed_key(kind: Any, name: str, hint: Any) -> Attribute:
@@ -192,7 +192,7 @@ def takes_more(kind: Any) -> bool:
 def field_definition(annotation: Any, inside: tuple[Any, ...] = ()) -> dict[str, Any]:
     """The definition of an annotation; `inside` are the classes around it, which it may name again.
 
-    Raises Unsupported.
+    Raises UnsupportedAnnotationError.
     """
     annotation = _bare(annotation)
     members = [member for member in _members(annotation) if member is not type(None)]
@@ -214,7 +214,9 @@ def field_definition(annotation: Any, inside: tuple[Any, ...] = ()) -> dict[str,
         return field_definition(kind.model_fields["root"].annotation, inside)
     if is_class_model(kind):
         return _nested(kind, inside)
-    raise Unsupported(f"{_name(kind)} cannot be a field", _FIXES.get(kind, "use a type that JSON or BSON has"))
+    raise UnsupportedAnnotationError(
+        f"{_name(kind)} cannot be a field", _FIXES.get(kind, "use a type that JSON or BSON has")
+    )
 
 
 def _bare(annotation: Any) -> Any:
@@ -234,14 +236,14 @@ def _union(members: list[Any], inside: tuple[Any, ...]) -> dict[str, Any]:
     """One type for several: number for int | float, any for all others that are each supported."""
     found = {field_definition(member, inside).get("type", "any") for member in members}
     if not found:
-        raise Unsupported("it can only be None", "give it a type")
+        raise UnsupportedAnnotationError("it can only be None", "give it a type")
     return {"type": found.pop() if len(found) == 1 else "number" if found == {"integer", "number"} else "any"}
 
 
 def _choices(values: list[Any]) -> dict[str, Any]:
     kinds = {_SCALARS.get(type(value)) for value in values if value is not None}
     if not kinds <= {"string", "integer", "number", "boolean"}:
-        raise Unsupported("its values are not all text, numbers or booleans", "use such values")
+        raise UnsupportedAnnotationError("its values are not all text, numbers or booleans", "use such values")
     (kind,) = kinds if len(kinds) == 1 else {"any"}
     return {"type": kind, "enum": values}
 
@@ -256,7 +258,7 @@ def _array(arguments: tuple[Any, ...], inside: tuple[Any, ...]) -> dict[str, Any
 def _mapping(arguments: tuple[Any, ...], inside: tuple[Any, ...]) -> dict[str, Any]:
     if arguments:
         if _bare(arguments[0]) is not str:
-            raise Unsupported("its keys are not text", "use dict[str, …]")
+            raise UnsupportedAnnotationError("its keys are not text", "use dict[str, …]")
         field_definition(arguments[1], inside)
     return {"type": "object"}
 
@@ -268,9 +270,9 @@ def _nested(kind: Any, inside: tuple[Any, ...]) -> dict[str, Any]:
     for attribute in attributes_of(kind):
         try:
             definition = field_definition(attribute.annotation, (*inside, kind))
-        except Unsupported as error:
+        except UnsupportedAnnotationError as error:
             reason, fix = error.args
-            raise Unsupported(f"{attribute.name}: {reason}", fix) from error
+            raise UnsupportedAnnotationError(f"{attribute.name}: {reason}", fix) from error
         required = not (attribute.has_default or attribute.is_nullable)
         properties[attribute.stored] = {**definition, "required": required}
     return {"type": "object", "properties": properties}

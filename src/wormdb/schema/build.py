@@ -27,16 +27,16 @@ from wormdb.schema.model import (
 )
 from wormdb.schema.path import PathTemplate, Symbols, parse_template
 from wormdb.schema.pattern import compile_pattern, pattern_problem
-from wormdb.schema.read import Reader
-from wormdb.schema.report import did_you_mean, joined
+from wormdb.schema.read import SchemaReader
+from wormdb.schema.report import did_you_mean, join_path
 from wormdb.settings import INDEX_FIELDS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from wormdb.schema.report import Report
+    from wormdb.schema.report import ProblemReport
 
-__all__ = ["Builder"]
+__all__ = ["SchemaBuilder"]
 
 _MODEL_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.ASCII)
 _KEPT: Final = {key.attribute: key.name for key in TABLES["schema"] if key.shape == "kept"}
@@ -50,13 +50,13 @@ _SIMPLE: Final[Mapping[str, Callable[..., Any]]] = {
 }
 
 
-class Builder:
+class SchemaBuilder:
     """Builds one schema; everything wrong goes into the report."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: ProblemReport) -> None:
         """Nothing known yet: default signs, built-in types and strategies only."""
         self._report = report
-        self._reader = Reader(report, self._build)
+        self._reader = SchemaReader(report, self._build)
         self._symbols = Symbols()
         self._types: Mapping[str, str] = {}
         self._operators: Mapping[str, str] = {}
@@ -128,9 +128,9 @@ class Builder:
         for name, pattern in types.items():
             problem = pattern_problem(pattern)
             if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]*", name):
-                self._report.error(joined(path, name), f"{name[:60]!r} is no name", "use letters, digits, _ and -")
+                self._report.error(join_path(path, name), f"{name[:60]!r} is no name", "use letters, digits, _ and -")
             elif problem is not None:
-                self._report.error(joined(path, name), *problem)
+                self._report.error(join_path(path, name), *problem)
             else:
                 sound[name] = pattern
         # A type with a mistake stays known, so that paths that use it are not refused as well.
@@ -149,8 +149,8 @@ class Builder:
     def _model(self, name: str, values: dict[str, Any], path: str) -> Model | None:
         if not _MODEL_NAME.fullmatch(name):
             self._report.error(path, f"{name[:60]!r} is no name of a model", "use letters, digits, _, - and .")
-        template = self._template(values.get("path"), joined(path, "path"))
-        own = self._checked_types(values.pop("dynamic_types", {}), joined(path, "dynamicTypes"))
+        template = self._template(values.get("path"), join_path(path, "path"))
+        own = self._checked_types(values.pop("dynamic_types", {}), join_path(path, "dynamicTypes"))
         if template is None:
             return None
         values["path"] = template
@@ -187,7 +187,7 @@ class Builder:
             elif segment.type not in BUILT_IN_TYPES:
                 known = sorted({*types, *BUILT_IN_TYPES})
                 fix = f"{did_you_mean(segment.type, known)} or declare it in dynamicTypes"
-                self._report.error(joined(path, "path"), f"unknown type {segment.type!r} of {segment.name!r}", fix)
+                self._report.error(join_path(path, "path"), f"unknown type {segment.type!r} of {segment.name!r}", fix)
         return used
 
     def _strategy(self, template: PathTemplate, given: str | None, types: Mapping[str, str], path: str) -> IdStrategy:
@@ -196,14 +196,14 @@ class Builder:
         if strategy not in ID_STRATEGIES:
             known = [*ID_STRATEGIES, *self._operators]
             reason = f"{strategy[:60]!r} is no id strategy"
-            self._report.error(joined(path, "id"), reason, did_you_mean(strategy, known))
+            self._report.error(join_path(path, "id"), reason, did_you_mean(strategy, known))
             return implied
         found = cast("IdStrategy", strategy)
         pattern = "" if template.id is None else types.get(template.id.type, BUILT_IN_TYPES.get(template.id.type, ""))
         if found in SAMPLES and pattern and not pattern_problem(pattern):
             sample = SAMPLES[found]
             if compile_pattern(pattern).fullmatch(sample) is None:
-                place = joined(path, "path" if given is None else "id")
+                place = join_path(path, "path" if given is None else "id")
                 reason = f"ids made by {found}, such as {sample}, do not match the path's type"
                 self._report.error(place, reason, 'correct the pattern, or set "id": "given"')
         return found
@@ -217,31 +217,33 @@ class Builder:
         kind = values.get("type", "any")
         for key, needed in (("items", "array"), ("properties", "object")):
             if key in values and kind != needed:
-                self._report.error(joined(path, key), f"only an {needed} has {key}", f'write "type": "{needed}"')
+                self._report.error(join_path(path, key), f"only an {needed} has {key}", f'write "type": "{needed}"')
                 del values[key]
         field = Field(**values)
         if choices is not None:
-            place = joined(path, "enum")
-            made = [coerce(field, item, joined(place, number), self._report) for number, item in enumerate(choices)]
+            place = join_path(path, "enum")
+            made = [coerce(field, item, join_path(place, number), self._report) for number, item in enumerate(choices)]
             field = replace(field, enum=tuple(made))
         if default is not MISSING:
-            field = replace(field, default=coerce(field, default, joined(path, "default"), self._report))
+            field = replace(field, default=coerce(field, default, join_path(path, "default"), self._report))
         return field
 
     def _index(self, values: dict[str, Any], path: str) -> Any:
         single, several = values.pop("field", None), values.pop("fields", None)
         if single is not None and several is not None:
-            self._report.error(joined(path, "fields"), "field and fields are both given", "keep one of them")
+            self._report.error(join_path(path, "fields"), "field and fields are both given", "keep one of them")
         names = (single,) if single is not None else several
         if not names:
             if not self._report.has_errors_below(path):
-                self._report.error(joined(path, "field"), "is missing", "name the indexed field")
+                self._report.error(join_path(path, "field"), "is missing", "name the indexed field")
             return MISSING
         if len(names) > INDEX_FIELDS_MAX:
-            self._report.error(joined(path, "fields"), f"more than {INDEX_FIELDS_MAX} fields", "index fewer")
+            self._report.error(join_path(path, "fields"), f"more than {INDEX_FIELDS_MAX} fields", "index fewer")
         types = values.get("bson_type", ())
         if types and len(types) != len(names):
-            self._report.error(joined(path, "bsonType"), f"{len(types)} types for {len(names)} fields", "give one each")
+            self._report.error(
+                join_path(path, "bsonType"), f"{len(types)} types for {len(names)} fields", "give one each"
+            )
             del values["bson_type"]
         return IndexDefinition(tuple(names), **self._index_type(values, len(names), path))
 
@@ -253,6 +255,6 @@ class Builder:
             kind = "standard" if count == 1 else "compound"
         if (kind == "compound") != (count > 1):
             fix = "list two or more fields" if kind == "compound" else "remove type, or index one field"
-            self._report.error(joined(path, "type"), f"{kind} does not go with {count} field(s)", fix)
+            self._report.error(join_path(path, "type"), f"{kind} does not go with {count} field(s)", fix)
             kind = "standard" if count == 1 else "compound"
         return {**values, "type": kind}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from wormdb.schema.model import Model
 
-__all__ = ["Cells", "guessed"]
+__all__ = ["CellReader", "guess_value"]
 
 _INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]{0,18})", re.ASCII)
 _DECIMAL: Final = re.compile(r"-?(0|[1-9][0-9]*)\.[0-9]+", re.ASCII)
@@ -30,7 +30,7 @@ _TIMES: Final = frozenset({"createdAt", "updatedAt"})
 _BOOLEANS: Final = {"true": True, "false": False}
 
 
-def guessed(text: str) -> Any:
+def guess_value(text: str) -> Any:
     """The value of a text that nothing is declared for.
 
     Numbers as JSON writes them, true, false, and objects and lists of JSON; all else is text: 007 and +1 too.
@@ -96,7 +96,7 @@ _READERS: Final[Mapping[str, Callable[[str], Any]]] = {
 }
 
 
-class Cells:
+class CellReader:
     """What rows of text say, by the types of a model; dotted columns are fields of objects."""
 
     def __init__(self, model: Model | None) -> None:
@@ -137,9 +137,9 @@ class Cells:
         model = self._model
         if name in _IDS:
             is_free = model is None or (model.path.id is not None and model.path.id.type == "any")
-            return guessed if is_free else _text
+            return guess_value if is_free else _text
         field = None if model is None else model.field_at(name)
-        return guessed if field is None or field.type == "any" else _READERS[field.type]
+        return guess_value if field is None or field.type == "any" else _READERS[field.type]
 
     def _keeps_empty(self, name: str) -> bool:
         if self._model is None:

@@ -24,7 +24,7 @@ from wormdb.format.blob import BlobReference, reference_of
 from wormdb.format.values import MISSING, Decimal128, Document, normalize, normalize_document
 from wormdb.schema.annotations import (
     Attribute,
-    Unsupported,
+    UnsupportedAnnotationError,
     attributes_of,
     field_definition,
     is_class_model,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from wormdb.schema.model import Model
 
-__all__ = ["Converter", "from_document", "model_from_class", "plain", "to_document"]
+__all__ = ["Converter", "from_document", "model_from_class", "to_document", "to_plain"]
 
 T = TypeVar("T")
 
@@ -70,7 +70,7 @@ def model_from_class(cls: type[Any], *, name: str | None = None, **overrides: An
     for attribute in attributes:
         try:
             fields[attribute.stored] = _definition(attribute, cls)
-        except Unsupported as error:
+        except UnsupportedAnnotationError as error:
             problems.append(Problem(f"{cls.__name__}.{attribute.name}", *error.args))
     if problems:
         raise SchemaError(f"class {cls.__name__} cannot be a model", problems=problems)
@@ -83,7 +83,7 @@ def model_from_class(cls: type[Any], *, name: str | None = None, **overrides: An
 def _definition(attribute: Attribute, cls: type[Any]) -> dict[str, Any]:
     definition = field_definition(attribute.annotation, (cls,))
     if attribute.default is not MISSING and not (attribute.default is None and attribute.is_nullable):
-        definition["default"] = normalize(attribute.default, plain=plain)
+        definition["default"] = normalize(attribute.default, plain=to_plain)
     if not attribute.has_default and not attribute.is_nullable:
         definition["required"] = True
     if attribute.is_nullable and "enum" in definition:
@@ -132,7 +132,7 @@ class Converter(Generic[T]):
         and with its subclass's fields if it is of one; attributes that are no fields are not.
         Raises InvalidRequestError for values that cannot be stored. No requests.
         """
-        values = normalize_document(plain(instance), plain=plain)
+        values = normalize_document(to_plain(instance), plain=to_plain)
         identity = values.pop(self._id.stored, None) if self._id is not None else None
         return values if identity is None or identity == "" else {"_id": identity, **values}
 
@@ -183,7 +183,7 @@ def from_document(cls: type[T], document: Mapping[str, Any]) -> T:
     return Converter(cls).from_document(document)
 
 
-def plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """What stands for a value of a class in a document: fields by their stored names, not looked into any further.
 
     Enums stand by their value, UUIDs as text; everything else is itself.

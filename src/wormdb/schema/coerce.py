@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING, Any, Final
 from wormdb.errors import InvalidRequestError
 from wormdb.format.kinds import MISSING
 from wormdb.format.values import Binary, Decimal128, ObjectId, equal, normalize
-from wormdb.schema.report import joined
+from wormdb.schema.report import join_path
 from wormdb.settings import INT_MAX, INT_MIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from wormdb.schema.model import Field
-    from wormdb.schema.report import Report
+    from wormdb.schema.report import ProblemReport
 
 __all__ = ["coerce", "coerce_fields", "parse_datetime"]
 
 
-class _Misfit(Exception):  # noqa: N818 - never leaves this module
+class _MisfitError(Exception):
     """The value has another type; the argument is the fix."""
 
 
-def coerce(field: Field, value: Any, path: str, report: Report) -> Any:
+def coerce(field: Field, value: Any, path: str, report: ProblemReport) -> Any:
     """A normalized value in the form in which the field stores it; what does not fit is reported.
 
     null fits every type: `required` is checked by whoever holds the document.
@@ -38,7 +38,7 @@ def coerce(field: Field, value: Any, path: str, report: Report) -> Any:
         return None
     try:
         value = _TYPES[field.type](value)
-    except _Misfit as misfit:
+    except _MisfitError as misfit:
         report.error(path, f"expected {field.type}, got {_kind(value)} {_short(value)}", str(misfit))
         return value
     if field.enum is not None and not any(_same(value, choice) for choice in field.enum):
@@ -47,13 +47,15 @@ def coerce(field: Field, value: Any, path: str, report: Report) -> Any:
     if isinstance(value, list) and field.items is not None:
         if _is_kept(field.items, value):
             return value
-        return [coerce(field.items, item, joined(path, place), report) for place, item in enumerate(value)]
+        return [coerce(field.items, item, join_path(path, place), report) for place, item in enumerate(value)]
     if isinstance(value, dict) and field.properties:
         return coerce_fields(field.properties, value, path, report)
     return value
 
 
-def coerce_fields(fields: Mapping[str, Field], values: dict[str, Any], path: str, report: Report) -> dict[str, Any]:
+def coerce_fields(
+    fields: Mapping[str, Field], values: dict[str, Any], path: str, report: ProblemReport
+) -> dict[str, Any]:
     """`coerce` for every declared field of an object; missing or null required ones are reported.
 
     A required one that is missing gets its default, if it has one: documents of an older model may lack it.
@@ -64,7 +66,7 @@ def coerce_fields(fields: Mapping[str, Field], values: dict[str, Any], path: str
                 values = {**values, name: normalize(field.default)}
                 continue
             reason = "is null, but required" if name in values else "is required, but missing"
-            report.error(joined(path, name), reason, f"give it a value of type {field.type}")
+            report.error(join_path(path, name), reason, f"give it a value of type {field.type}")
     checked = {}
     for name, value in values.items():
         declared = fields.get(name)
@@ -72,7 +74,7 @@ def coerce_fields(fields: Mapping[str, Field], values: dict[str, Any], path: str
         if declared is None or (type(value) is _EXACT.get(declared.type) and declared.enum is None):
             checked[name] = value
         else:
-            checked[name] = coerce(declared, value, joined(path, name), report)
+            checked[name] = coerce(declared, value, join_path(path, name), report)
     return checked
 
 
@@ -99,13 +101,13 @@ def parse_datetime(text: str) -> datetime | None:
 def _string(value: Any) -> str:
     if isinstance(value, str):
         return value
-    raise _Misfit(f"use {str(value)!r}" if isinstance(value, int | float) else "use text")
+    raise _MisfitError(f"use {str(value)!r}" if isinstance(value, int | float) else "use text")
 
 
 def _number(value: Any) -> Any:
     if isinstance(value, int | float | Decimal128) and not isinstance(value, bool):
         return value
-    raise _Misfit("use a number")
+    raise _MisfitError("use a number")
 
 
 def _integer(value: Any) -> int:
@@ -113,32 +115,32 @@ def _integer(value: Any) -> int:
         return value
     if isinstance(value, float) and value.is_integer() and INT_MIN <= value < INT_MAX:
         return int(value)
-    raise _Misfit("use a whole number of 64 bits")
+    raise _MisfitError("use a whole number of 64 bits")
 
 
 def _boolean(value: Any) -> bool:
     if isinstance(value, bool):
         return value
-    raise _Misfit("use true or false")
+    raise _MisfitError("use true or false")
 
 
 def _datetime(value: Any) -> datetime:
     moment = parse_datetime(value) if isinstance(value, str) else value
     if isinstance(moment, datetime):
         return moment
-    raise _Misfit("use a datetime or ISO text such as 2026-02-24T14:30:00.000Z")
+    raise _MisfitError("use a datetime or ISO text such as 2026-02-24T14:30:00.000Z")
 
 
 def _array(value: Any) -> list[Any]:
     if isinstance(value, list):
         return value
-    raise _Misfit("use a list")
+    raise _MisfitError("use a list")
 
 
 def _object(value: Any) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
-    raise _Misfit("use an object")
+    raise _MisfitError("use an object")
 
 
 def _decimal(value: Any) -> Decimal128:
@@ -149,13 +151,13 @@ def _decimal(value: Any) -> Decimal128:
             return Decimal128(Decimal(value))
         except DecimalException:
             pass
-    raise _Misfit("use Decimal, or its digits as text; a float is not exact")
+    raise _MisfitError("use Decimal, or its digits as text; a float is not exact")
 
 
 def _binary(value: Any) -> bytes:
     if isinstance(value, bytes | Binary):
         return value
-    raise _Misfit("use bytes")
+    raise _MisfitError("use bytes")
 
 
 def _objectid(value: Any) -> ObjectId:
@@ -163,7 +165,7 @@ def _objectid(value: Any) -> ObjectId:
         return value
     if isinstance(value, str) and ObjectId.is_valid(value):
         return ObjectId(value)
-    raise _Misfit("use an ObjectId or its 24 hex digits")
+    raise _MisfitError("use an ObjectId or its 24 hex digits")
 
 
 _TYPES: Final[Mapping[str, Callable[[Any], Any]]] = {

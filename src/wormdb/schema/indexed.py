@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from wormdb.format.path import Path
     from wormdb.format.values import Document
     from wormdb.schema.model import Model
-    from wormdb.schema.report import Report
+    from wormdb.schema.report import ProblemReport
 
 __all__ = ["check_indexed", "has_types"]
 
@@ -24,8 +24,8 @@ def has_types(model: Model | None) -> bool:
     return model is not None and any(index.bson_type for index in model.indexes.values())
 
 
-def check_indexed(model: Model, document: Document, report: Report) -> None:
-    """Report the values of a normalized document that have another type than `bsonType` of an index says.
+def check_indexed(model: Model, document: Document, report: ProblemReport) -> None:
+    """ProblemReport the values of a normalized document that have another type than `bsonType` of an index says.
 
     Elements of arrays count, as in the index; null and missing fit every type. No requests.
     """

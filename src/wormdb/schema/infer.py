@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.format.kinds import Binary, Decimal128, ObjectId
 from wormdb.format.values import are_field_names
-from wormdb.schema.cells import guessed
+from wormdb.schema.cells import guess_value
 from wormdb.schema.coerce import parse_datetime
 from wormdb.schema.identity import BUILT_IN_TYPES
 
@@ -50,7 +50,7 @@ _ID_TYPES: Final = {name: re.compile(BUILT_IN_TYPES[name]) for name in ("uuid", 
 
 
 @dataclass(slots=True)
-class _Shape:
+class _FieldShape:
     """What was seen in one place."""
 
     depth: int = 1
@@ -65,17 +65,17 @@ class _Shape:
     """Whether all text is a date."""
     texts: dict[str, None] | None = field(default_factory=dict)
     """The different ones; None if there are too many."""
-    fields: dict[str, _Shape] = field(default_factory=dict)
+    fields: dict[str, _FieldShape] = field(default_factory=dict)
     is_map: bool = False
     objects: int = 0
-    items: _Shape | None = None
+    items: _FieldShape | None = None
 
     def see_cell(self, text: str) -> None:
         """A cell of text, which is text in the end if others look differently."""
         self.cells += 1
         self._see_text(text)
         if text:
-            self.see(guessed(text))
+            self.see(guess_value(text))
         else:
             self.empty += 1
 
@@ -106,7 +106,7 @@ class _Shape:
         for name, value in values.items():
             shape = self.fields.get(name)
             if shape is None:
-                shape = self.fields[name] = _Shape(self.depth + 1)
+                shape = self.fields[name] = _FieldShape(self.depth + 1)
             shape.see(value)
         if len(self.fields) > _FIELDS_MAX:
             self.fields, self.is_map = {}, True
@@ -115,7 +115,7 @@ class _Shape:
         if self.depth >= _DEPTH_MAX:
             return
         if self.items is None:
-            self.items = _Shape(self.depth + 1)
+            self.items = _FieldShape(self.depth + 1)
         for value in values:
             self.items.see(value)
 
@@ -163,7 +163,7 @@ class Inference:
         """`id_field` is the field that is the id; with `enums` few different texts are the only ones allowed."""
         self._id_names = _IDS if id_field is None or id_field in _IDS else (id_field,)
         self._enums = enums
-        self._fields: dict[str, _Shape] = {}
+        self._fields: dict[str, _FieldShape] = {}
         self._with_id = 0
         self._is_text_id = True
         self._id_types = set(_ID_TYPES)
@@ -194,12 +194,12 @@ class Inference:
         if self._is_text_id and self._id_types:
             self._id_types = {name for name in self._id_types if _ID_TYPES[name].fullmatch(given[0])}
 
-    def _shape(self, name: str) -> _Shape | None:
+    def _shape(self, name: str) -> _FieldShape | None:
         """What is known of a field; None if it is not one to be declared."""
         if name in self._id_names or name in _OWN:
             return None
         if name not in self._fields and len(self._fields) < _FIELDS_MAX:
-            self._fields[name] = _Shape()
+            self._fields[name] = _FieldShape()
         return self._fields.get(name)
 
     def model(self, folder: str) -> dict[str, Any]:
@@ -214,7 +214,7 @@ class Inference:
         made["fields"] = _nested({name: shape.declared(self.count, enums=self._enums) for name, shape in fields})
         return made
 
-    def _is_declared(self, name: str, shape: _Shape) -> bool:
+    def _is_declared(self, name: str, shape: _FieldShape) -> bool:
         # Times are dates without being declared, so they are only if they are something else.
         return name not in _IDS and (name not in _TIMES or (bool(shape.kinds) and shape.type != "datetime"))
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from wormdb.errors import SchemaError
-from wormdb.schema.build import Builder
-from wormdb.schema.report import Report
+from wormdb.schema.build import SchemaBuilder
+from wormdb.schema.report import ProblemReport
 from wormdb.schema.rules import check_rules
 from wormdb.schema.text import UNREADABLE, read_source
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from wormdb.errors import Problem
     from wormdb.schema.model import Model, Schema
 
-__all__ = ["Checked", "check_schema", "load_model", "load_schema"]
+__all__ = ["SchemaCheck", "check_schema", "load_model", "load_schema"]
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class SchemaCheck:
     """What `check_schema` found; `schema` is None if there is an error among the problems."""
 
     schema: Schema | None
@@ -44,17 +44,17 @@ class Checked:
         return tuple(problem for problem in self.problems if problem.severity == "warning")
 
 
-def check_schema(source: str | bytes | Mapping[str, Any]) -> Checked:
+def check_schema(source: str | bytes | Mapping[str, Any]) -> SchemaCheck:
     """Read a schema and report everything about it, errors first; raises nothing. No requests."""
-    report = Report()
+    report = ProblemReport()
     raw = read_source(source, report)
     if raw is UNREADABLE:
-        return Checked(None, report.problems)
-    schema = Builder(report).schema(raw)
+        return SchemaCheck(None, report.problems)
+    schema = SchemaBuilder(report).schema(raw)
     if schema is not None:
         models = raw.get("models")
         check_rules(schema, report, declared=models if isinstance(models, dict) else ())
-    return Checked(None if report.errors else schema, report.problems)
+    return SchemaCheck(None if report.errors else schema, report.problems)
 
 
 def load_schema(source: str | bytes | Mapping[str, Any], *, name: str = "schema") -> Schema:
@@ -70,10 +70,10 @@ def load_model(name: str, source: str | bytes | Mapping[str, Any]) -> Model:
 
     Raises SchemaError listing every error. No requests.
     """
-    report = Report()
+    report = ProblemReport()
     raw = read_source(source, report)
     if raw is not UNREADABLE:
-        model = Builder(report).model(name, raw, f"models.{name}")
+        model = SchemaBuilder(report).model(name, raw, f"models.{name}")
         if model is not None:
             check_rules(model, report)
             if not report.errors:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SYSTEM_FIELDS",
-    "Definition",
     "Field",
     "FieldType",
     "IdStrategy",
@@ -35,6 +34,7 @@ __all__ = [
     "Model",
     "RefDefinition",
     "Schema",
+    "SchemaPart",
     "SnapshotDefinition",
     "SoftDelete",
     "StorageDefinition",
@@ -53,7 +53,7 @@ SYSTEM_FIELDS = ("_id", "createdAt", "updatedAt")
 """Fields that every document has without declaring them."""
 
 
-class Definition:
+class SchemaPart:
     """A part of a schema; compares by its canonical form."""
 
     __slots__ = ()
@@ -117,7 +117,7 @@ def _extended(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Field(Definition):
+class Field(SchemaPart):
     """A declared field. `default` is MISSING where there is none: null is a value."""
 
     _table: ClassVar[str] = "field"
@@ -133,7 +133,7 @@ class Field(Definition):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ThroughDefinition(Definition):
+class ThroughDefinition(SchemaPart):
     """The model between the two of a manyToMany relation."""
 
     _table: ClassVar[str] = "through"
@@ -144,7 +144,7 @@ class ThroughDefinition(Definition):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RefDefinition(Definition):
+class RefDefinition(SchemaPart):
     """A relation to another model."""
 
     _table: ClassVar[str] = "ref"
@@ -158,7 +158,7 @@ class RefDefinition(Definition):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SoftDelete(Definition):
+class SoftDelete(SchemaPart):
     """Whether deleted entities go to the trash; `ttl` in days, 0 and None keep them forever."""
 
     _table: ClassVar[str] = "softDelete"
@@ -174,7 +174,7 @@ class SoftDelete(Definition):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SnapshotDefinition(Definition):
+class SnapshotDefinition(SchemaPart):
     """When snapshots are taken and how long they stay; `max_age` as written: 30d."""
 
     _table: ClassVar[str] = "snapshots"
@@ -186,7 +186,7 @@ class SnapshotDefinition(Definition):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ManifestDefinition(Definition):
+class ManifestDefinition(SchemaPart):
     """Which fields are columns of blocks and of the manifest file; `fields` None means all declared."""
 
     _table: ClassVar[str] = "manifest"
@@ -199,7 +199,7 @@ class ManifestDefinition(Definition):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class IndexDefinition(Definition):
+class IndexDefinition(SchemaPart):
     """An index over one dotted field, or over several in order."""
 
     _table: ClassVar[str] = "index"
@@ -222,7 +222,7 @@ class IndexDefinition(Definition):
             case "bsonType":
                 return _single_or_list(self.bson_type)
             case _:
-                return Definition.json_value(self, key)
+                return SchemaPart.json_value(self, key)
 
 
 def _single_or_list(names: tuple[str, ...]) -> Any:
@@ -232,7 +232,7 @@ def _single_or_list(names: tuple[str, ...]) -> Any:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StorageDefinition(Definition):
+class StorageDefinition(SchemaPart):
     """Where oplog, snapshots and trash lie."""
 
     _table: ClassVar[str] = "storage"
@@ -249,7 +249,7 @@ class StorageDefinition(Definition):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Model(Definition):
+class Model(SchemaPart):
     """One model, complete by itself: its JSON needs nothing of the schema around it.
 
     `id` is the strategy that makes ids, `dynamic_types` holds the types of its own that the path
@@ -321,7 +321,7 @@ class Model(Definition):
             case "id":
                 return MISSING if self.id == strategy_of(self.path) else self.id
             case _:
-                return Definition.json_value(self, key)
+                return SchemaPart.json_value(self, key)
 
 
 def strategy_of(path: PathTemplate) -> IdStrategy:
@@ -335,7 +335,7 @@ def strategy_of(path: PathTemplate) -> IdStrategy:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Schema(Definition):
+class Schema(SchemaPart):
     """A whole schema. `extra` holds the keys that are kept but not interpreted."""
 
     _table: ClassVar[str] = "schema"
@@ -360,4 +360,4 @@ class Schema(Definition):
             case _ if key.shape == "kept":
                 return self.extra.get(key.name, MISSING)
             case _:
-                return Definition.json_value(self, key)
+                return SchemaPart.json_value(self, key)

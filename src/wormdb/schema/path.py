@@ -170,7 +170,7 @@ def _values(segments: Sequence[Segment], parts: Sequence[str]) -> dict[str, Any]
 
 def parse_template(text: str, symbols: Symbols | None = None) -> PathTemplate:
     """Read a path; raises SchemaError listing every mistake with its column. No requests."""
-    parser = _Parser(text, symbols or Symbols())
+    parser = _TemplateParser(text, symbols or Symbols())
     template = parser.parse()
     if template is None:
         raise SchemaError(f"invalid path {text!r}", problems=parser.problems)
@@ -187,7 +187,7 @@ def _written(segment: Segment) -> str:
             return f"({segment.name}:{segment.type})"
 
 
-class _Parser:
+class _TemplateParser:
     """One path: collects every mistake instead of stopping at the first."""
 
     def __init__(self, text: str, symbols: Symbols) -> None:

@@ -23,7 +23,7 @@ _GROUPS_MAX: Final = 20
 _BRACES_FIX: Final = "use character classes and fixed lengths, for example [a-z0-9-]+ or [0-9]{4}"
 
 
-class _Refused(Exception):  # noqa: N818 - never leaves this module
+class _UnsupportedPatternError(Exception):
     """Why the pattern is not taken, and what to do."""
 
 
@@ -41,7 +41,7 @@ def pattern_problem(pattern: str) -> tuple[str, str] | None:
         return f"it is no regular expression: {error}", "correct it"
     try:
         ways = _Counter(_core(pattern)).count()
-    except _Refused as refusal:
+    except _UnsupportedPatternError as refusal:
         reason, fix = refusal.args
         return reason, fix
     if ways > PATTERN_WAYS_MAX:
@@ -108,13 +108,13 @@ class _Counter:
 
     def _escape(self) -> None:
         if self._peek().isdigit():
-            raise _Refused("it refers back to a group", "write the pattern without back references")
+            raise _UnsupportedPatternError("it refers back to a group", "write the pattern without back references")
         self._at += 1
 
     def _group(self) -> int:
         if self._peek() == "?":
             if self._pattern[self._at : self._at + 2] != "?:":
-                raise _Refused("it uses a (?…) form", "use plain groups: (…) or (?:…)")
+                raise _UnsupportedPatternError("it uses a (?…) form", "use plain groups: (…) or (?:…)")
             self._at += 2
         ways = self._alternatives()
         self._at += 1

@@ -12,24 +12,24 @@ from wormdb.format.json import parse
 from wormdb.format.values import MISSING
 from wormdb.schema.duration import duration_seconds
 from wormdb.schema.keys import TABLES, Key
-from wormdb.schema.report import did_you_mean, joined, nearest
+from wormdb.schema.report import did_you_mean, find_nearest, join_path
 from wormdb.settings import DOCUMENT_DEPTH_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.schema.report import Report
+    from wormdb.schema.report import ProblemReport
 
-__all__ = ["Reader"]
+__all__ = ["SchemaReader"]
 
 _CLOSED: Final = frozenset({"symbols", "storage", "ref", "through", "softDelete", "snapshots", "manifest", "index"})
 """Here a key that is nearly right is an error: a misspelt `unique` would silently allow duplicates."""
 
 
-class Reader:
+class SchemaReader:
     """Reads objects by table; what is wrong goes into the report and is left out of the answer."""
 
-    def __init__(self, report: Report, build: Callable[[str, dict[str, Any], str], Any]) -> None:
+    def __init__(self, report: ProblemReport, build: Callable[[str, dict[str, Any], str], Any]) -> None:
         """Problems go into `report`; nested objects are made by `build(table, values, path)`."""
         self.report = report
         self._build = build
@@ -46,11 +46,11 @@ class Reader:
                 self._unknown(table, name, keys, path)
         for key in keys.values():
             if key.required and key.name not in raw:
-                self.report.error(joined(path, key.name), "is missing", f"add it: {key.text}")
+                self.report.error(join_path(path, key.name), "is missing", f"add it: {key.text}")
         found = {}
         for name, key in keys.items():
             if name in raw:
-                value = self._value(key, raw[name], joined(path, name))
+                value = self._value(key, raw[name], join_path(path, name))
                 if value is not MISSING:
                     found[key.attribute] = value
         return found
@@ -61,9 +61,9 @@ class Reader:
         return f"write {{…}} with the keys {', '.join(key.name for key in TABLES[table][:6])}"
 
     def _unknown(self, table: str, name: str, keys: dict[str, Key], path: str) -> None:
-        is_typo = table in _CLOSED and nearest(name, keys) is not None
+        is_typo = table in _CLOSED and find_nearest(name, keys) is not None
         note = self.report.error if is_typo else self.report.warn
-        note(joined(path, name), f"unknown key {name[:60]!r}", did_you_mean(name, keys))
+        note(join_path(path, name), f"unknown key {name[:60]!r}", did_you_mean(name, keys))
 
     def _value(self, key: Key, raw: Any, path: str) -> Any:
         match key.shape:
@@ -123,7 +123,7 @@ class Reader:
             return self._wrong(path, "a list of names", raw)
         found: list[str] = []
         for position, name in enumerate(raw):
-            place = joined(path, position)
+            place = join_path(path, position)
             if not isinstance(name, str):
                 self._wrong(place, "a name", name)
             elif name in found:
@@ -138,7 +138,7 @@ class Reader:
         for position, name in enumerate(raw if isinstance(raw, list) else [raw]):
             alias = bson_type_of(name)
             if alias is None:
-                self.report.error(joined(path, position), *unknown_type(name))
+                self.report.error(join_path(path, position), *unknown_type(name))
             else:
                 found.append(stored_in_model(alias))
         return tuple(found)
@@ -148,13 +148,13 @@ class Reader:
             return self._wrong(path, "an object of names and texts", raw)
         for name, text in raw.items():
             if not isinstance(text, str):
-                self._wrong(joined(path, name), "text", text)
+                self._wrong(join_path(path, name), "text", text)
         return {name: text for name, text in raw.items() if isinstance(text, str)}
 
     def _values(self, raw: Any, path: str) -> Any:
         if not isinstance(raw, list) or not raw:
             return self._wrong(path, "a list of at least one value", raw)
-        found = (self._extended(item, joined(path, position)) for position, item in enumerate(raw))
+        found = (self._extended(item, join_path(path, position)) for position, item in enumerate(raw))
         return tuple(item for item in found if item is not MISSING)
 
     def _extended(self, raw: Any, path: str) -> Any:
@@ -172,7 +172,7 @@ class Reader:
     def _map(self, key: Key, raw: Any, path: str) -> Any:
         if not isinstance(raw, dict):
             return self._wrong(path, "an object of names", raw)
-        made = {name: self._descend(key.of, item, joined(path, name)) for name, item in raw.items()}
+        made = {name: self._descend(key.of, item, join_path(path, name)) for name, item in raw.items()}
         return {name: item for name, item in made.items() if item is not MISSING}
 
     def _descend(self, table: str, raw: Any, path: str) -> Any:

@@ -10,13 +10,13 @@ from wormdb.errors import Problem
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Report", "did_you_mean", "joined", "nearest"]
+__all__ = ["ProblemReport", "did_you_mean", "find_nearest", "join_path"]
 
 _SHOWN_MAX = 12
 _NAME_CHARS_MAX = 100
 
 
-class Report:
+class ProblemReport:
     """The problems found so far, in the order in which they were found."""
 
     def __init__(self) -> None:
@@ -46,12 +46,12 @@ class Report:
         self._problems.append(Problem(path, reason, fix, "warning"))
 
 
-def joined(path: str, *names: object) -> str:
+def join_path(path: str, *names: object) -> str:
     """A JSON path with `names` behind it: models.Customer.fields."""
     return ".".join(part for part in (path, *map(str, names)) if part)
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
+def find_nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that `name` was probably meant to be."""
     if len(name) > _NAME_CHARS_MAX:
         return None
@@ -63,7 +63,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 def did_you_mean(name: str, known: Iterable[str], *, shown_max: int = _SHOWN_MAX) -> str:
     """The fix for an unknown name: the nearest known one, or all of them if they are few."""
     known = list(known)
-    suggestion = nearest(name, known)
+    suggestion = find_nearest(name, known)
     if suggestion is not None:
         return f"did you mean {suggestion!r}?"
     if not known:

@@ -9,12 +9,12 @@ from wormdb.errors import WormError
 from wormdb.format.path import parse_path
 from wormdb.format.values import normalize_document
 from wormdb.schema.model import SYSTEM_FIELDS, Field, Model, Schema
-from wormdb.schema.report import did_you_mean, joined
+from wormdb.schema.report import did_you_mean, join_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from wormdb.schema.report import Report
+    from wormdb.schema.report import ProblemReport
 
 __all__ = ["check_rules"]
 
@@ -23,7 +23,7 @@ _INDEX_NAME_CHARS_MAX: Final = 200
 _OWNERS: Final = "_blobs"
 
 
-def check_rules(definition: Schema | Model, report: Report, *, declared: Collection[str] = ()) -> None:
+def check_rules(definition: Schema | Model, report: ProblemReport, *, declared: Collection[str] = ()) -> None:
     """Report what is wrong between the parts of a schema, or of one model by itself.
 
     `declared` are names of models that exist, though they have mistakes of their own.
@@ -41,15 +41,15 @@ def check_rules(definition: Schema | Model, report: Report, *, declared: Collect
     _check_places(definition, report)
 
 
-def _check_model(model: Model, path: str, report: Report) -> None:
+def _check_model(model: Model, path: str, report: ProblemReport) -> None:
     for name in model.fields:
-        _check_field_name(model, name, joined(path, "fields", name), report)
-    _check_indexes(model, joined(path, "indexes"), report)
-    _check_manifest(model, joined(path, "manifest"), report)
-    _check_snapshots(model, joined(path, "snapshots"), report)
+        _check_field_name(model, name, join_path(path, "fields", name), report)
+    _check_indexes(model, join_path(path, "indexes"), report)
+    _check_manifest(model, join_path(path, "manifest"), report)
+    _check_snapshots(model, join_path(path, "snapshots"), report)
 
 
-def _check_field_name(model: Model, name: str, path: str, report: Report) -> None:
+def _check_field_name(model: Model, name: str, path: str, report: ProblemReport) -> None:
     try:
         normalize_document({name: None})
     except WormError as error:
@@ -65,10 +65,10 @@ def _check_field_name(model: Model, name: str, path: str, report: Report) -> Non
 # --- indexes, manifest, snapshots ---
 
 
-def _check_indexes(model: Model, path: str, report: Report) -> None:
+def _check_indexes(model: Model, path: str, report: ProblemReport) -> None:
     seen: dict[tuple[str, ...], str] = {}
     for name, index in model.indexes.items():
-        place = joined(path, name)
+        place = join_path(path, name)
         if (
             not name
             or len(name) > _INDEX_NAME_CHARS_MAX
@@ -81,10 +81,10 @@ def _check_indexes(model: Model, path: str, report: Report) -> None:
             report.error(place, "this is the name of the index that is kept for blobs", "choose another name")
         key = "field" if len(index.fields) == 1 else "fields"
         for number, field in enumerate(index.fields):
-            _check_field_path(model, field, joined(place, f"{key}.{number}" if key == "fields" else key), report)
+            _check_field_path(model, field, join_path(place, f"{key}.{number}" if key == "fields" else key), report)
         if index.fields in seen:
             report.error(
-                joined(place, key),
+                join_path(place, key),
                 f"{', '.join(index.fields)} has the index {seen[index.fields]!r} already: both would be one file",
                 "remove one of them",
             )
@@ -92,7 +92,7 @@ def _check_indexes(model: Model, path: str, report: Report) -> None:
         declared = model.field_at(index.fields[0])
         if index.type == "multiValue" and declared is not None and declared.type not in {"array", "any"}:
             report.error(
-                joined(place, "type"),
+                join_path(place, "type"),
                 f"multiValue needs an array, and {index.fields[0]} is {declared.type}",
                 "remove type, or declare the field as array",
             )
@@ -100,23 +100,23 @@ def _check_indexes(model: Model, path: str, report: Report) -> None:
         report.warn(path, "a singleton has one document: indexes have no effect", "remove them")
 
 
-def _check_manifest(model: Model, path: str, report: Report) -> None:
+def _check_manifest(model: Model, path: str, report: ProblemReport) -> None:
     manifest = model.manifest
     for number, name in enumerate(manifest.fields or ()):
-        _check_field_path(model, name, joined(path, "fields", number), report)
+        _check_field_path(model, name, join_path(path, "fields", number), report)
     if not manifest.enabled and manifest.to_json():
-        report.warn(joined(path, "enabled"), "the manifest is set up, but not enabled", 'add "enabled": true')
+        report.warn(join_path(path, "enabled"), "the manifest is set up, but not enabled", 'add "enabled": true')
     if model.is_singleton and manifest.enabled:
         report.warn(path, "a singleton has one document: a manifest has no effect", "remove it")
 
 
-def _check_snapshots(model: Model, path: str, report: Report) -> None:
+def _check_snapshots(model: Model, path: str, report: ProblemReport) -> None:
     snapshots = model.snapshots
     if not snapshots.enabled and snapshots.to_json():
-        report.warn(joined(path, "enabled"), "snapshots are set up, but not enabled", 'add "enabled": true')
+        report.warn(join_path(path, "enabled"), "snapshots are set up, but not enabled", 'add "enabled": true')
 
 
-def _check_field_path(model: Model, dotted: str, path: str, report: Report) -> None:
+def _check_field_path(model: Model, dotted: str, path: str, report: ProblemReport) -> None:
     """A dotted name must be well formed and, where the model declares fields, lead to one of them."""
     try:
         parts = parse_path(dotted)
@@ -147,37 +147,37 @@ def _check_field_path(model: Model, dotted: str, path: str, report: Report) -> N
 
 def _targets(model: Model, path: str) -> Iterator[tuple[str, str]]:
     """Every name of another model, and where it stands."""
-    for place, field in _all_fields(model.fields, joined(path, "fields")):
+    for place, field in _all_fields(model.fields, join_path(path, "fields")):
         if field.ref is not None:
-            yield joined(place, "ref"), field.ref
+            yield join_path(place, "ref"), field.ref
     for name, ref in model.refs.items():
-        yield joined(path, "refs", name, "model"), ref.model
+        yield join_path(path, "refs", name, "model"), ref.model
         if ref.through is not None:
-            yield joined(path, "refs", name, "through.model"), ref.through.model
+            yield join_path(path, "refs", name, "through.model"), ref.through.model
 
 
-def _check_references(model: Model, models: Mapping[str, Model], path: str, report: Report) -> None:
+def _check_references(model: Model, models: Mapping[str, Model], path: str, report: ProblemReport) -> None:
     for name, ref in model.refs.items():
-        place = joined(path, "refs", name)
+        place = join_path(path, "refs", name)
         if ref.field is not None:
-            _check_field_path(model, ref.field, joined(place, "field"), report)
+            _check_field_path(model, ref.field, join_path(place, "field"), report)
         if ref.foreign_key is not None and ref.model in models:
-            _check_field_path(models[ref.model], ref.foreign_key, joined(place, "foreignKey"), report)
+            _check_field_path(models[ref.model], ref.foreign_key, join_path(place, "foreignKey"), report)
 
 
 def _all_fields(fields: Mapping[str, Field], path: str) -> Iterator[tuple[str, Field]]:
     for name, field in fields.items():
-        yield from _with_inner(field, joined(path, name))
+        yield from _with_inner(field, join_path(path, name))
 
 
 def _with_inner(field: Field, path: str) -> Iterator[tuple[str, Field]]:
     yield path, field
-    yield from _all_fields(field.properties, joined(path, "properties"))
+    yield from _all_fields(field.properties, join_path(path, "properties"))
     if field.items is not None:
-        yield from _with_inner(field.items, joined(path, "items"))
+        yield from _with_inner(field.items, join_path(path, "items"))
 
 
-def _check_places(schema: Schema, report: Report) -> None:
+def _check_places(schema: Schema, report: ProblemReport) -> None:
     """No two models may share a collection; shared last names matter in the root layout only."""
     owners: dict[tuple[str, ...], str] = {}
     by_name: defaultdict[str, list[str]] = defaultdict(list)
@@ -203,7 +203,7 @@ def _folders(model: Model) -> tuple[str, ...]:
     return _shape(model)[: None if model.is_singleton else -1]
 
 
-def _check_meeting(model: Model, others: Iterable[Model], report: Report) -> None:
+def _check_meeting(model: Model, others: Iterable[Model], report: ProblemReport) -> None:
     """What has the name of another's folder as its id, or as an outer value, would lie in its place."""
     for other in others:
         folder = _meeting(_folders(model), _folders(other))
@@ -226,7 +226,7 @@ def _meeting(one: tuple[str, ...], two: tuple[str, ...]) -> str | None:
     return "/".join(b if a == "*" else a for a, b in pairs)
 
 
-def _warn_of_names(by_name: Mapping[str, list[str]], schema: Schema, report: Report) -> None:
+def _warn_of_names(by_name: Mapping[str, list[str]], schema: Schema, report: ProblemReport) -> None:
     layouts = {schema.storage.layout_of(kind) for kind in ("oplog", "snapshots", "trash")}
     for collection, names in by_name.items():
         if len(names) > 1 and "root" in layouts:

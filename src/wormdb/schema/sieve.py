@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from wormdb.schema.model import Model
 
-__all__ = ["Passed", "Sieve"]
+__all__ = ["PlainDocument", "Sieve"]
 
 _GROUP_MIN: Final = 16
 """A group of documents in which one does not pass is divided, down to this many."""
@@ -62,11 +62,11 @@ _KINDS: Final[Mapping[str, frozenset[type]]] = {
 """Of each type of field the values that are stored as they are."""
 
 
-class _OddError(Exception):
+class _NotPlainError(Exception):
     """Something is not stored as it is."""
 
 
-class Passed(msgspec.Struct, frozen=True, gc=False):
+class PlainDocument(msgspec.Struct, frozen=True, gc=False):
     """A document that passed."""
 
     id: str | None
@@ -86,9 +86,9 @@ class Sieve:
         is_plain = model is None or (not model.is_singleton and _TIMES.isdisjoint(fields))
         self._is_open = is_plain and not has_types(model)
 
-    def run(self, documents: Sequence[Any]) -> list[Passed | None]:
+    def run(self, documents: Sequence[Any]) -> list[PlainDocument | None]:
         """Of each document its JSON, None for those that must be looked at one by one. No requests."""
-        passed: list[Passed | None] = [None] * len(documents)
+        passed: list[PlainDocument | None] = [None] * len(documents)
         if self._is_open:
             places = [place for place, document in enumerate(documents) if type(document) is dict]
             for names, chosen in _by_names([documents[place] for place in places]).items():
@@ -97,20 +97,20 @@ class Sieve:
                     passed[places[one]] = result
         return passed
 
-    def _group(self, names: tuple[str, ...], documents: Sequence[dict[str, Any]]) -> Sequence[Passed | None]:
+    def _group(self, names: tuple[str, ...], documents: Sequence[dict[str, Any]]) -> Sequence[PlainDocument | None]:
         try:
             return self._passed(names, documents)
-        except _OddError:
+        except _NotPlainError:
             if len(documents) <= _GROUP_MIN:
                 return [None] * len(documents)
         size = -(-len(documents) // _PARTS)
         parts = [documents[start : start + size] for start in range(0, len(documents), size)]
         return [result for part in parts for result in self._group(names, part)]
 
-    def _passed(self, names: tuple[str, ...], documents: Sequence[dict[str, Any]]) -> list[Passed | None]:
-        """All of some documents with the same names; raises _OddError."""
+    def _passed(self, names: tuple[str, ...], documents: Sequence[dict[str, Any]]) -> list[PlainDocument | None]:
+        """All of some documents with the same names; raises _NotPlainError."""
         identity = self._identity(names)
-        look = _Look()
+        look = _Inspection()
         look.names(names, documents)
         defaults = self._defaults(names)
         ids: Sequence[str | None] = [None] * len(documents)
@@ -130,38 +130,41 @@ class Sieve:
             for document, value in zip(documents, values, strict=True):
                 document[name] = value
         found = _members(documents, defaults)
-        return [None if members is None else Passed(given, members) for given, members in zip(ids, found, strict=True)]
+        return [
+            None if members is None else PlainDocument(given, members)
+            for given, members in zip(ids, found, strict=True)
+        ]
 
     def _identity(self, names: tuple[str, ...]) -> str | None:
-        """The name of the field that has the id; raises _OddError where it is not simply there or not there."""
+        """The name of the field that has the id; raises _NotPlainError where it is not simply there or not there."""
         given = [name for name in names if name in _IDS]
         if len(given) > 1 or (self._model is not None and not _TIMES.isdisjoint(names)):
-            raise _OddError
+            raise _NotPlainError
         return given[0] if given else None
 
     def _ids(self, column: Sequence[Any]) -> Sequence[str]:
         if set(map(type, column)) != {str} or not all(column):
-            raise _OddError
+            raise _NotPlainError
         joined = "".join(column)
         if not joined.isascii() or max(map(len, column)) > ID_BYTES_MAX:
-            raise _OddError
+            raise _NotPlainError
         if self._model is not None and any(id_problem(self._model, value) is not None for value in column):
-            raise _OddError
+            raise _NotPlainError
         return column
 
     def _defaults(self, names: tuple[str, ...]) -> bytes:
-        """The JSON of what documents with these names have by default; raises _OddError if they lack a required one."""
+        """The JSON of the defaults of documents with these names; raises _NotPlainError if one is required."""
         missing = {name: field for name, field in self._fields.items() if name not in names}
         if all(field.default is MISSING and not field.required for field in missing.values()):
             return b""
         try:
             values = default_values(missing)
         except WormError:
-            raise _OddError from None
+            raise _NotPlainError from None
         return json.encode_document(values)[1:-1]
 
 
-class _Look:
+class _Inspection:
     """One look at documents: counts what it has seen, so that shared parts cannot blow up."""
 
     def __init__(self) -> None:
@@ -170,21 +173,21 @@ class _Look:
     def names(self, names: tuple[str, ...], documents: Sequence[dict[str, Any]]) -> None:
         """Look at the names of objects, which are the same in all."""
         if len(names) > DOCUMENT_KEYS_MAX or not are_field_names(names):
-            raise _OddError
+            raise _NotPlainError
         if names and set(map(type, chain.from_iterable(documents))) != {str}:
-            raise _OddError
+            raise _NotPlainError
 
     def values(self, field: Field, column: Sequence[Any], kinds: set[type], level: int) -> None:
         """Look at the values of one field, which are of these kinds; a container among them is at `level`."""
         if _ABSENT in kinds:
             if field.required:
-                raise _OddError
+                raise _NotPlainError
             kinds.discard(_ABSENT)
             column = [value for value in column if value is not None]
         if not kinds.issubset(_KINDS.get(field.type, ())):
-            raise _OddError
+            raise _NotPlainError
         if field.enum is not None and (kinds - {str} or not set(column).issubset(_texts(field.enum))):
-            raise _OddError
+            raise _NotPlainError
         for kind in kinds - _FREE:
             some = column if len(kinds) == 1 else [value for value in column if type(value) is kind]
             self._kind(field, kind, some, level)
@@ -198,7 +201,7 @@ class _Look:
             self._left -= sum(map(len, values))
             is_odd = level > _LEVELS_MAX or self._left < 0
         if is_odd:
-            raise _OddError
+            raise _NotPlainError
         if kind is list:
             items = list(chain.from_iterable(values))
             self.values(field.items or _ANY, items, set(map(type, items)), level + 1)
@@ -211,7 +214,7 @@ class _Look:
             self.names(names, group)
             for name, field in properties.items():
                 if name not in names and (field.required or field.default is not MISSING):
-                    raise _OddError
+                    raise _NotPlainError
             for name, column in zip(names, zip(*map(dict.values, group), strict=True), strict=True):
                 self.values(properties.get(name, _ANY), column, set(map(type, column)), level + 1)
 
@@ -232,9 +235,9 @@ def _texts(choices: Iterable[Any]) -> set[str]:
 
 
 def _written_dates(field: Field, column: Sequence[Any], kinds: set[type]) -> list[Any]:
-    """Dates in the form that JSON has for them; raises _OddError."""
+    """Dates in the form that JSON has for them; raises _NotPlainError."""
     if field.type not in ("datetime", "any") or field.enum is not None or (field.required and _ABSENT in kinds):
-        raise _OddError
+        raise _NotPlainError
     return [None if value is None else _written_date(value, field) for value in column]
 
 
@@ -244,10 +247,10 @@ def _written_date(value: Any, field: Field) -> Any:
         try:
             return WRITERS[datetime](normalize(value))
         except WormError:
-            raise _OddError from None
+            raise _NotPlainError from None
     moment = parse_datetime(value) if kind is str and field.type == "datetime" else None
     if moment is None:
-        raise _OddError
+        raise _NotPlainError
     return WRITERS[datetime](moment)
 
 

@@ -13,11 +13,11 @@ import msgspec
 from wormdb.errors import InvalidRequestError, WormError
 from wormdb.format.json import encode
 from wormdb.format.values import normalize
-from wormdb.schema.report import joined
+from wormdb.schema.report import join_path
 from wormdb.settings import DOCUMENT_DEPTH_MAX, INT_MAX, INT_MIN, SCHEMA_BYTES_MAX
 
 if TYPE_CHECKING:
-    from wormdb.schema.report import Report
+    from wormdb.schema.report import ProblemReport
 
 __all__ = ["UNREADABLE", "read_source"]
 
@@ -35,7 +35,7 @@ class _Object(dict[str, Any]):
     repeated: tuple[str, ...] = ()
 
 
-def read_source(source: str | bytes | Mapping[str, Any], report: Report) -> Any:
+def read_source(source: str | bytes | Mapping[str, Any], report: ProblemReport) -> Any:
     """The JSON value of text, bytes or a mapping; UNREADABLE after reporting why it has none.
 
     A key that occurs twice in one object is reported with its path, and the last one counts.
@@ -68,7 +68,7 @@ def read_source(source: str | bytes | Mapping[str, Any], report: Report) -> Any:
     return UNREADABLE
 
 
-def _decoded(source: bytes, report: Report) -> str:
+def _decoded(source: bytes, report: ProblemReport) -> str:
     try:
         return source.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -102,18 +102,18 @@ def _float(text: str) -> float:
     return value
 
 
-def _report_repeated(value: Any, path: str, report: Report) -> None:
+def _report_repeated(value: Any, path: str, report: ProblemReport) -> None:
     if isinstance(value, _Object):
         for name in value.repeated:
-            report.error(joined(path, name), "the key occurs twice in one object", "remove one of them")
+            report.error(join_path(path, name), "the key occurs twice in one object", "remove one of them")
         for name, item in value.items():
-            _report_repeated(item, joined(path, name), report)
+            _report_repeated(item, join_path(path, name), report)
     elif isinstance(value, list):
         for position, item in enumerate(value):
-            _report_repeated(item, joined(path, position), report)
+            _report_repeated(item, join_path(path, position), report)
 
 
-def _written(source: Mapping[str, Any], report: Report) -> str:
+def _written(source: Mapping[str, Any], report: ProblemReport) -> str:
     """A mapping as JSON text: values that only Python has, such as dates, become extended JSON."""
     try:
         return msgspec.json.encode(_Plain().copy(source, 1, "")).decode()

@@ -15,7 +15,7 @@ from wormdb.schema.identity import id_problem, new_id
 from wormdb.schema.indexed import check_indexed
 from wormdb.schema.model import Field
 from wormdb.schema.path import SINGLETON_ID
-from wormdb.schema.report import Report
+from wormdb.schema.report import ProblemReport
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,7 +59,7 @@ def validate(model: Model, document: Mapping[str, Any]) -> Document:
 
 def default_values(fields: Mapping[str, Field]) -> Document:
     """What a document has that gives none of these fields; raises ValidationError if it must. No requests."""
-    report = Report()
+    report = ProblemReport()
     values = coerce_fields(fields, _with_defaults(fields, {}), "", report)
     if report.errors:
         raise ValidationError("this document", problems=report.errors)
@@ -67,7 +67,7 @@ def default_values(fields: Mapping[str, Field]) -> Document:
 
 
 def _validated(model: Model, document: Document, *, need_id: bool) -> Document:
-    report = Report()
+    report = ProblemReport()
     if "_id" in document:
         problem = id_problem(model, document["_id"])
         if problem is not None:
@@ -91,19 +91,19 @@ def _with_id_first(model: Model, document: Document) -> Document:
     """`id` becomes `_id`; raises ValidationError for one that is given and is none."""
     given = [document.pop(name) for name in ("_id", "id") if name in document]
     if any(value is None or value == "" for value in given):
-        report = Report()
+        report = ProblemReport()
         report.error("_id", "is null or empty, and that is no id", "leave it out where ids are made, or give one")
         raise ValidationError(f"this is no {model.name}", problems=report.errors)
     if model.is_singleton:
         if any(value != SINGLETON_ID for value in given):
-            report = Report()
+            report = ProblemReport()
             report.error(
                 "_id", f"{given[0]!r:.60} is another id than {SINGLETON_ID!r}, which it always has", "leave it out"
             )
             raise ValidationError(f"this is no {model.name}", problems=report.errors)
         return {"_id": SINGLETON_ID, **document}
     if len(given) == 2 and not equal(given[0], given[1]):
-        report = Report()
+        report = ProblemReport()
         report.error(
             "_id", f"{given[0]!r} differs from id {given[1]!r}: both are the document's id", "give one of them"
         )

@@ -8,10 +8,10 @@ from wormdb.errors import InvalidRequestError
 from wormdb.format.kinds import MISSING
 
 if TYPE_CHECKING:
-    from wormdb.schema.difference import Change
+    from wormdb.schema.difference import SchemaDifference
     from wormdb.schema.model import Field, Model
 
-__all__ = ["check_version", "could_contradict", "following_version", "has_same_fields"]
+__all__ = ["check_version", "could_contradict", "has_same_fields", "next_version"]
 
 
 def has_same_fields(before: Model, after: Model) -> bool:
@@ -19,7 +19,7 @@ def has_same_fields(before: Model, after: Model) -> bool:
     return dict(before.fields) == dict(after.fields)
 
 
-def following_version(current: int, before: Model | None, after: Model, *, is_mapped: bool) -> int:
+def next_version(current: int, before: Model | None, after: Model, *, is_mapped: bool) -> int:
     """The version of a model that follows one of version `current`: the same unless its fields are new. No requests."""
     if after.version is not None and after.version > current:
         return after.version
@@ -44,7 +44,7 @@ def check_version(current: int, before: Model, after: Model, *, is_mapped: bool)
         )
 
 
-def could_contradict(before: Model, after: Model, changes: tuple[Change, ...]) -> tuple[str, ...]:
+def could_contradict(before: Model, after: Model, changes: tuple[SchemaDifference, ...]) -> tuple[str, ...]:
     """Why documents of before may not fit a model that leaves them as they are: one sentence each. No requests."""
     found = dict.fromkeys(
         reason

@@ -10,7 +10,7 @@ import click
 from wormdb.cli.output import print_json, print_table
 from wormdb.cli.schema_file import schema_file
 from wormdb.errors import InvalidRequestError
-from wormdb.schema.load import Checked, check_schema
+from wormdb.schema.load import SchemaCheck, check_schema
 from wormdb.settings import SCHEMA_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _content(file: Path) -> bytes:
         raise InvalidRequestError(f"{file} cannot be read", reason=error.strerror or str(error)) from error
 
 
-def _print(file: Path, checked: Checked) -> None:
+def _print(file: Path, checked: SchemaCheck) -> None:
     if checked.problems:
         print_table(
             ("", "where", "what"),

@@ -16,7 +16,7 @@ from wormdb.cli.schema_file import schema_file
 from wormdb.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from wormdb.schema.difference import Change
+    from wormdb.schema.difference import SchemaDifference
 
 __all__ = ["command"]
 
@@ -68,7 +68,7 @@ command.add_command(apply)
 command.add_command(infer)
 
 
-def _print(changes: dict[str, tuple[Change, ...]], *, as_json: bool) -> None:
+def _print(changes: dict[str, tuple[SchemaDifference, ...]], *, as_json: bool) -> None:
     if as_json:
         print_json(
             {

@@ -33,7 +33,7 @@ from wormdb.format.event import IndexCreated, IndexDropped, JobAttached, SchemaC
 from wormdb.format.filter_run import key_hash, key_hashes
 from wormdb.format.kinds import MISSING
 from wormdb.schema.model import IndexDefinition
-from wormdb.schema.report import Report, did_you_mean
+from wormdb.schema.report import ProblemReport, did_you_mean
 from wormdb.schema.rules import check_rules
 from wormdb.schema.version import check_version
 from wormdb.settings import INDEX_FIELDS_MAX
@@ -350,7 +350,7 @@ def _check_paths(model: Model, index: Index) -> None:
         type="multiValue" if index.multi_valued else "compound" if index.compound else "standard",
         sparse=index.sparse,
     )
-    report = Report()
+    report = ProblemReport()
     check_rules(replace(model, indexes={**model.indexes, index.name: wanted}), report)
     if report.errors:
         raise InvalidRequestError(f"index {index.name}", problems=report.errors)

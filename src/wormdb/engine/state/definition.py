@@ -31,7 +31,7 @@ from wormdb.format.event import (
 )
 from wormdb.format.root import Condemned, FunctionEntry, SchemaVersion
 from wormdb.schema.load import load_model
-from wormdb.schema.version import following_version
+from wormdb.schema.version import next_version
 from wormdb.settings import BLOB_CONDEMNED_MAX, FUNCTION_BYTES_MAX, FUNCTIONS_MAX
 from wormdb.system.types import LogNumber
 
@@ -355,7 +355,7 @@ def _after_schema(before: Definition, event: SchemaChanged, number: LogNumber) -
     """A definition with another model, which may be a new version."""
     model, is_mapped = _model(event.definition), event.mapping is not None
     indexes = before.indexes.after_model(model, number, is_empty=event.empty)
-    version = following_version(before.version, before.model, model, is_mapped=is_mapped)
+    version = next_version(before.version, before.model, model, is_mapped=is_mapped)
     versions, upgrades = before.versions, before.upgrades
     if version > before.version and (before.body or is_mapped):
         digest = sha256(before.body).digest()

@@ -18,7 +18,7 @@ from wormdb.format.frame import corrupt
 from wormdb.format.kinds import Decimal128
 from wormdb.schema.coerce import coerce, parse_datetime
 from wormdb.schema.model import Field
-from wormdb.schema.report import Report
+from wormdb.schema.report import ProblemReport
 from wormdb.settings import INT_MAX, INT_MIN
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def read_values(values: Document, model: Model | None) -> Document:
         if field is None and name in STAMPS and type(value) is str:
             made[name] = parse_datetime(value) or value
         else:
-            made[name] = value if field is None else coerce(field, value, name, Report())
+            made[name] = value if field is None else coerce(field, value, name, ProblemReport())
     return made
 
 
