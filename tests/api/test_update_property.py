@@ -15,7 +15,7 @@ from wormdb.bql.parse import parse_filter
 from wormdb.bql.positions import compile_positions
 from wormdb.bql.sorting import parse_sort, sort_key
 from wormdb.bql.update import apply_update, parse_update
-from wormdb.bql.upsert import replacement, upsert_document
+from wormdb.bql.upsert import check_replacement, upsert_document
 from wormdb.errors import AlreadyExistsError, WormError
 from wormdb.format import json
 from wormdb.format.wrappers import moment
@@ -151,7 +151,7 @@ class Model:
             # The filters of these cases name an id at the top or not at all.
             own = {"_id": call.filter.get("id", call.filter.get("_id"))}
             given = own if isinstance(own["_id"], str) else {}
-            return (lambda old: replacement(call.change, identity=old["_id"])), (lambda: given | call.change)
+            return (lambda old: check_replacement(call.change, identity=old["_id"])), (lambda: given | call.change)
         update = parse_update(call.change, query=tree)
         positions = compile_positions(tree, update.arrays)
         return (

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 from wormdb.bql import accumulators, aggregation
 from wormdb.bql.accumulators import ACCUMULATORS
-from wormdb.bql.aggregation import Group, Tally, aggregate, aggregation_fields, parse_aggregation, value_of
+from wormdb.bql.aggregation import (
+    AggregationState,
+    GroupResult,
+    aggregate,
+    aggregation_fields,
+    parse_aggregation,
+    value_of,
+)
 from wormdb.bql.exact_sum import ExactSum
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.format.kinds import MISSING, equal
@@ -216,10 +223,10 @@ def test_the_paths_that_are_read() -> None:
 
 
 def test_groups_have_their_values() -> None:
-    tally = Tally(parse_aggregation({"group_by": ["a", "b"], "count": True}))
+    tally = AggregationState(parse_aggregation({"group_by": ["a", "b"], "count": True}))
     for document in ({"a": 1, "b": "x"}, {"a": DAY}, {"a": 1.0, "b": "x"}):
         tally.add(document)
-    assert tally.groups() == [Group((1, "x"), {"count": 2}), Group((DAY, None), {"count": 1})]
+    assert tally.groups() == [GroupResult((1, "x"), {"count": 2}), GroupResult((DAY, None), {"count": 1})]
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,10 +254,10 @@ def test_neither_order_nor_parts_matter(rows: list[dict[str, Any]], chance: Any,
     shuffled = list(rows)
     chance.shuffle(shuffled)
     assert equal(expected, aggregate(parsed, shuffled))
-    tallies = [Tally(parsed) for _ in range(3)]
+    tallies = [AggregationState(parsed) for _ in range(3)]
     for row in rows:
         chance.choice(tallies).add(row)
-    total = Tally(parsed)
+    total = AggregationState(parsed)
     for tally in tallies:
         total.merge(tally)
     assert equal(expected, total.result())

@@ -21,8 +21,8 @@ def text(written: dict[str, Any]) -> str:
 @pytest.mark.parametrize(
     ("written", "expected", "values"),
     [
-        ({}, "Everything", ()),
-        ({"$not": {}}, "Nothing", ()),
+        ({}, "MatchAll", ()),
+        ({"$not": {}}, "MatchNone", ()),
         ({"a": 1}, "Compare('a',eq,?number)", (1,)),
         ({"a.b": {"$ne": "x"}}, "Not(Compare('a.b',eq,?string))", ("x",)),
         ({"a": 5, "b": 5}, "And(Compare('a',eq,?number),Compare('b',eq,?number))", (5, 5)),
@@ -92,7 +92,7 @@ def test_values_that_do_not_fit_are_refused(values: tuple[Any, ...]) -> None:
 
 
 def test_every_condition_says_which_of_its_fields_are_values() -> None:
-    structures = {tree.Everything, tree.Nothing, tree.And, tree.Or, tree.Not, tree.ElemMatch}
+    structures = {tree.MatchAll, tree.MatchNone, tree.And, tree.Or, tree.Not, tree.ElemMatch}
     assert set(shape._VALUES) == set(get_args(tree.Filter)) - structures
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.bql.update_cases import NOW
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.update import parse_update
-from wormdb.bql.upsert import equality_document, replacement, upsert_document
+from wormdb.bql.upsert import check_replacement, equality_document, upsert_document
 from wormdb.errors import InvalidRequestError
 from wormdb.format.kinds import equal
 
@@ -80,21 +80,21 @@ def test_all_overlaps_are_told_at_once() -> None:
 
 
 def test_a_replacement_keeps_the_id_and_nothing_else() -> None:
-    assert list(replacement({"b": 1, "a": (2,)}, identity=7).items()) == [("_id", 7), ("b", 1), ("a", [2])]
-    assert list(replacement({"b": 1, "id": 7}, identity=7)) == ["_id", "b"]
-    assert replacement({"b": 1, "_id": 7.0}, identity=7) == {"_id": 7, "b": 1}
-    assert replacement({"b": 1, "id": 7}) == {"_id": 7, "b": 1}
-    assert replacement({"b": 1}) == {"b": 1}
-    assert replacement({}, identity=7) == {"_id": 7}
+    assert list(check_replacement({"b": 1, "a": (2,)}, identity=7).items()) == [("_id", 7), ("b", 1), ("a", [2])]
+    assert list(check_replacement({"b": 1, "id": 7}, identity=7)) == ["_id", "b"]
+    assert check_replacement({"b": 1, "_id": 7.0}, identity=7) == {"_id": 7, "b": 1}
+    assert check_replacement({"b": 1, "id": 7}) == {"_id": 7, "b": 1}
+    assert check_replacement({"b": 1}) == {"b": 1}
+    assert check_replacement({}, identity=7) == {"_id": 7}
 
 
 def test_mistakes_of_replacements() -> None:
     with pytest.raises(InvalidRequestError) as caught:
-        replacement({"$set": {"a": 1}, "b": 1, "$inc": {}}, identity=7)
+        check_replacement({"$set": {"a": 1}, "b": 1, "$inc": {}}, identity=7)
     assert [problem.path for problem in caught.value.problems] == ["$set", "$inc"]
     with pytest.raises(InvalidRequestError, match="is not the id 7"):
-        replacement({"_id": 8}, identity=7)
+        check_replacement({"_id": 8}, identity=7)
     with pytest.raises(InvalidRequestError, match="is not the id 7"):
-        replacement({"_id": 7, "id": 8})
+        check_replacement({"_id": 7, "id": 8})
     with pytest.raises(InvalidRequestError, match="mapping"):
-        replacement([("a", 1)], identity=7)  # type: ignore[arg-type] # that is the mistake
+        check_replacement([("a", 1)], identity=7)  # type: ignore[arg-type] # that is the mistake

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.jobs.rig import customers, pipeline
 from tests.spark.things import FIELDS, VALUES, database, follow, steps
 from wormdb.api.document import stored
-from wormdb.bql.aggregation import Tally, aggregate, parse_aggregation
+from wormdb.bql.aggregation import AggregationState, aggregate, parse_aggregation
 from wormdb.errors import InvalidRequestError
 from wormdb.format.values import normalize
 from wormdb.jobs.aggregate import AggregateOptions
@@ -46,11 +46,11 @@ def test_the_result_is_that_of_the_documents(taken: list[tuple[str, Any]], asked
 def test_a_state_holds_all_that_was_taken_in(values: list[Any], cut: int) -> None:
     asked = parse_aggregation({"group_by": "g", "count": True, **dict.fromkeys(NAMES, "v")})
     documents = [{"_id": place, "g": place % 2, "v": value} for place, value in enumerate(values)]
-    whole, merged = Tally(asked), Tally(asked)
+    whole, merged = AggregationState(asked), AggregationState(asked)
     for document in documents:
         whole.add(document)
     for some in (documents[:cut], documents[cut:]):
-        part = Tally(asked)
+        part = AggregationState(asked)
         for document in some:
             part.add(document)
         merged.take(part.state())

@@ -16,7 +16,7 @@ from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection_parse import parse_projection, write_projection
 from wormdb.bql.sorting import SortSpec, parse_sort
 from wormdb.bql.text import parse_filter_text
-from wormdb.bql.tree import EVERYTHING, Call, Filter
+from wormdb.bql.tree import EVERYTHING, Filter, FunctionCall
 from wormdb.engine.state.definition import functions_of
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
@@ -231,7 +231,7 @@ def read_filter(written: WrittenFilter) -> Filter:
         return parse_filter_text(written)
     if isinstance(written, Mapping):
         return parse_filter(written)
-    if isinstance(written, Filter | Call):
+    if isinstance(written, Filter | FunctionCall):
         return written
     raise InvalidRequestError(
         f"a filter of type {type(written).__name__}",

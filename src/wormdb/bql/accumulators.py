@@ -18,7 +18,7 @@ from wormdb.settings import GROUPS_MAX
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ACCUMULATORS", "Accumulator", "Average", "Count", "Distinct", "Extreme", "Sum", "plainest"]
+__all__ = ["ACCUMULATORS", "Accumulator", "Average", "Count", "Distinct", "Extreme", "Sum", "choose_plainest"]
 
 
 class Accumulator(Protocol):
@@ -131,7 +131,7 @@ class Extreme:
         if side == self._sign:
             self._value = value
         elif side == 0:
-            self._value = plainest(value, self._value)
+            self._value = choose_plainest(value, self._value)
 
     def merge(self, other: Extreme) -> None:
         """Compare with what another kept."""
@@ -170,7 +170,7 @@ class Distinct:
         if kept is MISSING and len(self._values) >= GROUPS_MAX:
             reason = f"GROUPS_MAX is {GROUPS_MAX}"
             raise LimitExceededError("there are too many distinct values", reason=reason, fix="narrow the filter")
-        self._values[key] = value if kept is MISSING else plainest(value, kept)
+        self._values[key] = value if kept is MISSING else choose_plainest(value, kept)
 
     def merge(self, other: Distinct) -> None:
         """Keep what another kept."""
@@ -191,7 +191,7 @@ class Distinct:
         return [self._values[key] for key in sorted(self._values)]
 
 
-def plainest(a: Any, b: Any) -> Any:
+def choose_plainest(a: Any, b: Any) -> Any:
     """Of two values that compare as equal, such as 1 and 1.0, the same one in either order: the shorter as JSON."""
     if a is b or equal(a, b):
         return b

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.bql.accumulators import ACCUMULATORS, plainest
+from wormdb.bql.accumulators import ACCUMULATORS, choose_plainest
 from wormdb.bql.mistakes import Mistakes
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.format.json import decode, encode, parse
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from wormdb.format.path import Path
 
 __all__ = [
+    "AggregateFunction",
     "Aggregation",
-    "Function",
-    "Group",
-    "Tally",
+    "AggregationState",
+    "GroupResult",
     "aggregate",
     "aggregation_fields",
     "parse_aggregation",
@@ -42,7 +42,7 @@ _GROUPING: Final = ("group_by", "groupBy")
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class AggregateFunction:
     """One function of one field; `label` None: it is the only one, and its result stands for itself."""
 
     name: str
@@ -55,11 +55,11 @@ class Aggregation:
     """A checked aggregation; made by `parse_aggregation`."""
 
     group_by: tuple[Path, ...] | None
-    functions: tuple[Function, ...]
+    functions: tuple[AggregateFunction, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class GroupResult:
     """One group: its values of the group fields, null for a missing one, and the results by function."""
 
     key: tuple[Any, ...]
@@ -83,20 +83,20 @@ def parse_aggregation(options: Mapping[str, Any]) -> Aggregation:
     """
     mistakes = Mistakes()
     groups: tuple[Path, ...] | None = None
-    functions: list[Function] = []
+    functions: list[AggregateFunction] = []
     for name, operand in options.items():
         if operand is None or (name == "count" and operand is False):
             continue
         if name == "count":
             if operand is not True:
                 mistakes.add(name, "count is true or false", "write true; to count values of a field, group by it")
-            functions.append(Function(name, (), None))
+            functions.append(AggregateFunction(name, (), None))
         elif name in _GROUPING:
             if groups is not None:
                 mistakes.add(name, "the groups are given twice", "give group_by once")
             groups = tuple(path for path, _ in _read_fields(name, operand, mistakes))
         elif name in _FIELD_FUNCTIONS:
-            functions += [Function(name, path, label) for path, label in _read_fields(name, operand, mistakes)]
+            functions += [AggregateFunction(name, path, label) for path, label in _read_fields(name, operand, mistakes)]
         else:
             fix = did_you_mean(str(name), ("group_by", *ACCUMULATORS))
             mistakes.add(str(name), "there is no such function of aggregate()", fix)
@@ -126,7 +126,7 @@ def aggregation_fields(aggregation: Aggregation) -> set[str]:
     return {".".join(path) for path in paths}
 
 
-class Tally:
+class AggregationState:
     """The state of one aggregation over some documents; states of parts of a collection are merged."""
 
     __slots__ = ("_groups", "aggregation")
@@ -157,7 +157,7 @@ class Tally:
             return self._begin(encoded, key, fresh)
         shown, accumulators = known
         if any(a is not b for a, b in zip(key, shown, strict=True)):
-            self._groups[encoded] = (tuple(map(plainest, key, shown)), accumulators)
+            self._groups[encoded] = (tuple(map(choose_plainest, key, shown)), accumulators)
         return accumulators
 
     def _begin(
@@ -184,7 +184,7 @@ class Tally:
             else:
                 self._begin(encoded, key, list(others))
 
-    def merge(self, other: Tally) -> None:
+    def merge(self, other: AggregationState) -> None:
         """Take in all that a tally of the same aggregation took in. No requests."""
         assert self.aggregation == other.aggregation
         for encoded, (key, accumulators) in other._groups.items():
@@ -203,10 +203,10 @@ class Tally:
             for mine, other in zip(accumulators, states, strict=True):
                 mine.take(other)
 
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[GroupResult]:
         """All groups, in the order of their keys; one with an empty key if there is no `group_by`."""
         return [
-            Group(key, self._results(accumulators))
+            GroupResult(key, self._results(accumulators))
             for _, (key, accumulators) in sorted(self._groups.items(), key=_first)
         ]
 
@@ -229,7 +229,7 @@ class Tally:
 
 def aggregate(aggregation: Aggregation, documents: Iterable[Document]) -> dict[str, Any]:
     """The result of an aggregation over normalized documents, in whatever order. No requests."""
-    tally = Tally(aggregation)
+    tally = AggregationState(aggregation)
     for document in documents:
         tally.add(document)
     return tally.result()

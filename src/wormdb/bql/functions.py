@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from wormdb.bql.tree import And, Call, Not, Or, conjunction, disjunction, negation
+from wormdb.bql.tree import And, FunctionCall, Not, Or, conjunction, disjunction, negation
 from wormdb.errors import InvalidRequestError, LimitExceededError, NotFoundError
 from wormdb.schema.report import did_you_mean
 from wormdb.settings import FILTER_CONDITIONS_MAX, FILTER_DEPTH_MAX
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 __all__ = ["NO_FUNCTIONS", "Functions", "calls_in"]
 
 
-def calls_in(tree: Filter | Call) -> Iterator[str]:
+def calls_in(tree: Filter | FunctionCall) -> Iterator[str]:
     """The functions that a filter names, one after the other. No requests."""
     match tree:
-        case Call(name=name):
+        case FunctionCall(name=name):
             yield name
         case And(filters=children) | Or(filters=children):
             for child in children:
@@ -102,10 +102,10 @@ class Functions:
                 fix="write it with fewer functions",
             )
 
-    def _measured(self, tree: Filter | Call, known: dict[str, tuple[int, int]]) -> tuple[int, int]:
+    def _measured(self, tree: Filter | FunctionCall, known: dict[str, tuple[int, int]]) -> tuple[int, int]:
         """How many conditions a filter has when it is expanded, and how deep it is."""
         match tree:
-            case Call(name=name):
+            case FunctionCall(name=name):
                 if name not in known:
                     known[name] = self._measured(self._body(name), known)
                 return known[name]
@@ -118,9 +118,9 @@ class Functions:
             case _:
                 return 1, 1
 
-    def _expanded(self, tree: Filter | Call, known: dict[str, Filter]) -> Filter:
+    def _expanded(self, tree: Filter | FunctionCall, known: dict[str, Filter]) -> Filter:
         match tree:
-            case Call(name=name):
+            case FunctionCall(name=name):
                 if name not in known:
                     known[name] = self._expanded(self._body(name), known)
                 return known[name]

@@ -26,13 +26,13 @@ from wormdb.bql.tree import (
     Contains,
     ElemMatch,
     EndsWith,
-    Everything,
     Exists,
     Filter,
     In,
+    MatchAll,
+    MatchNone,
     Mod,
     Not,
-    Nothing,
     Or,
     RegexMatch,
     Size,
@@ -60,9 +60,9 @@ def compile_filter(tree: Filter) -> Callable[[Document], bool]:
     MissingExtraError for a regular expression without google-re2.
     """
     match tree:
-        case Everything():
+        case MatchAll():
             return always
-        case Nothing():
+        case MatchNone():
             return never
         case And(filters):
             return _all_of([compile_filter(child) for child in filters])

@@ -34,7 +34,7 @@ __all__ = [
     "read_types",
     "read_value",
     "read_values",
-    "whole_number",
+    "read_whole_number",
 ]
 
 _ALIASES: Final = {code: alias for alias, code in TYPE_CODES.items()}
@@ -110,7 +110,7 @@ def read_text(operand: Any) -> str:
 def read_size(operand: Any) -> int:
     """A number of elements."""
     _check_number(operand, "a whole number")
-    count = whole_number(operand)
+    count = read_whole_number(operand)
     if count is None or count < 0:
         raise OperandError("a number of elements is whole and not negative", "write 0, 1, 2, …")
     return count
@@ -141,7 +141,7 @@ def _check_number(operand: Any, what: str) -> None:
         raise OperandError(f"it takes {what}, not {_named(operand)}", "write a number")
 
 
-def whole_number(operand: Any) -> int | None:
+def read_whole_number(operand: Any) -> int | None:
     """The integer of 64 bits that a number of any type is; None for all else, fractions too."""
     try:
         number = _whole(operand, "")
@@ -167,7 +167,7 @@ def _aliases(item: Any) -> tuple[str, ...]:
         if alias not in TYPE_CODES:
             raise OperandError(f"there is no type {alias[:40]!r}", did_you_mean(alias, [*TYPE_CODES, "number"]))
         return (alias,)
-    code = whole_number(item)
+    code = read_whole_number(item)
     if code in _ALIASES:
         return (_ALIASES[code],)
     raise OperandError("it takes names or numbers of BSON's types", 'write such as "string", "number" or 2')

@@ -22,13 +22,13 @@ from wormdb.bql.operands import (
 from wormdb.bql.tree import (
     NOTHING,
     All,
-    Call,
     Compare,
     Contains,
     ElemMatch,
     EndsWith,
     Exists,
     Filter,
+    FunctionCall,
     In,
     Mod,
     Not,
@@ -65,14 +65,14 @@ def parse_filter(written: Mapping[str, Any], *, embedded: bool = False) -> Filte
     FILTER_DEPTH_MAX, FILTER_CONDITIONS_MAX or FILTER_VALUES_MAX; MissingExtraError for $regex without google-re2.
     No requests.
     """
-    parser = _Parser()
+    parser = _FilterParser()
     tree = parser.filter(written, "", 1, embedded=embedded)
     if parser.report.errors:
         raise InvalidRequestError("the filter cannot be used", problems=parser.report.errors)
     return tree
 
 
-class _Parser:
+class _FilterParser:
     """One run: the mistakes so far, and what is left of the limits. A condition with a mistake becomes nothing."""
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ class _Parser:
         if not isinstance(operand, str) or not operand:
             return self._refuse(place, "$fn takes the name of a function", 'write {"$fn": "isAdult"}')
         self._count(1, "conditions", place)
-        return cast("Filter", Call(operand))  # whoever has the collection's functions replaces it
+        return cast("Filter", FunctionCall(operand))  # whoever has the collection's functions replaces it
 
     def _field(self, name: str, operand: Any, place: str, depth: int, *, embedded: bool) -> Filter:
         try:
@@ -322,10 +322,10 @@ _LEAVES: Final[dict[str, Callable[[Path, Any], Filter]]] = {
 }
 _LISTS: Final = frozenset({"$in", "$nin", "$all"})
 
-_STRUCTURES: Final[dict[str, Callable[[_Parser, Path, Any, str, int], Filter]]] = {
-    "$not": _Parser.not_,
-    "$elemMatch": _Parser.elem_match,
-    "$all": _Parser.all_,
+_STRUCTURES: Final[dict[str, Callable[[_FilterParser, Path, Any, str, int], Filter]]] = {
+    "$not": _FilterParser.not_,
+    "$elemMatch": _FilterParser.elem_match,
+    "$all": _FilterParser.all_,
     "$and": lambda parser, *rest: parser.combine("$and", *rest),
     "$or": lambda parser, *rest: parser.combine("$or", *rest),
     "$nor": lambda parser, *rest: parser.combine("$nor", *rest),

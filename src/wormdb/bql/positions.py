@@ -15,11 +15,11 @@ from wormdb.bql.tree import (
     NOTHING,
     All,
     And,
-    Everything,
     Exists,
     In,
+    MatchAll,
+    MatchNone,
     Not,
-    Nothing,
     Or,
     Size,
     conjunction,
@@ -83,7 +83,7 @@ def _is_about(tree: Filter, array: Path) -> bool:
     match tree:
         case And(filters) | Or(filters):
             return any(_is_about(child, array) for child in filters)
-        case Everything() | Nothing() | Not() | Size() | Exists():
+        case MatchAll() | MatchNone() | Not() | Size() | Exists():
             return False
         case _:
             return _is_below(tree.path, array)
@@ -102,7 +102,7 @@ def _restricted(tree: Filter, array: Path) -> Filter:
         case Or(filters) if _is_about(tree, array):
             # A branch that says nothing of the array tells no element.
             return disjunction([_restricted(child, array) if _is_about(child, array) else NOTHING for child in filters])
-        case Everything() | Nothing():
+        case MatchAll() | MatchNone():
             return tree
         case Or() | Not():
             return EVERYTHING if _touches(tree, array) else tree
@@ -120,7 +120,7 @@ def _touches(tree: Filter, array: Path) -> bool:
             return any(_touches(child, array) for child in filters)
         case Not(child):
             return _touches(child, array)
-        case Everything() | Nothing():
+        case MatchAll() | MatchNone():
             return False
         case _:
             return _overlaps(tree.path, array)

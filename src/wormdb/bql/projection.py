@@ -23,7 +23,7 @@ __all__ = [
     "FirstMatch",
     "Part",
     "Projection",
-    "Queried",
+    "QueryMatch",
     "Slice",
     "Whole",
     "fields_needed",
@@ -54,7 +54,7 @@ class FirstMatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Queried:
+class QueryMatch:
     """The element that the query matched (`field.$`), of the first array on the path `array`."""
 
     array: str
@@ -67,7 +67,7 @@ class Branch:
     parts: Mapping[str, Part]
 
 
-Part: TypeAlias = Whole | Slice | FirstMatch | Queried | Branch
+Part: TypeAlias = Whole | Slice | FirstMatch | QueryMatch | Branch
 Positions: TypeAlias = "Mapping[str, int] | None"
 """Of each array that is asked for the position of the query's match; None if no `$` is, or none any more."""
 
@@ -164,14 +164,14 @@ def _left(part: Part, value: Any, matched: Positions, *, inner: bool) -> Any:
     return value
 
 
-def _elements(part: Whole | Slice | FirstMatch | Queried, value: Any, matched: Positions, *, inner: bool) -> Any:
+def _elements(part: Whole | Slice | FirstMatch | QueryMatch, value: Any, matched: Positions, *, inner: bool) -> Any:
     match part:
         case Slice(skip, limit):
             return _sliced(value, skip, limit) if type(value) is list and not inner else value
         case FirstMatch():
             elements = value if type(value) is list else []
             return next(([element] for element in elements if part.matches([element])), MISSING)
-        case Queried(array):
+        case QueryMatch(array):
             return _queried(value, array, matched) if type(value) is list and matched is not None else value
         case Whole():
             return value
@@ -182,7 +182,9 @@ def _elements(part: Whole | Slice | FirstMatch | Queried, value: Any, matched: P
 def _queried_below(branch: Branch) -> str | None:
     """The array of the `$` that stands somewhere below."""
     for part in branch.parts.values():
-        found = _queried_below(part) if isinstance(part, Branch) else part.array if isinstance(part, Queried) else None
+        found = (
+            _queried_below(part) if isinstance(part, Branch) else part.array if isinstance(part, QueryMatch) else None
+        )
         if found is not None:
             return found
     return None

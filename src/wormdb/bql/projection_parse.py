@@ -11,7 +11,7 @@ from wormdb.bql.mistakes import Mistakes
 from wormdb.bql.operands import is_operators
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.positions import names_array
-from wormdb.bql.projection import EVERYTHING, Branch, FirstMatch, Projection, Queried, Slice, Whole
+from wormdb.bql.projection import EVERYTHING, Branch, FirstMatch, Projection, QueryMatch, Slice, Whole
 from wormdb.bql.update_numbers import is_number
 from wormdb.format import json
 from wormdb.format.kinds import MISSING, Decimal128
@@ -43,7 +43,7 @@ def parse_projection(written: Any, *, query: Filter | None = None) -> Projection
     """
     if written is None:
         return EVERYTHING
-    reader = _Reader()
+    reader = _ProjectionReader()
     if isinstance(written, list | tuple):
         for position, name in enumerate(written):
             reader.path(name, f"[{position}]", "include", Whole())
@@ -73,13 +73,13 @@ def _written(branch: Branch, prefix: str, flag: int) -> Iterator[tuple[str, Any]
                 yield path, {"$slice": skip if limit is None else [skip, limit] if skip else limit}
             case FirstMatch(text):
                 yield path, json.parse(text, operators=True)[_ARRAY]
-            case Queried():
+            case QueryMatch():
                 yield f"{path}.$", 1
             case Whole():
                 yield path, flag
 
 
-class _Reader:
+class _ProjectionReader:
     """One run: the parts so far, each with its mode, if it has one, and where it was written."""
 
     def __init__(self) -> None:
@@ -130,7 +130,7 @@ class _Reader:
         if is_queried:
             if not shown:
                 self.mistakes.add(at, "`$` only shows an element", "write 1, or leave out the whole array")
-            self.path(text[:-2], at, "include", Queried(text[:-2]))
+            self.path(text[:-2], at, "include", QueryMatch(text[:-2]))
         else:
             self.path(text, at, "include" if shown else "exclude", Whole())
 
@@ -208,7 +208,7 @@ class _Reader:
         return "include" if FirstMatch in kinds and Slice not in kinds else "exclude"
 
     def _queried(self, query: Filter | None) -> tuple[str, ...]:
-        found = [(path, part, at) for path, (_, part, at) in self._parts.items() if isinstance(part, Queried)]
+        found = [(path, part, at) for path, (_, part, at) in self._parts.items() if isinstance(part, QueryMatch)]
         for _, _, at in found[1:]:
             self.mistakes.add(at, "only one array can show what the query matched", "use $elemMatch for the others")
         if found and any(isinstance(part, FirstMatch) for _, part, _ in self._parts.values()):

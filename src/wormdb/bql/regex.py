@@ -18,7 +18,7 @@ from wormdb.system.installed import load
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["OPTIONS", "compile_regex", "rewritten"]
+__all__ = ["OPTIONS", "compile_regex", "rewrite_regex"]
 
 OPTIONS: Final = "imsux"
 """The letters of $options: ignore case, ^ and $ at every line, dot matches newlines, and x for patterns with blanks
@@ -79,7 +79,7 @@ def compile_regex(pattern: str, options: str = "") -> Callable[[str], bool]:
     settings.never_capture = True
     settings.case_sensitive = "i" not in options
     try:
-        compiled = re2.compile(rewritten(pattern, options), settings)
+        compiled = re2.compile(rewrite_regex(pattern, options), settings)
     except re2.error as error:
         raise InvalidRequestError(
             "the pattern cannot be run",
@@ -90,7 +90,7 @@ def compile_regex(pattern: str, options: str = "") -> Callable[[str], bool]:
     return _plain(pattern, options) or (lambda text: search(text) is not None)
 
 
-def rewritten(pattern: str, options: str) -> str:
+def rewrite_regex(pattern: str, options: str) -> str:
     r"""The pattern as RE2 takes it, with the options m, s and x in it. No requests.
 
     Raises InvalidRequestError for a word boundary with (*UCP): RE2 knows those of ASCII only.

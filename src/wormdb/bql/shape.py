@@ -24,13 +24,13 @@ from wormdb.bql.tree import (
     Contains,
     ElemMatch,
     EndsWith,
-    Everything,
     Exists,
     Filter,
     In,
+    MatchAll,
+    MatchNone,
     Mod,
     Not,
-    Nothing,
     Or,
     RegexMatch,
     Size,
@@ -43,7 +43,7 @@ from wormdb.format.kinds import kind_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["Shape", "bind", "shape_of"]
+__all__ = ["FilterShape", "bind", "shape_of"]
 
 _Leaf: TypeAlias = Compare | In | All | Exists | Type | Size | Mod | RegexMatch | Contains | StartsWith | EndsWith
 
@@ -70,7 +70,7 @@ _PARTS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class FilterShape:
     """A filter without its values; shapes are equal if their texts are."""
 
     text: str
@@ -80,14 +80,14 @@ class Shape:
     """Some filter of this shape."""
 
 
-def shape_of(tree: Filter) -> tuple[Shape, tuple[Any, ...]]:
+def shape_of(tree: Filter) -> tuple[FilterShape, tuple[Any, ...]]:
     """The shape of a filter and its values, in the order of the slots. No requests."""
     values: list[Any] = []
     text = _text(tree, values)
-    return Shape(text, tuple(map(_slot, values)), tree), tuple(values)
+    return FilterShape(text, tuple(map(_slot, values)), tree), tuple(values)
 
 
-def bind(shape: Shape, values: Sequence[Any]) -> Filter:
+def bind(shape: FilterShape, values: Sequence[Any]) -> Filter:
     """The filter of this shape with these values.
 
     Raises InvalidRequestError if they are too few, too many, or of other types. No requests.
@@ -113,7 +113,7 @@ def _text(tree: Filter, values: list[Any]) -> str:
     """The text of a shape; notes the values on the way."""
     name = type(tree).__name__
     match tree:
-        case Everything() | Nothing():
+        case MatchAll() | MatchNone():
             return name
         case And(filters) | Or(filters):
             return f"{name}({','.join([_text(child, values) for child in filters])})"
@@ -143,7 +143,7 @@ def _path(path: tuple[str, ...]) -> str:
 
 def _filled(tree: Filter, values: Iterator[Any]) -> Filter:
     match tree:
-        case Everything() | Nothing():
+        case MatchAll() | MatchNone():
             return tree
         case And(filters) | Or(filters):
             return type(tree)(tuple([_filled(child, values) for child in filters]))

@@ -64,7 +64,7 @@ def parse_filter_text(text: str) -> Filter:
     """
     if text.lstrip(_BLANKS).startswith("{"):
         return parse_filter(json.parse(text, operators=True))
-    reader = _Reader(text)
+    reader = _TextReader(text)
     conditions = reader.conditions()
     if reader.mistakes:
         place = reader.mistakes[0].place
@@ -107,7 +107,7 @@ class _SyntaxError(Exception):
         self.fix = fix
 
 
-class _Reader:
+class _TextReader:
     """Reads conditions from left to right; after a mistake it goes on behind the next comma."""
 
     def __init__(self, text: str) -> None:

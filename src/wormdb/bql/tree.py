@@ -26,19 +26,19 @@ __all__ = [
     "NOTHING",
     "All",
     "And",
-    "Call",
     "Compare",
     "Comparison",
     "Contains",
     "ElemMatch",
     "EndsWith",
-    "Everything",
     "Exists",
     "Filter",
+    "FunctionCall",
     "In",
+    "MatchAll",
+    "MatchNone",
     "Mod",
     "Not",
-    "Nothing",
     "Or",
     "RegexMatch",
     "Size",
@@ -76,7 +76,7 @@ class _Node:
 
 
 @dataclass(frozen=True, eq=False)
-class Everything(_Node):
+class MatchAll(_Node):
     """Matches every document."""
 
     def to_filter(self) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class Everything(_Node):
 
 
 @dataclass(frozen=True, eq=False)
-class Nothing(_Node):
+class MatchNone(_Node):
     """Matches no document."""
 
     def to_filter(self) -> dict[str, Any]:
@@ -93,12 +93,12 @@ class Nothing(_Node):
         return {"$not": {}}
 
 
-EVERYTHING: Final = Everything()
-NOTHING: Final = Nothing()
+EVERYTHING: Final = MatchAll()
+NOTHING: Final = MatchNone()
 
 
 @dataclass(frozen=True, eq=False)
-class Call(_Node):
+class FunctionCall(_Node):
     """Matches what a function of the collection matches.
 
     It is in a filter only until what it stands for takes its place, before anything is asked: so it is no `Filter`.
@@ -287,13 +287,13 @@ class ElemMatch(_Condition):
     kind: Literal["document", "value"]
 
     def _operators(self) -> dict[str, Any]:
-        anything = self.kind == "value" and isinstance(self.filter, Everything)  # {} would ask for a document
+        anything = self.kind == "value" and isinstance(self.filter, MatchAll)  # {} would ask for a document
         return {"$elemMatch": {"$exists": True} if anything else self.filter.to_filter()}
 
 
 Filter: TypeAlias = (
-    Everything
-    | Nothing
+    MatchAll
+    | MatchNone
     | And
     | Or
     | Not
@@ -327,9 +327,9 @@ def disjunction(filters: Iterable[Filter]) -> Filter:
 def negation(child: Filter) -> Filter:
     """What `child` does not match. No requests."""
     match child:
-        case Everything():
+        case MatchAll():
             return NOTHING
-        case Nothing():
+        case MatchNone():
             return EVERYTHING
         case _:
             return Not(child)

@@ -15,9 +15,9 @@ from wormdb.bql.mistakes import Mistakes
 from wormdb.bql.parse import LOGICAL_OPERATORS, parse_filter
 from wormdb.bql.positions import names_array
 from wormdb.bql.update_arrays import ARRAY_OPERATORS
-from wormdb.bql.update_fields import FIELD_OPERATORS, MovedAway, MovedHere
+from wormdb.bql.update_fields import FIELD_OPERATORS, RenameSource, RenameTarget
 from wormdb.bql.update_path import IDENTIFIER, MATCHED, filter_name, is_identity, parse_update_path
-from wormdb.bql.update_tree import ConflictingPathsError, Fields, Leaf, Occasion, grow
+from wormdb.bql.update_tree import ConflictingPathsError, Fields, Occasion, UpdateLeaf, grow
 from wormdb.bql.update_walk import walk
 from wormdb.format.kinds import MISSING
 from wormdb.schema.report import did_you_mean
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from wormdb.bql.tree import Filter
-    from wormdb.bql.update_tree import Node
+    from wormdb.bql.update_tree import UpdateNode
     from wormdb.format.kinds import Document
     from wormdb.format.path import Path
 
@@ -50,7 +50,7 @@ _CONFLICTS_MAX: Final = 20
 class Update:
     """A checked update; made by `parse_update`."""
 
-    tree: Node
+    tree: UpdateNode
     filters: Mapping[str, Callable[[Document], bool]] = field(compare=False, repr=False)
     """Whether {name: element} matches the array filter of that name."""
     arrays: tuple[str, ...]
@@ -99,7 +99,7 @@ def apply_update(
     return dict(result) if result is document else result
 
 
-def _read_operators(written: Any, mistakes: Mistakes) -> list[Leaf]:
+def _read_operators(written: Any, mistakes: Mistakes) -> list[UpdateLeaf]:
     if not isinstance(written, Mapping):
         mistakes.add("", "an update is a document of operators", 'write {"$set": {"field": value}}')
         return []
@@ -107,7 +107,7 @@ def _read_operators(written: Any, mistakes: Mistakes) -> list[Leaf]:
     if not names:
         mistakes.add("", "it has no operator", 'write {"$set": {…}}; to replace a whole document, call replace_one')
         return []
-    leaves: list[Leaf] = []
+    leaves: list[UpdateLeaf] = []
     for name, operand in written.items():
         if name not in names:
             mistakes.add(str(name), "fields and operators are mixed", 'put the field under "$set"')
@@ -134,18 +134,18 @@ def _entries(name: str, operand: Any, mistakes: Mistakes) -> list[tuple[Any, Any
     return entries
 
 
-def _read_fields(name: str, operand: Any, mistakes: Mistakes) -> list[Leaf]:
+def _read_fields(name: str, operand: Any, mistakes: Mistakes) -> list[UpdateLeaf]:
     leaves = []
     for text, value in _entries(name, operand, mistakes):
         at = f"{name}.{text}"
         path = _read_path(text, at, mistakes, may_identify=name == "$setOnInsert")
         operator = _READERS[name](value, at, mistakes)
         if path is not None:
-            leaves.append(Leaf(name, path, operator))
+            leaves.append(UpdateLeaf(name, path, operator))
     return leaves
 
 
-def _read_renames(operand: Any, mistakes: Mistakes) -> list[Leaf]:
+def _read_renames(operand: Any, mistakes: Mistakes) -> list[UpdateLeaf]:
     leaves = []
     for old, new in _entries("$rename", operand, mistakes):
         at = f"$rename.{old}"
@@ -157,7 +157,10 @@ def _read_renames(operand: Any, mistakes: Mistakes) -> list[Leaf]:
         elif source == target:
             mistakes.add(at, "the new name is the old one", "give another name")
         else:
-            leaves += [Leaf("$rename", source, MovedAway()), Leaf("$rename", target, MovedHere(source, target))]
+            leaves += [
+                UpdateLeaf("$rename", source, RenameSource()),
+                UpdateLeaf("$rename", target, RenameTarget(source, target)),
+            ]
     return leaves
 
 
@@ -207,7 +210,7 @@ def _roots(written: Mapping[Any, Any]) -> set[str]:
     return found
 
 
-def _check_filters(leaves: list[Leaf], filters: dict[str, Filter], mistakes: Mistakes) -> None:
+def _check_filters(leaves: list[UpdateLeaf], filters: dict[str, Filter], mistakes: Mistakes) -> None:
     used: set[str] = set()
     for leaf in leaves:
         names = {name for segment in leaf.path if (name := filter_name(segment))}
@@ -221,7 +224,7 @@ def _check_filters(leaves: list[Leaf], filters: dict[str, Filter], mistakes: Mis
         )
 
 
-def _matched_arrays(leaves: list[Leaf], query: Filter | None, mistakes: Mistakes) -> tuple[str, ...]:
+def _matched_arrays(leaves: list[UpdateLeaf], query: Filter | None, mistakes: Mistakes) -> tuple[str, ...]:
     arrays: dict[str, None] = {}
     for leaf in leaves:
         if MATCHED in leaf.path:
@@ -234,7 +237,7 @@ def _matched_arrays(leaves: list[Leaf], query: Filter | None, mistakes: Mistakes
     return tuple(arrays)
 
 
-def _grow(leaves: list[Leaf], mistakes: Mistakes) -> Node:
+def _grow(leaves: list[UpdateLeaf], mistakes: Mistakes) -> UpdateNode:
     """The tree; one that changes nothing where operators name no field, as {"$set": {}}, which MongoDB takes too."""
     left = list(leaves)
     for _ in range(_CONFLICTS_MAX):

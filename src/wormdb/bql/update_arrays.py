@@ -8,7 +8,7 @@ from functools import cmp_to_key
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.bql.match import compile_filter
-from wormdb.bql.operands import is_operators, is_regex, whole_number
+from wormdb.bql.operands import is_operators, is_regex, read_whole_number
 from wormdb.bql.parse import LOGICAL_OPERATORS, parse_filter
 from wormdb.bql.tree import EVERYTHING, Filter
 from wormdb.format.key import encode_key
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wormdb.bql.mistakes import Mistakes
-    from wormdb.bql.update_tree import Operator, Place
+    from wormdb.bql.update_tree import Operator, UpdatePlace
     from wormdb.format.path import Path
 
 __all__ = ["ARRAY_OPERATORS"]
@@ -39,7 +39,7 @@ class _Push:
     slice: int | None = None
     sort: tuple[tuple[Path, int], ...] | None = None
 
-    def apply(self, value: Any, place: Place) -> Any:
+    def apply(self, value: Any, place: UpdatePlace) -> Any:
         array = _array(value, place)
         at = len(array) if self.position is None else self.position
         result = array[:at] + list(self.values) + array[at:]
@@ -49,7 +49,7 @@ class _Push:
             result = result[: self.slice] if self.slice >= 0 else result[self.slice :]
         return value if value is not MISSING and _same(result, array) else result
 
-    def insists(self, _: Place) -> bool:
+    def insists(self, _: UpdatePlace) -> bool:
         return True
 
 
@@ -59,7 +59,7 @@ class _AddToSet:
 
     values: tuple[Any, ...]
 
-    def apply(self, value: Any, place: Place) -> Any:
+    def apply(self, value: Any, place: UpdatePlace) -> Any:
         array = _array(value, place)
         result, present = list(array), set(map(encode_key, array))
         for new in self.values:
@@ -68,7 +68,7 @@ class _AddToSet:
                 result.append(new)
         return value if value is not MISSING and len(result) == len(array) else result
 
-    def insists(self, _: Place) -> bool:
+    def insists(self, _: UpdatePlace) -> bool:
         return True
 
 
@@ -95,14 +95,14 @@ class _Pull:
             return lambda element: type(element) is dict and matches(element)
         return lambda element: matches({_ELEMENT: element})
 
-    def apply(self, value: Any, place: Place) -> Any:
+    def apply(self, value: Any, place: UpdatePlace) -> Any:
         if value is MISSING:
             return value
         array = _array(value, place)
         result = [element for element in array if not self._matches(element)]
         return value if len(result) == len(array) else result
 
-    def insists(self, _: Place) -> bool:
+    def insists(self, _: UpdatePlace) -> bool:
         return True
 
 
@@ -110,17 +110,17 @@ class _Pull:
 class _Pop:
     last: bool
 
-    def apply(self, value: Any, place: Place) -> Any:
+    def apply(self, value: Any, place: UpdatePlace) -> Any:
         if value is MISSING:
             return value
         array = _array(value, place)
         return value if not array else array[:-1] if self.last else array[1:]
 
-    def insists(self, _: Place) -> bool:
+    def insists(self, _: UpdatePlace) -> bool:
         return True
 
 
-def _array(value: Any, place: Place) -> list[Any]:
+def _array(value: Any, place: UpdatePlace) -> list[Any]:
     if value is MISSING:
         return []
     if type(value) is not list:
@@ -176,7 +176,7 @@ def _read_each(operand: Mapping[str, Any], at: str, mistakes: Mistakes) -> tuple
 def _read_whole(operand: Mapping[str, Any], name: str, at: str, mistakes: Mistakes) -> int | None:
     if name not in operand:
         return None
-    number = whole_number(operand[name])
+    number = read_whole_number(operand[name])
     if number is None:
         mistakes.add(f"{at}.{name}", f"{name} takes a whole number", "write such as 5 or -5")
     return number
@@ -195,7 +195,7 @@ def _read_sort(operand: Any, at: str, mistakes: Mistakes) -> tuple[tuple[Path, i
 
 
 def _read_sign(operand: Any, at: str, mistakes: Mistakes) -> int:
-    sign = whole_number(operand)
+    sign = read_whole_number(operand)
     if sign not in (1, -1):
         mistakes.add(at, "an order is 1 or -1", "write 1 for ascending, -1 for descending")
         return 1
@@ -226,7 +226,7 @@ _LOGICAL: Final = tuple(name for name in LOGICAL_OPERATORS if name != "$not")
 
 
 def _read_pop(operand: Any, at: str, mistakes: Mistakes) -> Operator:
-    side = whole_number(operand)
+    side = read_whole_number(operand)
     if side not in (1, -1):
         mistakes.add(at, "$pop takes 1 for the last element or -1 for the first", "write 1 or -1")
     return _Pop(side == 1)

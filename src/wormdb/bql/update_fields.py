@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
     from wormdb.bql.mistakes import Mistakes
     from wormdb.bql.update_numbers import Number
-    from wormdb.bql.update_tree import Operator, Place
+    from wormdb.bql.update_tree import Operator, UpdatePlace
     from wormdb.format.path import Path
 
-__all__ = ["FIELD_OPERATORS", "MovedAway", "MovedHere", "Unset"]
+__all__ = ["FIELD_OPERATORS", "RenameSource", "RenameTarget", "Unset"]
 
 
 @dataclass(frozen=True, slots=True)
 class _Set:
     value: Any
 
-    def apply(self, value: Any, _: Place) -> Any:
+    def apply(self, value: Any, _: UpdatePlace) -> Any:
         return value if equal(value, self.value) else self.value
 
-    def insists(self, _: Place) -> bool:
+    def insists(self, _: UpdatePlace) -> bool:
         return True
 
 
@@ -39,10 +39,10 @@ class _Set:
 class _SetOnInsert:
     value: Any
 
-    def apply(self, value: Any, place: Place) -> Any:
+    def apply(self, value: Any, place: UpdatePlace) -> Any:
         return self.value if place.occasion.is_insert else value
 
-    def insists(self, place: Place) -> bool:
+    def insists(self, place: UpdatePlace) -> bool:
         return place.occasion.is_insert
 
 
@@ -50,28 +50,28 @@ class _SetOnInsert:
 class Unset:
     """$unset: the field goes; in an array the element becomes null."""
 
-    def apply(self, _value: Any, _: Place) -> Any:
+    def apply(self, _value: Any, _: UpdatePlace) -> Any:
         """MISSING."""
         return MISSING
 
-    def insists(self, _: Place) -> bool:
+    def insists(self, _: UpdatePlace) -> bool:
         """What cannot be reached is not there."""
         return False
 
 
 @dataclass(frozen=True, slots=True)
-class MovedAway(Unset):
+class RenameSource(Unset):
     """$rename, at the old name."""
 
 
 @dataclass(frozen=True, slots=True)
-class MovedHere:
+class RenameTarget:
     """$rename, at the new name; no way leads through arrays."""
 
     source: Path
     target: Path
 
-    def apply(self, value: Any, place: Place) -> Any:
+    def apply(self, value: Any, place: UpdatePlace) -> Any:
         """The value of the old name, or `value` if there is none."""
         found = self._source(place)
         if found is MISSING:
@@ -80,11 +80,11 @@ class MovedHere:
             place.refuse("the new name is in an array", "set the element with $set")
         return found
 
-    def insists(self, place: Place) -> bool:
+    def insists(self, place: UpdatePlace) -> bool:
         """Only if there is something to rename."""
         return self._source(place) is not MISSING
 
-    def _source(self, place: Place) -> Any:
+    def _source(self, place: UpdatePlace) -> Any:
         found = get_direct(place.occasion.document, self.source)
         if found is TRAVERSED:
             place.refuse(f"the old name {'.'.join(self.source)} is in an array", "rename it in each element with $set")
@@ -92,7 +92,7 @@ class MovedHere:
             self._check_way(place)
         return found
 
-    def _check_way(self, place: Place) -> None:
+    def _check_way(self, place: UpdatePlace) -> None:
         for length in range(1, len(self.source)):
             found = get_direct(place.occasion.document, self.source[:length])
             if found is MISSING:
@@ -110,7 +110,7 @@ class _Calculate:
     how: Callable[[Number, Number], Number]
     first: Number
 
-    def apply(self, value: Any, place: Place) -> Any:
+    def apply(self, value: Any, place: UpdatePlace) -> Any:
         if value is MISSING:
             return self.first
         if not is_number(value):
@@ -121,7 +121,7 @@ class _Calculate:
             place.refuse(error.what, error.fix, limit=True)
         return value if equal(value, result) else result
 
-    def insists(self, _: Place) -> bool:
+    def insists(self, _: UpdatePlace) -> bool:
         return True
 
 
@@ -132,10 +132,10 @@ class _Bound:
     operand: Any
     sign: int
 
-    def apply(self, value: Any, _: Place) -> Any:
+    def apply(self, value: Any, _: UpdatePlace) -> Any:
         return self.operand if value is MISSING or compare(self.operand, value) == self.sign else value
 
-    def insists(self, _: Place) -> bool:
+    def insists(self, _: UpdatePlace) -> bool:
         return True
 
 
@@ -143,12 +143,12 @@ class _Bound:
 class _CurrentDate:
     timestamp: bool
 
-    def apply(self, _value: Any, place: Place) -> Any:
+    def apply(self, _value: Any, place: UpdatePlace) -> Any:
         moment = normalize(place.occasion.now)
         # Of two updates in one second the later has the larger timestamp.
         return Timestamp(int(moment.timestamp()), moment.microsecond // 1000 + 1) if self.timestamp else moment
 
-    def insists(self, _: Place) -> bool:
+    def insists(self, _: UpdatePlace) -> bool:
         return True
 
 

@@ -24,11 +24,11 @@ __all__ = [
     "ConflictingPathsError",
     "Elements",
     "Fields",
-    "Leaf",
-    "Node",
     "Occasion",
     "Operator",
-    "Place",
+    "UpdateLeaf",
+    "UpdateNode",
+    "UpdatePlace",
     "grow",
     "leaves_of",
     "merge",
@@ -47,7 +47,7 @@ class Occasion:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class UpdatePlace:
     """Where an operator is at work: its name, the path with real positions, and the occasion."""
 
     operator: str
@@ -66,15 +66,15 @@ class Place:
 class Operator(Protocol):
     """What happens to the value at the end of a path; frozen."""
 
-    def apply(self, value: Any, place: Place) -> Any:
+    def apply(self, value: Any, place: UpdatePlace) -> Any:
         """The new value for `value`; MISSING, before or after, for a field that is not there."""
 
-    def insists(self, place: Place) -> bool:
+    def insists(self, place: UpdatePlace) -> bool:
         """Whether it is an error that something else stands in the way of the path."""
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class UpdateLeaf:
     """The end of a path."""
 
     name: str
@@ -86,8 +86,8 @@ class Leaf:
 class Fields:
     """Fields of a document or positions of an array, in the order in which they change."""
 
-    children: tuple[tuple[str, Node], ...]
-    matched: Node | None = None
+    children: tuple[tuple[str, UpdateNode], ...]
+    matched: UpdateNode | None = None
     array: str = field(default="", compare=False)
     """The path up to here, by which the query's match is known; only where there is `matched`."""
 
@@ -96,23 +96,23 @@ class Fields:
 class Elements:
     """Elements of an array: each (""), or those that match an array filter."""
 
-    children: tuple[tuple[str, Node], ...]
+    children: tuple[tuple[str, UpdateNode], ...]
 
 
-Node: TypeAlias = Leaf | Fields | Elements
+UpdateNode: TypeAlias = UpdateLeaf | Fields | Elements
 
 
 class ConflictingPathsError(Exception):
     """Two leaves change the same value; never leaves this package."""
 
-    def __init__(self, first: Leaf, second: Leaf) -> None:
+    def __init__(self, first: UpdateLeaf, second: UpdateLeaf) -> None:
         """The two, in no order."""
         self.first = first
         self.second = second
         super().__init__(first, second)
 
 
-def grow(leaves: Sequence[Leaf], depth: int = 0) -> Node:
+def grow(leaves: Sequence[UpdateLeaf], depth: int = 0) -> UpdateNode:
     """The tree of some leaves, one at least; raises ConflictingPathsError. No requests."""
     ended = next((leaf for leaf in leaves if len(leaf.path) == depth), None)
     if ended is not None:
@@ -120,7 +120,7 @@ def grow(leaves: Sequence[Leaf], depth: int = 0) -> Node:
         if other is not None:
             raise ConflictingPathsError(ended, other)
         return ended
-    groups: dict[str, list[Leaf]] = {}
+    groups: dict[str, list[UpdateLeaf]] = {}
     for leaf in leaves:
         groups.setdefault(leaf.path[depth], []).append(leaf)
     nodes = {segment: grow(group, depth + 1) for segment, group in groups.items()}
@@ -134,13 +134,13 @@ def grow(leaves: Sequence[Leaf], depth: int = 0) -> Node:
     return _fields(nodes, leaves[0].path[:depth])
 
 
-def _fields(nodes: dict[str, Node], path: Path) -> Fields:
+def _fields(nodes: dict[str, UpdateNode], path: Path) -> Fields:
     matched = nodes.pop(MATCHED, None)
     children = tuple((segment, nodes[segment]) for segment in sorted(nodes, key=segment_order))
     return Fields(children, matched, ".".join(path) if matched is not None else "")
 
 
-def merge(nodes: Iterable[Node]) -> Node:
+def merge(nodes: Iterable[UpdateNode]) -> UpdateNode:
     """One tree that does what all do, for segments that are the same element; raises ConflictingPathsError."""
     first, *others = nodes
     for other in others:
@@ -148,7 +148,7 @@ def merge(nodes: Iterable[Node]) -> Node:
     return first
 
 
-def _merge_two(first: Node, second: Node) -> Node:
+def _merge_two(first: UpdateNode, second: UpdateNode) -> UpdateNode:
     if isinstance(first, Fields) and isinstance(second, Fields):
         children = _merge_children(first.children, second.children)
         matched = [node for node in (first.matched, second.matched) if node is not None]
@@ -160,16 +160,18 @@ def _merge_two(first: Node, second: Node) -> Node:
     raise ConflictingPathsError(next(leaves_of(first)), next(leaves_of(second)))
 
 
-def _merge_children(first: tuple[tuple[str, Node], ...], second: tuple[tuple[str, Node], ...]) -> dict[str, Node]:
+def _merge_children(
+    first: tuple[tuple[str, UpdateNode], ...], second: tuple[tuple[str, UpdateNode], ...]
+) -> dict[str, UpdateNode]:
     children = dict(first)
     for segment, node in second:
         children[segment] = _merge_two(children[segment], node) if segment in children else node
     return children
 
 
-def leaves_of(node: Node) -> Iterator[Leaf]:
+def leaves_of(node: UpdateNode) -> Iterator[UpdateLeaf]:
     """All ends of paths below a node, one at least."""
-    if isinstance(node, Leaf):
+    if isinstance(node, UpdateLeaf):
         yield node
         return
     for _, child in node.children:

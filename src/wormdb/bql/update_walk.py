@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NoReturn, assert_never
 
-from wormdb.bql.update_tree import ConflictingPathsError, Elements, Fields, Leaf, Place, leaves_of, merge
+from wormdb.bql.update_tree import ConflictingPathsError, Elements, Fields, UpdateLeaf, UpdatePlace, leaves_of, merge
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import is_position
 from wormdb.settings import ARRAY_PADDING_MAX
@@ -15,7 +15,7 @@ from wormdb.settings import ARRAY_PADDING_MAX
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wormdb.bql.update_tree import Node, Occasion
+    from wormdb.bql.update_tree import Occasion, UpdateNode
     from wormdb.format.kinds import Document
     from wormdb.format.path import Path
 
@@ -24,14 +24,14 @@ __all__ = ["walk"]
 _IN_THE_WAY: Final = "make it a document first, or change the path"
 
 
-def walk(node: Node, value: Any, path: Path, occasion: Occasion) -> Any:
+def walk(node: UpdateNode, value: Any, path: Path, occasion: Occasion) -> Any:
     """The new value for `value`, which stands at `path`; MISSING for none, before and after.
 
     Raises InvalidRequestError or LimitExceededError, naming document and path. No requests.
     """
     match node:
-        case Leaf():
-            return node.operator.apply(value, Place(node.name, path, occasion))
+        case UpdateLeaf():
+            return node.operator.apply(value, UpdatePlace(node.name, path, occasion))
         case Elements():
             return _each(node, value, path, occasion)
         case Fields():
@@ -68,7 +68,7 @@ def _in_document(node: Fields, document: Document, path: Path, occasion: Occasio
     return result
 
 
-def _with_match(node: Fields, path: Path, occasion: Occasion) -> Sequence[tuple[str, Node]]:
+def _with_match(node: Fields, path: Path, occasion: Occasion) -> Sequence[tuple[str, UpdateNode]]:
     """The children with the matched element among them: last, or together with the same position."""
     if node.matched is None:
         return node.children
@@ -85,16 +85,18 @@ def _with_match(node: Fields, path: Path, occasion: Occasion) -> Sequence[tuple[
     return list(children.items())
 
 
-def _merged(nodes: list[Node], path: Path, occasion: Occasion) -> Node:
+def _merged(nodes: list[UpdateNode], path: Path, occasion: Occasion) -> UpdateNode:
     try:
         return merge(nodes)
     except ConflictingPathsError as conflict:
         first, second = conflict.first, conflict.second
         reason = f"{'.'.join(first.path)} and {'.'.join(second.path)} are the same element here"
-        Place(second.name, path, occasion).refuse(reason, "change each value once")
+        UpdatePlace(second.name, path, occasion).refuse(reason, "change each value once")
 
 
-def _in_array(children: Sequence[tuple[str, Node]], array: list[Any], path: Path, occasion: Occasion) -> list[Any]:
+def _in_array(
+    children: Sequence[tuple[str, UpdateNode]], array: list[Any], path: Path, occasion: Occasion
+) -> list[Any]:
     result = array
     for segment, child in children:
         if not is_position(segment):
@@ -109,7 +111,7 @@ def _in_array(children: Sequence[tuple[str, Node]], array: list[Any], path: Path
         if position >= len(result):
             if position - len(result) > ARRAY_PADDING_MAX:
                 reason = f"ARRAY_PADDING_MAX is {ARRAY_PADDING_MAX}, and the array has {len(result)} elements"
-                place = Place(next(leaves_of(child)).name, (*path, segment), occasion)
+                place = UpdatePlace(next(leaves_of(child)).name, (*path, segment), occasion)
                 place.refuse(reason, "use $push, or a document with names", limit=True)
             result.extend([None] * (position - len(result) + 1))
         result[position] = None if after is MISSING else after  # an element that is taken out leaves null
@@ -136,7 +138,7 @@ def _is(a: object, b: object) -> bool:
     return a is b
 
 
-def _check_way(node: Node, value: Any, path: Path, occasion: Occasion) -> None:
+def _check_way(node: UpdateNode, value: Any, path: Path, occasion: Occasion) -> None:
     """Raise if an operator below minds that `value` is no document that it could go into.
 
     All mind that there is no array where they go through one.
@@ -144,9 +146,9 @@ def _check_way(node: Node, value: Any, path: Path, occasion: Occasion) -> None:
     kind = "an array, whose elements have positions" if type(value) is list else "no document"
     for leaf in leaves_of(node):
         through_array = any(segment.startswith("$") for segment in leaf.path[len(path) :])
-        if through_array or leaf.operator.insists(Place(leaf.name, path, occasion)):
+        if through_array or leaf.operator.insists(UpdatePlace(leaf.name, path, occasion)):
             _refuse(leaf, path, occasion, f"it is {kind}, so {'.'.join(leaf.path)} cannot go on there", _IN_THE_WAY)
 
 
-def _refuse(node: Node, path: Path, occasion: Occasion, reason: str, fix: str) -> NoReturn:
-    Place(next(leaves_of(node)).name, path, occasion).refuse(reason, fix)
+def _refuse(node: UpdateNode, path: Path, occasion: Occasion, reason: str, fix: str) -> NoReturn:
+    UpdatePlace(next(leaves_of(node)).name, path, occasion).refuse(reason, fix)

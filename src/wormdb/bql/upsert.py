@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from wormdb.format.kinds import Document
     from wormdb.format.path import Path
 
-__all__ = ["equality_document", "replacement", "upsert_document"]
+__all__ = ["check_replacement", "equality_document", "upsert_document"]
 
 
-def replacement(written: Mapping[str, Any], *, identity: Any = MISSING) -> Document:
+def check_replacement(written: Mapping[str, Any], *, identity: Any = MISSING) -> Document:
     """The document that takes the place of the one with `identity`: its id first, then all fields of `written`.
 
     Without an `identity` the id is the one of `written`, if there is one. `written` may have an equal id, as `_id` or

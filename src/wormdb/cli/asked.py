@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wormdb.bql.text import parse_filter_text, parse_sort_text
-from wormdb.bql.tree import Everything, conjunction
+from wormdb.bql.tree import MatchAll, conjunction
 from wormdb.cli.rows import columns_of
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
@@ -104,7 +104,7 @@ class Asked:
     @property
     def is_of_all(self) -> bool:
         """Whether it asks for all documents as they are now."""
-        return isinstance(self.filter, Everything) and "as_of" not in self.options
+        return isinstance(self.filter, MatchAll) and "as_of" not in self.options
 
     def find(self, collection: Collection[Document]) -> Found[Any]:
         """The rows. No requests yet."""

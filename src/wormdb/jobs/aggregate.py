@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from wormdb.bql.aggregation import Tally, parse_aggregation
+from wormdb.bql.aggregation import AggregationState, parse_aggregation
 from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.format import json
 from wormdb.format.path import is_position
@@ -55,7 +55,7 @@ def aggregate(
     given = {name: list(value) if isinstance(value, tuple) else value for name, value in functions.items()}
     scan = Scan.of(where, options.filter, options.as_of)
     work = _Aggregate(scan, json.encode(given).decode())
-    tally = Tally(aggregation)
+    tally = AggregationState(aggregation)
     for state in runner.run("aggregate", work, scan.items(options.tasks), told):
         tally.take(state)
     return tally.result()
@@ -78,7 +78,7 @@ class _Aggregate:
                 columns.add(portion)
                 rows += portion.rows
             return Output(columns.tally().state(), rows)
-        tally = Tally(aggregation)
+        tally = AggregationState(aggregation)
         for portion in self.scan.portions(body, ["_id", DOCUMENT]):
             for text in portion.documents():
                 tally.add(json.decode_document(text, name="document"))

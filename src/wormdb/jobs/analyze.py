@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.api.arrow import Tables, default_columns
 from wormdb.api.options import read_filter
-from wormdb.bql.tree import Everything
+from wormdb.bql.tree import MatchAll
 from wormdb.engine.forward.analysis import changes_through, publish_statistics
 from wormdb.format import json
 from wormdb.format.field_statistics import digest_of
@@ -112,7 +112,7 @@ def analyze(where: Where, options: AnalyzeOptions, runner: Runner, told: Told | 
     has no root. Raises InvalidRequestError for a field that the model does not have, and what the first piece that
     failed raised; to save also ConflictError if the collection was made anew, UnavailableError, OutcomeUnknownError.
     """
-    saves = options.save and options.as_of is None and isinstance(read_filter(options.filter), Everything)
+    saves = options.save and options.as_of is None and isinstance(read_filter(options.filter), MatchAll)
     if saves:
         site_of(where).around.before_first_write()
         where.access().ledger.forget()  # what is pinned begins with the newest root

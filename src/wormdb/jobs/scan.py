@@ -9,7 +9,7 @@ import msgspec
 
 from wormdb.api.options import expanded, read_filter
 from wormdb.bql.functions import calls_in
-from wormdb.bql.tree import Everything
+from wormdb.bql.tree import MatchAll
 from wormdb.jobs.narrowing import Narrowing
 from wormdb.jobs.row_filter import RowFilter
 from wormdb.jobs.shares import Share, shares
@@ -38,7 +38,7 @@ class Scan:
     def of(cls, where: Where, filter: WrittenFilter = None, as_of: str | None = None) -> Scan:  # noqa: A002 - its name
         """Pin a state. Costs and raises as `PinnedState.of`; InvalidRequestError for what is no filter."""
         tree = written_filter(where, filter)
-        chosen = None if isinstance(tree, Everything) else RowFilter.of(tree.text)
+        chosen = None if isinstance(tree, MatchAll) else RowFilter.of(tree.text)
         return cls(PinnedState.of(where, as_of), chosen)
 
     @property

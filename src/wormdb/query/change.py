@@ -11,7 +11,7 @@ from wormdb.bql.sorting import parse_sort
 from wormdb.bql.text import parse_filter_text
 from wormdb.bql.tree import And, Compare
 from wormdb.bql.update import apply_update, parse_update
-from wormdb.bql.upsert import replacement, upsert_document
+from wormdb.bql.upsert import check_replacement, upsert_document
 from wormdb.errors import InvalidRequestError
 from wormdb.format.kinds import MISSING
 from wormdb.query.request import BY_ID
@@ -108,16 +108,16 @@ class Replacement:
 
     @classmethod
     def of(cls, values: Mapping[str, Any], query: Filter) -> Replacement:
-        """Raises InvalidRequestError, as `replacement`. No requests."""
-        return cls(query, replacement(values))
+        """Raises InvalidRequestError, as `check_replacement`. No requests."""
+        return cls(query, check_replacement(values))
 
     def apply(self, document: Document, now: datetime) -> Document:  # noqa: ARG002 - it holds no time
         """As `Edit`."""
-        return replacement(self.values, identity=document["_id"])
+        return check_replacement(self.values, identity=document["_id"])
 
     def start(self, now: datetime) -> Document:  # noqa: ARG002 - it holds no time
         """As `Edit`."""
-        return replacement(self.values, identity=_identity(self.query))
+        return check_replacement(self.values, identity=_identity(self.query))
 
 
 def _identity(tree: Filter) -> Any:

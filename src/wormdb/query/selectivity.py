@@ -10,7 +10,7 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 
 from wormdb.bql.match import compile_filter
-from wormdb.bql.tree import And, Compare, Everything, Exists, In, Not, Nothing, Or, StartsWith
+from wormdb.bql.tree import And, Compare, Exists, In, MatchAll, MatchNone, Not, Or, StartsWith
 from wormdb.engine.tree.entries import Range
 from wormdb.engine.tree.statistics import IndexStatistics
 from wormdb.format.field_statistics import BOUND_BYTES_MAX, digest_of
@@ -110,9 +110,9 @@ class Selectivity:
 
     def share(self, tree: Filter) -> float:
         """Of all documents the share that matches, above 0 but for a filter that matches nothing."""
-        if isinstance(tree, Everything):
+        if isinstance(tree, MatchAll):
             return 1.0
-        if isinstance(tree, Nothing):
+        if isinstance(tree, MatchNone):
             return 0.0
         known = self._shares.get(tree)
         if known is None:
@@ -201,7 +201,7 @@ def _guess(tree: Filter) -> float:
             return min(sum(map(_guess, filters)), 1.0)
         case Not(child):
             return max(1.0 - _guess(child), NARROW_SHARE)
-        case Nothing():
+        case MatchNone():
             return 0.0
         case _:
             return NARROW_SHARE

@@ -25,7 +25,7 @@ def has_types(model: Model | None) -> bool:
 
 
 def check_indexed(model: Model, document: Document, report: ProblemReport) -> None:
-    """ProblemReport the values of a normalized document that have another type than `bsonType` of an index says.
+    """Report the values of a normalized document that have another type than `bsonType` of an index says.
 
     Elements of arrays count, as in the index; null and missing fit every type. No requests.
     """

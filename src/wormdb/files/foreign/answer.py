@@ -12,7 +12,7 @@ from itertools import chain, islice
 from math import ceil
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from wormdb.bql.tree import Everything
+from wormdb.bql.tree import MatchAll
 from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.engine.columns.sources import encode_rows
 from wormdb.errors import InvalidRequestError
@@ -133,7 +133,7 @@ class Answer:
 
     def count(self, request: Request) -> int:
         """How many rows an answer has. All: what the manifest costs, or else a listing."""
-        if isinstance(request.filter, Everything) and request.after is None and request.strategy is None:
+        if isinstance(request.filter, MatchAll) and request.after is None and request.strategy is None:
             number = self._count_all()
             if number is not None:
                 left = max(number - request.offset, 0)

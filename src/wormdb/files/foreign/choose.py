@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.bql.match import compile_filter
 from wormdb.bql.projection import Branch, fields_needed
-from wormdb.bql.tree import Compare, In, Nothing
+from wormdb.bql.tree import Compare, In, MatchNone
 from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.errors import InvalidRequestError
 from wormdb.files.contents.names import id_text
@@ -146,7 +146,7 @@ class _Chooser:
     def choose(self) -> Choice:
         request = self.request
         tree = simplify(request.filter, arrays=lambda _: True)
-        if isinstance(tree, Nothing):
+        if isinstance(tree, MatchNone):
             plan = Plan(Empty(), request.strategy or "index_lookup", "the filter matches nothing", Cost())
             return Choice(plan, FileSource(self.look), 0)
         if self.refusal is not None:

@@ -1,4 +1,4 @@
-"""Aggregations over columns: the same results as `wormdb.bql.aggregation.Tally` over the documents.
+"""Aggregations over columns: the same results as `wormdb.bql.aggregation.AggregationState` over the documents.
 
 Arrow groups the rows and adds up what it can add up exactly, all functions in one pass. What it cannot is done in
 Python for each different pair of a group and a value. Rows with a cell that is elsewhere are taken in as documents.
@@ -13,7 +13,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.bql.accumulators import ACCUMULATORS
-from wormdb.bql.aggregation import Tally, aggregation_fields
+from wormdb.bql.aggregation import AggregationState, aggregation_fields
 from wormdb.engine.blocks.portion import join_portions
 from wormdb.format.json import decode_document
 from wormdb.format.kinds import MISSING, Decimal128
@@ -369,7 +369,7 @@ class ColumnTally:
     def __init__(self, aggregation: Aggregation) -> None:
         """No rows yet."""
         self.aggregation = aggregation
-        self._tally = Tally(aggregation)
+        self._tally = AggregationState(aggregation)
         self._portions: list[Portion] = []
         self._rows = 0
 
@@ -385,7 +385,7 @@ class ColumnTally:
         if self._rows >= KEPT_ROWS:
             self._settle()
 
-    def tally(self) -> Tally:
+    def tally(self) -> AggregationState:
         """All that was taken in, to be merged or read; raises LimitExceededError over GROUPS_MAX."""
         self._settle()
         return self._tally

@@ -17,10 +17,10 @@ from wormdb.bql.tree import (
     Compare,
     Contains,
     ElemMatch,
-    Everything,
     In,
+    MatchAll,
+    MatchNone,
     Not,
-    Nothing,
     Or,
     RegexMatch,
     Size,
@@ -332,8 +332,8 @@ class _Conjunction:
 
 def _compiled(tree: Filter, paths: set[str]) -> Node:
     match tree:
-        case Everything() | Nothing():
-            return _Constant(isinstance(tree, Everything))
+        case MatchAll() | MatchNone():
+            return _Constant(isinstance(tree, MatchAll))
         case And(filters):
             return _Conjunction([_compiled(child, paths) for child in filters])
         case Or(filters):  # what not all fail to match: so there is one place that knows which rows still matter

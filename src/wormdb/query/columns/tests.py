@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.bql.regex import rewritten
+from wormdb.bql.regex import rewrite_regex
 from wormdb.bql.tree import (
     Compare,
     Contains,
@@ -290,7 +290,7 @@ def _has_match(condition: RegexMatch, cells: Cells, test: Callable[[Any], bool])
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    source = rewritten(condition.pattern, condition.options)
+    source = rewrite_regex(condition.pattern, condition.options)
     if _is_stable(source):
         try:
             return pc.match_substring_regex(cells.array, source, ignore_case="i" in condition.options)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from wormdb.bql.aggregation import Tally, aggregation_fields
+from wormdb.bql.aggregation import AggregationState, aggregation_fields
 from wormdb.bql.projection_parse import parse_projection
-from wormdb.bql.tree import Everything
+from wormdb.bql.tree import MatchAll
 from wormdb.format.path import is_position
 from wormdb.query.columns.groups import ColumnTally
 from wormdb.query.execute.execute import Executor
@@ -125,7 +125,7 @@ def _entries(node: IndexCount, source: Source) -> int:
 
 
 def _is_of_all(request: Request) -> bool:
-    return isinstance(request.filter, Everything) and request.after is None
+    return isinstance(request.filter, MatchAll) and request.after is None
 
 
 def _in_part(rows: int, request: Request) -> int:
@@ -167,7 +167,7 @@ def aggregate_plan(
     """The result by a plan that is given, for what `needed_request` gave."""
     executor = Executor(asked, source, clock or SystemClock())
     showing = Showing(asked, executor.fetch)
-    columns, documents = ColumnTally(aggregation), Tally(aggregation)
+    columns, documents = ColumnTally(aggregation), AggregationState(aggregation)
     for batch in executor.batches(root, in_order=False):
         if isinstance(batch, Columns) and batch.covers(columns.paths):
             columns.add(batch.portion)

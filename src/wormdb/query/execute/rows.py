@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from wormdb.bql.tree import And, Everything, Not, Nothing, Or
+from wormdb.bql.tree import And, MatchAll, MatchNone, Not, Or
 from wormdb.engine.blocks.portion import VERSION_TYPES
 from wormdb.engine.state.view import Held
 from wormdb.format import json
@@ -134,7 +134,7 @@ def join_documents(batches: Sequence[Documents]) -> Documents:
 def filter_paths(tree: Filter) -> set[str]:
     """The paths of all conditions of a filter: whether a document matches depends on nothing else."""
     match tree:
-        case Everything() | Nothing():
+        case MatchAll() | MatchNone():
             return set()
         case And(filters) | Or(filters):
             return set().union(*map(filter_paths, filters))

@@ -18,12 +18,12 @@ from wormdb.bql.tree import (
     All,
     And,
     ElemMatch,
-    Everything,
     Filter,
     In,
+    MatchAll,
+    MatchNone,
     Mod,
     Not,
-    Nothing,
     Or,
     conjunction,
     disjunction,
@@ -44,11 +44,11 @@ def folding(tree: Filter, _: Scope) -> Filter:
         case Or(filters):
             return _fold_any(tree, filters)
         case Not(child):
-            return NOTHING if type(child) is Everything else EVERYTHING if type(child) is Nothing else tree
+            return NOTHING if type(child) is MatchAll else EVERYTHING if type(child) is MatchNone else tree
         case In(path, values) | All(path, values):
             return NOTHING if not values else condition_of(path, values[0]) if len(values) == 1 else tree
         case ElemMatch(_, child):
-            return NOTHING if type(child) is Nothing else tree
+            return NOTHING if type(child) is MatchNone else tree
         case Mod(_, divisor, remainder):
             return NOTHING if abs(remainder) >= abs(divisor) else tree
         case _:
@@ -57,13 +57,13 @@ def folding(tree: Filter, _: Scope) -> Filter:
 
 def _fold_all(tree: And, filters: tuple[Filter, ...]) -> Filter:
     kinds = set(map(type, filters))
-    if Nothing in kinds:
+    if MatchNone in kinds:
         return NOTHING
-    return conjunction([item for item in filters if type(item) is not Everything]) if Everything in kinds else tree
+    return conjunction([item for item in filters if type(item) is not MatchAll]) if MatchAll in kinds else tree
 
 
 def _fold_any(tree: Or, filters: tuple[Filter, ...]) -> Filter:
     kinds = set(map(type, filters))
-    if Everything in kinds:
+    if MatchAll in kinds:
         return EVERYTHING
-    return disjunction([item for item in filters if type(item) is not Nothing]) if Nothing in kinds else tree
+    return disjunction([item for item in filters if type(item) is not MatchNone]) if MatchNone in kinds else tree

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wormdb.bql.tree import Everything
+from wormdb.bql.tree import MatchAll
 from wormdb.query.plan import Fetch, IdLookup, IndexScan, Intersection, Order, Part, Residual, Union
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def finish(
     if not question.sort.fields and not in_order:
         ids = Union((ids,)) if isinstance(ids, IndexScan) and not question.request.is_count else ids
         in_order = True
-    certain = isinstance(left, Everything) and question.request.after is None and not _may_miss(ids)
+    certain = isinstance(left, MatchAll) and question.request.after is None and not _may_miss(ids)
     if certain and question.request.is_count:
         return cut(question, ids)
     if certain and in_order:
@@ -38,7 +38,7 @@ def finish(
 
 def tested(node: Node, left: Filter) -> Node:
     """Only rows that match."""
-    return node if isinstance(left, Everything) else Residual(node, left)
+    return node if isinstance(left, MatchAll) else Residual(node, left)
 
 
 def ordered(question: Question, node: Node) -> Node:

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from wormdb.bql.projection import fields_needed
-from wormdb.bql.tree import And, Everything, Not, Nothing, Or
+from wormdb.bql.tree import And, MatchAll, MatchNone, Not, Or
 from wormdb.query.physical.compound import accesses
 from wormdb.query.physical.terms import Conjunction
 from wormdb.query.request import BY_ID
@@ -107,7 +107,7 @@ class Question:
 def paths_of(tree: Filter) -> frozenset[str]:
     """The paths of all conditions, dotted. No requests."""
     match tree:
-        case Everything() | Nothing():
+        case MatchAll() | MatchNone():
             return frozenset()
         case And(filters) | Or(filters):
             return frozenset().union(*map(paths_of, filters))

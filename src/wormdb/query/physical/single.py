@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from wormdb.bql.tree import Everything
+from wormdb.bql.tree import MatchAll
 from wormdb.query.physical.finish import finish
 from wormdb.query.physical.question import Candidate, listed, paths_of
 from wormdb.query.plan import Empty, IndexScan
@@ -33,7 +33,7 @@ def propose(question: Question, names: Way = ()) -> Iterator[Candidate]:
 def covering(question: Question, what: str, covered: frozenset[int]) -> str:
     """Why an access is good: for people."""
     left = question.conjunction.without(covered)
-    if isinstance(left, Everything):
+    if isinstance(left, MatchAll):
         return f"{what} covers filter"
     return f"{what} narrows, documents are tested for: {listed(paths_of(left))}"
 

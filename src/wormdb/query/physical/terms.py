@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from wormdb.bql.tree import All, And, Compare, Contains, ElemMatch, Everything, Exists, Not, RegexMatch, conjunction
+from wormdb.bql.tree import All, And, Compare, Contains, ElemMatch, Exists, MatchAll, Not, RegexMatch, conjunction
 from wormdb.engine.tree.entries import Range
 from wormdb.format.kinds import Regex
 from wormdb.format.path import is_position
@@ -102,7 +102,7 @@ class Conjunction:
 
 def _flat(tree: Filter) -> Iterator[Filter]:
     match tree:
-        case Everything():
+        case MatchAll():
             return
         case And(filters):
             for child in filters:

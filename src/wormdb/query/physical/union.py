@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from wormdb.bql.tree import Nothing, Or
+from wormdb.bql.tree import MatchNone, Or
 from wormdb.query.physical.compound import accesses
 from wormdb.query.physical.finish import finish
 from wormdb.query.physical.identity import id_lookup
@@ -50,7 +50,7 @@ def branches_of(tree: Or, facts: Facts) -> tuple[Union, bool] | None:
     children: list[Ids] = []
     is_covered = True
     for branch in tree.filters:
-        if isinstance(branch, Nothing):
+        if isinstance(branch, MatchNone):
             continue
         found = _branch(branch, facts)
         if found is None:

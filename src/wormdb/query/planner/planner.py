@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from wormdb.bql.tree import Nothing
+from wormdb.bql.tree import MatchNone
 from wormdb.errors import InvalidRequestError
 from wormdb.query.logical.rules import simplify
 from wormdb.query.optimizer.rules import optimize
@@ -73,7 +73,7 @@ def make_plan(request: Request, facts: Facts, cache: PlanCache | None = None) ->
         if plan is not None:
             return plan
     question = Question(request, facts, _simplified(request.filter, facts))
-    if isinstance(question.tree, Nothing):
+    if isinstance(question.tree, MatchNone):
         return _empty(request)
     best, others = _rate(question)
     reason, rejected = best.candidate.reason(), _rejected(question, best, others)
@@ -104,7 +104,7 @@ def candidates(request: Request, facts: Facts, *, without: Collection[str] = ())
     `without` names rules of the optimizer to leave out.
     """
     question = Question(request, facts, _simplified(request.filter, facts))
-    if isinstance(question.tree, Nothing):
+    if isinstance(question.tree, MatchNone):
         return [_empty(request)]
     return [
         Plan(rated.root, rated.candidate.strategy, rated.candidate.reason(), rated.estimate.cost)
@@ -192,7 +192,7 @@ def _empty(request: Request) -> Plan:
 def _planned_again(request: Request, facts: Facts, choice: Choice) -> Plan | None:
     """The chosen way with the values of this request; None if it is impossible or would read far more than then."""
     tree = request.filter if choice.is_simple else _simplified(request.filter, facts)
-    if isinstance(tree, Nothing):
+    if isinstance(tree, MatchNone):
         return None
     kind, *names = choice.way
     candidate = next(_WAYS[kind](Question(request, facts, tree), tuple(names)), None)
