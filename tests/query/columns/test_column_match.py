@@ -17,12 +17,14 @@ from tests.bql.written import FILTERS, LEAVES, filled, parts
 from tests.query.columns.portions_rig import COLLECTIONS, WAYS, Values, Way, make_portion, make_portions
 from wormdb.bql.match import compile_filter
 from wormdb.bql.parse import parse_filter
+from wormdb.bql.tree import Size
 from wormdb.engine.blocks.portion import DOCUMENT, ColumnCodes, Portion
 from wormdb.errors import InvalidRequestError
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.key import encode_key
 from wormdb.query.columns import match as column_conditions
 from wormdb.query.columns import tests as column_tests
+from wormdb.query.columns.cells import Cells
 from wormdb.query.columns.match import compile_columns
 
 if TYPE_CHECKING:
@@ -155,6 +157,18 @@ def check(kind: str, cells: list[Values], conditions: list[Any]) -> None:
 def test_every_comparison_on_every_type(kind: str, cells: list[Values]) -> None:
     conditions = [{op: operand} for op in ("$eq", "$gt", "$gte", "$lt", "$lte") for operand in operands(kind)]
     check(kind, cells, conditions)
+
+
+def test_a_condition_without_a_case_of_its_own_is_asked_of_each_value() -> None:
+    """A new operator is right before it is fast. `Size` stands for it: cells are never asked about it."""
+    for values, kind, expected in (
+        ([1, 2, None, 4], "int64", [False, True, None, True]),
+        (["a", "bb", None, "bb"], "string", [False, True, None, True]),
+    ):
+        cells = Cells(pa.array(values), kind)
+        outcome = column_tests.ask_cells(Size(("v",), 1), cells, lambda value: value in (2, 4, "bb"))
+        assert isinstance(outcome, pa.Array)
+        assert outcome.to_pylist() == expected
 
 
 @pytest.mark.parametrize(("kind", "cells"), columns())

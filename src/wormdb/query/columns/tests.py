@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from wormdb.bql.regex import rewrite_regex
 from wormdb.bql.tree import (
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from wormdb.bql.tree import Comparison
+    from wormdb.bql.tree import Comparison, Filter
     from wormdb.engine.blocks.portion import Coded
     from wormdb.query.columns.cells import Outcome
 
-    Condition = Compare | In | Exists | Type | Mod | RegexMatch | Contains | StartsWith | EndsWith
+    _OfText = StartsWith | EndsWith | Contains | RegexMatch
 
 __all__ = ["ask_cells"]
 
@@ -83,8 +83,11 @@ _COMPARED_MAX: Final = 6
 _INT32: Final = (-(2**31), 2**31 - 1)
 
 
-def ask_cells(condition: Condition, cells: Cells, test: Callable[[Any], bool]) -> Outcome:
-    """Whether the value of each cell passes `test`, which is that of the condition. No requests."""
+def ask_cells(condition: Filter, cells: Cells, test: Callable[[Any], bool]) -> Outcome:
+    """Whether the value of each cell passes `test`, which is that of the condition. No requests.
+
+    A condition without a case here is asked of Python, once for each different value.
+    """
     coded = None if isinstance(condition, Exists | Type) else cells.coded()
     if coded is not None:
         return _spread(ask_cells(condition, Cells(coded.texts, cells.kind), test), coded)
@@ -99,8 +102,10 @@ def ask_cells(condition: Condition, cells: Cells, test: Callable[[Any], bool]) -
             return _has_type(names, cells)
         case Mod():
             return _leaves(condition, cells, test)
-        case _:
+        case StartsWith() | EndsWith() | Contains() | RegexMatch():
             return _is_text(condition, cells, test) if cells.kind == "string" else False
+        case _:
+            return by_distinct(test, cells.array, cells.kind)
 
 
 def _spread(outcome: Outcome, coded: Coded) -> Outcome:
@@ -271,7 +276,7 @@ def _leaves(condition: Mod, cells: Cells, test: Callable[[Any], bool]) -> Outcom
 # --- text ---
 
 
-def _is_text(condition: Condition, cells: Cells, test: Callable[[Any], bool]) -> Outcome:
+def _is_text(condition: _OfText, cells: Cells, test: Callable[[Any], bool]) -> Outcome:
     import pyarrow.compute as pc
 
     match condition:
@@ -281,9 +286,10 @@ def _is_text(condition: Condition, cells: Cells, test: Callable[[Any], bool]) ->
             return pc.ends_with(cells.array, suffix)
         case Contains(_, value):
             return pc.match_substring(cells.array, value) if type(value) is str else False
-        case _:
-            assert isinstance(condition, RegexMatch)
+        case RegexMatch():
             return _has_match(condition, cells, test)
+        case _:
+            assert_never(condition)
 
 
 def _has_match(condition: RegexMatch, cells: Cells, test: Callable[[Any], bool]) -> Outcome:
