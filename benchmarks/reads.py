@@ -13,7 +13,7 @@ from benchmarks.documents import make_documents
 from benchmarks.measure import Count, Row, compare
 from benchmarks.slate import Slate
 from wormdb.engine.index.read import read_index
-from wormdb.engine.tree.entries import Range, id_of
+from wormdb.engine.tree.entries import Range
 from wormdb.format.key import encode_key
 from wormdb.storage.open import open_store
 from wormdb.storage.store import ByteRange
@@ -168,7 +168,7 @@ def _indexed(url: str, ids: list[str]) -> Row:
             found = read_index(view, index, customers._ledger._trees)  # noqa: SLF001 - as above
             assert found is not None
             (entries,) = found.ranges([Range.prefix(encode_key(email))])
-            return [customers.find_by_id(msgspec.json.decode(id_of(value))) for _, value in entries]
+            return [customers.find_by_id(msgspec.json.decode(value)) for _, value in entries]
 
         def by_scan() -> list[Any]:
             return [each for each in customers.scan() if each["email"] == email]

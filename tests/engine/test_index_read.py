@@ -14,7 +14,7 @@ from tests.engine.test_validate import definition_of
 from wormdb.engine.index.read import advance_reader, read_index
 from wormdb.engine.index.shelf import IndexShelf
 from wormdb.engine.log.paths import EnginePaths
-from wormdb.engine.tree.entries import Range, id_of
+from wormdb.engine.tree.entries import Range
 from wormdb.format import json
 from wormdb.format.event import SchemaChanged
 from wormdb.format.key import encode_key
@@ -53,7 +53,7 @@ def reader(ledger: Ledger, store: Store, name: str) -> IndexReader:
 
 
 def ids(entries: Any) -> list[Any]:
-    return [json.decode(id_of(value), name="id") for _, value in entries]
+    return [json.decode(value, name="id") for _, value in entries]
 
 
 def model(documents: dict[int, tuple[int, list[int]]], name: str) -> list[tuple[int, int]]:

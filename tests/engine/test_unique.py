@@ -249,7 +249,7 @@ def test_without_a_tree_every_document_is_looked_at() -> None:
     trees = Trees.ready(EMAIL)
     trees.step({"a": {"email": "x"}, "b": {"email": "y"}})
     trees.keep_documents()
-    other = Index("byEmail", ("email",), unique=True, covered=("n",))
+    other = Index("byEmail", ("email",), unique=True, sparse=False)
     tail = numbered_entry(trees.number + 1, change("b", "y", "z"))
     found = UniqueOwners.of(other, view_of(trees, tail), trees.cold())
     assert owners(found, "x", "y", "z") == [ident("a"), None, ident("b")]

@@ -14,7 +14,7 @@ from wormdb.engine.tree.definition import (
     keys_of,
     lookup_keys,
 )
-from wormdb.errors import CorruptionError, InvalidRequestError, LimitExceededError
+from wormdb.errors import CorruptionError, InvalidRequestError, LimitExceededError, UnsupportedFormatError
 from wormdb.format.key import encode_compound, encode_key
 from wormdb.format.kinds import MISSING
 from wormdb.format.order import compare
@@ -148,7 +148,7 @@ def test_fields_with_arrays_are_known(document: dict[str, Any], arrays: tuple[bo
     [
         Index("i", ("a",)),
         Index("i", ("a", "b.c"), unique=True, sparse=False),
-        Index("i", ("tags",), multi_valued=True, covered=("x", "y.z")),
+        Index("i", ("tags",), multi_valued=True),
     ],
 )
 def test_a_definition_is_read_as_it_was_written(index: Index) -> None:
@@ -157,9 +157,15 @@ def test_a_definition_is_read_as_it_was_written(index: Index) -> None:
 
 def test_a_definition_says_only_what_is_not_usual() -> None:
     assert encode_index(Index("i", ("a",))) == b'{"fields":["a"]}'
-    assert encode_index(Index("i", ("a",), unique=True, sparse=False, multi_valued=True, covered=("b",))) == (
-        b'{"fields":["a"],"unique":true,"sparse":false,"multiValue":true,"covered":["b"]}'
+    assert encode_index(Index("i", ("a",), unique=True, sparse=False, multi_valued=True)) == (
+        b'{"fields":["a"],"unique":true,"sparse":false,"multiValue":true}'
     )
+
+
+def test_an_index_whose_entries_hold_values_is_refused() -> None:
+    with pytest.raises(UnsupportedFormatError, match=r"index i hold values of fields.*upgrade") as caught:
+        decode_index("i", b'{"fields":["a"],"covered":["b"]}', source="the-root")
+    assert caught.value.key == "the-root"
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"fields":[]}', b'{"fields":["$a"]}', b'{"fields":["\xff"]}'])

@@ -2,27 +2,21 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from wormdb.engine.tree.definition import Index
 from wormdb.engine.tree.entries import (
-    COVERED_BYTES_MAX,
     Range,
     changes_of,
-    covered_values,
-    id_of,
     value_key_of,
 )
 from wormdb.format.json import encode
 from wormdb.format.key import encode_compound, encode_key
-from wormdb.format.kinds import MISSING
 from wormdb.format.order import compare
 from wormdb.testing.strategies import ids, scalars, values
 
 TAGS = Index("byTags", ("tags",))
-STATUS = Index("byStatus", ("status",), covered=("status", "n.m"))
 
 
 def key(value: Any, identity: Any = "a") -> bytes:
@@ -38,41 +32,12 @@ def test_what_is_inserted_updated_and_deleted() -> None:
     assert changes_of(TAGS, b'"a"', None, None) == []
 
 
-def test_a_covered_value_that_changes_is_put_under_the_same_key() -> None:
-    old, new = {"status": "on", "n": {"m": 1}}, {"status": "on", "n": {"m": 1.0}}
-    ((_, stored),) = changes_of(STATUS, b"7", None, old)
-    assert stored is not None
-    assert (id_of(stored), covered_values(stored)) == (b"7", ["on", 1])
-    ((where, after),) = changes_of(STATUS, b"7", old, new)
-    assert (where, after) == (key("on", 7), b'7\n"on"\n1.0')
-
-
-@pytest.mark.parametrize(
-    ("document", "expected"),
-    [
-        ({"status": "on"}, ["on", MISSING]),
-        ({"status": "on", "n": {"m": None}}, ["on", None]),
-        ({"status": "on\n?", "n": {"m": "?"}}, ["on\n?", "?"]),
-        ({"status": "on", "n": {"m": [1, {"a": 2}]}}, ["on", [1, {"a": 2}]]),
-        ({"status": "on", "n": [{"m": 1}]}, None),
-        ({"status": "on", "n": {"m": "x" * COVERED_BYTES_MAX}}, None),
-    ],
-)
-def test_covered_values_are_exact_or_the_document_is_asked(
-    document: dict[str, Any], expected: list[Any] | None
-) -> None:
-    ((_, stored),) = changes_of(STATUS, b'"a"', None, document)
-    assert stored is not None
-    assert id_of(stored) == b'"a"'
-    assert covered_values(stored) == expected
-
-
 @given(scalars(), ids())
 def test_an_entry_is_taken_apart_again(value: Any, identity: Any) -> None:
     index = Index("i", ("v",), sparse=False)
     ((where, stored),) = changes_of(index, encode(identity), None, {"v": value})
     assert stored is not None
-    assert id_of(stored) == encode(identity)
+    assert stored == encode(identity)
     assert value_key_of((where, stored)) == encode_key(value)
 
 

@@ -462,7 +462,7 @@ MUTANTS = [
     ),
     Mutant(
         "engine/index/read.py",
-        "if id_key(id_of(entry[1])) not in self.touched",
+        "if id_key(entry[1]) not in self.touched",
         "if True",
         ("engine/test_index_read.py",),
     ),
@@ -474,8 +474,8 @@ MUTANTS = [
     ),
     Mutant(
         "engine/tree/entries.py",
-        "kept = set(was).intersection(now) if old == new else ()",
-        "kept = set(was) if old == new else ()",
+        "dict.fromkeys(set(was) - set(now))",
+        "dict.fromkeys(set(was))",
         ("index",),
     ),
     Mutant(

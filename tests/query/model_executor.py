@@ -14,7 +14,7 @@ from wormdb.bql.match import compile_filter
 from wormdb.bql.sorting import sort_key
 from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.engine.tree.definition import array_fields
-from wormdb.engine.tree.entries import changes_of, id_of
+from wormdb.engine.tree.entries import changes_of
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
 from wormdb.format.key import encode_key
@@ -127,7 +127,7 @@ class Model:
                 return Rows(list(keys), only_ids, are_sure=False)
             case IndexScan(name, spans, reverse):
                 found = self._within(name, spans)
-                ids = [encode_key(json.decode(id_of(value), name="id")) for _, value in found]
+                ids = [encode_key(json.decode(value, name="id")) for _, value in found]
                 return Rows(list(dict.fromkeys(reversed(ids) if reverse else ids)), only_ids)
             case Union(children):
                 parts = [self._ids(child) for child in children]

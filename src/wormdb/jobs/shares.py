@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from wormdb.engine.blocks.runs import AttachedBase, RunBase
 from wormdb.engine.columns.scan import is_excluded
 from wormdb.engine.state.view import id_key
-from wormdb.engine.tree.entries import Range, id_of
+from wormdb.engine.tree.entries import Range
 from wormdb.engine.tree.tree import EVERYTHING
 from wormdb.jobs.narrowing import NAN_KEY
 from wormdb.settings import KIB, MIB
@@ -117,7 +117,7 @@ def _looked_up(reader: IndexReader | None, index: Index, points: frozenset[bytes
     if not is_single and sum(reader.count(span) for span in spans) > most:
         return None
     entries = [entry for found in reader.ranges(spans) for entry in found]
-    return sorted({id_key(id_of(value)) for _, value in entries})
+    return sorted({id_key(identity) for _, identity in entries})
 
 
 # --- ranges ---

@@ -66,7 +66,7 @@ def attached_slices(
 
 def _columns(index: Index, entry: BlockEntry, shelf: Shelf) -> list[Columns] | None:
     """The values of a block by row group; None if its columns do not tell all."""
-    paths = (*index.fields, *index.covered)
+    paths = index.fields
     whole = {stats.path for stats in entry.columns if not stats.others and stats.type in _SCALARS}
     if entry.deleted or not whole.issuperset(paths):
         return None

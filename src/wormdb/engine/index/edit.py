@@ -67,7 +67,7 @@ class Columns:
     identities: list[bytes]
     """Their ids as JSON."""
     values: list[list[Any]]
-    """For each field of the index and for each covered field, the values of all documents."""
+    """For each field of the index, the values of all documents."""
 
 
 def sliced(net: Iterable[Net], size: int = SLICE_DOCUMENTS) -> Iterator[Sequence[Net]]:
@@ -119,15 +119,14 @@ class _Gathered:
         self._arrays = tuple(old or new for old, new in zip(self._arrays, after.arrays, strict=True))
         keys = [one.key for one in net]
         if all(one.before is None for one in net):
-            self._take(keys, self._new(keys, after))
+            self._take(keys, self._new(keys, identities, after))
         else:
             before = extract(self._index, identities, [one.before for one in net])
-            self._take(keys, self._changed(keys, before, after))
+            self._take(keys, self._changed(keys, identities, before, after))
 
     def add_columns(self, columns: Columns) -> None:
-        self._take(
-            columns.keys, self._new(columns.keys, extract_columns(self._index, columns.identities, columns.values))
-        )
+        found = extract_columns(self._index, columns.identities, columns.values)
+        self._take(columns.keys, self._new(columns.keys, columns.identities, found))
 
     def _take(self, keys: Sequence[bytes], changes: list[Change]) -> None:
         self._changes += changes
@@ -135,21 +134,22 @@ class _Gathered:
         self.documents += len(keys)
         self.last = keys[-1]
 
-    def _new(self, keys: Sequence[bytes], after: Extracted) -> list[Change]:
+    def _new(self, keys: Sequence[bytes], identities: Sequence[bytes], after: Extracted) -> list[Change]:
         if self._index.unique:
             self._hashes += key_hashes(chain.from_iterable(after.keys))
-        rows = zip(keys, after.keys, after.values, strict=True)
-        return [(key + own, value) for own, found, value in rows for key in found]
+        rows = zip(keys, identities, after.keys, strict=True)
+        return [(key + own, identity) for own, identity, found in rows for key in found]
 
-    def _changed(self, keys: Sequence[bytes], before: Extracted, after: Extracted) -> list[Change]:
+    def _changed(
+        self, keys: Sequence[bytes], identities: Sequence[bytes], before: Extracted, after: Extracted
+    ) -> list[Change]:
         changes: list[Change] = []
-        rows = zip(keys, before.keys, before.values, after.keys, after.values, strict=True)
-        for own, was, old, now, new in rows:
-            if was == now and old == new:
+        for own, identity, was, now in zip(keys, identities, before.keys, after.keys, strict=True):
+            if was == now:
                 continue
             kept = set(was).intersection(now)
             changes += [(key + own, None) for key in was if key not in kept]
-            changes += [(key + own, new) for key in now if key not in kept or old != new]
+            changes += [(key + own, identity) for key in now if key not in kept]
             if self._index.unique:
                 self._hashes += key_hashes(key for key in now if key not in kept)
         return changes

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from wormdb.engine.state.projection import net_of
 from wormdb.engine.state.view import id_key, merge_newest
-from wormdb.engine.tree.entries import Range, changes_of, id_of
+from wormdb.engine.tree.entries import Range, changes_of
 from wormdb.engine.tree.tree import EVERYTHING
 from wormdb.format import json
 from wormdb.format.blob import blob_keys_in
@@ -32,7 +32,7 @@ __all__ = ["IndexReader", "advance_reader", "read_index"]
 
 @dataclass(frozen=True, slots=True)
 class IndexReader:
-    """The entries of an index at the state of a view: (key of the value and of the id, id and covered values).
+    """The entries of an index at the state of a view: (key of the value and of the id, id as JSON).
 
     Every method may raise CorruptionError, and SnapshotTooOldError if the view is so old that nodes are gone.
     """
@@ -91,7 +91,7 @@ class IndexReader:
     def _untouched(self, entries: Iterator[Entry]) -> Iterator[Entry]:
         if not self.touched:
             return entries
-        return (entry for entry in entries if id_key(id_of(entry[1])) not in self.touched)
+        return (entry for entry in entries if id_key(entry[1]) not in self.touched)
 
     def _within(self, span: Range) -> slice:
         low = bisect_left(self.added, span.low, key=lambda entry: entry[0])

@@ -15,7 +15,7 @@ import msgspec
 
 from wormdb.engine.state.indexes import check_index_name
 from wormdb.engine.tree.definition import OWNERS, encode_index
-from wormdb.engine.tree.entries import id_of, value_key_of
+from wormdb.engine.tree.entries import value_key_of
 from wormdb.engine.tree.membership import build_filter_of, extend_filter_of, load_filter
 from wormdb.engine.tree.nodes import NodeLimits, NodeMaker, StoreNodes, Tree
 from wormdb.engine.tree.statistics import IndexStatistics, decode_statistics, encode_statistics, measure
@@ -151,7 +151,7 @@ class OwnerTree:
         if not wanted:
             return {}
         found = self.shelf.reader(self.root, self.index).prefix_many(wanted)
-        return {key: id_of(entries[0][1]) for key, entries in zip(wanted, found, strict=True) if entries}
+        return {key: entries[0][1] for key, entries in zip(wanted, found, strict=True) if entries}
 
 
 def is_whole(index: IndexRoot) -> bool:

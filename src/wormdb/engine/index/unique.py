@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.engine.state.view import View, id_key, merge_newest
 from wormdb.engine.tree.definition import claims_of
-from wormdb.engine.tree.entries import id_of, value_key_of
+from wormdb.engine.tree.entries import value_key_of
 from wormdb.engine.tree.extract import extract
 from wormdb.errors import ConflictError, InvalidRequestError, Problem
 from wormdb.format import json
@@ -197,7 +197,7 @@ def _look(leaf: Leaf) -> _Seen:
 def owners_in(reader: TreeReader, values: Sequence[bytes]) -> dict[bytes, list[bytes]]:
     """The ids (as JSON) of all documents that have each of some values. Costs as `prefix_many`."""
     found = reader.prefix_many(values)
-    return {value: [id_of(packed) for _, packed in entries] for value, entries in zip(values, found, strict=True)}
+    return {value: [identity for _, identity in entries] for value, entries in zip(values, found, strict=True)}
 
 
 def duplicate_problem(index: Index, value: Any, owners: Sequence[bytes]) -> Problem:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
 
 import msgspec
 
-from wormdb.errors import InvalidRequestError
+from wormdb.errors import InvalidRequestError, UnsupportedFormatError
 from wormdb.format.blob import BLOB_FIELD, blob_keys_of
 from wormdb.format.bson_types import bson_type_of, takes_value, unknown_type
 from wormdb.format.frame import corrupt
@@ -171,6 +171,7 @@ class _Message(msgspec.Struct, frozen=True, omit_defaults=True):
     sparse: bool = True
     multi_valued: bool = msgspec.field(name="multiValue", default=False)
     covered: tuple[str, ...] = ()
+    """Reserved: fields whose values entries hold. No version makes such an index, and this one cannot keep it."""
     bson_types: tuple[str, ...] = msgspec.field(name="bsonTypes", default=())
     is_owners: bool = msgspec.field(name="blobOwners", default=False)
 
@@ -216,8 +217,7 @@ class Keyed(Protocol):
 class Index:
     """One index: equal definitions are equal values.
 
-    `multi_valued` says that arrays are expected; arrays are gone through in every index. Entries carry the
-    values of the `covered` fields, so that a query for them needs no document.
+    `multi_valued` says that arrays are expected; arrays are gone through in every index.
     """
 
     name: str
@@ -225,22 +225,19 @@ class Index:
     unique: bool = False
     sparse: bool = True
     multi_valued: bool = False
-    covered: tuple[str, ...] = ()
     bson_types: tuple[str, ...] = ()
     """For each field the only type that its values may have, null and missing apart; empty if all may be."""
     is_owners: bool = False
     """Whether it has the blobs that documents refer to, at any depth. No query uses it: it tells who owns a blob."""
     paths: tuple[Path, ...] = field(init=False, repr=False, compare=False)
-    covered_paths: tuple[Path, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.fields:
             raise InvalidRequestError(f"index {self.name}", reason="it has no field", fix="name one field at least")
         object.__setattr__(self, "paths", tuple(map(parse_path, self.fields)))
-        object.__setattr__(self, "covered_paths", tuple(map(parse_path, self.covered)))
 
     @classmethod
-    def of(cls, name: str, definition: IndexDefinition, *, covered: Sequence[str] = ()) -> Index:
+    def of(cls, name: str, definition: IndexDefinition) -> Index:
         """As a model defines it. Raises InvalidRequestError for a path that cannot be."""
         return cls(
             name,
@@ -248,7 +245,6 @@ class Index:
             unique=definition.unique,
             sparse=definition.sparse,
             multi_valued=definition.type == "multiValue",
-            covered=tuple(covered),
         )
 
     @property
@@ -273,17 +269,26 @@ def encode_index(index: Index) -> bytes:
         index.unique,
         index.sparse,
         index.multi_valued,
-        index.covered,
-        index.bson_types,
-        index.is_owners,
+        bson_types=index.bson_types,
+        is_owners=index.is_owners,
     )
     return msgspec.json.encode(message)
 
 
 def decode_index(name: str, data: bytes, *, source: str) -> Index:
-    """The index of that name that `encode_index` wrote into object `source`; raises CorruptionError."""
+    """The index of that name that `encode_index` wrote into object `source`.
+
+    Raises CorruptionError, and UnsupportedFormatError for an index whose entries hold more than ids. No requests.
+    """
     try:
         message = _DECODER.decode(data)
+        if message.covered:
+            raise UnsupportedFormatError(
+                f"{source} cannot be read",
+                reason=f"entries of index {name} hold values of fields, which this version does not keep",
+                fix="upgrade wormdb",
+                key=source,
+            )
         types = read_bson_types(message.bson_types or None, message.fields, name=name)
         return Index(
             name,
@@ -291,7 +296,6 @@ def decode_index(name: str, data: bytes, *, source: str) -> Index:
             message.unique,
             message.sparse,
             message.multi_valued,
-            message.covered,
             types,
             message.is_owners,
         )

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.engine.tree.definition import check_row, is_row_of, keys_of
-from wormdb.engine.tree.entries import packed
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
 from wormdb.format.blob import blob_keys_in
@@ -32,8 +31,6 @@ class Extracted:
 
     keys: list[Sequence[bytes]]
     """Of each document its distinct keys, ascending; none if there is no document."""
-    values: list[bytes]
-    """Of each document the value of its entries: the id and the covered fields."""
     arrays: tuple[bool, ...]
     """For each field of the index whether one of the documents has an array at it or on the way."""
 
@@ -46,27 +43,26 @@ def extract(index: Index, identities: Sequence[bytes], documents: Sequence[bytes
     """
     if index.is_owners:
         owned = [sorted(encode_key(str(key)) for key in blob_keys_in(document)) for document in documents]
-        return Extracted(list(owned), list(identities), (False,) * len(index.fields))
-    columns = project(documents, (*index.fields, *index.covered), name="document")
-    found, arrays = _found(index, columns[: len(index.fields)])
+        return Extracted(list(owned), (False,) * len(index.fields))
+    found, arrays = _found(index, project(documents, index.fields, name="document"))
     keys = [
         _NONE if document is None else _checked_keys(index, identity, document) if own is None else own
         for identity, document, own in zip(identities, documents, found, strict=True)
     ]
-    return Extracted(keys, _values(index, identities, columns), arrays)
+    return Extracted(keys, arrays)
 
 
 def extract_columns(index: Index, identities: Sequence[bytes], columns: Sequence[Sequence[Any]]) -> Extracted:
-    """The keys of documents whose values at the fields and covered fields of an index are given; no array is one.
+    """The keys of documents whose values at the fields of an index are given; no array is one.
 
     Raises InvalidRequestError naming the document for a key that is too long, or of another type. No requests.
     """
-    found, arrays = _found(index, columns[: len(index.fields)])
+    found, arrays = _found(index, columns)
     assert not any(arrays), "an array has to be gone through in its document"
     if None in found:
         rows = zip(identities, found, zip(*columns, strict=True), strict=True)
         _refuse(index, *next((identity, row) for identity, own, row in rows if own is None))
-    return Extracted([own for own in found if own is not None], _values(index, identities, columns), arrays)
+    return Extracted([own for own in found if own is not None], arrays)
 
 
 def _found(index: Index, fields: Sequence[Sequence[Any]]) -> tuple[list[Sequence[bytes] | None], tuple[bool, ...]]:
@@ -82,13 +78,6 @@ def _found(index: Index, fields: Sequence[Sequence[Any]]) -> tuple[list[Sequence
         rows = zip(found, zip(*fields, strict=True), strict=True)
         found = [own if is_row_of(map(_plain, row), index.bson_types) else None for own, row in rows]
     return found, arrays
-
-
-def _values(index: Index, identities: Sequence[bytes], columns: Sequence[Sequence[Any]]) -> list[bytes]:
-    covered = columns[len(index.fields) :]
-    if not covered:
-        return list(identities)
-    return [packed(identity, row) for identity, row in zip(identities, zip(*covered, strict=True), strict=True)]
 
 
 def _column_keys(index: Index, column: Sequence[Any]) -> list[Sequence[bytes] | None]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.index.shelf import CURSOR_END, IndexShelf, tree_of
 from wormdb.engine.tree.definition import decode_index
-from wormdb.engine.tree.entries import id_of, value_key_of
+from wormdb.engine.tree.entries import value_key_of
 from wormdb.engine.tree.extract import extract
 from wormdb.engine.tree.statistics import decode_statistics
 from wormdb.engine.tree.tree import verify
@@ -133,9 +133,9 @@ class IndexCheck:
             self._fault(self.key, f"{error.what}: {error.reason}", fix="correct the document, or drop the index")
             return
         self._arrays = tuple(a or b for a, b in zip(self._arrays or found.arrays, found.arrays, strict=True))
-        for (key, _), own, value in zip(rows, found.keys, found.values, strict=True):
+        for (key, _), identity, own in zip(rows, identities, found.keys, strict=True):
             for value_key in own:
-                yield value_key + key, value
+                yield value_key + key, identity
 
     # --- the tree ---
 
@@ -178,9 +178,9 @@ class IndexCheck:
             wanted |= {entry for entry in self._entries_of(own) if _falls(entry, chosen)}
         found = {entry for entry in self._shelf().reader(self.root, self.stored).scan() if _falls(entry, chosen)}
         for entry in sorted(wanted - found)[:_SHOWN]:
-            self._fault(self.key, f"it lacks an entry of document {id_of(entry[1]).decode()}")
+            self._fault(self.key, f"it lacks an entry of document {entry[1].decode()}")
         for entry in sorted(found - wanted)[:_SHOWN]:
-            self._fault(self.key, f"it has an entry of document {id_of(entry[1]).decode()} that it should not have")
+            self._fault(self.key, f"it has an entry of document {entry[1].decode()} that it should not have")
 
     def _filter(self, shelf: IndexShelf) -> KeyFilter | None:
         stored = self.stored
@@ -268,7 +268,7 @@ class _Tap:
         self.sums[_bucket(digest)] += digest
         if not self._unique:
             return
-        value, identity = value_key_of(entry), id_of(entry[1])
+        value, identity = value_key_of(entry), entry[1]
         if self._filter is not None and not self._filter.might_contain(value):
             self.denied += 1
         if self._last is not None and self._last[0] == value and len(self.duplicates) < _SHOWN:

@@ -20,7 +20,6 @@ from wormdb.engine.log.objects import NewObject
 from wormdb.engine.state.definition import Definition
 from wormdb.engine.state.upgrade import Upgrades
 from wormdb.engine.state.view import Held, id_key, sequence_of
-from wormdb.engine.tree.entries import id_of
 from wormdb.errors import CorruptionError, SnapshotTooOldError, UnsupportedFormatError
 from wormdb.format import json
 from wormdb.format.block import Row
@@ -246,8 +245,8 @@ class DocumentRepair:
     def _ids_in(self, index: IndexRoot) -> Iterator[bytes]:
         shelf = IndexShelf(self.site.store, self.site.paths, self.site.pool)
         try:
-            for _, value in shelf.reader(self.root, index).scan():
-                yield id_of(value)
+            for _, identity in shelf.reader(self.root, index).scan():
+                yield identity
         except (CorruptionError, SnapshotTooOldError, UnsupportedFormatError):
             return
 

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.state.view import id_key
-from wormdb.engine.tree.entries import Range, id_of
+from wormdb.engine.tree.entries import Range
 from wormdb.query.execute.rows import Keys
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def scan_index(node: IndexScan, source: Source, demand: Demand, limits: Limits) 
     facts = source.facts.find_index(node.index)
     spans = node.spans[::-1] if node.reverse else node.spans
     entries = _entries(source.entries(node.index), spans, facts, node.reverse, demand)
-    found = (id_key(id_of(value)) for _, value in entries)
+    found = (id_key(identity) for _, identity in entries)
     keys = _distinct(found) if facts is None or any(facts.may_have_arrays) else found
     size = demand.first
     while some := list(islice(keys, limits.allowed(size))):
