@@ -7,7 +7,7 @@ import pytest
 
 import wormdb
 from wormdb.api.document import Document, stored
-from wormdb.engine.state.operations import Loaded
+from wormdb.engine.commit.operations import Loaded
 from wormdb.engine.state.view import Held
 from wormdb.system.clock import SystemChance
 from wormdb.system.types import LogNumber

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import wormdb
 from wormdb.api.document import ClassCodec, Document, PlainCodec
 from wormdb.api.write import Writer
-from wormdb.engine.state.operations import Insert, InsertNext
+from wormdb.engine.commit.operations import Insert, InsertNext
 from wormdb.errors import ValidationError, WormError
 from wormdb.format import json
 from wormdb.schema.load import load_model
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wormdb.api.document import Codec
-    from wormdb.engine.state.operations import Operation
+    from wormdb.engine.commit.operations import Operation
     from wormdb.schema.model import Model
 
 FIELDS = {"name": {"type": "string", "required": True}, "age": {"type": "integer", "default": 7}}

@@ -11,8 +11,8 @@ from tests.engine.bulk_rig import Loading
 from tests.engine.rig import Rig
 from wormdb.engine.bulk.columns import DOCUMENT, ID, Columns
 from wormdb.engine.bulk.task import BulkTask
+from wormdb.engine.commit.operations import Pending
 from wormdb.engine.load import BulkOutcome
-from wormdb.engine.state.operations import Pending
 from wormdb.engine.tree.definition import OWNERS, encode_index
 from wormdb.errors import NotFoundError
 from wormdb.format import json

@@ -9,8 +9,8 @@ import pytest
 
 from tests.blobs.blob_rig import DAY, HOUR, World, check_intact, forwarded, gc, objects, people, soft_of
 from tests.engine.swept import database_on
+from wormdb.engine.commit.operations import Pending
 from wormdb.engine.ledger import Ledger
-from wormdb.engine.state.operations import Pending
 from wormdb.errors import ConflictError, NotFoundError
 from wormdb.format.blob import BlobKey
 from wormdb.format.event import JobOpened

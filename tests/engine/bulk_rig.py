@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tests.engine.stage_rig import State
     from wormdb.engine.bulk.report import BulkTarget, ConflictRule
-    from wormdb.engine.state.operations import Operation
+    from wormdb.engine.commit.operations import Operation
     from wormdb.engine.state.view import Held
     from wormdb.storage.store import Store
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from wormdb.engine.commit.operations import Insert, Pending, Remove, Save
 from wormdb.engine.forward.forward import DEFAULT_SIZES, Sizes
 from wormdb.engine.ledger import Ledger, Surroundings, TailLimits
 from wormdb.engine.log.clock import MiscClock
@@ -12,7 +13,6 @@ from wormdb.engine.log.entries import Log
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.engine.log.root import Register
 from wormdb.engine.state.definition import Definition
-from wormdb.engine.state.operations import Insert, Pending, Remove, Save
 from wormdb.format import json
 from wormdb.format.entry import Batch, Change, Entry, encode_entry
 from wormdb.format.event import SchemaChanged
@@ -28,13 +28,14 @@ from wormdb.testing.fault_store import FaultStore
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from wormdb.engine.commit.operations import Operation
     from wormdb.engine.forward.keeper import Background
-    from wormdb.engine.state.operations import Operation
     from wormdb.engine.state.view import View
 
 __all__ = [
     "COLLECTION",
     "PATHS",
+    "Asking",
     "HookStore",
     "Rig",
     "TimedStore",
@@ -162,6 +163,16 @@ class HookStore(WrappedStore):
         result = self._inner.put(key, body, precondition, content_type=content_type)
         self._call(self.after, "put", key)
         return result
+
+
+@dataclass(frozen=True)
+class Asking:
+    """A guard that asks a function."""
+
+    ask: Callable[[View], object]
+
+    def check(self, view: View) -> None:
+        self.ask(view)
 
 
 @dataclass

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from tests.engine.rig import Rig, contents, ident
 from tests.engine.test_validate import EMAIL
+from wormdb.engine.commit.operations import Insert, Remove, Save
 from wormdb.engine.forward.forward import Sizes
 from wormdb.engine.ledger import TailLimits
-from wormdb.engine.state.operations import Insert, Remove, Save
 from wormdb.engine.state.view import id_key
 from wormdb.errors import (
     AlreadyExistsError,
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wormdb.engine.commit.commit import Committed
+    from wormdb.engine.commit.operations import Operation
     from wormdb.engine.ledger import Ledger
-    from wormdb.engine.state.operations import Operation
     from wormdb.format.entry import Entry
     from wormdb.storage.store import Store
 

@@ -14,8 +14,8 @@ from tests.engine.rig import PATHS, Rig, contents, insert, remove, save
 from tests.engine.stage_rig import MANUAL, REFUSALS, SCHEMA, SMALL, State, check_state, entries, kinds, logger
 from wormdb.engine.bulk import task as bulk_task
 from wormdb.engine.bulk.report import BulkTarget
+from wormdb.engine.commit.operations import InsertNext
 from wormdb.engine.load import BulkOutcome, JobSpec, abort, attach, job_id, open_job
-from wormdb.engine.state.operations import InsertNext
 from wormdb.engine.state.view import id_key
 from wormdb.errors import AlreadyExistsError, ConflictError, InvalidRequestError, UniqueViolationError, WormError
 from wormdb.format.event import JobAttached
@@ -24,7 +24,7 @@ from wormdb.format.sample import decode_sample
 if TYPE_CHECKING:
     from tests.engine.bulk_rig import Rows
     from wormdb.engine.bulk.report import ConflictRule
-    from wormdb.engine.state.operations import Operation
+    from wormdb.engine.commit.operations import Operation
 
 # --- the state after a job ---
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.engine.rig import PATHS, HookStore, Rig, contents, doc, ident, insert, remove, save
+from tests.engine.rig import PATHS, Asking, HookStore, Rig, contents, doc, ident, insert, remove, save
 from wormdb.engine.commit.commit import CommitId, Committed
+from wormdb.engine.commit.operations import Loaded, Save
 from wormdb.engine.commit.resolve import Fate
-from wormdb.engine.state.operations import Loaded, Save
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -131,7 +131,7 @@ def test_a_guard_is_asked_again_at_every_try() -> None:
 
     store.before = commit_as_rival(rig, rival, "x", "y")
     with pytest.raises(InvalidRequestError):
-        ledger.commit(rig.batch(insert("a"), guard=guard))
+        ledger.commit(rig.batch(insert("a"), guard=Asking(guard)))
     assert seen[0] == 0
     assert set(seen) == {0, 1, 2}
     assert sorted(contents(ledger.view())) == ["x", "y"]

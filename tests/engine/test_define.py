@@ -6,9 +6,9 @@ import pytest
 
 from tests.engine.rig import Rig, contents, insert, remove
 from wormdb.engine.commit.define import change_definition, create_index, drop_index, duplicates
+from wormdb.engine.commit.operations import Pending
+from wormdb.engine.forward.build import Builder
 from wormdb.engine.forward.keeper import TailLimits
-from wormdb.engine.index.build import Builder
-from wormdb.engine.state.operations import Pending
 from wormdb.engine.tree.definition import Index
 from wormdb.errors import (
     AlreadyExistsError,
@@ -81,7 +81,7 @@ def test_of_two_changes_of_one_definition_the_second_conflicts() -> None:
     second = rig.ledger()
     seen = second.view()
     first.commit(change_definition(BATCH, model(byTag={"field": "tags"}), seen=first.view()))
-    with pytest.raises(ConflictError, match="somebody else changed it"):
+    with pytest.raises(ConflictError, match="another process changed it"):
         second.commit(change_definition("1" * 32, model(), seen=seen))
 
 

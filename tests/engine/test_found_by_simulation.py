@@ -25,8 +25,8 @@ from wormdb.system.clock import ManualClock
 from wormdb.system.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
+    from wormdb.engine.commit.operations import Operation
     from wormdb.engine.ledger import Ledger
-    from wormdb.engine.state.operations import Operation
 
 HOUR = LOG_RETENTION_MS_MIN / 1000
 

@@ -9,10 +9,10 @@ import pytest
 from tests.engine.index_rig import SMALL, expected
 from tests.engine.rig import PATHS, HookStore, Rig, contents, insert, remove, save
 from wormdb.engine.commit.define import create_index, drop_index
+from wormdb.engine.commit.operations import Pending
+from wormdb.engine.forward.build import Builder
 from wormdb.engine.forward.keeper import TailLimits
-from wormdb.engine.index.build import Builder
 from wormdb.engine.index.shelf import IndexShelf, tree_of
-from wormdb.engine.state.operations import Pending
 from wormdb.engine.tree.definition import Index
 from wormdb.engine.tree.tree import verify
 from wormdb.errors import InvalidRequestError, UniqueViolationError, WormError
@@ -22,9 +22,8 @@ from wormdb.storage.pool import SerialPool
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from wormdb.engine.commit.operations import Guard, Operation
     from wormdb.engine.ledger import Ledger
-    from wormdb.engine.state.operations import Operation
-    from wormdb.engine.state.view import View
     from wormdb.format.event import Event
     from wormdb.format.root import IndexRoot
     from wormdb.storage.store import Store
@@ -96,7 +95,7 @@ class Process:
     def forward(self) -> None:
         self.ledger._keeper.advance()
 
-    def commit(self, events: tuple[Event, ...], guard: Callable[[View], None]) -> object:
+    def commit(self, events: tuple[Event, ...], guard: Guard) -> object:
         token = self.world.rig.chance.token(16).hex()
         return self.ledger.commit(Pending(token, events=events, guard=guard))
 
@@ -267,7 +266,7 @@ def test_two_builders_do_not_hinder_each_other() -> None:
 
 
 def _one_step(builder: Builder) -> None:
-    from wormdb.engine.index.build import _Build
+    from wormdb.engine.forward.build import _Build
 
     status = builder.view().definition.indexes.get("byEmail")
     assert status is not None
@@ -354,7 +353,7 @@ def test_batches_of_the_same_entry_count(twin: bool) -> None:
     process.create(EMAIL)
     company = [insert("z", email=email(3) if twin else "free")]
 
-    def commit(events: tuple[Event, ...], guard: Callable[[View], None]) -> None:
+    def commit(events: tuple[Event, ...], guard: Guard) -> None:
         pending = Pending(world.rig.chance.token(16).hex(), events=events, guard=guard)
         batches = [pending]
         if isinstance(events[0], IndexReady) and company:
@@ -495,7 +494,7 @@ def test_no_duplicate_slips_in_before_an_entry_of_a_build(kind: type[Event], is_
     rival = world.process()
     come: list[tuple[Event, ...]] = []
 
-    def commit(events: tuple[Event, ...], guard: Callable[[View], None]) -> object:
+    def commit(events: tuple[Event, ...], guard: Guard) -> object:
         if isinstance(events[0], kind) and not come:
             come.append(events)
             rival.write(insert("rival", email=email(3)))

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.engine.rig import doc, ident, insert, remove, save
+from tests.engine.rig import Asking, doc, ident, insert, remove, save
 from tests.engine.test_validate import State, definition_of
 from wormdb.engine.bulk.inserts import check_inserts, sampled
-from wormdb.engine.state.operations import Insert, InsertNext, Operation, Pending
+from wormdb.engine.commit.operations import Insert, InsertNext, Operation, Pending
 from wormdb.engine.state.view import id_key
 from wormdb.errors import PermissionDeniedError, WormError
 from wormdb.format import json
@@ -127,7 +127,7 @@ def test_the_guard_is_asked() -> None:
         raise PermissionDeniedError(f"at {view.number}")
 
     with pytest.raises(PermissionDeniedError, match="at 9"):
-        check(State(), insert("a"), guard=refuse)
+        check(State(), insert("a"), guard=Asking(refuse))
 
 
 # --- everything ---

@@ -9,8 +9,8 @@ import pytest
 from tests.engine.rig import HookStore, Rig, contents, insert, save
 from tests.engine.test_group import Gate, Stop
 from wormdb.engine.commit.commit import Committed
-from wormdb.engine.commit.group import GroupCommit
-from wormdb.engine.state.operations import Pending
+from wormdb.engine.commit.operations import Pending
+from wormdb.engine.commit.turns import GroupCommit
 from wormdb.errors import OutcomeUnknownError, UnavailableError
 from wormdb.system.clock import ManualClock
 

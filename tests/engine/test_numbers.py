@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.engine.bulk_rig import run_job
 from tests.engine.rig import Rig, contents, insert, remove, save
 from tests.engine.stage_rig import logger, stager
-from wormdb.engine.state.operations import InsertNext
+from wormdb.engine.commit.operations import InsertNext
 from wormdb.errors import AlreadyExistsError, LimitExceededError, WormError
 from wormdb.format import json
 from wormdb.format.event import SchemaChanged
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wormdb.engine.commit.commit import Committed
+    from wormdb.engine.commit.operations import Operation
     from wormdb.engine.ledger import Ledger
-    from wormdb.engine.state.operations import Operation
 
 NUMBERED = SchemaChanged(definition=load_model("Order", {"path": "@things/(id:seq)"}).canonical())
 DIGITS = len(str(SEQUENCE_MAX))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.engine.rig import HookStore, Rig, insert, save
-from wormdb.engine.commit.pace import RIVALS_SECONDS, STREAK_MAX, TURN_COMMITS, Look, Pace
+from wormdb.engine.commit.turns import RIVALS_SECONDS, STREAK_MAX, TURN_COMMITS, Look, Pace
 from wormdb.system.clock import ManualClock, SeededChance
 
 if TYPE_CHECKING:

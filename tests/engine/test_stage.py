@@ -26,7 +26,7 @@ from tests.engine.stage_rig import (
 )
 from tests.engine.test_validate import EMAIL
 from wormdb.engine.commit.commit import Committed
-from wormdb.engine.state.operations import InsertNext, Loaded, Remove, Restore, Save
+from wormdb.engine.commit.operations import InsertNext, Loaded, Remove, Restore, Save
 from wormdb.engine.state.view import id_key
 from wormdb.errors import (
     AlreadyExistsError,
@@ -42,7 +42,7 @@ from wormdb.system.types import LogNumber, WriteId
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.engine.state.operations import Operation
+    from wormdb.engine.commit.operations import Operation
 
 # --- the same state as through the log ---
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.engine.rig import PATHS, HookStore, Rig, contents, insert, remove, save
+from tests.engine.rig import PATHS, Asking, HookStore, Rig, contents, insert, remove, save
 from tests.engine.stage_rig import (
     MANUAL,
     PATIENT,
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from wormdb.engine.commit.commit import Committed
+    from wormdb.engine.commit.operations import Operation
     from wormdb.engine.ledger import TailLimits
-    from wormdb.engine.state.operations import Operation
     from wormdb.engine.state.view import View
     from wormdb.storage.store import Store
 
@@ -199,7 +199,7 @@ def test_the_guard_of_a_batch_is_asked_again_when_the_definition_changed() -> No
 
     meanwhile(store, lambda: logger(rig).commit(rig.batch(events=(IS_ADULT,))))
     with pytest.raises(ConflictError, match="it has a function"):
-        ledger.commit(rig.batch(insert("x"), guard=guard))
+        ledger.commit(rig.batch(insert("x"), guard=Asking(guard)))
     check_state(rig, {}, ledger)
 
 

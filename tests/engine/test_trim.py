@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.rig import PATHS, HookStore, Rig, TimedStore, contents, save
-from wormdb.engine.state.operations import Pending
+from wormdb.engine.commit.operations import Pending
 from wormdb.engine.state.trim import with_mark
 from wormdb.errors import ConflictError, CorruptionError, UnavailableError
 from wormdb.format.event import FilesSwitched, JobAborted, JobOpened, SchemaChanged

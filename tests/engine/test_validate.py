@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.engine.rig import Rig, contents, definition_at, doc, ident, insert, remove, save
+from tests.engine.rig import Asking, Rig, contents, definition_at, doc, ident, insert, remove, save
+from wormdb.engine.commit.operations import Insert, InsertNext, Loaded, Operation, Pending, Remove, Save
 from wormdb.engine.commit.validate import Group
 from wormdb.engine.index.unique import UniqueOwners
-from wormdb.engine.state.operations import Insert, InsertNext, Loaded, Operation, Pending, Remove, Save
 from wormdb.engine.state.view import Held, Overlay, View, id_key, sequence_of
 from wormdb.errors import (
     AlreadyExistsError,
@@ -304,16 +304,16 @@ def test_the_guard_may_refuse_and_sees_the_state_of_the_group() -> None:
     def look(view: View) -> None:
         seen.append((view.number, view.count, sorted(contents(view))))
 
-    add(group, insert("a", n=1), guard=look)
-    add(group, remove("nothing"), guard=look)
-    add(group, insert("b", n=1), guard=look)
+    add(group, insert("a", n=1), guard=Asking(look))
+    add(group, remove("nothing"), guard=Asking(look))
+    add(group, insert("b", n=1), guard=Asking(look))
     assert seen == [(9, 0, []), (10, 1, ["a"]), (10, 1, ["a"])]
 
     def refuse(view: View) -> None:
         raise InvalidRequestError("no")
 
     with pytest.raises(InvalidRequestError):
-        add(group, insert("c"), guard=refuse)
+        add(group, insert("c"), guard=Asking(refuse))
     add(group, insert("c"))
 
 
@@ -459,7 +459,7 @@ def test_the_guard_behind_a_definition_sees_it() -> None:
     group = State().group()
     seen: list[View] = []
     add(group, insert("a"), events=(SchemaChanged(definition=EMAIL),))
-    add(group, insert("b"), guard=seen.append)
+    add(group, insert("b"), guard=Asking(seen.append))
     assert seen[0].definition.body == EMAIL
 
 

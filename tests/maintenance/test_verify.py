@@ -27,7 +27,7 @@ from tests.maintenance.wreck import (
     whole_world,
 )
 from tests.simulation.remembered import remembered_blocks
-from wormdb.engine.index.build import _Build
+from wormdb.engine.forward.build import _Build
 from wormdb.errors import WormError
 from wormdb.maintenance.audit.chain import check_chain
 from wormdb.maintenance.audit.listed import CheckedList, Where

@@ -16,7 +16,7 @@ AREAS = {
         "engine/commit/validate.py",
         "engine/bulk/stage.py",
         "engine/commit/resolve.py",
-        "engine/commit/group.py",
+        "engine/commit/turns.py",
     ),
     "head": ("engine/commit/head.py", "engine/state/view.py"),
     "log": ("engine/log/entries.py",),
@@ -353,7 +353,7 @@ MUTANTS = [
     Mutant("engine/bulk/attach.py", "if self._concerns(id_key(change.id), draft):", "if False:", BULK),
     Mutant("engine/bulk/attach.py", "or hashes_of(self.tools, ids).repeated", "", BULK),
     Mutant("engine/bulk/attach.py", "if self._is_passed(key, draft):", "if False:", BULK),
-    Mutant("engine/bulk/attach.py", "            self.tools.blobs.check(self._blobs, view)\n", "", BLOBS),
+    Mutant("engine/bulk/attach.py", "        self.tools.blobs.check(self._blobs, view)\n", "", BLOBS),
     Mutant("engine/bulk/attach.py", "if owner != identity:", "if False:", BULK),
     Mutant(
         "engine/forward/rebuild.py",
@@ -369,7 +369,7 @@ MUTANTS = [
     ),
     Mutant(
         "engine/migrate.py",
-        "if view.base_number > draft.view.number:",
+        "if view.base_number > self.draft.view.number:",
         "if False:",
         ("versions/test_versions_overtaken.py",),
     ),
@@ -399,7 +399,7 @@ MUTANTS = [
     Mutant("engine/commit/blobs.py", "if found != body.size:  #", "if found is None:  #", BLOBS),
     Mutant(
         "maintenance/gc/blobs.py",
-        "isinstance(view.base, View) or view.base_number > seen.number",
+        "isinstance(view.base, View) or view.base_number > self.seen.number",
         "isinstance(view.base, View)",
         GC_BLOBS,
     ),
@@ -425,8 +425,8 @@ MUTANTS = [
     ),
     Mutant(
         "maintenance/gc/blobs.py",
-        "isinstance(view.base, View) or view.base_number > seen.number",
-        "view.base_number > seen.number",
+        "isinstance(view.base, View) or view.base_number > self.seen.number",
+        "view.base_number > self.seen.number",
         reason="gc commits through a ledger of its own, so its batch has no company",
     ),
     Mutant(

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
+    from wormdb.engine.commit.operations import Pending
     from wormdb.engine.log.entries import Record
-    from wormdb.engine.state.operations import Pending
     from wormdb.engine.state.view import Base
     from wormdb.system.types import StoreTime
 

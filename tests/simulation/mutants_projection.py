@@ -12,17 +12,17 @@ from unittest import mock
 from tests.simulation.mutants import Mutant, rewritten
 from wormdb.engine.blocks.grow import Growth
 from wormdb.engine.bulk import stage
-from wormdb.engine.commit.group import GroupCommit
 from wormdb.engine.commit.head import Head
+from wormdb.engine.commit.turns import GroupCommit
 from wormdb.engine.commit.validate import Group, _BatchCheck
 from wormdb.engine.forward import forward
 from wormdb.engine.forward import forward as data
+from wormdb.engine.forward.build import _Build
 from wormdb.engine.forward.forward import Forwarder
 from wormdb.engine.forward.keeper import Keeper
 from wormdb.engine.history import changes as history
 from wormdb.engine.history import read as past_reader
 from wormdb.engine.index.advance import _Projector
-from wormdb.engine.index.build import _Build
 from wormdb.engine.index.edit import _Gathered
 from wormdb.engine.log.objects import ObjectWriter
 from wormdb.engine.log.root import Register

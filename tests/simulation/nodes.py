@@ -16,8 +16,8 @@ from tests.simulation.store import COLLECTION, Bucket, SimStore
 from wormdb.api.database import Database
 from wormdb.engine import ledger
 from wormdb.engine.blocks import listing
+from wormdb.engine.forward import build as index_build
 from wormdb.engine.history import fold
-from wormdb.engine.index import build as index_build
 from wormdb.engine.index import shelf as index_shelf
 from wormdb.engine.ledger import Ledger
 from wormdb.engine.state import jobs
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from wormdb.api.collection import Collection
     from wormdb.api.document import Document
     from wormdb.engine.commit.commit import Committed
+    from wormdb.engine.commit.operations import Pending
     from wormdb.engine.index.shelf import IndexShelf
     from wormdb.engine.ledger import Surroundings
-    from wormdb.engine.state.operations import Pending
     from wormdb.engine.state.view import View
     from wormdb.settings import Settings
     from wormdb.system.clock import Chance, Clock

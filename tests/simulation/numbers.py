@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.replay import Violation
-from wormdb.engine.state.operations import InsertNext, Pending
+from wormdb.engine.commit.operations import InsertNext, Pending
 from wormdb.errors import LimitExceededError
 from wormdb.settings import SEQUENCE_MAX
 

@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 START_MS = 1_700_000_000_000
-LOCKING_MODULES = ("wormdb.engine.commit.head", "wormdb.engine.commit.group", "wormdb.engine.blocks.runs")
+LOCKING_MODULES = ("wormdb.engine.commit.head", "wormdb.engine.commit.turns", "wormdb.engine.blocks.runs")
 """Modules whose locks may be held while a request is on its way."""
 
 

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import types as spark
 
 from tests.engine.swept import World, database_on
-from wormdb.engine.state.operations import Insert, Remove
+from wormdb.engine.commit.operations import Insert, Remove
 from wormdb.format.event import StreamAdvanced
 from wormdb.jobs import place
 from wormdb.jobs.place import Where

@@ -12,8 +12,8 @@ from tests.versions.rig import World, database_on, schema_of, shown
 from wormdb.api import guard
 from wormdb.api.document import By
 from wormdb.bql.parse import parse_filter
-from wormdb.engine.commit.group import GroupCommit, _Ticket
-from wormdb.engine.state.operations import Pending
+from wormdb.engine.commit.operations import Pending
+from wormdb.engine.commit.turns import GroupCommit, _Ticket
 from wormdb.errors import ConflictError, InvalidRequestError, SchemaMismatchError, UniqueViolationError
 from wormdb.format.event import SchemaChanged
 from wormdb.query.execute.answer import run_plan

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, cast
 
+from wormdb.engine.commit.operations import Guards, Loaded, Pending, Remove
 from wormdb.engine.load import JobSpec
-from wormdb.engine.state.operations import Loaded, Pending, Remove
 from wormdb.engine.state.view import id_key
 from wormdb.errors import (
     AlreadyExistsError,
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from wormdb.api.write import Prepared, Shape, Writer
     from wormdb.engine.bulk.report import ConflictRule
     from wormdb.engine.commit.commit import Committed
+    from wormdb.engine.commit.operations import Guard, Operation
     from wormdb.engine.history.read import History
     from wormdb.engine.ledger import Ledger
-    from wormdb.engine.state.operations import Operation
     from wormdb.engine.state.view import Held, View
     from wormdb.files.foreign.collection import ForeignCollection
     from wormdb.files.keeper import FilesKeeper
@@ -365,9 +365,9 @@ class Access(Generic[T]):
         operations: Sequence[Operation],
         by: By,
         *also: Event,
-        check: Callable[[View], None] | None = None,
+        guard: Guard | None = None,
     ) -> Committed:
-        """Commit operations as one batch, `also` with it, while `check` accepts the state it will follow.
+        """Commit operations as one batch, `also` with it, while `guard` accepts the state it will follow.
 
         1 PUT without competing writers. Raises what the batch is refused for.
         """
@@ -375,13 +375,12 @@ class Access(Generic[T]):
         known = self.ledger.known()
         events = self.writer.first_events(known)
         final = self.writer.final(operations, self.writer.in_force(known), by)
-        guard = self.writer.guard(final, events)
-        return self._commit(final, (*events, *also), by, guard if check is None else _both(guard, check))
+        return self._commit(final, (*events, *also), by, Guards.of(self.writer.guard(final, events), guard))
 
-    def commit_event(self, event: Event, by: By, check: Callable[[View], None]) -> Committed:
-        """Commit one event, while `check` accepts the state it will follow. 1 PUT without competing writers."""
+    def commit_event(self, event: Event, by: By, guard: Guard | None = None) -> Committed:
+        """Commit one event, while `guard` accepts the state it will follow. 1 PUT without competing writers."""
         self.check_mode()
-        return self._commit((), (event,), by, _both(self.writer.guard((), ()), check))
+        return self._commit((), (event,), by, Guards.of(self.writer.guard((), ()), guard))
 
     def job_spec(self, job: str, kind: str, by: By, *, on_conflict: ConflictRule, overwrite: bool) -> JobSpec:
         """What a bulk job on this collection is to be, for `wormdb.engine.load`. 1 GET; raises as `commit`."""
@@ -411,9 +410,7 @@ class Access(Generic[T]):
             meta=by.meta,
         )
 
-    def _commit(
-        self, operations: tuple[Operation, ...], events: tuple[Event, ...], by: By, guard: Callable[[View], None]
-    ) -> Committed:
+    def _commit(self, operations: tuple[Operation, ...], events: tuple[Event, ...], by: By, guard: Guard) -> Committed:
         pending = Pending(
             id=self.context.new_batch_id(),
             operations=operations,
@@ -458,11 +455,3 @@ def _unread(instance: object, error: AlreadyExistsError) -> WormError:
 
 def _is_removed(operation: Remove, changes: deque[Change]) -> bool:
     return bool(changes) and changes[0].id == operation.id and changes[0].after is None
-
-
-def _both(guard: Callable[[View], None], check: Callable[[View], None]) -> Callable[[View], None]:
-    def both(view: View) -> None:
-        guard(view)
-        check(view)
-
-    return both

@@ -9,7 +9,8 @@ from typing import IO, TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from wormdb.api.access import reads, works
 from wormdb.engine.commit.blobs import missing_blob
-from wormdb.engine.state.operations import Pending
+from wormdb.engine.commit.define import IndexGuard
+from wormdb.engine.commit.operations import Guards, Pending
 from wormdb.engine.tree.definition import OWNERS, encode_index
 from wormdb.errors import ConflictError, CorruptionError, InvalidRequestError, LimitExceededError, NotFoundError
 from wormdb.format.blob import BlobKey, BlobReference, is_content_type, reference_of
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from wormdb.api.access import Access
-    from wormdb.engine.state.view import View
     from wormdb.storage.store import Store
 
 __all__ = ["BlobReader", "BlobTarget", "Blobs", "Spool", "StoredBlob"]
@@ -356,12 +356,7 @@ def _keep_owners(access: Access[Any]) -> None:
     known = access.present()
     events = access.writer.first_events(known)
     created = IndexCreated(name=OWNERS.name, definition=encode_index(OWNERS))
-    inner = access.writer.guard((), events)
-
-    def guard(view: View) -> None:
-        inner(view)
-        view.definition.indexes.check(created)
-
+    guard = Guards((access.writer.guard((), events), IndexGuard(created)))
     if events:
         access.context.creating()
     pending = Pending(access.context.new_batch_id(), events=(*events, created), guard=guard)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast, is_typeddict
 
-from wormdb.engine.state.operations import Loaded
+from wormdb.engine.commit.operations import Loaded
 from wormdb.errors import InvalidRequestError, LimitExceededError, WormError
 from wormdb.format import json
 from wormdb.format.kinds import MISSING

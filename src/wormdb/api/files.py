@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from wormdb.api.guard import FilesGuard
+from wormdb.engine.commit.operations import Pending
 from wormdb.engine.commit.resolve import landed
-from wormdb.engine.state.operations import Pending
 from wormdb.errors import ConflictError, InvalidRequestError
 from wormdb.files.compare.check import names_in
 from wormdb.files.migrate import planned, switch_to
@@ -149,7 +150,7 @@ class ReadableFiles:
                 events=(event,),
                 actor=self._by.actor,
                 meta=self._by.meta,
-                guard=_Unchanged(view),
+                guard=FilesGuard(view),
             )
             try:
                 return ledger.commit(pending)
@@ -168,18 +169,6 @@ class ReadableFiles:
         if not enabled:
             raise InvalidRequestError(f"the files of {prefix}", reason="they were never on")
         return self._filing.switch_on(model, prefix)
-
-
-@dataclass(frozen=True, slots=True)
-class _Unchanged:
-    """Refuses a commit if files were switched since, or the model changed."""
-
-    seen: View
-
-    def __call__(self, view: View) -> None:
-        now, then = view.definition, self.seen.definition
-        if (now.files, now.model) != (then.files, then.model):
-            raise ConflictError("readable files", reason="somebody else switched them, or changed the model")
 
 
 def _silent(_: int) -> None:

@@ -9,7 +9,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from wormdb.api.options import read_filter
-from wormdb.engine.state.definition import body_of, drop_function, functions_of, register_function
+from wormdb.engine.commit.define import drop_function, register_function
+from wormdb.engine.state.definition import body_of, functions_of
 from wormdb.errors import InvalidRequestError
 
 if TYPE_CHECKING:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from wormdb.api.guard import VersionGuard
 from wormdb.api.past import Snapshot, chosen, difference, history_of, parse_as_of, taken_at, visible
-from wormdb.engine.state.operations import Restore
+from wormdb.engine.commit.operations import Restore
 from wormdb.engine.state.view import Held, id_key
 from wormdb.engine.tree.entries import Range
 from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError, SnapshotTooOldError, ValidationError
@@ -110,7 +111,7 @@ class Recall(Generic[T]):
             if newest and newest[0].snapshot.seq == held.seq:
                 return newest[0].snapshot
             try:
-                committed = access.commit_event(SnapshotTaken(id=encoded, seq=held.seq), by, _Unmoved(key, held))
+                committed = access.commit_event(SnapshotTaken(id=encoded, seq=held.seq), by, VersionGuard(key, held))
             except ConflictError:
                 continue
             return Snapshot(taken_at(committed.misc), held.seq, len(held.document), manual=True)
@@ -186,23 +187,6 @@ class Recall(Generic[T]):
                 f"Snapshots are not enabled for {self.access.name}",
                 fix='set "snapshots": {"enabled": true} in the model, and apply the schema',
             )
-
-
-@dataclass(frozen=True, slots=True)
-class _Unmoved:
-    """Refuses a commit if a document is no longer at the version that was seen."""
-
-    key: bytes
-    seen: Held
-
-    def __call__(self, view: View) -> None:
-        held = view.get(self.key)
-        if held is None or held.document is None or held.seq != self.seen.seq:
-            _moved(self.seen)
-
-
-def _moved(seen: Held) -> NoReturn:
-    raise ConflictError(f"document {seen.id.decode()}", reason="it changed before the snapshot was taken")
 
 
 def _bound(identity: Any) -> bytes:

@@ -12,7 +12,7 @@ from hashlib import shake_256
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypedDict, TypeVar
 
 from wormdb.api.records import Record
-from wormdb.engine.state.operations import Insert, Loaded, Save
+from wormdb.engine.commit.operations import Insert, Loaded, Save
 from wormdb.engine.state.view import id_key
 from wormdb.errors import (
     AlreadyExistsError,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from wormdb.api.access import Access
     from wormdb.api.document import By
-    from wormdb.engine.state.operations import Operation
+    from wormdb.engine.commit.operations import Operation
     from wormdb.engine.state.view import Held, View
     from wormdb.errors import Problem
     from wormdb.schema.model import Model

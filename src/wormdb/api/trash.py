@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wormdb.api.past import Trashed, check_trash, read_tombstone, trashed_in
-from wormdb.engine.state.operations import Loaded, Purge, Restore
+from wormdb.engine.commit.operations import Loaded, Purge, Restore
 from wormdb.engine.state.view import Held, id_key
 from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError, UniqueViolationError
 from wormdb.format import json

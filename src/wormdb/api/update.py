@@ -13,9 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from wormdb.api.guard import UpsertGuard
 from wormdb.bql.match import compile_filter
-from wormdb.engine.state.operations import Loaded, Remove
-from wormdb.engine.state.view import Held, changed_after, id_key
+from wormdb.engine.commit.operations import Loaded, Remove
+from wormdb.engine.state.view import Held, id_key
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from wormdb.api.access import Access
     from wormdb.api.document import By
     from wormdb.api.write import Shape
-    from wormdb.engine.state.operations import Operation
+    from wormdb.engine.commit.operations import Operation
     from wormdb.engine.state.view import View
     from wormdb.format.entry import Change
     from wormdb.format.kinds import Document
@@ -121,7 +122,7 @@ class Updating(Generic[T]):
 
         def once(view: View, rows: Rows) -> Changed:
             try:
-                absent = _Absent(targets, view) if upsert else None
+                absent = UpsertGuard(targets.filter, view) if upsert else None
                 return self._change(view, rows, edit, by, absent=absent, look=look)
             except UniqueViolationError as error:
                 if not upsert or seen:
@@ -176,7 +177,7 @@ class Updating(Generic[T]):
 
     # --- one try ---
 
-    def _change(self, view: View, rows: Rows, edit: Edit, by: By, *, absent: _Absent | None, look: Look) -> Changed:
+    def _change(self, view: View, rows: Rows, edit: Edit, by: By, *, absent: UpsertGuard | None, look: Look) -> Changed:
         access = self._access
         now = moment(access.context.now_ms())
         operations: list[Operation] = []
@@ -209,7 +210,7 @@ class Updating(Generic[T]):
         committed = access.commit(operations, by)
         return Changed(len(operations), len(operations), committed.number, before)
 
-    def _insert(self, values: Document, absent: _Absent, by: By) -> Changed:
+    def _insert(self, values: Document, absent: UpsertGuard, by: By) -> Changed:
         """Insert what an upsert makes where nothing matched, if that is so when it is committed."""
         access = self._access
         shape = access.writer.shape("insert", values)
@@ -222,7 +223,7 @@ class Updating(Generic[T]):
             )
         operation = access.writer.prepared("insert", values, shape).operation
         try:
-            committed = access.commit([operation], by, check=absent)
+            committed = access.commit([operation], by, guard=absent)
         except UniqueViolationError:
             raise
         except AlreadyExistsError as error:  # since the state that was looked at
@@ -259,22 +260,6 @@ class Updating(Generic[T]):
                 problems=error.problems,
             ) from error
         return None if shape.is_unchanged else shape
-
-
-@dataclass(frozen=True, slots=True)
-class _Absent:
-    """Refuses a commit if documents match that did not in the state `seen`."""
-
-    targets: Targets
-    seen: View
-
-    def __call__(self, view: View) -> None:
-        """Raise ConflictError if one matches now, or if the tail does not tell. No requests."""
-        changed = changed_after(view, self.seen.number)
-        is_mapped = view.definition.versions != self.seen.definition.versions
-        matches = compile_filter(self.targets.filter)
-        if changed is None or is_mapped or any(_matching(held, matches) for held in changed):
-            raise ConflictError("an upsert", reason="documents changed since none matched its filter")
 
 
 def _rows(hits: Iterator[Hit]) -> Iterator[tuple[Held, Document]]:

@@ -19,12 +19,11 @@ from wormdb.api.document import (
     stored,
     with_id,
 )
-from wormdb.api.guard import changes_existing, check_deletes, check_fit, is_undefined, mapped, warn_older
+from wormdb.api.guard import ModelGuard, is_undefined, warn_older
 from wormdb.api.past import tombstone
-from wormdb.engine.state.operations import Insert, InsertNext, Loaded, Remove, Save
+from wormdb.engine.commit.operations import Insert, InsertNext, Loaded, Remove, Save
 from wormdb.engine.state.view import Held, id_key
 from wormdb.errors import (
-    ConflictError,
     InvalidRequestError,
     PermissionDeniedError,
     SchemaMismatchError,
@@ -46,8 +45,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from wormdb.api.document import By, Codec
+    from wormdb.engine.commit.operations import Operation
     from wormdb.engine.state.definition import Definition
-    from wormdb.engine.state.operations import Operation
     from wormdb.engine.state.view import View
     from wormdb.format.entry import Change
     from wormdb.format.event import Event, FilesSwitched
@@ -476,28 +475,9 @@ class Writer(Generic[T]):
                 fix="change the model's mode with worm schema apply; worm adopt takes over files of another program",
             )
 
-    def guard(self, operations: tuple[Operation, ...], events: tuple[Event, ...]) -> Callable[[View], None]:
+    def guard(self, operations: tuple[Operation, ...], events: tuple[Event, ...]) -> ModelGuard:
         """What every try of a commit checks again, against the definition then in force."""
-
-        def check(view: View) -> None:
-            self.check_definition(view)
-            if self.model is not None and is_undefined(view) and not events:
-                raise ConflictError(f"collection {self.name}", reason="it was emptied meanwhile, and has no schema yet")
-            model = self.in_force(view)
-            check_deletes(model, operations, self.name)
-            if model is None:
-                return
-            if model.mode == "readonly":
-                raise PermissionDeniedError(
-                    f"{self.name} is read-only", fix="change the model's mode, with worm schema apply"
-                )
-            if model.mode == "append" and changes_existing(view, operations):
-                raise PermissionDeniedError(f"{self.name} is append-only", fix="insert new documents instead")
-            known = view.definition.body  # none before the first write, which brings this writer's
-            if self.model is None or (known and known != self._definition):
-                check_fit(model, mapped(operations, view.definition, self._definition))
-
-        return check
+        return ModelGuard(self, operations, brings_model=bool(events))
 
     # --- inside ---
 

@@ -15,22 +15,22 @@ from wormdb.engine.bulk.report import Tools
 from wormdb.engine.bulk.stage import Stager
 from wormdb.engine.commit.blobs import Blobs
 from wormdb.engine.commit.commit import CommitId, Committed, Committer
-from wormdb.engine.commit.group import GroupCommit
 from wormdb.engine.commit.head import Head
+from wormdb.engine.commit.operations import Pending
 from wormdb.engine.commit.pinned import Pinned, pin, unpin
 from wormdb.engine.commit.resolve import Resolver
+from wormdb.engine.commit.turns import GroupCommit
 from wormdb.engine.feed import Feed, FeedParts
+from wormdb.engine.forward.build import Builder
 from wormdb.engine.forward.forward import DEFAULT_SIZES, Forwarder, Shelves, Sizes
 from wormdb.engine.forward.keeper import DEFAULT_LIMITS, Keeper, TailLimits
 from wormdb.engine.forward.rewrite import Rewriter
 from wormdb.engine.history.read import History
-from wormdb.engine.index.build import Builder
 from wormdb.engine.index.read import read_index
 from wormdb.engine.index.shelf import IndexShelf
 from wormdb.engine.log.entries import Log
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.engine.log.root import Place, Register
-from wormdb.engine.state.operations import Pending
 from wormdb.engine.state.trim import Trimmer
 from wormdb.engine.state.view import EmptyBase
 from wormdb.errors import SnapshotTooOldError, WormError
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.blocks.cache import ColumnCache
     from wormdb.engine.commit.head import Ahead
+    from wormdb.engine.commit.operations import Guard
     from wormdb.engine.commit.resolve import Fate
     from wormdb.engine.forward.keeper import Background
     from wormdb.engine.index.read import IndexReader
@@ -344,7 +345,7 @@ class Ledger:
         self.view()
         return self._committer.settled()
 
-    def _commit_events(self, events: tuple[Event, ...], guard: Callable[[View], None]) -> Committed:
+    def _commit_events(self, events: tuple[Event, ...], guard: Guard) -> Committed:
         return self.commit(Pending(self._around.chance.token(16).hex(), events=events, guard=guard))
 
     def resolve(self, commit_id: str, *, settle: bool = False) -> Fate:

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from wormdb.engine.bulk.attach import Attaching
+from wormdb.engine.bulk.attach import AttachGuard, Attaching
 from wormdb.engine.bulk.report import CONFLICT_RULES, BulkTarget, decode_report
+from wormdb.engine.commit.operations import Guards, Pending
 from wormdb.engine.commit.resolve import commit_for_sure
-from wormdb.engine.state.operations import Pending
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -34,9 +34,10 @@ from wormdb.format.event import JobAborted, JobOpened
 from wormdb.system.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from wormdb.engine.bulk.report import ConflictRule, Documents, TaskReport, Tools
+    from wormdb.engine.commit.operations import Guard
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.state.view import View
     from wormdb.format.event import Event
@@ -65,8 +66,8 @@ class JobSpec:
     """With it they go to the trash."""
     events: tuple[Event, ...] = ()
     """What comes with the opening: the definition of a new collection."""
-    guard: Callable[[View], None] | None = field(default=None, compare=False)
-    """Asked at every commit of the job: raises a WormError to refuse it."""
+    guard: Guard | None = field(default=None, compare=False)
+    """Asked at every commit of the job."""
     actor: str | None = None
     meta: bytes | None = None
 
@@ -113,7 +114,7 @@ def open_job(ledger: Ledger, spec: JobSpec) -> BulkTarget | BulkOutcome:
     if done is not None:
         return done
     if spec.guard is not None:
-        spec.guard(view)
+        spec.guard.check(view)
     if spec.overwrite and view.definition.model is not None and view.definition.model.mode == "append":
         raise PermissionDeniedError(
             f"{tools.collection} is append-only", reason="nothing in it may be overwritten", fix="append to it instead"
@@ -156,7 +157,7 @@ def attach(
             events=(draft.event(target.job),),
             actor=spec.actor,
             meta=spec.meta,
-            guard=attaching.guard(draft, spec.guard),
+            guard=Guards.of(spec.guard, AttachGuard(attaching, draft)),
         )
         try:
             committed = commit_for_sure(tools.commit, tools.settle, pending)

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 from wormdb.engine.blocks.write import BlockWriter
 from wormdb.engine.bulk.merge import Merger
 from wormdb.engine.commit.define import duplicates
+from wormdb.engine.commit.operations import Pending
 from wormdb.engine.commit.resolve import commit_for_sure
 from wormdb.engine.load import JobSpec, abort, job_id, open_job
 from wormdb.engine.state.definition import Definition, settled
-from wormdb.engine.state.operations import Pending
 from wormdb.engine.state.view import id_key, merge_newest
 from wormdb.engine.tree.definition import claims_of
 from wormdb.errors import ConflictError, InvalidRequestError, OutcomeUnknownError, WormError
@@ -152,7 +152,7 @@ class Migration:
             event = JobAttached(job=job_id(job), blocks=tuple(draft.blocks), sample=encode_sample(draft.sample))
             events: tuple[Event, ...] = (event, self._event, *(() if self.files is None else (self.files,)))
             pending = Pending(
-                tools.writer.chance.token(16).hex(), events=events, actor=self.actor, guard=self._guard(draft)
+                tools.writer.chance.token(16).hex(), events=events, actor=self.actor, guard=_MigrationGuard(self, draft)
             )
             try:
                 committed = commit_for_sure(tools.commit, tools.settle, pending)
@@ -167,26 +167,15 @@ class Migration:
             fix="run it again when fewer write",
         )
 
-    def _guard(self, draft: _Draft) -> Callable[[View], None]:
-        def check(view: View) -> None:
-            self._check_definition(view, draft.view)
-            if view.base_number > draft.view.number:
-                raise _OvertakenError("a migration", reason="the log was brought forward")
-            for entry in view.overlay.entries(view.number):
-                attaches = any(isinstance(event, JobAttached) for event in entry.events)
-                if entry.number > draft.view.number and (attaches or any(batch.changes for batch in entry.batches)):
-                    raise _OvertakenError("a migration", reason=f"entry {entry.number} changed documents")
-
-        return check
-
-    def _check_definition(self, view: View, before: View) -> None:
+    def check_definition(self, view: View, before: View) -> None:
+        """Raise ConflictError if the definition is another one than it was."""
         if (view.definition.body, view.definition.versions) != (before.definition.body, before.definition.versions):
-            raise ConflictError(f"the definition of {self.model.name}", reason="somebody else changed it meanwhile")
+            raise ConflictError(f"the definition of {self.model.name}", reason="another process changed it meanwhile")
 
     def _caught_up(self, tools: Tools, draft: _Draft) -> _Draft:
         """The draft with what others wrote since; raises ConflictError if that is not known any more."""
         view, _ = tools.known()
-        self._check_definition(view, draft.view)
+        self.check_definition(view, draft.view)
         entries = tools.entries(draft.view.number, view.number)
         if entries is None:
             raise ConflictError(f"the migration of {self.model.name}", reason="the log since it began was trimmed")
@@ -216,6 +205,23 @@ class Migration:
                     f"the migration of {self.model.name}", problems=problems, fix="make the values different first"
                 )
         return draft
+
+
+@dataclass(frozen=True, slots=True)
+class _MigrationGuard:
+    """Refuses the entry of a migration after any change of documents or of the definition."""
+
+    migration: Migration
+    draft: _Draft
+
+    def check(self, view: View) -> None:
+        self.migration.check_definition(view, self.draft.view)
+        if view.base_number > self.draft.view.number:
+            raise _OvertakenError("a migration", reason="the log was brought forward")
+        for entry in view.overlay.entries(view.number):
+            attaches = any(isinstance(event, JobAttached) for event in entry.events)
+            if entry.number > self.draft.view.number and (attaches or any(batch.changes for batch in entry.batches)):
+                raise _OvertakenError("a migration", reason=f"entry {entry.number} changed documents")
 
 
 @dataclass(frozen=True, slots=True)

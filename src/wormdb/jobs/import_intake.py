@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from wormdb.api.imports import with_given_id
 from wormdb.api.records import Record
 from wormdb.engine.bulk.rows import ID_COLUMNS, RowReader
-from wormdb.engine.state.operations import Insert
+from wormdb.engine.commit.operations import Insert
 from wormdb.errors import InvalidRequestError, LimitExceededError, WormError
 from wormdb.format import json
 from wormdb.schema.cells import CellReader
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wormdb.api.write import Writer
-    from wormdb.engine.state.operations import Operation
+    from wormdb.engine.commit.operations import Operation
     from wormdb.jobs.import_read import Rows
     from wormdb.schema.model import Model
 

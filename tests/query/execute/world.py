@@ -19,9 +19,9 @@ from wormdb.bql.positions import compile_positions
 from wormdb.bql.projection import project
 from wormdb.bql.sorting import sort_key
 from wormdb.bql.update import apply_update, parse_update
+from wormdb.engine.commit.operations import Save
+from wormdb.engine.forward.build import Builder
 from wormdb.engine.forward.compact import Aim
-from wormdb.engine.index.build import Builder
-from wormdb.engine.state.operations import Save
 from wormdb.errors import InvalidRequestError, UniqueViolationError
 from wormdb.format import json
 from wormdb.format.event import SchemaChanged

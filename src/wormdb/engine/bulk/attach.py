@@ -36,7 +36,7 @@ from wormdb.settings import BULK_LAYERS_MAX
 from wormdb.system.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
     from wormdb.engine.blocks.listing import Run
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from wormdb.format.membership import MembershipFilter
 
 __all__ = [
+    "AttachGuard",
     "Attaching",
     "Draft",
     "HashSet",
@@ -310,21 +311,15 @@ class Attaching:
             self._check_values(changed, draft)
         return self._uncontested(self._mended(replace(draft, view=view), draft.view, concerned))
 
-    def guard(self, draft: Draft, also: Callable[[View], None] | None) -> Callable[[View], None]:
-        """What the commit asks: whether anything that came after the draft may concern it. No requests."""
-
-        def check(view: View) -> None:
-            if also is not None:
-                also(view)
-            self.check_open(view)
-            self.tools.blobs.check(self._blobs, view)
-            if _rules(view.definition) != _rules(draft.view.definition) or view.base_number > draft.view.number:
-                _overtaken("the log was brought forward, or the definition changed")
-            for entry in view.overlay.entries(view.number):
-                if entry.number > draft.view.number:
-                    self._check_entry(entry, draft)
-
-        return check
+    def check_after(self, draft: Draft, view: View) -> None:
+        """Raise ConflictError if anything that came after the draft may concern it. No requests."""
+        self.check_open(view)
+        self.tools.blobs.check(self._blobs, view)
+        if _rules(view.definition) != _rules(draft.view.definition) or view.base_number > draft.view.number:
+            _overtaken("the log was brought forward, or the definition changed")
+        for entry in view.overlay.entries(view.number):
+            if entry.number > draft.view.number:
+                self._check_entry(entry, draft)
 
     def check_open(self, view: View) -> None:
         """Raise ConflictError unless the job is open, since the entry that opened it for this driver. No requests.
@@ -522,6 +517,18 @@ class Attaching:
         raise ConflictError(
             f"job {self.target.job} on {self.tools.collection}", reason=reason, fix="run it again: nothing was attached"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class AttachGuard:
+    """Refuses the entry of a job after anything that may concern its draft."""
+
+    attaching: Attaching
+    draft: Draft
+
+    def check(self, view: View) -> None:
+        """See `Guard`."""
+        self.attaching.check_after(self.draft, view)
 
 
 def _rules(definition: Definition) -> tuple[object, ...]:

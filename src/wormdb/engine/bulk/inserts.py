@@ -12,7 +12,7 @@ from heapq import nsmallest
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from wormdb.engine.state.operations import Insert
+from wormdb.engine.commit.operations import Insert
 from wormdb.engine.state.view import is_uncounted
 from wormdb.engine.tree.extract import extract
 from wormdb.errors import InvalidRequestError
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
+    from wormdb.engine.commit.operations import Pending
     from wormdb.engine.index.unique import UniqueOwners
-    from wormdb.engine.state.operations import Pending
     from wormdb.engine.state.view import View
     from wormdb.engine.tree.definition import Index
 
@@ -66,7 +66,7 @@ def check_inserts(
     if pending.body and pending.body != view.definition.body and view.definition.upgrades.steps:
         return None  # of an older version: each document has to be mapped
     if pending.guard is not None:
-        pending.guard(view)
+        pending.guard.check(view)
     identities = [insert.id for insert in inserts]
     ids = _decoded(identities)
     keys = encode_keys(ids)

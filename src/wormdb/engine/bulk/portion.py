@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.engine.blocks.write import ROW_BYTES
 from wormdb.engine.bulk.columns import DOCUMENT, ID, block_columns, text_bytes
-from wormdb.engine.state.operations import Insert
+from wormdb.engine.commit.operations import Insert
 from wormdb.engine.state.view import SEQUENCE_DIGITS_MAX
 from wormdb.engine.tree.extract import extract, extract_columns
 from wormdb.format.block import write_new_block

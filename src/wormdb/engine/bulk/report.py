@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from wormdb.engine.blocks.shelf import Shelf
     from wormdb.engine.commit.blobs import Blobs
     from wormdb.engine.commit.commit import Committed
+    from wormdb.engine.commit.operations import Operation, Pending
     from wormdb.engine.commit.pinned import Pinned
     from wormdb.engine.commit.resolve import Fate
     from wormdb.engine.index.shelf import IndexShelf
     from wormdb.engine.log.objects import ObjectWriter
-    from wormdb.engine.state.operations import Operation, Pending
     from wormdb.engine.state.view import Base, Held, View
     from wormdb.format.entry import Entry
     from wormdb.format.event import JobAttached

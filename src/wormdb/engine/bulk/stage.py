@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from wormdb.engine.blocks.write import BlockWriter
 from wormdb.engine.bulk.inserts import check_inserts, sampled
+from wormdb.engine.commit.operations import Guards, Pending
 from wormdb.engine.commit.validate import Group
 from wormdb.engine.index.unique import UniqueOwners
 from wormdb.engine.state.jobs import UNNAMED
-from wormdb.engine.state.operations import Pending
 from wormdb.engine.state.view import id_key, sequence_of
 from wormdb.engine.tree.definition import claims_of
 from wormdb.errors import ConflictError, OutcomeUnknownError, UnavailableError, WormError
@@ -160,7 +159,9 @@ class Stager:
             events = (attached, *pending.events)
             try:
                 committed = self.commit(
-                    replace(pending, operations=(), events=events, guard=partial(_guard, checked, pending.guard))
+                    replace(
+                        pending, operations=(), events=events, guard=Guards.of(_StagedGuard(checked), pending.guard)
+                    )
                 )
             except _OvertakenError as error:
                 log.info("%s: a staged batch is checked again: %s", self.collection, error.reason)
@@ -239,17 +240,21 @@ def _sequence(changes: Sequence[Change]) -> int:
     return max((sequence_of(change.id) for change in changes), default=0)
 
 
-def _guard(checked: _Checked, also: Callable[[View], None] | None, view: View) -> None:
-    """Raise if what came since a batch was checked may concern it, or if the guard of the batch does."""
-    if view.definition.number != checked.view.definition.number:
-        _overtaken("the definition changed")
-    if view.base_number > checked.view.number:
-        _overtaken("the log was brought forward over what it was checked against")
-    for entry in view.overlay.entries(view.number):
-        if entry.number > checked.view.number:
-            _check_entry(entry, checked)
-    if also is not None:
-        also(view)
+@dataclass(frozen=True, slots=True)
+class _StagedGuard:
+    """Refuses a batch that was checked before, if what came since may concern it."""
+
+    checked: _Checked
+
+    def check(self, view: View) -> None:
+        checked = self.checked
+        if view.definition.number != checked.view.definition.number:
+            _overtaken("the definition changed")
+        if view.base_number > checked.view.number:
+            _overtaken("the log was brought forward over what it was checked against")
+        for entry in view.overlay.entries(view.number):
+            if entry.number > checked.view.number:
+                _check_entry(entry, checked)
 
 
 def _check_entry(entry: Entry, checked: _Checked) -> None:

@@ -19,9 +19,9 @@ from wormdb.engine.bulk.inserts import sampled
 from wormdb.engine.bulk.merge import Merger, twice
 from wormdb.engine.bulk.portion import ColumnPortion, cuts, inserts_of
 from wormdb.engine.bulk.report import Contested, Digests, TaskReport, encode_report, pack_hashes
+from wormdb.engine.commit.operations import Insert
 from wormdb.engine.index.unique import UniqueOwners, keys_of
 from wormdb.engine.log.objects import NewObject
-from wormdb.engine.state.operations import Insert
 from wormdb.engine.state.view import check_counted, id_key, sequence_of
 from wormdb.engine.tree.extract import extract
 from wormdb.errors import AlreadyExistsError, InvalidRequestError, PermissionDeniedError, UniqueViolationError
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wormdb.engine.bulk.report import BulkTarget, Documents, Tools
-    from wormdb.engine.state.operations import Operation
+    from wormdb.engine.commit.operations import Operation
     from wormdb.engine.state.view import Held, View
     from wormdb.engine.tree.definition import Index
     from wormdb.format.blob import BlobKey

@@ -13,8 +13,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from wormdb.engine.commit.operations import Guards, Purge, Remove, Save
 from wormdb.engine.index.read import read_index
-from wormdb.engine.state.operations import Purge, Remove, Save
 from wormdb.engine.state.view import View
 from wormdb.engine.tree.definition import OWNERS
 from wormdb.engine.tree.entries import Range, value_key_of
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from collections.abc import Set as AbstractSet
 
+    from wormdb.engine.commit.operations import Operation, Pending
     from wormdb.engine.index.shelf import IndexShelf
     from wormdb.engine.log.paths import EnginePaths
-    from wormdb.engine.state.operations import Operation, Pending
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Source, Store
 
@@ -163,14 +163,7 @@ class Blobs:
         if not keys:
             return pending
         self.require(keys)
-        inner = pending.guard
-
-        def guard(view: View) -> None:
-            if inner is not None:
-                inner(view)
-            self.check(keys, view)
-
-        return replace(pending, guard=guard)
+        return replace(pending, guard=Guards.of(pending.guard, _BlobGuard(self, keys)))
 
     def require(self, keys: AbstractSet[BlobKey]) -> None:
         """Raise NotFoundError if one of the blobs is not there. 1 HEAD for each that this process does not know."""
@@ -192,6 +185,17 @@ class Blobs:
                 usable = is_owned(view, key, self._trees)
             if not usable:
                 raise missing_blob(key, self._collection, "it was removed, because no document referred to it")
+
+
+@dataclass(frozen=True, slots=True)
+class _BlobGuard:
+    """Refuses a batch after an entry that condemned a blob to which it refers."""
+
+    blobs: Blobs
+    keys: frozenset[BlobKey]
+
+    def check(self, view: View) -> None:
+        self.blobs.check(self.keys, view)
 
 
 def is_owned(view: View, key: BlobKey, trees: IndexShelf) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
 from wormdb.engine.commit.head import is_recent
-from wormdb.engine.commit.pace import Pace
+from wormdb.engine.commit.turns import Pace
 from wormdb.engine.commit.validate import Group
 from wormdb.engine.log.entries import Record
 from wormdb.errors import (
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from wormdb.engine.commit.head import Head
+    from wormdb.engine.commit.operations import Pending
     from wormdb.engine.log.clock import MiscClock
     from wormdb.engine.log.entries import Log
     from wormdb.engine.log.root import Register
-    from wormdb.engine.state.operations import Pending
     from wormdb.engine.state.view import View
     from wormdb.format.entry import Change
     from wormdb.format.event import Event

@@ -6,16 +6,17 @@ comes between that view and the commit is found by the build of the index, which
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from wormdb.engine.blocks.runs import Runs
 from wormdb.engine.blocks.shelf import Shelf
+from wormdb.engine.commit.operations import Pending
 from wormdb.engine.index.unique import DUPLICATES_SHOWN, duplicate_problem, keys_of
-from wormdb.engine.state.definition import settled
+from wormdb.engine.state.definition import functions_of, settled
 from wormdb.engine.state.indexes import PRIMARY, check_index_name
-from wormdb.engine.state.operations import Pending
 from wormdb.engine.state.upgrade import check_mapped, check_since
 from wormdb.engine.state.view import id_key
 from wormdb.engine.tree.definition import Index, encode_index
@@ -29,25 +30,44 @@ from wormdb.errors import (
     Problem,
 )
 from wormdb.format import json
-from wormdb.format.event import IndexCreated, IndexDropped, JobAttached, SchemaChanged
+from wormdb.format.event import (
+    FunctionDropped,
+    FunctionRegistered,
+    IndexCreated,
+    IndexDropped,
+    JobAttached,
+    SchemaChanged,
+)
 from wormdb.format.filter_run import key_hash, key_hashes
 from wormdb.format.kinds import MISSING
 from wormdb.schema.model import IndexDefinition
 from wormdb.schema.report import ProblemReport, did_you_mean
 from wormdb.schema.rules import check_rules
 from wormdb.schema.version import check_version
-from wormdb.settings import INDEX_FIELDS_MAX
+from wormdb.settings import FUNCTION_BYTES_MAX, FUNCTIONS_MAX, INDEX_FIELDS_MAX
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from wormdb.bql.tree import Filter
     from wormdb.engine.state.indexes import IndexEvent, IndexStatus
+    from wormdb.engine.state.upgrade import Upgrades
     from wormdb.engine.state.view import Held, View
     from wormdb.format.event import Event, FilesSwitched
     from wormdb.schema.model import Field, Model
 
-__all__ = ["Requirements", "Scanned", "change_definition", "create_index", "drop_index", "duplicates"]
+__all__ = [
+    "IndexGuard",
+    "Requirements",
+    "Scanned",
+    "change_definition",
+    "create_index",
+    "drop_function",
+    "drop_index",
+    "duplicates",
+    "register_function",
+]
 
 
 # --- Whether documents have what a new model requires of them: where it does not say how they get it, nothing does.
@@ -221,18 +241,31 @@ def change_definition(
     new = [status.index for status in after if _is_new(status, before.indexes.get(status.index.name))]
     _check_unique(new, following)
 
-    def guard(view: View) -> None:
-        if (view.definition.body, view.definition.versions) != (before.body, before.versions):
-            raise ConflictError(f"the definition of {model.name}", reason="somebody else changed it meanwhile")
-        if mapping is not None:
-            check_since(model, upgrades, seen, view)
-        else:
-            required.check_since(seen, view)
-
     events: tuple[Event, ...] = (schema,)
     if files is not None:
         events += (files,)
+    guard = _ModelGuard(model, seen, upgrades, None if mapping is not None else required)
     return Pending(batch_id, events=events, actor=actor, guard=guard)
+
+
+@dataclass(frozen=True, slots=True)
+class _ModelGuard:
+    """Refuses a new model if another one came between, or documents that it does not take."""
+
+    model: Model
+    seen: View
+    upgrades: Upgrades
+    required: Requirements | None
+    """None if a mapping says what becomes of documents."""
+
+    def check(self, view: View) -> None:
+        now, before = view.definition, self.seen.definition
+        if (now.body, now.versions) != (before.body, before.versions):
+            raise ConflictError(f"the definition of {self.model.name}", reason="another process changed it meanwhile")
+        if self.required is None:
+            check_since(self.model, self.upgrades, self.seen, view)
+        else:
+            self.required.check_since(self.seen, view)
 
 
 def create_index(batch_id: str, index: Index, *, seen: View, actor: str | None = None) -> Pending:
@@ -263,7 +296,8 @@ def create_index(batch_id: str, index: Index, *, seen: View, actor: str | None =
     if definition.model is not None and (held is None or not held.declared):
         _check_paths(definition.model, index)
     _check_unique([index], seen)
-    return _pending(batch_id, IndexCreated(name=index.name, definition=encode_index(index)), actor)
+    created = IndexCreated(name=index.name, definition=encode_index(index))
+    return Pending(batch_id, events=(created,), actor=actor, guard=IndexGuard(created))
 
 
 def drop_index(batch_id: str, name: str, *, seen: View, actor: str | None = None) -> Pending:
@@ -285,7 +319,19 @@ def drop_index(batch_id: str, name: str, *, seen: View, actor: str | None = None
         raise InvalidRequestError(
             f"index {name}", reason="the model has it", fix="remove it from the model, and apply the schema"
         )
-    return _pending(batch_id, IndexDropped(name=name), actor)
+    dropped = IndexDropped(name=name)
+    return Pending(batch_id, events=(dropped,), actor=actor, guard=IndexGuard(dropped))
+
+
+@dataclass(frozen=True, slots=True)
+class IndexGuard:
+    """Refuses an event of an index where the index no longer is what it must be for it."""
+
+    event: IndexEvent
+
+    def check(self, view: View) -> None:
+        """See `Guard`; raises ConflictError."""
+        view.definition.indexes.check(self.event)
 
 
 class Scanned(Protocol):
@@ -356,8 +402,73 @@ def _check_paths(model: Model, index: Index) -> None:
         raise InvalidRequestError(f"index {index.name}", problems=report.errors)
 
 
-def _pending(batch_id: str, event: IndexEvent, actor: str | None) -> Pending:
-    def guard(view: View) -> None:
-        view.definition.indexes.check(event)
+# --- Named filters.
 
-    return Pending(batch_id, events=(event,), actor=actor, guard=guard)
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}", re.ASCII)
+
+
+def register_function(batch_id: str, name: str, tree: Filter, *, collection: str, actor: str | None) -> Pending:
+    """The batch that has a name stand for a filter, in place of what it may have stood for. No requests.
+
+    Raises InvalidRequestError for what is no name, LimitExceededError for too long a filter. The commit raises
+    NotFoundError for a function that the filter names and that is not there, InvalidRequestError if it would use
+    itself, LimitExceededError for too many or too large ones. Nothing is written then.
+    """
+    if not _NAME.fullmatch(name):
+        raise InvalidRequestError(
+            f"function {name!r:.100}",
+            reason="its name must begin with a letter, and have letters, digits, _ . - only, 100 at most",
+            fix="choose another name",
+        )
+    body = tree.text.encode()
+    if len(body) > FUNCTION_BYTES_MAX:
+        raise LimitExceededError(
+            f"function {name} of {len(body):,} bytes",
+            reason=f"FUNCTION_BYTES_MAX is {FUNCTION_BYTES_MAX:,}",
+            fix="split it into several that it names",
+        )
+    registered = FunctionRegistered(name=name, filter=body)
+    return Pending(batch_id, events=(registered,), actor=actor, guard=_RegisterGuard(name, tree, collection))
+
+
+def drop_function(batch_id: str, name: str, *, collection: str, actor: str | None) -> Pending:
+    """The batch that drops a function. No requests.
+
+    The commit raises NotFoundError, and InvalidRequestError if other functions name it. Nothing is written then.
+    """
+    return Pending(batch_id, events=(FunctionDropped(name=name),), actor=actor, guard=_DropGuard(name, collection))
+
+
+@dataclass(frozen=True, slots=True)
+class _RegisterGuard:
+    """Refuses a function that the others do not allow: one that is missing, a circle, too many."""
+
+    name: str
+    tree: Filter
+    collection: str
+
+    def check(self, view: View) -> None:
+        known = functions_of(view.definition, self.collection)
+        if self.name not in known.bodies and len(known.bodies) >= FUNCTIONS_MAX:
+            raise LimitExceededError(
+                f"function {self.name}", reason=f"FUNCTIONS_MAX is {FUNCTIONS_MAX:,}", fix="drop some that are not used"
+            )
+        known.check(self.name, self.tree)
+
+
+@dataclass(frozen=True, slots=True)
+class _DropGuard:
+    """Refuses to drop a function that is not there, or that others name."""
+
+    name: str
+    collection: str
+
+    def check(self, view: View) -> None:
+        known = functions_of(view.definition, self.collection)
+        if self.name not in known.bodies:
+            raise known.unknown(self.name)
+        users = known.users(self.name)
+        if users:
+            raise InvalidRequestError(
+                f"function {self.name}", reason=f"{', '.join(users[:10])} use it", fix="change or drop these first"
+            )

@@ -24,10 +24,10 @@ from wormdb.system.types import LogNumber, Misc
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from wormdb.engine.commit.operations import Pending
     from wormdb.engine.log.clock import MiscClock
     from wormdb.engine.log.entries import Log, Record
     from wormdb.engine.log.root import Register
-    from wormdb.engine.state.operations import Pending
     from wormdb.system.clock import Chance
 
 __all__ = ["Fate", "Resolver", "commit_for_sure", "landed"]

@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, assert_never
 
+from wormdb.engine.commit.operations import Insert, InsertNext, Purge, Remove, Restore, Save
 from wormdb.engine.index.unique import UniqueOwners
 from wormdb.engine.state.definition import settled
-from wormdb.engine.state.operations import Insert, InsertNext, Purge, Remove, Restore, Save
 from wormdb.engine.state.upgrade import document_of
 from wormdb.engine.state.view import Held, Overlay, check_counted, id_key, sequence_of
 from wormdb.engine.tree.definition import claims_of
@@ -26,8 +26,8 @@ from wormdb.system.types import LogNumber
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from wormdb.engine.commit.operations import Loaded, Operation, Pending
     from wormdb.engine.state.indexes import IndexStates
-    from wormdb.engine.state.operations import Loaded, Operation, Pending
     from wormdb.engine.state.upgrade import Upgrades
     from wormdb.engine.state.view import View
     from wormdb.engine.tree.definition import Index
@@ -93,7 +93,7 @@ class Group:
         if self._is_alone or (self._accepted and pending.is_alone):
             raise ConflictError(f"entry {self.number} of {self._collection}", reason="another batch has it for itself")
         if pending.guard is not None:
-            pending.guard(self._seen())
+            pending.guard.check(self._seen())
         self._jobs.check(pending.events)
         batch = _BatchCheck(self, self._begun_at(pending))
         keyed = [

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from wormdb.engine.state.indexes import IndexStates
-from wormdb.engine.state.operations import Pending
 from wormdb.engine.state.upgrade import NO_UPGRADES, Upgrades
-from wormdb.errors import CorruptionError, InvalidRequestError, LimitExceededError
+from wormdb.errors import CorruptionError, InvalidRequestError
 from wormdb.format import json
 from wormdb.format.blob import BlobKey
 from wormdb.format.columns import ColumnSpec
@@ -32,7 +30,7 @@ from wormdb.format.event import (
 from wormdb.format.root import Condemned, FunctionEntry, SchemaVersion
 from wormdb.schema.load import load_model
 from wormdb.schema.version import next_version
-from wormdb.settings import BLOB_CONDEMNED_MAX, FUNCTION_BYTES_MAX, FUNCTIONS_MAX
+from wormdb.settings import BLOB_CONDEMNED_MAX
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
     from wormdb.bql.functions import Functions
     from wormdb.bql.tree import Filter
     from wormdb.engine.state.indexes import IndexStatus
-    from wormdb.engine.state.view import View
     from wormdb.engine.tree.definition import Index
     from wormdb.format.event import Event
     from wormdb.format.root import Root
@@ -54,9 +51,7 @@ __all__ = [
     "Definition",
     "after_function",
     "body_of",
-    "drop_function",
     "functions_of",
-    "register_function",
     "settled",
 ]
 
@@ -126,8 +121,6 @@ NO_BLOBS = BlobStates()
 
 # --- The functions of a collection: names that stand for filters, as entries of the log change them.
 
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}", re.ASCII)
-
 
 def after_function(
     functions: tuple[FunctionEntry, ...], event: FunctionRegistered | FunctionDropped, number: LogNumber
@@ -161,57 +154,6 @@ def _parsed(body: bytes) -> Filter:
     from wormdb.bql.parse import parse_filter
 
     return parse_filter(json.parse(body.decode(), operators=True))
-
-
-def register_function(batch_id: str, name: str, tree: Filter, *, collection: str, actor: str | None) -> Pending:
-    """The batch that has a name stand for a filter, in place of what it may have stood for. No requests.
-
-    Raises InvalidRequestError for what is no name, LimitExceededError for too long a filter. The commit raises
-    NotFoundError for a function that the filter names and that is not there, InvalidRequestError if it would use
-    itself, LimitExceededError for too many or too large ones. Nothing is written then.
-    """
-    if not _NAME.fullmatch(name):
-        raise InvalidRequestError(
-            f"function {name!r:.100}",
-            reason="its name must begin with a letter, and have letters, digits, _ . - only, 100 at most",
-            fix="choose another name",
-        )
-    body = tree.text.encode()
-    if len(body) > FUNCTION_BYTES_MAX:
-        raise LimitExceededError(
-            f"function {name} of {len(body):,} bytes",
-            reason=f"FUNCTION_BYTES_MAX is {FUNCTION_BYTES_MAX:,}",
-            fix="split it into several that it names",
-        )
-
-    def guard(view: View) -> None:
-        known = functions_of(view.definition, collection)
-        if name not in known.bodies and len(known.bodies) >= FUNCTIONS_MAX:
-            raise LimitExceededError(
-                f"function {name}", reason=f"FUNCTIONS_MAX is {FUNCTIONS_MAX:,}", fix="drop some that are not used"
-            )
-        known.check(name, tree)
-
-    return Pending(batch_id, events=(FunctionRegistered(name=name, filter=body),), actor=actor, guard=guard)
-
-
-def drop_function(batch_id: str, name: str, *, collection: str, actor: str | None) -> Pending:
-    """The batch that drops a function. No requests.
-
-    The commit raises NotFoundError, and InvalidRequestError if other functions name it. Nothing is written then.
-    """
-
-    def guard(view: View) -> None:
-        known = functions_of(view.definition, collection)
-        if name not in known.bodies:
-            raise known.unknown(name)
-        users = known.users(name)
-        if users:
-            raise InvalidRequestError(
-                f"function {name}", reason=f"{', '.join(users[:10])} use it", fix="change or drop these first"
-            )
-
-    return Pending(batch_id, events=(FunctionDropped(name=name),), actor=actor, guard=guard)
 
 
 NO_INDEXES = IndexStates()

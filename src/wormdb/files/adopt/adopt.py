@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.commit.commit import Committed
+from wormdb.engine.commit.operations import Pending
 from wormdb.engine.log.objects import ObjectWriter
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.engine.state.definition import settled as settled_events
-from wormdb.engine.state.operations import Pending
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -264,7 +264,7 @@ class _Run:
             events=(*self._events, opened, attached),
             actor=adopter.actor,
             meta=adopter.meta,
-            guard=self._guard,
+            guard=_AdoptionGuard(adopter.collection, seen),
         )
         try:
             committed = adopter.ledger.commit(pending)
@@ -276,15 +276,6 @@ class _Run:
             committed = Committed(LogNumber(done.number), Misc(done.misc), ())
         self._keeper.remove()
         return committed
-
-    def _guard(self, view: View) -> None:
-        check_unmanaged(view, self._of.collection)
-        if view.definition.body != self._view.definition.body or view.definition.files != self._view.definition.files:
-            raise ConflictError(
-                f"the definition of {self._of.collection}",
-                reason="somebody else changed it meanwhile",
-                fix="run it again",
-            )
 
     def _result(self, found: Survey, number: int | None, *, is_resumed: bool) -> Adoption:
         return Adoption(
@@ -319,3 +310,21 @@ def _changed(key: str) -> NoReturn:
         fix="stop whoever writes it, and run this again",
         key=key,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _AdoptionGuard:
+    """Refuses an adoption after another one, and after a change of the model or of its files."""
+
+    collection: str
+    seen: View
+
+    def check(self, view: View) -> None:
+        check_unmanaged(view, self.collection)
+        now, before = view.definition, self.seen.definition
+        if (now.body, now.files) != (before.body, before.files):
+            raise ConflictError(
+                f"the definition of {self.collection}",
+                reason="another process changed it meanwhile",
+                fix="run it again",
+            )

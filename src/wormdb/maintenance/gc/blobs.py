@@ -15,10 +15,10 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from wormdb.engine.commit.operations import Pending
 from wormdb.engine.index.read import read_index
 from wormdb.engine.index.shelf import IndexShelf
 from wormdb.engine.ledger import Ledger
-from wormdb.engine.state.operations import Pending
 from wormdb.engine.state.view import View
 from wormdb.engine.tree.definition import OWNERS
 from wormdb.engine.tree.entries import value_key_of
@@ -142,21 +142,28 @@ def condemn(site: Site, ledger: Ledger, seen: View, keys: Sequence[BlobKey]) -> 
 
     Raises ConflictError if somebody may own one of them by now; nothing is written then.
     """
-    wanted = frozenset(keys)
+    guard = _CondemnGuard(seen, frozenset(keys))
+    events = tuple(BlobCondemned(sha256=bytes.fromhex(key.sha256), suffix=key.suffix) for key in keys)
+    ledger.commit(Pending(site.around.chance.token(16).hex(), events=events, guard=guard))
+    log.info("%s: condemned %d blobs that no document refers to", site.collection, len(keys))
 
-    def guard(view: View) -> None:
+
+@dataclass(frozen=True, slots=True)
+class _CondemnGuard:
+    """Refuses to condemn blobs to which a document may refer that came after the state `seen`."""
+
+    seen: View
+    keys: frozenset[BlobKey]
+
+    def check(self, view: View) -> None:
         # So it is after a job attached something, too: a commit has that brought into the root first.
-        if isinstance(view.base, View) or view.base_number > seen.number:
+        if isinstance(view.base, View) or view.base_number > self.seen.number:
             _overtaken("the log was brought forward meanwhile")
         if _has_open_job(view):
             _overtaken("a job is at work")
         for entry in view.overlay.entries(view.number):
-            if entry.number > seen.number and not wanted.isdisjoint(_owned_after(entry.batches)):
+            if entry.number > self.seen.number and not self.keys.isdisjoint(_owned_after(entry.batches)):
                 _overtaken(f"entry {entry.number} refers to one of them")
-
-    events = tuple(BlobCondemned(sha256=bytes.fromhex(key.sha256), suffix=key.suffix) for key in keys)
-    ledger.commit(Pending(site.around.chance.token(16).hex(), events=events, guard=guard))
-    log.info("%s: condemned %d blobs that no document refers to", site.collection, len(keys))
 
 
 def _owned_after(batches: Iterable[Batch]) -> Iterator[BlobKey]:

@@ -6,9 +6,9 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from wormdb.engine.commit.operations import Pending
 from wormdb.engine.ledger import Ledger
 from wormdb.engine.state.jobs import Jobs
-from wormdb.engine.state.operations import Pending
 from wormdb.errors import ConflictError, CorruptionError, NotFoundError, UnsupportedFormatError
 from wormdb.format.adopt_record import decode_adopt_record
 from wormdb.format.event import JobExpired

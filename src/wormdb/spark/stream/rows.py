@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import types as spark
 
 from wormdb.engine.bulk.rows import DOCUMENT_COLUMN, ID_COLUMNS, RowReader
-from wormdb.engine.state.operations import Insert, InsertNext, Remove
+from wormdb.engine.commit.operations import Insert, InsertNext, Remove
 from wormdb.errors import InvalidRequestError, WormError
 from wormdb.spark.stream.changes import CHANGE_COLUMNS
 

@@ -15,7 +15,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from wormdb.engine.bulk.columns import job_clock
-from wormdb.engine.state.operations import Insert, InsertNext, Loaded, Save
+from wormdb.engine.commit.operations import Insert, InsertNext, Loaded, Save
 from wormdb.engine.state.view import id_key
 from wormdb.errors import AlreadyExistsError, ConflictError, InvalidRequestError
 from wormdb.format import json
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from wormdb.api.access import Access
     from wormdb.api.write import Writer
-    from wormdb.engine.state.operations import Operation
+    from wormdb.engine.commit.operations import Operation
     from wormdb.engine.state.view import View
     from wormdb.spark.stream.rows import Given
 
@@ -117,7 +117,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             try:
                 committed = access.commit(operations, by, advanced) if operations else None
                 if committed is None or not committed.changes:
-                    access.commit_event(advanced, by, lambda _: None)
+                    access.commit_event(advanced, by)
             except AlreadyExistsError:
                 if not _is_written(access.present(), advanced):
                     raise

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from wormdb.engine.blocks.runs import RunBase
+from wormdb.engine.commit.operations import Guards
 from wormdb.engine.index.edit import SLICE_DOCUMENTS, TreeEdit, chunks, sliced
 from wormdb.engine.index.shelf import CURSOR_END, IndexShelf, following_statistics, tree_of
 from wormdb.engine.index.unique import DuplicateSearch, check_tail, duplicate_problem, keys_of, owners_in
@@ -29,10 +30,12 @@ from wormdb.format.event import IndexBuilding, IndexFailed, IndexReady
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from wormdb.engine.commit.operations import Guard
     from wormdb.engine.log.objects import ObjectWriter
     from wormdb.engine.log.root import Register, RootState
     from wormdb.engine.state.indexes import IndexStatus
     from wormdb.engine.state.view import View
+    from wormdb.engine.tree.definition import Index
     from wormdb.engine.tree.tree import TreeReader
     from wormdb.format.event import Event
     from wormdb.format.root import IndexRoot, Root
@@ -56,8 +59,8 @@ class Builder:
     register: Register
     writer: ObjectWriter
     pool: Pool
-    commit: Callable[[tuple[Event, ...], Callable[[View], None]], object]
-    """Commits events; the guard is asked with the state they are validated against, and raises to refuse them."""
+    commit: Callable[[tuple[Event, ...], Guard], object]
+    """Commits events while a guard accepts the state that they will follow."""
     view: Callable[[], View]
     """The state now."""
     forward: Callable[[], object] = lambda: None
@@ -120,23 +123,18 @@ class _Build:
 
     def _begin(self, status: IndexStatus) -> None:
         through = self.builder.view().number
-        self.builder.commit((IndexBuilding(name=self.name, through=through),), _unchanged(status))
+        self.builder.commit((IndexBuilding(name=self.name, through=through),), _StatusGuard(status))
         self.builder.forward()
 
     def _fail(self, status: IndexStatus, reason: str) -> None:
         log.warning("%s: index %s failed: %s", self.builder.register.collection, self.name, reason[:200])
         event = IndexFailed(name=self.name, reason=reason[:REASON_CHARS_MAX])
-        self.builder.commit((event,), _unchanged(status))
+        self.builder.commit((event,), _StatusGuard(status))
 
     def _become_ready(self, status: IndexStatus, root: Root) -> None:
-        unchanged = _unchanged(status)
-
-        def guard(view: View) -> None:
-            unchanged(view)
-            check_tail(status.index, view, root, self.shelf)
-
+        guards = Guards((_StatusGuard(status), _DuplicateGuard(status.index, root, self.shelf)))
         try:
-            self.builder.commit((IndexReady(name=self.name),), guard)
+            self.builder.commit((IndexReady(name=self.name),), guards)
         except InvalidRequestError as error:
             self._fail(status, "; ".join(problem.reason for problem in error.problems) or str(error))
 
@@ -243,12 +241,26 @@ class _Build:
         return register.swap(current, following).root or following
 
 
-def _unchanged(status: IndexStatus) -> Callable[[View], None]:
-    """A guard: the index is still where it was seen."""
+@dataclass(frozen=True, slots=True)
+class _StatusGuard:
+    """Refuses an entry about an index that is no longer where it was seen."""
 
-    def guard(view: View) -> None:
-        found = view.definition.indexes.get(status.index.name)
-        if found is None or (found.state, found.number) != (status.state, status.number):
-            raise ConflictError(f"index {status.index.name}", reason="somebody else went on with it meanwhile")
+    status: IndexStatus
 
-    return guard
+    def check(self, view: View) -> None:
+        name = self.status.index.name
+        found = view.definition.indexes.get(name)
+        if found is None or (found.state, found.number) != (self.status.state, self.status.number):
+            raise ConflictError(f"index {name}", reason="another process went on with it meanwhile")
+
+
+@dataclass(frozen=True, slots=True)
+class _DuplicateGuard:
+    """Refuses to make an index ready over a value that came twice after the root that was searched."""
+
+    index: Index
+    root: Root
+    shelf: IndexShelf
+
+    def check(self, view: View) -> None:
+        check_tail(self.index, view, self.root, self.shelf)

@@ -1,10 +1,10 @@
-"""What a caller wants done, before it is known whether it can be."""
+"""What a caller wants done, before it is known whether it can be: operations, batches, and what guards a batch."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -12,13 +12,23 @@ from wormdb.format import json
 from wormdb.format.event import JobAttached, SchemaChanged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from wormdb.engine.state.view import Held, View
     from wormdb.format.event import Event
     from wormdb.system.types import LogNumber
 
-__all__ = ["Insert", "InsertNext", "Loaded", "Operation", "Pending", "Purge", "Remove", "Restore", "Save"]
+__all__ = [
+    "Guard",
+    "Guards",
+    "Insert",
+    "InsertNext",
+    "Loaded",
+    "Operation",
+    "Pending",
+    "Purge",
+    "Remove",
+    "Restore",
+    "Save",
+]
 
 CREATED = "createdAt"
 
@@ -106,20 +116,52 @@ class InsertNext(msgspec.Struct, frozen=True, gc=False):
 Operation = Insert | InsertNext | Save | Remove | Restore | Purge
 
 
+class Guard(Protocol):
+    """What the engine calls back during a commit: a condition on the state that a batch will follow.
+
+    Layers above implement it for what only they know: the model that a writer has, a document that must still be
+    missing, an index that must still be where it was seen.
+    """
+
+    def check(self, view: View) -> None:
+        """Raise a WormError to refuse the batch, if it cannot follow the state of `view`.
+
+        The engine asks at every try, after every entry that this process knows was taken in: for entry n + 1, `view`
+        is the state at n, with the batches that come before this one in the same entry. Its error reaches the caller
+        of the commit, after the engine has asked again with a state that is not older than the call; an error that is
+        no WormError ends the whole entry. The head is locked meanwhile. So `check` may be called any number of times,
+        must change nothing and must not call the ledger; it may read documents through the view, which costs requests.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Guards:
+    """Several guards as one, asked in order."""
+
+    guards: tuple[Guard, ...]
+
+    @classmethod
+    def of(cls, *guards: Guard | None) -> Guards:
+        """Those that there are."""
+        return cls(tuple(guard for guard in guards if guard is not None))
+
+    def check(self, view: View) -> None:
+        """Raise what the first of them raises that refuses the batch."""
+        for guard in self.guards:
+            guard.check(view)
+
+
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A batch on its way: all of it or nothing.
-
-    `guard` is asked at every try, with the state that the try is validated against, and raises a WormError to refuse
-    the batch: checks of schema and mode that depend on the definition in force.
-    """
+    """A batch on its way: all of it or nothing, and only while its guard accepts the state that it will follow."""
 
     id: str
     operations: tuple[Operation, ...] = ()
     events: tuple[Event, ...] = ()
     actor: str | None = None
     meta: bytes | None = None
-    guard: Callable[[View], None] | None = field(default=None, compare=False)
+    guard: Guard | None = field(default=None, compare=False)
     body: bytes = b""
     """The model that its documents were made for, as JSON: if that was mapped since, they are. Empty: the newest."""
 
