@@ -15,7 +15,7 @@ import wormdb
 from benchmarks.cities import MOST, SCHEMA, make_cities
 from benchmarks.commits import open_slowly
 from benchmarks.measure import Count, Row, compare, still, take
-from wormdb.api.options import ask
+from wormdb.api.options import check_query
 from wormdb.api.read import open_state
 from wormdb.query.planner.planner import make_plan
 from wormdb.storage.open import open_store
@@ -230,7 +230,7 @@ def _planned(url: str, settings: wormdb.Settings) -> Row:
         cities = database.model("City")
         expected = _expected(_load(cities, PLANNED))
         access: Any = cities._access  # noqa: SLF001 - a plan without the query around it
-        request = ask(access, FILTER, {"sort": "-population", "limit": FIRST, "select": FIELDS}).request
+        request = check_query(access, FILTER, {"sort": "-population", "limit": FIRST, "select": FIELDS}).request
         state: Any = open_state(access, None)
 
         def query() -> list[Any]:

@@ -23,7 +23,6 @@ PUBLIC = [
     "BlobTarget",
     "Change",
     "ClosedError",
-    "Collected",
     "Collection",
     "CollectionStatus",
     "ConflictError",
@@ -32,13 +31,13 @@ PUBLIC = [
     "Database",
     "DeleteResult",
     "Document",
-    "Explained",
+    "Explanation",
     "FileFault",
     "FilesStatus",
-    "FilesSynced",
+    "FilesSyncResult",
     "Finding",
-    "Found",
     "FunctionDefinition",
+    "GcResult",
     "HistoryEntry",
     "ImportResult",
     "IndexDescription",
@@ -57,6 +56,7 @@ PUBLIC = [
     "ReadableFiles",
     "Rejected",
     "Repair",
+    "Results",
     "SchemaError",
     "SchemaMismatchError",
     "SchemaPlan",
@@ -66,7 +66,7 @@ PUBLIC = [
     "StoredBlob",
     "TableStatus",
     "Tally",
-    "Trashed",
+    "TrashedDocument",
     "UnavailableError",
     "UniqueViolationError",
     "UnsupportedFormatError",
@@ -82,6 +82,15 @@ PUBLIC = [
     "reference_of",
     "rev_of",
 ]
+
+RENAMED = {
+    "Collected": "GcResult",
+    "Explained": "Explanation",
+    "FilesSynced": "FilesSyncResult",
+    "Found": "Results",
+    "Trashed": "TrashedDocument",
+}
+"""Names of the release before this one: each is an alias for one release."""
 
 PARENTS = {
     "AlreadyExistsError": "WormError",
@@ -114,6 +123,13 @@ def test_public_names() -> None:
 def test_completion_offers_the_public_names_and_nothing_else() -> None:
     offered = [name for name in dir(wormdb) if not name.startswith("__")]
     assert offered == [name for name in PUBLIC if name != "__version__"]
+
+
+@pytest.mark.parametrize(("old", "new"), sorted(RENAMED.items()))
+def test_an_old_name_is_an_alias_that_warns(old: str, new: str) -> None:
+    with pytest.warns(DeprecationWarning, match=rf"wormdb\.{old} is called wormdb\.{new} now"):
+        assert getattr(wormdb, old) is getattr(wormdb, new)
+    assert old not in wormdb.__all__
 
 
 def test_a_misspelt_name_is_corrected() -> None:

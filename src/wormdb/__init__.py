@@ -44,20 +44,20 @@ if TYPE_CHECKING:
     from wormdb.api.files import ReadableFiles
     from wormdb.api.functions import FunctionDefinition
     from wormdb.api.imports import ImportResult, Rejected
-    from wormdb.api.past import HistoryEntry, Snapshot, Trashed
+    from wormdb.api.past import HistoryEntry, Snapshot, TrashedDocument
     from wormdb.api.query import Query
-    from wormdb.api.results import Found
+    from wormdb.api.results import Results
     from wormdb.api.schema import ModelPlan, SchemaPlan
     from wormdb.api.status import CollectionStatus, IndexDescription, IndexSummary, ManifestStatus
     from wormdb.api.update import DeleteResult, UpdateResult
     from wormdb.files.adopt.adopt import Adoption
     from wormdb.files.compare.faults import FileFault
     from wormdb.files.status import FilesStatus, TableStatus
-    from wormdb.files.sync import FilesSynced
+    from wormdb.files.sync import FilesSyncResult
     from wormdb.format.blob import BlobReference, reference_of
     from wormdb.maintenance.audit.report import Finding, Loss, Repair, Verification
-    from wormdb.maintenance.gc.report import Collected, Tally, Victim
-    from wormdb.query.execute.explain import Explained
+    from wormdb.maintenance.gc.report import GcResult, Tally, Victim
+    from wormdb.query.execute.explain import Explanation
     from wormdb.settings import Settings
     from wormdb.storage.open import open_store
 
@@ -69,7 +69,6 @@ __all__ = [
     "BlobTarget",
     "Change",
     "ClosedError",
-    "Collected",
     "Collection",
     "CollectionStatus",
     "ConflictError",
@@ -78,13 +77,13 @@ __all__ = [
     "Database",
     "DeleteResult",
     "Document",
-    "Explained",
+    "Explanation",
     "FileFault",
     "FilesStatus",
-    "FilesSynced",
+    "FilesSyncResult",
     "Finding",
-    "Found",
     "FunctionDefinition",
+    "GcResult",
     "HistoryEntry",
     "ImportResult",
     "IndexDescription",
@@ -103,6 +102,7 @@ __all__ = [
     "ReadableFiles",
     "Rejected",
     "Repair",
+    "Results",
     "SchemaError",
     "SchemaMismatchError",
     "SchemaPlan",
@@ -112,7 +112,7 @@ __all__ = [
     "StoredBlob",
     "TableStatus",
     "Tally",
-    "Trashed",
+    "TrashedDocument",
     "UnavailableError",
     "UniqueViolationError",
     "UnsupportedFormatError",
@@ -136,38 +136,38 @@ _LATER = {
     "BlobReference": "wormdb.format.blob",
     "BlobTarget": "wormdb.api.blobs",
     "Change": "wormdb.api.collection",
-    "Collected": "wormdb.maintenance.gc.report",
     "Collection": "wormdb.api.collection",
     "CollectionStatus": "wormdb.api.status",
     "Cursor": "wormdb.api.cursor",
     "Database": "wormdb.api.database",
     "DeleteResult": "wormdb.api.update",
     "Document": "wormdb.api.document",
-    "Explained": "wormdb.query.execute.explain",
+    "Explanation": "wormdb.query.execute.explain",
     "FileFault": "wormdb.files.compare.faults",
     "FilesStatus": "wormdb.files.status",
-    "FilesSynced": "wormdb.files.sync",
+    "FilesSyncResult": "wormdb.files.sync",
     "Finding": "wormdb.maintenance.audit.report",
-    "Found": "wormdb.api.results",
+    "FunctionDefinition": "wormdb.api.functions",
+    "GcResult": "wormdb.maintenance.gc.report",
     "HistoryEntry": "wormdb.api.past",
     "ImportResult": "wormdb.api.imports",
     "IndexDescription": "wormdb.api.status",
     "IndexSummary": "wormdb.api.status",
     "Loss": "wormdb.maintenance.audit.report",
-    "FunctionDefinition": "wormdb.api.functions",
     "ManifestStatus": "wormdb.api.status",
     "ModelPlan": "wormdb.api.schema",
     "Query": "wormdb.api.query",
     "ReadableFiles": "wormdb.api.files",
     "Rejected": "wormdb.api.imports",
     "Repair": "wormdb.maintenance.audit.report",
+    "Results": "wormdb.api.results",
     "SchemaPlan": "wormdb.api.schema",
     "Settings": "wormdb.settings",
     "Snapshot": "wormdb.api.past",
     "StoredBlob": "wormdb.api.blobs",
     "TableStatus": "wormdb.files.status",
     "Tally": "wormdb.maintenance.gc.report",
-    "Trashed": "wormdb.api.past",
+    "TrashedDocument": "wormdb.api.past",
     "UpdateResult": "wormdb.api.update",
     "Verification": "wormdb.maintenance.audit.report",
     "Victim": "wormdb.maintenance.gc.report",
@@ -175,6 +175,15 @@ _LATER = {
     "open_store": "wormdb.storage.open",
     "reference_of": "wormdb.format.blob",
     "rev_of": "wormdb.api.document",
+}
+
+# Names of earlier versions, each with the one that took its place: they go with the next release.
+_RENAMED = {
+    "Collected": "GcResult",
+    "Explained": "Explanation",
+    "FilesSynced": "FilesSyncResult",
+    "Found": "Results",
+    "Trashed": "TrashedDocument",
 }
 
 
@@ -185,8 +194,17 @@ def __dir__() -> list[str]:
 if not TYPE_CHECKING:  # a type checker that saw this would take every misspelt name for one of ours
 
     def __getattr__(name: str) -> Any:
-        if name not in _LATER:
-            raise AttributeError(f"module 'wormdb' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
         import importlib
 
+        if name in _RENAMED:
+            import warnings
+
+            warnings.warn(
+                f"wormdb.{name} is called wormdb.{_RENAMED[name]} now; the old name goes with the next release",
+                DeprecationWarning,
+                stacklevel=2,
+            )
+            name = _RENAMED[name]
+        if name not in _LATER:
+            raise AttributeError(f"module 'wormdb' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
         return getattr(importlib.import_module(_LATER[name]), name)

@@ -14,7 +14,7 @@ import pytest
 import wormdb
 from tests.tarpit import Mood, Tarpit
 from wormdb.api.database import Database
-from wormdb.api.results import Found
+from wormdb.api.results import Results
 from wormdb.engine.commit.resolve import Fate
 from wormdb.errors import InvalidRequestError, OutcomeUnknownError, UnavailableError, WormError
 from wormdb.system.clock import SystemClock
@@ -276,7 +276,7 @@ def close_all(calls: list[Called]) -> None:
 def test_every_public_call_is_in_the_sweep() -> None:
     """A call that is added must be swept too, or be named here as one that asks nothing or goes through another."""
     swept = {name.partition(" ")[0] for name in ALL}
-    for kind, others in ((wormdb.Collection, COLLECTION_OTHERS), (Database, DATABASE_OTHERS), (Found, FOUND_OTHERS)):
+    for kind, others in ((wormdb.Collection, COLLECTION_OTHERS), (Database, DATABASE_OTHERS), (Results, FOUND_OTHERS)):
         public = {name for name in vars_of(kind) if not name.startswith("_")}
         assert public - swept - others == set()
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import wormdb
 from tests.api.market import MARKET, filled
 from wormdb.api.document import Document
-from wormdb.api.read import State
+from wormdb.api.read import LogState
 from wormdb.bql.match import compile_filter
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection import project
@@ -187,9 +187,9 @@ class _Gone:
         self.after = after
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
-        read = State.hits
+        read = LogState.hits
 
-        def hits(state: State[Any], request: Request) -> Iterator[Any]:
+        def hits(state: LogState[Any], request: Request) -> Iterator[Any]:
             rows = read(state, request)
             if self.left:
                 self.left -= 1
@@ -198,7 +198,7 @@ class _Gone:
                 raise SnapshotTooOldError("its root was replaced long ago", key="a block")
             yield from rows
 
-        patch.setattr(State, "hits", hits)
+        patch.setattr(LogState, "hits", hits)
         patch.setattr(Ledger, "renew", lambda *_: None)
 
 

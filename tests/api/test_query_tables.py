@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import wormdb
 from tests.api.market import MARKET, filled
-from wormdb.api.read import State
+from wormdb.api.read import LogState
 from wormdb.api.results import html_table, text_table
 from wormdb.errors import InvalidRequestError, UnavailableError
 from wormdb.system.clock import ManualClock
@@ -140,13 +140,13 @@ def test_the_first_rows_are_shown(orders: Collection[Document]) -> None:
 
 def test_no_more_rows_are_read_than_are_shown(orders: Collection[Document], monkeypatch: pytest.MonkeyPatch) -> None:
     limits: list[int | None] = []
-    read = State.hits
+    read = LogState.hits
 
-    def hits(state: State[Any], request: Any) -> Any:
+    def hits(state: LogState[Any], request: Any) -> Any:
         limits.append(request.limit)
         return read(state, request)
 
-    monkeypatch.setattr(State, "hits", hits)
+    monkeypatch.setattr(LogState, "hits", hits)
     repr(orders.find())
     repr(orders.find(limit=3))
     orders.find().first()
@@ -160,8 +160,8 @@ def test_what_cannot_be_read_is_told_and_not_raised(
     def fail(*_: object) -> Any:
         raise UnavailableError("the store", reason="<it> is away")
 
-    monkeypatch.setattr(State, "hits", fail)
-    assert repr(orders.find()) == "Found(Order, UnavailableError: the store: <it> is away (retry later))"
+    monkeypatch.setattr(LogState, "hits", fail)
+    assert repr(orders.find()) == "Results(Order, UnavailableError: the store: <it> is away (retry later))"
     assert "&lt;it&gt; is away" in orders.find()._repr_html_()
 
 

@@ -19,7 +19,7 @@ from wormdb.system.clock import SeededChance
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.files.sync import FilesSynced
+    from wormdb.files.sync import FilesSyncResult
     from wormdb.schema.model import Schema
     from wormdb.storage.store import Store
 
@@ -39,7 +39,7 @@ def faults_in(world: World, schema: Schema = SCHEMA) -> dict[str, str]:
     return {fault.key: fault.what for fault in found}
 
 
-def synced(world: World, schema: Schema = SCHEMA) -> FilesSynced:
+def synced(world: World, schema: Schema = SCHEMA) -> FilesSyncResult:
     process = Process.on(world, schema, seed=10)
     return sync_files(site_of(process, world), process.database._files)
 

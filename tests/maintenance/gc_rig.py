@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.bulk.report import BulkTarget
     from wormdb.engine.ledger import Ledger
-    from wormdb.maintenance.gc.report import Collected
+    from wormdb.maintenance.gc.report import GcResult
     from wormdb.storage.store import Store
 
 __all__ = [
@@ -69,7 +69,7 @@ def site_of(rig: Rig, store: Store | None = None, *, clock: Clock | None = None,
     return Site(COLLECTION, around)
 
 
-def gc(rig: Rig, store: Store | None = None, *, clock: Clock | None = None, dry_run: bool = False) -> Collected:
+def gc(rig: Rig, store: Store | None = None, *, clock: Clock | None = None, dry_run: bool = False) -> GcResult:
     """One run, with retention and expiry of a week."""
     return collect(site_of(rig, store, clock=clock), RULES, dry_run=dry_run)
 
@@ -122,7 +122,7 @@ def slow_publisher() -> None:
     gc(rig)  # so that nothing is left to be noted in the root
     logger(rig, limits=MANUAL).commit(rig.batch(save("slow", n=1, pad="p" * 60)))
     store = HookStore(rig.store)
-    ran: list[Collected] = []
+    ran: list[GcResult] = []
 
     def before(verb: str, key: str) -> None:
         if (verb, key) == ("put", PATHS.root) and not ran:

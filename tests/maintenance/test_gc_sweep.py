@@ -24,7 +24,7 @@ from wormdb.testing.fault_store import Fault, SimulatedCrash
 from wormdb.testing.sweep import SweepCase, sweep
 
 if TYPE_CHECKING:
-    from wormdb.maintenance.gc.report import Collected
+    from wormdb.maintenance.gc.report import GcResult
     from wormdb.storage.store import Store
 
 OFTEN = (Fault.CRASH_AFTER, Fault.LANDS_LATE)
@@ -101,7 +101,7 @@ def test_any_fault_at_any_request(fault: Fault) -> None:
         rigs.append(fresh())
         return rigs[-1].store
 
-    def look(case: SweepCase[Collected]) -> None:
+    def look(case: SweepCase[GcResult]) -> None:
         assert case.error is None or isinstance(case.error, SimulatedCrash | UnavailableError | OutcomeUnknownError)
         trace = case.store.trace
         # After a read everything is as it was after the write before it.

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from wormdb.files.write.tables import TableKey
     from wormdb.format.entry import Change
     from wormdb.format.event import Event
-    from wormdb.maintenance.gc.report import Collected
+    from wormdb.maintenance.gc.report import GcResult
     from wormdb.query.planner.cache import PlanCache
     from wormdb.settings import Settings
     from wormdb.storage.meter import Usage
@@ -127,7 +127,7 @@ class Context:
     """The collection of a model of the schema, for refs; raises NotFoundError, InvalidRequestError."""
     files: FilesKeeper
     """Keeps the readable files of the database."""
-    collect: Callable[..., Collected]
+    collect: Callable[..., GcResult]
     """Removes what nobody needs any more from the collection in a folder."""
 
 

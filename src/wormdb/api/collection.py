@@ -13,11 +13,11 @@ from wormdb.api.arrow import Tables, load_package
 from wormdb.api.batch import Batch
 from wormdb.api.blobs import Blobs
 from wormdb.api.feed import Change, Resume, changes_of, parse_resume
-from wormdb.api.find import Querying
+from wormdb.api.find import QueryMethods
 from wormdb.api.history import Recall
 from wormdb.api.imports import Importer
 from wormdb.api.indexes import Indexes, index_of
-from wormdb.api.modify import Changing
+from wormdb.api.modify import ModifyMethods
 from wormdb.api.status import Manifest
 from wormdb.api.trash import Trashcan
 from wormdb.errors import InvalidRequestError, OutcomeUnknownError
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from wormdb.api.document import By
     from wormdb.api.functions import FunctionRegistry
     from wormdb.api.imports import ImportOptions, ImportResult, Rejected
-    from wormdb.api.past import HistoryEntry, Snapshot, Trashed
+    from wormdb.api.past import HistoryEntry, Snapshot, TrashedDocument
     from wormdb.api.records import Record
     from wormdb.api.status import IndexDescription, IndexSummary, ManifestStatus, ParquetFiles
     from wormdb.api.write import Prepared
     from wormdb.engine.commit.commit import Committed
     from wormdb.engine.commit.resolve import Fate
-    from wormdb.maintenance.gc.report import Collected
+    from wormdb.maintenance.gc.report import GcResult
     from wormdb.system.deadline import within
 
     Metadata = Mapping[str, Any] | None
@@ -51,7 +51,7 @@ __all__ = ["Change", "Collection"]
 T = TypeVar("T")
 
 
-class Collection(Querying[T], Changing[T], Blobs[T]):
+class Collection(QueryMethods[T], ModifyMethods[T], Blobs[T]):
     """One collection. Reads return documents of type `T`: `Document`, or the class the model was made from.
 
     Calls that write take an `actor` and `metadata`, a mapping, which are kept with each change; without them those
@@ -502,7 +502,7 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
     # --- the trash ---
 
     @reads
-    def list_trashed(self) -> list[Trashed[T]]:
+    def list_trashed(self) -> list[TrashedDocument[T]]:
         """What lies in the trash, in order of id. 1 GET for each block that holds some of it, and their pages.
 
         Raises InvalidRequestError if the model has no softDelete, as all calls about the trash.
@@ -585,6 +585,6 @@ class Collection(Querying[T], Changing[T], Blobs[T]):
         return self._access.log.forward()
 
     @works
-    def gc(self, *, dry_run: bool = False, timeout: float | None = None) -> Collected:
+    def gc(self, *, dry_run: bool = False, timeout: float | None = None) -> GcResult:
         """Remove what no process needs any more, as `Database.gc` does; with `dry_run` only say what that is."""
         return self._context.collect(self._access.log.collection, dry_run=dry_run)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from wormdb.engine.forward.keeper import ForwardMode
-    from wormdb.maintenance.gc.report import Collected
+    from wormdb.maintenance.gc.report import GcResult
     from wormdb.schema.model import Schema
     from wormdb.storage.meter import MeteredStore
     from wormdb.storage.pool import Pool
@@ -176,7 +176,7 @@ class Ledgers:
         store = self.store.inner if isinstance(self.store, CachedStore) else self.store
         return Site(prefix, replace(self.surroundings(), store=store))
 
-    def gc(self, prefix: str, *, dry_run: bool = False, told: Callable[[str], None] | None = None) -> Collected:
+    def gc(self, prefix: str, *, dry_run: bool = False, told: Callable[[str], None] | None = None) -> GcResult:
         """Remove from a collection what nobody needs any more. Costs and raises as `collect`."""
         self.lifetime.check()
         settings = self._means.settings

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 import msgspec
 
 from wormdb.api.access import reads
-from wormdb.api.options import ask, refused, seal, unseal
-from wormdb.api.read import Reading, open_state
+from wormdb.api.options import check_query, refuse_token, seal, unseal
+from wormdb.api.read import QueryRun, open_state
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection_parse import write_projection
 from wormdb.engine.state.moments import AsOf
@@ -63,17 +63,17 @@ class Cursor(Generic[T]):
     raised. Rows are documents, or plain dicts with `id` if there is a `select`.
     """
 
-    def __init__(self, reading: Reading[Any], batch_size: int, opened_ms: int) -> None:
+    def __init__(self, run: QueryRun[Any], batch_size: int, opened_ms: int) -> None:
         """Made by `Collection.cursor` and `Collection.resume`."""
-        self._reading = reading
+        self._run = run
         self._batch_size = batch_size
         self._opened_ms = opened_ms
         self._hits: Iterator[Hit] | None = None
-        self._after = reading.asked.request.after
+        self._after = run.query.request.after
         self._is_closed = False
 
     def _limited(self, kind: CallKind, timeout: float | None) -> within:
-        return self._reading.access.limited(kind, timeout)
+        return self._run.access.limited(kind, timeout)
 
     @property
     def batch_size(self) -> int:
@@ -89,28 +89,28 @@ class Cursor(Generic[T]):
         """
         self._check()
         if self._hits is None:
-            self._hits = self._reading.hits()
+            self._hits = self._run.hits()
         hits = list(islice(self._hits, self._batch_size))
         if hits:
             self._after = hits[-1].order
-        return [cast("T", self._reading.show(hit)) for hit in hits]
+        return [cast("T", self._run.show(hit)) for hit in hits]
 
     @property
     def token(self) -> str:
         """Where it stands, for `Collection.resume`: behind the last batch. Raises ClosedError. No requests."""
         self._check_open()
-        asked = self._reading.asked
-        assert asked.moment is not None, "a cursor is of one moment"
+        query = self._run.query
+        assert query.moment is not None, "a cursor is of one moment"
         token = _Token(
-            collection=asked.collection,
-            filter=asked.request.filter.text,
-            sort=str(asked.request.sort),
-            select=_written(asked.request.projection),
-            strategy=asked.request.strategy,
+            collection=query.collection,
+            filter=query.request.filter.text,
+            sort=str(query.request.sort),
+            select=_written(query.request.projection),
+            strategy=query.request.strategy,
             batch_size=self._batch_size,
-            bound=asked.moment.bound,
-            is_time=asked.moment.is_time,
-            is_past=asked.is_past,
+            bound=query.moment.bound,
+            is_time=query.moment.is_time,
+            is_past=query.is_past,
             opened_ms=self._opened_ms,
             after=self._after,
         )
@@ -134,15 +134,15 @@ class Cursor(Generic[T]):
         self.close()
 
     def __repr__(self) -> str:
-        return f"Cursor({self._reading.access.name}, {self._reading.asked.moment}{', closed' * self._is_closed})"
+        return f"Cursor({self._run.access.name}, {self._run.query.moment}{', closed' * self._is_closed})"
 
     def _check(self) -> None:
         self._check_open()
-        _check_age(self._reading.access, self._opened_ms)
+        _check_age(self._run.access, self._opened_ms)
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise ClosedError(f"the cursor of {self._reading.access.name}", fix="open another, or resume its token")
+            raise ClosedError(f"the cursor of {self._run.access.name}", fix="open another, or resume its token")
 
 
 def _check_age(access: Access[Any], opened_ms: int) -> None:
@@ -165,31 +165,31 @@ def open_cursor(
             reason=f"batch_size={batch_size!r:.40} is no whole number of 1 or more",
             fix="leave it out for batches of 100",
         )
-    asked = ask(access, filter, options)
-    state = open_state(access, asked.moment)
-    pinned = asked if asked.moment is not None else replace(asked, moment=AsOf.number(state.number))
-    return Cursor(Reading(access, pinned, state), batch_size, access.context.now_ms())
+    query = check_query(access, filter, options)
+    state = open_state(access, query.moment)
+    pinned = query if query.moment is not None else replace(query, moment=AsOf.number(state.number))
+    return Cursor(QueryRun(access, pinned, state), batch_size, access.context.now_ms())
 
 
 def resume_cursor(access: Access[Any], token: str) -> Cursor[Any]:
     """The cursor that a token is of, behind its last batch. No requests yet; raises as `Collection.resume` says."""
     read = _read(token)
     if read.collection != access.ledger.collection:
-        raise refused("cursor", token, f"it is for the collection {read.collection.rstrip('/')}")
+        raise refuse_token("cursor", token, f"it is for the collection {read.collection.rstrip('/')}")
     _check_age(access, read.opened_ms)
     options = {
         "select": None if read.select is None else json.parse(read.select, operators=True),
         "sort": read.sort.split(",") if read.sort else None,
         "strategy": read.strategy,
     }
-    asked = ask(access, parse_filter(json.parse(read.filter, operators=True)), options)
+    query = check_query(access, parse_filter(json.parse(read.filter, operators=True)), options)
     pinned = replace(
-        asked,
-        request=replace(asked.request, after=read.after),
+        query,
+        request=replace(query.request, after=read.after),
         moment=AsOf(read.bound, read.is_time, access.context.now_ms() if read.is_time else 0),
         is_past=read.is_past,
     )
-    return Cursor(Reading(access, pinned), read.batch_size, read.opened_ms)
+    return Cursor(QueryRun(access, pinned), read.batch_size, read.opened_ms)
 
 
 def _written(projection: Projection | None) -> str | None:
@@ -200,4 +200,4 @@ def _read(token: str) -> _Token:
     try:
         return msgspec.msgpack.decode(unseal("cursor", token), type=_Token)
     except msgspec.MsgspecError as error:
-        raise refused("cursor", token, "it is damaged, or no token") from error
+        raise refuse_token("cursor", token, "it is damaged, or no token") from error

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from wormdb.engine.migrate import Migrate
     from wormdb.files.adopt.adopt import Adoption
     from wormdb.maintenance.audit.report import Repair, Verification
-    from wormdb.maintenance.gc.report import Collected
+    from wormdb.maintenance.gc.report import GcResult
     from wormdb.maintenance.site import Site
     from wormdb.schema.model import Model, Schema
     from wormdb.storage.meter import Request, Usage
@@ -351,7 +351,7 @@ class Database:
         *,
         dry_run: bool = False,
         told: Callable[[str], None] | None = None,
-    ) -> list[Collected]:
+    ) -> list[GcResult]:
         """Remove what no process needs any more from collections, in order of their folders; `names` as for `forward`.
 
         Retired objects, what writers left behind, jobs that were not ended, the log past its retention; with `dry_run`

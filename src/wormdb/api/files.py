@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from wormdb.files.keeper import FilesKeeper
     from wormdb.files.migrate import Migration
     from wormdb.files.status import FilesStatus
-    from wormdb.files.sync import FilesSynced
+    from wormdb.files.sync import FilesSyncResult
     from wormdb.maintenance.site import Site
     from wormdb.schema.model import Layout, Model, Schema
     from wormdb.storage.store import Store
@@ -59,7 +59,7 @@ class ReadableFiles:
         """
         return [status_of(file_site(self._site(prefix)), counted=counted) for prefix in self._prefixes(names)]
 
-    def sync(self, name: str, told: Callable[[int], None] | None = None) -> FilesSynced:
+    def sync(self, name: str, told: Callable[[int], None] | None = None) -> FilesSyncResult:
         """Reconcile every file of a collection with its state, whatever became of it; what was done.
 
         1 GET for each file, 1 LIST for each 1,000 objects, a scan of documents and history, and what has to be written
@@ -69,7 +69,7 @@ class ReadableFiles:
         (prefix,) = self._prefixes([name])
         return sync_files(file_site(self._site(prefix)), self._keeper, told or _silent)
 
-    def on(self, name: str, told: Callable[[int], None] | None = None) -> FilesSynced:
+    def on(self, name: str, told: Callable[[int], None] | None = None) -> FilesSyncResult:
         """Keep readable files from now on, and write all of them. 1 PUT for the log, and what `sync` costs.
 
         They lie where the schema says, or where they lay before. Raises InvalidRequestError for a collection without

@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from wormdb.api.cursor import Cursor
     from wormdb.api.options import FindOneOptions, FindOptions, Moment, WrittenFilter, WrittenSelect
     from wormdb.api.query import Query
-    from wormdb.api.read import Summing
-    from wormdb.api.results import Found
+    from wormdb.api.read import Aggregator
+    from wormdb.api.results import Results
     from wormdb.bql.sorting import WrittenSort
-    from wormdb.query.execute.explain import Explained
+    from wormdb.query.execute.explain import Explanation
     from wormdb.query.request import Strategy
 
     Names = str | Sequence[str] | None
 
-__all__ = ["Querying"]
+__all__ = ["QueryMethods"]
 
 T = TypeVar("T")
 
 
-class Querying(Generic[T]):
+class QueryMethods(Generic[T]):
     """Queries. Filters are mappings as in MongoDB, or text as on the command line; `id` and `_id` are the same field.
 
     An answer never depends on indexes, columns or plans: they only make it cheaper.
@@ -58,7 +58,7 @@ class Querying(Generic[T]):
         select: None = None,
         populate: None = None,
         **options: Unpack[FindOptions],
-    ) -> Found[T]: ...
+    ) -> Results[T]: ...
 
     @overload
     def find(
@@ -68,7 +68,7 @@ class Querying(Generic[T]):
         select: WrittenSelect,
         populate: Names = None,
         **options: Unpack[FindOptions],
-    ) -> Found[dict[str, Any]]: ...
+    ) -> Results[dict[str, Any]]: ...
 
     @overload
     def find(
@@ -78,7 +78,7 @@ class Querying(Generic[T]):
         select: None = None,
         populate: str | Sequence[str],
         **options: Unpack[FindOptions],
-    ) -> Found[dict[str, Any]]: ...
+    ) -> Results[dict[str, Any]]: ...
 
     def find(
         self,
@@ -87,14 +87,14 @@ class Querying(Generic[T]):
         select: WrittenSelect | None = None,
         populate: Names = None,
         **options: Unpack[FindOptions],
-    ) -> Found[Any]:
+    ) -> Results[Any]:
         """What a filter finds, lazily: nothing is asked before rows are wanted. See `FindOptions` for the options.
 
         With `select`, names or a projection, rows are plain dicts with `id` and these parts. With `populate`, names of
         refs of the model, they are plain dicts with the documents that the refs lead to in their places: one batched
         read for each 1,000 rows, None where there is no such document. Raises InvalidRequestError with every mistake.
         """
-        return self._found(filter, {"select": select, "populate": populate, **options})
+        return self._results(filter, {"select": select, "populate": populate, **options})
 
     @overload
     def find_all(
@@ -135,7 +135,7 @@ class Querying(Generic[T]):
         **options: Unpack[FindOptions],
     ) -> list[Any]:
         """What `find` finds, as a list."""
-        return self._found(filter, {"select": select, "populate": populate, **options}).to_list()
+        return self._results(filter, {"select": select, "populate": populate, **options}).to_list()
 
     @overload
     def find_one(
@@ -176,7 +176,7 @@ class Querying(Generic[T]):
         **options: Unpack[FindOneOptions],
     ) -> Any:
         """The first row of what `find` finds, or None. By id 1 GET in a warm process, and 1 for its page."""
-        return self._found(filter, {"select": select, "populate": populate, **options}, is_single=True).first()
+        return self._results(filter, {"select": select, "populate": populate, **options}, is_single=True).first()
 
     def query(self) -> Query[T]:
         """A query to be built step by step: `query().eq("role", "admin").sort("name").limit(10).execute()`."""
@@ -192,12 +192,12 @@ class Querying(Generic[T]):
         select: WrittenSelect | None = None,
         populate: Names = None,
         **options: Unpack[FindOptions],
-    ) -> Explained:
+    ) -> Explanation:
         """How `find` would find it: strategy, reason, estimated requests, the plan, and the plans that were rejected.
 
         1 GET in a warm process. With `analyze` it is done, and requests, bytes, rows, time and dollars are told.
         """
-        return self._found(filter, {"select": select, "populate": populate, **options}).explain(analyze=analyze)
+        return self._results(filter, {"select": select, "populate": populate, **options}).explain(analyze=analyze)
 
     # --- numbers ---
 
@@ -206,14 +206,14 @@ class Querying(Generic[T]):
         """How many documents there are, or match. All: 1 GET in a warm process; of the past a scan of history."""
         if filter is None and self._access.files is None:
             return self._access.view().count if as_of is None else Recall(self._access).count(as_of)
-        return self._found(filter, {"as_of": as_of}).count()
+        return self._results(filter, {"as_of": as_of}).count()
 
     @reads
     def distinct(
         self, field: str, filter: WrittenFilter = None, *, as_of: Moment = None, timeout: float | None = None
     ) -> list[Any]:
         """The different values of a field, in order; of an array its elements."""
-        return self._summing.distinct(field, filter, {"as_of": as_of})
+        return self._aggregator.distinct(field, filter, {"as_of": as_of})
 
     @reads
     def aggregate(  # noqa: PLR0913 - one keyword for each function
@@ -236,7 +236,7 @@ class Querying(Generic[T]):
         InvalidRequestError with every mistake, and LimitExceededError over GROUPS_MAX groups.
         """
         functions = {"group_by": group_by, "count": count, "sum": sum, "avg": avg, "min": min, "max": max}
-        return self._summing.aggregate(functions, filter, {"as_of": as_of})
+        return self._aggregator.aggregate(functions, filter, {"as_of": as_of})
 
     # --- cursors ---
 
@@ -297,14 +297,14 @@ class Querying(Generic[T]):
 
     # --- inside ---
 
-    def _found(self, filter: WrittenFilter, options: Mapping[str, Any], *, is_single: bool = False) -> Found[Any]:
-        from wormdb.api.options import ask
-        from wormdb.api.results import Found
+    def _results(self, filter: WrittenFilter, options: Mapping[str, Any], *, is_single: bool = False) -> Results[Any]:
+        from wormdb.api.options import check_query
+        from wormdb.api.results import Results
 
-        return Found(self._access, ask(self._access, filter, options, is_single=is_single))
+        return Results(self._access, check_query(self._access, filter, options, is_single=is_single))
 
     @property
-    def _summing(self) -> Summing[T]:
-        from wormdb.api.read import Summing
+    def _aggregator(self) -> Aggregator[T]:
+        from wormdb.api.read import Aggregator
 
-        return Summing(self._access)
+        return Aggregator(self._access)

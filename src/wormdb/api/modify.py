@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     Select = Sequence[str] | Mapping[str, Any]
     Which = Literal["before", "after"]
 
-__all__ = ["Changing"]
+__all__ = ["ModifyMethods"]
 
 T = TypeVar("T")
 
 _WHICH: Final = ("before", "after")
 
 
-class Changing(Generic[T]):
+class ModifyMethods(Generic[T]):
     """Changes by filters, each one batch in the log: all of it or nothing.
 
     If somebody else changes one of the documents meanwhile, a call starts again from the state that is there then.
@@ -309,11 +309,11 @@ class Changing(Generic[T]):
 
     def _targets(self, filter: Mapping[str, Any] | str, sort: WrittenSort = None, *, is_many: bool = False) -> Targets:
         """What a call is about; functions in its filter are as they are now. 1 GET if it has some."""
-        from wormdb.api.options import expanded
+        from wormdb.api.options import expand_functions
         from wormdb.query.change import Targets
 
         targets = Targets.of(filter, sort, is_many=is_many)
-        return replace(targets, filter=expanded(self._access, targets.filter))
+        return replace(targets, filter=expand_functions(self._access, targets.filter))
 
     def _replacement(self, document: T | Mapping[str, Any], targets: Targets) -> Edit:
         from wormdb.query.change import Replacement

@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from wormdb.engine.state.moments import AsOf
 
 __all__ = [
-    "Asked",
+    "CheckedQuery",
     "FindOneOptions",
     "FindOptions",
     "Moment",
     "TokenKind",
     "WrittenFilter",
     "WrittenSelect",
-    "ask",
-    "expanded",
+    "check_query",
+    "expand_functions",
     "page_token",
     "read_filter",
-    "refused",
+    "refuse_token",
     "seal",
     "unseal",
 ]
@@ -74,7 +74,7 @@ def seal(kind: TokenKind, body: bytes) -> str:
 def unseal(kind: TokenKind, token: object) -> bytes:
     """The bytes of a token; raises InvalidRequestError for anything else. No requests."""
     if not isinstance(token, str):
-        raise refused(kind, token, f"it is {type(token).__name__}, and no text")
+        raise refuse_token(kind, token, f"it is {type(token).__name__}, and no text")
     try:
         whole = urlsafe_b64decode(token.encode("ascii") + b"=" * (-len(token) % 4))
     except ValueError:
@@ -82,15 +82,15 @@ def unseal(kind: TokenKind, token: object) -> bytes:
     content, check = whole[:-_SUM_BYTES], whole[-_SUM_BYTES:]
     # Letters that the alphabet does not have are passed over by the decoder.
     if len(content) < 2 or crc32(content).to_bytes(_SUM_BYTES, "big") != check or _text(whole) != token:
-        raise refused(kind, token, "it is damaged, or no token")
+        raise refuse_token(kind, token, "it is damaged, or no token")
     if content[0] != _MARKS[kind]:
-        raise refused(kind, token, "it is a token for something else")
+        raise refuse_token(kind, token, "it is a token for something else")
     if content[1] != _VERSION:
-        raise refused(kind, token, "another version of wormdb made it")
+        raise refuse_token(kind, token, "another version of wormdb made it")
     return content[2:]
 
 
-def refused(kind: TokenKind, token: object, reason: str) -> InvalidRequestError:
+def refuse_token(kind: TokenKind, token: object, reason: str) -> InvalidRequestError:
     """What is raised for a token that cannot be used. No requests."""
     shown = f"{token[:_SHOWN_CHARS]}…" if isinstance(token, str) and len(token) > _SHOWN_CHARS else token
     return InvalidRequestError(f"the {kind} token {shown!r:.60}", reason=reason, fix=_FIXES[kind])
@@ -160,7 +160,7 @@ _OTHER_NAMES: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CheckedQuery:
     """A checked question. No state was read for it."""
 
     request: Request
@@ -188,7 +188,9 @@ class Asked:
         return sha256("\0".join(parts).encode()).digest()[:_DIGEST_BYTES]
 
 
-def ask(access: Access[Any], filter: WrittenFilter, options: Mapping[str, Any], *, is_single: bool = False) -> Asked:
+def check_query(
+    access: Access[Any], filter: WrittenFilter, options: Mapping[str, Any], *, is_single: bool = False
+) -> CheckedQuery:
     """The question that a caller's filter and options make; with `is_single` for one row.
 
     Raises InvalidRequestError with all mistakes of the first part that has some, and LimitExceededError. No requests,
@@ -197,10 +199,10 @@ def ask(access: Access[Any], filter: WrittenFilter, options: Mapping[str, Any], 
     what = f"a query of {access.name}"
     for name in options:
         _check_known(name, what, _KNOWN_OF_ONE if is_single else _KNOWN)
-    tree = expanded(access, read_filter(filter))
+    tree = expand_functions(access, read_filter(filter))
     select, sort = options.get("select"), options.get("sort")
     moment = options.get("as_of")
-    asked = Asked(
+    query = CheckedQuery(
         request=Request(
             filter=tree,
             sort=sort if isinstance(sort, SortSpec) else parse_sort(sort),
@@ -217,7 +219,7 @@ def ask(access: Access[Any], filter: WrittenFilter, options: Mapping[str, Any], 
         populate=_names(options.get("populate"), what),
     )
     page = options.get("page")
-    return asked if page is None else _after(asked, page)
+    return query if page is None else _after(query, page)
 
 
 def read_filter(written: WrittenFilter) -> Filter:
@@ -240,7 +242,7 @@ def read_filter(written: WrittenFilter) -> Filter:
     )
 
 
-def expanded(access: Access[Any], tree: Filter) -> Filter:
+def expand_functions(access: Access[Any], tree: Filter) -> Filter:
     """The filter with what functions stand for now in the place of their names. 1 GET if it names some, else none.
 
     Raises NotFoundError for one that is not registered, LimitExceededError for a filter that becomes too large.
@@ -307,25 +309,25 @@ def _names(value: object, what: str) -> tuple[str, ...]:
 # --- pages ---
 
 
-def page_token(asked: Asked, order: bytes) -> str:
+def page_token(query: CheckedQuery, order: bytes) -> str:
     """The token of the page that begins behind a row, given the row's sort key. No requests."""
-    return seal("page", _place_of(asked.collection) + asked.digest + order)
+    return seal("page", _place_of(query.collection) + query.digest + order)
 
 
-def _after(asked: Asked, token: str) -> Asked:
-    if asked.request.offset:
+def _after(query: CheckedQuery, token: str) -> CheckedQuery:
+    if query.request.offset:
         raise InvalidRequestError(
-            f"page and offset={asked.request.offset} together",
+            f"page and offset={query.request.offset} together",
             reason="a page begins where the one before it ended",
             fix="leave out offset",
         )
     body = unseal("page", token)
     place, digest, order = body[:_DIGEST_BYTES], body[_DIGEST_BYTES : 2 * _DIGEST_BYTES], body[2 * _DIGEST_BYTES :]
-    if place != _place_of(asked.collection):
-        raise refused("page", token, f"it is for another collection than {asked.collection.rstrip('/')}")
-    if digest != asked.digest:
-        raise refused("page", token, "it is for a query with another filter, sort, selection or as_of")
-    return replace(asked, request=replace(asked.request, after=order))
+    if place != _place_of(query.collection):
+        raise refuse_token("page", token, f"it is for another collection than {query.collection.rstrip('/')}")
+    if digest != query.digest:
+        raise refuse_token("page", token, "it is for a query with another filter, sort, selection or as_of")
+    return replace(query, request=replace(query.request, after=order))
 
 
 def _place_of(collection: str) -> bytes:

@@ -28,7 +28,7 @@ __all__ = [
     "HistoryEntry",
     "Snapshot",
     "Tombstone",
-    "Trashed",
+    "TrashedDocument",
     "Visible",
     "check_trash",
     "chosen",
@@ -153,7 +153,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Trashed(Generic[T]):
+class TrashedDocument(Generic[T]):
     """A document in the trash."""
 
     id: Any

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from wormdb.api.access import reads
-from wormdb.api.options import ask, read_filter
-from wormdb.api.read import Summing
-from wormdb.api.results import Found
+from wormdb.api.options import check_query, read_filter
+from wormdb.api.read import Aggregator
+from wormdb.api.results import Results
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection_parse import parse_projection
 from wormdb.bql.tree import Filter, conjunction, disjunction
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from wormdb.api.access import Access, CallKind
     from wormdb.api.options import Moment, WrittenFilter, WrittenSelect
-    from wormdb.query.execute.explain import Explained
+    from wormdb.query.execute.explain import Explanation
     from wormdb.query.request import Strategy
     from wormdb.system.deadline import within
 
@@ -157,14 +157,14 @@ class Query(Generic[T]):
         if "select" in option:
             parse_projection(option["select"])  # `field.$` needs conditions, which may come later
         else:
-            ask(self._access, None, option)
+            check_query(self._access, None, option)
         return replace(self, _options={**self._options, **option})
 
     # --- answers ---
 
-    def find(self) -> Found[T]:
+    def find(self) -> Results[T]:
         """The rows, lazily, as `Collection.find` gives them."""
-        return Found(self._access, ask(self._access, self.filter, self._options))
+        return Results(self._access, check_query(self._access, self.filter, self._options))
 
     def execute(self) -> list[T]:
         """All rows. Costs as `Collection.find`."""
@@ -182,7 +182,7 @@ class Query(Generic[T]):
         """How many rows there are, limit and offset counted in."""
         return self.find().count()
 
-    def explain(self, *, analyze: bool = False) -> Explained:
+    def explain(self, *, analyze: bool = False) -> Explanation:
         """How the rows are found, as `Collection.explain`."""
         return self.find().explain(analyze=analyze)
 
@@ -192,12 +192,12 @@ class Query(Generic[T]):
 
         Raises InvalidRequestError if the query has anything beside conditions, a strategy and `as_of`.
         """
-        return Summing(self._access).aggregate(functions, self.filter, self._conditions_only("aggregate"))
+        return Aggregator(self._access).aggregate(functions, self.filter, self._conditions_only("aggregate"))
 
     @reads
     def distinct(self, field: str) -> list[Any]:
         """The different values of a field in what the conditions find, as `Collection.distinct`."""
-        return Summing(self._access).distinct(field, self.filter, self._conditions_only("distinct"))
+        return Aggregator(self._access).distinct(field, self.filter, self._conditions_only("distinct"))
 
     def _conditions_only(self, verb: str) -> Mapping[str, Any]:
         others = [name for name in self._options if name not in ("strategy", "as_of")]

@@ -6,14 +6,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 from wormdb.api.document import with_id
-from wormdb.api.options import ask
+from wormdb.api.options import check_query
 from wormdb.bql.aggregation import parse_aggregation
 from wormdb.engine.columns.scan import portions_of
 from wormdb.engine.state.moments import view_at
 from wormdb.engine.state.upgrade import NO_UPGRADES
 from wormdb.errors import InvalidRequestError, SnapshotTooOldError
-from wormdb.query.execute import answer as query
-from wormdb.query.execute.answer import aggregate, tabulate
+from wormdb.query.execute import answer
 from wormdb.query.sources.engine import EngineSource
 from wormdb.query.sources.past import PastSource
 from wormdb.system.types import LogNumber
@@ -22,20 +21,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from wormdb.api.access import Access
-    from wormdb.api.options import Asked, WrittenFilter
+    from wormdb.api.options import CheckedQuery, WrittenFilter
     from wormdb.bql.aggregation import Aggregation
     from wormdb.engine.blocks.portion import Portion
     from wormdb.engine.state.moments import AsOf
     from wormdb.engine.state.view import Held, View
     from wormdb.files.foreign.answer import Answer
     from wormdb.query.execute.answer import Hit
-    from wormdb.query.execute.explain import Explained
+    from wormdb.query.execute.explain import Explanation
     from wormdb.query.planner.cache import PlanCache
     from wormdb.query.request import Request
     from wormdb.query.source import Source
     from wormdb.schema.model import Model
 
-__all__ = ["AnyState", "FileState", "Reading", "State", "Summing", "open_state"]
+__all__ = ["Aggregator", "AnyState", "FileState", "LogState", "QueryRun", "open_state"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -48,7 +47,7 @@ _RESTARTS_MAX: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class State(Generic[T]):
+class LogState(Generic[T]):
     """One state of a collection that does not move."""
 
     access: Access[T]
@@ -64,24 +63,24 @@ class State(Generic[T]):
 
     def hits(self, request: Request) -> Iterator[Hit]:
         """The rows of an answer. Costs what its plan costs."""
-        return query.run(request, self.source, cache=self._cache, clock=self.access.context.clock)
+        return answer.run(request, self.source, cache=self._cache, clock=self.access.context.clock)
 
     def count(self, request: Request) -> int:
         """How many rows an answer has."""
-        return query.count(request, self.source, cache=self._cache, clock=self.access.context.clock)
+        return answer.count(request, self.source, cache=self._cache, clock=self.access.context.clock)
 
     def aggregate(self, aggregation: Aggregation, request: Request) -> dict[str, Any]:
         """The result of an aggregation over the rows of an answer."""
-        return aggregate(aggregation, request, self.source, cache=self._cache, clock=self.access.context.clock)
+        return answer.aggregate(aggregation, request, self.source, cache=self._cache, clock=self.access.context.clock)
 
     def tabulate(self, request: Request, paths: Collection[str]) -> Iterator[Portion | list[Hit]]:
         """The rows of an answer, as portions where columns tell all of `paths`."""
-        return tabulate(request, self.source, paths, cache=self._cache, clock=self.access.context.clock)
+        return answer.tabulate(request, self.source, paths, cache=self._cache, clock=self.access.context.clock)
 
-    def explain(self, request: Request, *, analyze: bool) -> Explained:
+    def explain(self, request: Request, *, analyze: bool) -> Explanation:
         """How a request is answered; with `analyze` it is, and what that took is measured."""
         context = self.access.context
-        return query.explain(
+        return answer.explain(
             request, self.source, cache=self._cache, analyze=analyze, meter=context.usage, clock=context.clock
         )
 
@@ -134,7 +133,7 @@ class FileState(Generic[T]):
         """The rows of an answer, as portions where columns tell all of `paths`."""
         return self.answer.tabulate(request, paths)
 
-    def explain(self, request: Request, *, analyze: bool) -> Explained:
+    def explain(self, request: Request, *, analyze: bool) -> Explanation:
         """How a request is answered; with `analyze` it is, and what that took is measured."""
         return self.answer.explain(request, analyze=analyze, meter=self.access.context.usage)
 
@@ -152,7 +151,7 @@ class FileState(Generic[T]):
         return self.access.writer.show_past(hit.held, hit.document)
 
 
-AnyState: TypeAlias = State[T] | FileState[T]
+AnyState: TypeAlias = LogState[T] | FileState[T]
 
 
 def open_state(
@@ -175,23 +174,23 @@ def open_state(
         return FileState(access, files.answer())
     if moment is None:
         view = access.present() if is_fresh else access.view()
-        return State(access, view, EngineSource.of(view, access.ledger), view.number)
+        return LogState(access, view, EngineSource.of(view, access.ledger), view.number)
     present = access.present()
     then = view_at(present, moment)
     if then is not None:
-        return State(access, then, EngineSource.of(then, access.ledger), then.number)
+        return LogState(access, then, EngineSource.of(then, access.ledger), then.number)
     upgrades = present.definition.upgrades.through(moment.bound) if as_shown else NO_UPGRADES
     source = PastSource(present, access.history(present), moment, upgrades)
-    return State(access, present, source, LogNumber(0 if moment.is_time else moment.bound))
+    return LogState(access, present, source, LogNumber(0 if moment.is_time else moment.bound))
 
 
-class Reading(Generic[T]):
+class QueryRun(Generic[T]):
     """A question, and the state that answers it: read when it is first needed, and kept from then on."""
 
-    def __init__(self, access: Access[T], asked: Asked, state: AnyState[T] | None = None) -> None:
+    def __init__(self, access: Access[T], query: CheckedQuery, state: AnyState[T] | None = None) -> None:
         """No requests."""
         self.access = access
-        self.asked = asked
+        self.query = query
         self._state = state
         self._is_shown = False
 
@@ -199,20 +198,20 @@ class Reading(Generic[T]):
     def state(self) -> AnyState[T]:
         """The state. 1 GET at the first call."""
         if self._state is None:
-            self._state = open_state(self.access, self.asked.moment, as_shown=not self.asked.is_past)
+            self._state = open_state(self.access, self.query.moment, as_shown=not self.query.is_past)
         return self._state
 
     def request(self) -> Request:
         """The request, with its deadline if time is limited."""
-        seconds = self.asked.timeout_seconds
+        seconds = self.query.timeout_seconds
         if seconds is None:
-            return self.asked.request
-        return replace(self.asked.request, deadline=self.access.context.clock.monotonic() + seconds)
+            return self.query.request
+        return replace(self.query.request, deadline=self.access.context.clock.monotonic() + seconds)
 
     def hits(self, request: Request | None = None) -> Iterator[Hit]:
         """The rows; of a new state if this one is gone before any row of it was shown."""
-        asked = request or self.request()
-        rows, first = self.attempt(lambda state: _begun(state.hits(asked)))
+        wanted = request or self.request()
+        rows, first = self.attempt(lambda state: _begun(state.hits(wanted)))
         if first is not None:
             self._is_shown = True
             yield first
@@ -220,9 +219,9 @@ class Reading(Generic[T]):
 
     def show(self, hit: Hit) -> Any:
         """A row as callers see it: a document in their type, or a plain dict if it is no whole document."""
-        if self.asked.is_plain:
+        if self.query.is_plain:
             return with_id(hit.document)
-        return self.state.show(hit, is_past=self.asked.is_past)
+        return self.state.show(hit, is_past=self.query.is_past)
 
     @property
     def skipped(self) -> dict[str, str]:
@@ -236,10 +235,10 @@ class Reading(Generic[T]):
             try:
                 return read(state)
             except SnapshotTooOldError as error:
-                if self._is_shown or not isinstance(state, State):
+                if self._is_shown or not isinstance(state, LogState):
                     raise
                 self.access.ledger.renew(state.view, error)
-                self._state = open_state(self.access, self.asked.moment, is_fresh=True, as_shown=not self.asked.is_past)
+                self._state = open_state(self.access, self.query.moment, is_fresh=True, as_shown=not self.query.is_past)
         return read(self.state)
 
 
@@ -253,7 +252,7 @@ def _begun(hits: Iterator[Hit]) -> tuple[Iterator[Hit], Hit | None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Summing(Generic[T]):
+class Aggregator(Generic[T]):
     """Counts and sums documents of one collection."""
 
     access: Access[T]
@@ -263,9 +262,9 @@ class Summing(Generic[T]):
     ) -> dict[str, Any]:
         """The result of `parse_aggregation(functions)` over what a filter finds. Raises as `Collection.aggregate`."""
         aggregation = parse_aggregation(functions)
-        reading = Reading(self.access, ask(self.access, filter, options))
-        request = reading.request()
-        return reading.attempt(lambda state: state.aggregate(aggregation, request))
+        run = QueryRun(self.access, check_query(self.access, filter, options))
+        request = run.request()
+        return run.attempt(lambda state: state.aggregate(aggregation, request))
 
     def distinct(self, field: str, filter: WrittenFilter, options: Mapping[str, Any]) -> list[Any]:
         """The different values of a field. Raises as `Collection.distinct`."""

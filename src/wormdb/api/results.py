@@ -12,7 +12,7 @@ from wormdb.api.access import reads
 from wormdb.api.arrow import load_package, table_of
 from wormdb.api.document import with_id
 from wormdb.api.options import page_token
-from wormdb.api.read import Reading, open_state
+from wormdb.api.read import QueryRun, open_state
 from wormdb.bql.projection import project
 from wormdb.errors import InvalidRequestError, WormError
 from wormdb.format.json import encode
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wormdb.api.access import Access, CallKind
-    from wormdb.api.options import Asked
+    from wormdb.api.options import CheckedQuery
     from wormdb.api.read import AnyState
     from wormdb.bql.projection import Projection
     from wormdb.format.path import Path
     from wormdb.query.execute.answer import Hit
-    from wormdb.query.execute.explain import Explained
+    from wormdb.query.execute.explain import Explanation
     from wormdb.query.execute.populate import Reference
     from wormdb.query.request import Request
     from wormdb.system.deadline import within
 
-__all__ = ["PREVIEW_ROWS", "Found", "html_table", "text_table"]
+__all__ = ["PREVIEW_ROWS", "Results", "html_table", "text_table"]
 
 
 # --- Some rows for people: a small table as text for a terminal, or as HTML for a notebook.
@@ -115,7 +115,7 @@ _MOMENT = 1e-9
 """Of a time that is over: who reads on is told so."""
 
 
-class Found(Generic[T]):
+class Results(Generic[T]):
     """The rows of a query. Nothing is asked before they are wanted; then all of them are of one state.
 
     It may be gone through several times: every time the same rows come, read again. Rows are documents, or plain dicts
@@ -124,19 +124,19 @@ class Found(Generic[T]):
     the state is gone when rows of it were already shown; before that a newer state is read instead.
     """
 
-    def __init__(self, access: Access[Any], asked: Asked) -> None:
+    def __init__(self, access: Access[Any], query: CheckedQuery) -> None:
         """Made by `Collection.find`. Raises InvalidRequestError for a ref that there is not."""
         self._access = access
-        self._asked = asked
-        self._reading: Reading[Any] = Reading(access, asked)
-        self._references = _references(access, asked)
+        self._query = query
+        self._run: QueryRun[Any] = QueryRun(access, query)
+        self._references = _references(access, query)
         self._last: Hit | None = None
         """The last row, if there may be others behind it."""
         self._is_read = False
 
     def _limited(self, kind: CallKind, timeout: float | None) -> within:
         return self._access.limited(
-            kind, timeout if self._asked.timeout_seconds is None else self._asked.timeout_seconds
+            kind, timeout if self._query.timeout_seconds is None else self._query.timeout_seconds
         )
 
     # --- rows ---
@@ -147,7 +147,7 @@ class Found(Generic[T]):
         for hit, row in self._rows():
             count, last = count + 1, hit
             yield cast("T", row)
-        is_full = last is not None and count == self._asked.request.limit
+        is_full = last is not None and count == self._query.request.limit
         self._last = last if is_full else None
         self._is_read = True
 
@@ -166,8 +166,8 @@ class Found(Generic[T]):
     @reads
     def count(self) -> int:
         """How many rows there are, `limit`, `offset` and `page` counted in. Documents are read only if needed."""
-        request = self._reading.request()
-        return self._reading.attempt(lambda state: state.count(request))
+        request = self._run.request()
+        return self._run.attempt(lambda state: state.count(request))
 
     @property
     def next_page(self) -> str | None:
@@ -177,32 +177,32 @@ class Found(Generic[T]):
         behind it is seen again. There is one whenever the rows are as many as `limit`, so the last page may be empty.
         Rows that were not read are read first.
         """
-        if not self._is_read and self._asked.request.limit is not None:
+        if not self._is_read and self._query.request.limit is not None:
             for _ in self:
                 pass
-        return None if self._last is None else page_token(self._asked, self._last.order)
+        return None if self._last is None else page_token(self._query, self._last.order)
 
     @property
     def skipped(self) -> dict[str, str]:
         """By key why each broken file of another program was passed over so far (setting `on_broken`). No requests."""
-        return self._reading.skipped
+        return self._run.skipped
 
     @reads
-    def explain(self, *, analyze: bool = False) -> Explained:
+    def explain(self, *, analyze: bool = False) -> Explanation:
         """How the rows are found, and what that costs; with `analyze` they are read, and it is measured."""
-        request = self._reading.request()
-        return self._reading.attempt(lambda state: state.explain(request, analyze=analyze))
+        request = self._run.request()
+        return self._run.attempt(lambda state: state.explain(request, analyze=analyze))
 
     def _rows(self, limit: int | None = None) -> Iterator[tuple[Hit, Any]]:
-        request = self._reading.request()
+        request = self._run.request()
         if limit is not None:
             request = replace(request, limit=min(limit, request.limit or limit))
-        hits = self._timed(self._reading.hits(request), request)
+        hits = self._timed(self._run.hits(request), request)
         if self._references:
             yield from self._populated(hits)
             return
         for hit in hits:
-            yield hit, self._reading.show(hit)
+            yield hit, self._run.show(hit)
 
     def _timed(self, hits: Iterator[Hit], request: Request) -> Iterator[Hit]:
         """Rows whose requests keep the caller's own time, if there is one."""
@@ -217,7 +217,7 @@ class Found(Generic[T]):
 
         def state_of(model: str) -> AnyState[Any]:
             if model not in states:
-                states[model] = open_state(self._access.context.access_of(model), self._asked.moment)
+                states[model] = open_state(self._access.context.access_of(model), self._query.moment)
             return states[model]
 
         while some := list(islice(hits, POPULATE_ROWS)):
@@ -233,12 +233,12 @@ class Found(Generic[T]):
 
         Types are those of `Collection.to_arrow`. Raises InvalidRequestError with `populate`.
         """
-        if self._asked.populate:
+        if self._query.populate:
             raise InvalidRequestError(
                 f"a table of {self._access.name} with populate", reason="documents are no columns", fix="leave it out"
             )
-        request = self._reading.request()
-        return self._reading.attempt(lambda state: table_of(state, request))
+        request = self._run.request()
+        return self._run.attempt(lambda state: table_of(state, request))
 
     def to_pandas(self) -> Any:
         """What `to_arrow` gives, as a data frame of pandas. Raises MissingExtraError if pandas is not installed."""
@@ -258,7 +258,7 @@ class Found(Generic[T]):
         try:
             rows, more = self._preview()
         except WormError as error:
-            return f"Found({self._access.name}, {type(error).__name__}: {error})"
+            return f"Results({self._access.name}, {type(error).__name__}: {error})"
         return text_table(rows, more=more)
 
     def _repr_html_(self) -> str:
@@ -271,9 +271,9 @@ class Found(Generic[T]):
 
     @reads
     def _preview(self) -> tuple[list[dict[str, Any]], bool]:
-        request = self._reading.request()
+        request = self._run.request()
         limit = min(PREVIEW_ROWS + 1, request.limit or PREVIEW_ROWS + 1)
-        hits = self._reading.hits(replace(request, limit=limit))
+        hits = self._run.hits(replace(request, limit=limit))
         rows = [with_id(hit.document) for hit in hits]
         return rows[:PREVIEW_ROWS], len(rows) > PREVIEW_ROWS
 
@@ -281,21 +281,21 @@ class Found(Generic[T]):
 # --- refs ---
 
 
-def _references(access: Access[Any], asked: Asked) -> tuple[Reference, ...]:
+def _references(access: Access[Any], query: CheckedQuery) -> tuple[Reference, ...]:
     """The refs to follow, each of which has its ids in the rows."""
-    if not asked.populate:
+    if not query.populate:
         return ()
-    if asked.moment is not None and not asked.moment.is_time:
+    if query.moment is not None and not query.moment.is_time:
         raise InvalidRequestError(
-            f"populate of {access.name} as of {asked.moment}",
+            f"populate of {access.name} as of {query.moment}",
             reason="a log number is of one collection, and refs lead to another",
             fix="give as_of a time",
         )
     model_of = access.context.access_of
-    references = read_references(asked.populate, access.writer.model, lambda name: model_of(name).writer.model)
+    references = read_references(query.populate, access.writer.model, lambda name: model_of(name).writer.model)
     for reference in references:
         needed = "id" if reference.is_many else reference.field
-        if not _is_shown(asked.request.projection, parse_path("_id" if reference.is_many else reference.field)):
+        if not _is_shown(query.request.projection, parse_path("_id" if reference.is_many else reference.field)):
             raise InvalidRequestError(
                 f"populate {reference.name!r} of {access.name}",
                 reason=f"select leaves out {needed!r}, which has the ids",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from wormdb.api.past import Trashed, check_trash, read_tombstone, trashed_in
+from wormdb.api.past import TrashedDocument, check_trash, read_tombstone, trashed_in
 from wormdb.engine.commit.operations import Loaded, Purge, Restore
 from wormdb.engine.state.view import Held, id_key
 from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError, UniqueViolationError
@@ -31,7 +31,7 @@ class Trashcan(Generic[T]):
 
     access: Access[T]
 
-    def contents(self) -> list[Trashed[T]]:
+    def contents(self) -> list[TrashedDocument[T]]:
         """Everything in it, in order of id."""
         return [self._shown(held) for held in trashed_in(self._view())]
 
@@ -102,9 +102,9 @@ class Trashcan(Generic[T]):
             return purged
         raise ConflictError(f"the trash of {self.access.name}", reason="others took documents out all the time")
 
-    def _shown(self, held: Held) -> Trashed[T]:
+    def _shown(self, held: Held) -> TrashedDocument[T]:
         found = read_tombstone(held)
-        return Trashed(
+        return TrashedDocument(
             id=json.decode(held.id, name="document id"),
             deleted_at=found.deleted_at,
             deleted_by=found.deleted_by,

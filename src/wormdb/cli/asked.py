@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from wormdb.api.collection import Collection
     from wormdb.api.document import Document
     from wormdb.api.options import FindOptions, WrittenSelect
-    from wormdb.api.results import Found
+    from wormdb.api.results import Results
     from wormdb.bql.sorting import SortSpec
     from wormdb.bql.tree import Filter
     from wormdb.cli.rows import Columns
-    from wormdb.query.execute.explain import Explained
+    from wormdb.query.execute.explain import Explanation
     from wormdb.schema.model import Model
 
 __all__ = [
@@ -106,13 +106,13 @@ class Asked:
         """Whether it asks for all documents as they are now."""
         return isinstance(self.filter, MatchAll) and "as_of" not in self.options
 
-    def find(self, collection: Collection[Document]) -> Found[Any]:
+    def find(self, collection: Collection[Document]) -> Results[Any]:
         """The rows. No requests yet."""
         if self.select is None:
             return collection.find(self.filter, **self.options)
         return collection.find(self.filter, select=self.select, **self.options)
 
-    def explain(self, collection: Collection[Document], *, analyze: bool) -> Explained:
+    def explain(self, collection: Collection[Document], *, analyze: bool) -> Explanation:
         """How the rows are found."""
         return collection.explain(self.filter, select=self.select, analyze=analyze, **self.options)
 

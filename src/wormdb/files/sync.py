@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from wormdb.format.files_record import FilesTable
     from wormdb.storage.store import StoredObject
 
-__all__ = ["FilesSynced", "mend_tables", "remove_files", "sync_files"]
+__all__ = ["FilesSyncResult", "mend_tables", "remove_files", "sync_files"]
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ _ROUNDS_MAX: Final = 4
 
 
 @dataclass(slots=True)
-class FilesSynced:
+class FilesSyncResult:
     """What a reconciliation did."""
 
     documents: int = 0
@@ -73,7 +73,7 @@ class FilesSynced:
     """The log number through which files are."""
 
 
-def sync_files(site: FileSite, keeper: FilesKeeper, told: Callable[[int], None] = lambda _: None) -> FilesSynced:
+def sync_files(site: FileSite, keeper: FilesKeeper, told: Callable[[int], None] = lambda _: None) -> FilesSyncResult:
     """Reconcile every file with the state; what was done. Repeatable, and safe beside other writers.
 
     Costs what brings the files to the state, and what `examine_files` costs once, or more often if something is wrong.
@@ -87,7 +87,7 @@ def sync_files(site: FileSite, keeper: FilesKeeper, told: Callable[[int], None] 
         raise InvalidRequestError(
             f"the files of {collection}", reason="they were never kept", fix="turn them on: worm files on"
         )
-    done = FilesSynced()
+    done = FilesSyncResult()
     if not view.definition.keeps_files:
         done.removed = remove_files(site, names, told)
         return done

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from wormdb.api.options import expanded, read_filter
+from wormdb.api.options import expand_functions, read_filter
 from wormdb.bql.functions import calls_in
 from wormdb.bql.tree import MatchAll
 from wormdb.jobs.narrowing import Narrowing
@@ -68,7 +68,7 @@ def written_filter(where: Where, filter: WrittenFilter) -> Filter:  # noqa: A002
     Raises InvalidRequestError for what is no filter, NotFoundError for a function that is not registered.
     """
     tree = read_filter(filter)
-    return expanded(where.handle()._access, tree) if any(True for _ in calls_in(tree)) else tree  # noqa: SLF001 - this package is a part of the database
+    return expand_functions(where.handle()._access, tree) if any(True for _ in calls_in(tree)) else tree  # noqa: SLF001 - this package is a part of the database
 
 
 def share_portions(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wormdb.files.status import FilesStatus
-    from wormdb.files.sync import FilesSynced
+    from wormdb.files.sync import FilesSyncResult
 
 __all__ = ["command"]
 
@@ -79,7 +79,7 @@ def sync(models: tuple[str, ...], url: str, *, as_json: bool) -> int:
     that keep files are reconciled, and what is left of files that were switched off is removed. Exits with 1 if
     something is left that others change all the time.
     """
-    done: dict[str, FilesSynced] = {}
+    done: dict[str, FilesSyncResult] = {}
     with connect(url, settings=MANUAL) as database:
         names = [find_collection(database, each).prefix for each in models]
         if not models:
@@ -143,7 +143,7 @@ def _row(status: FilesStatus) -> Sequence[str]:
     )
 
 
-def _print_synced(synced: Mapping[str, FilesSynced], *, as_json: bool) -> None:
+def _print_synced(synced: Mapping[str, FilesSyncResult], *, as_json: bool) -> None:
     if as_json:
         print_json([{"collection": name, **_shown(done)} for name, done in synced.items()])
         return
@@ -153,7 +153,7 @@ def _print_synced(synced: Mapping[str, FilesSynced], *, as_json: bool) -> None:
         click.echo("no collection keeps readable files")
 
 
-def _print_one(name: str, done: FilesSynced) -> None:
+def _print_one(name: str, done: FilesSyncResult) -> None:
     if not done.through and not done.files:
         click.echo(f"{name}: files are off, {counted(done.removed, 'file', 'files')} removed")
         return
@@ -168,7 +168,7 @@ def _print_one(name: str, done: FilesSynced) -> None:
         click.echo(f"  left {fault.key}: {fault.what}")
 
 
-def _shown(done: FilesSynced) -> dict[str, Any]:
+def _shown(done: FilesSyncResult) -> dict[str, Any]:
     return {
         "through": done.through,
         "documents": done.documents,

@@ -16,7 +16,7 @@ from wormdb.settings import Settings
 from wormdb.storage.conditions import remove_probes
 
 if TYPE_CHECKING:
-    from wormdb.maintenance.gc.report import Collected
+    from wormdb.maintenance.gc.report import GcResult
 
 __all__ = ["command"]
 
@@ -54,7 +54,7 @@ def command(url: str | None, names: tuple[str, ...], *, dry_run: bool, as_json: 
         click.echo("no collections")
 
 
-def _print(found: Collected) -> None:
+def _print(found: GcResult) -> None:
     verb = "would remove" if found.is_dry else "removed"
     amount = counted(found.objects, "object", "objects")
     news = f"{verb} {amount}, {counted(found.bytes, 'byte', 'bytes')}" if found.objects else "nothing to remove"

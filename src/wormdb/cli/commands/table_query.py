@@ -17,7 +17,7 @@ from wormdb.format import json
 if TYPE_CHECKING:
     from wormdb.api.collection import Collection
     from wormdb.api.document import Document
-    from wormdb.api.results import Found
+    from wormdb.api.results import Results
     from wormdb.schema.model import Model
 
 __all__ = ["command"]
@@ -75,7 +75,7 @@ def command(model: str, url: str, **options: Any) -> None:
             _print_rows(collection, asked, options["form"], known, is_safe=options["csv_safe"])
 
 
-def _print_page(found: Found[Any]) -> None:
+def _print_page(found: Results[Any]) -> None:
     write_parts(chain([b'{"rows": ['], json_rows(found)))
     click.echo(f'],\n"nextPage": {json.encode(found.next_page).decode()}}}')
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wormdb.api.document import Document
-    from wormdb.api.past import Trashed
+    from wormdb.api.past import TrashedDocument
 
 __all__ = ["command"]
 
@@ -120,7 +120,7 @@ def purge_expired(model: str | None, url: str, **options: Any) -> int:
     return 0
 
 
-def _expired(found: Sequence[Trashed[Document]]) -> list[str]:
+def _expired(found: Sequence[TrashedDocument[Document]]) -> list[str]:
     now = moment(SystemClock().now_ms())
     return [cell_of(each.id) for each in found if each.expires_at is not None and each.expires_at <= now]
 
@@ -139,7 +139,7 @@ def _report(purged: Sequence[Any], *, as_json: bool) -> None:
         click.echo(f"purged {_listed([cell_of(each) for each in purged])}")
 
 
-def _json(trashed: Trashed[Document]) -> dict[str, Any]:
+def _json(trashed: TrashedDocument[Document]) -> dict[str, Any]:
     return {
         "id": trashed.id,
         "deletedAt": plain_of(trashed.deleted_at),

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from wormdb.files.foreign.choose import Choice
     from wormdb.files.foreign.site import Site
     from wormdb.query.execute.answer import Hit
-    from wormdb.query.execute.explain import Explained, Step
+    from wormdb.query.execute.explain import Explanation, Step
     from wormdb.query.execute.measure import Metered, Taken
     from wormdb.query.plan import Node
     from wormdb.query.request import Request
@@ -55,7 +55,7 @@ def explained(
     *,
     taken_of: Callable[[Node], Taken] | None = None,
     taken: Taken | None = None,
-) -> Explained:
+) -> Explanation:
     """A choice for people, with its cost. For a full scan the files are listed, if they were not yet."""
     fetched = _fetched(choice, request)
     read = Cost(requests=choice.requests, rows=choice.source.facts.rows)
@@ -163,7 +163,7 @@ class Answer:
 
         return self._tried(asked, work)
 
-    def explain(self, request: Request, *, analyze: bool, meter: Callable[[], Metered] | None = None) -> Explained:
+    def explain(self, request: Request, *, analyze: bool, meter: Callable[[], Metered] | None = None) -> Explanation:
         """How a request is answered. Reads what has to be read to choose; for a full scan it lists the files.
 
         With `analyze` it is answered, and what that took is measured by `meter`.

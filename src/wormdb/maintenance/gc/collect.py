@@ -25,7 +25,7 @@ from wormdb.errors import ConflictError, CorruptionError, SnapshotTooOldError, U
 from wormdb.format.event import JobAttached
 from wormdb.maintenance.gc.blobs import collect_blobs
 from wormdb.maintenance.gc.jobs import OpenJobs, read_after, read_tail
-from wormdb.maintenance.gc.report import Collected, Gathered, Victim, VictimKind
+from wormdb.maintenance.gc.report import Gathered, GcResult, Victim, VictimKind
 from wormdb.maintenance.gc.retired import NameSet, RetiredObjects, attached_names, read_retired, root_names
 from wormdb.settings import GC_VICTIMS_MAX, ORPHAN_MS
 from wormdb.system.types import LogNumber, Misc, StoreTime
@@ -60,7 +60,7 @@ class Rules:
     job_expiry_ms: int
 
 
-def collect(site: Site, rules: Rules, *, dry_run: bool = False, told: Callable[[str], None] | None = None) -> Collected:
+def collect(site: Site, rules: Rules, *, dry_run: bool = False, told: Callable[[str], None] | None = None) -> GcResult:
     """Remove from a collection what nobody needs, or with `dry_run` only say what that is.
 
     2 GETs, and 1 LIST for each 1,000 objects. If objects are older than a day 1 GET for each page of a block list, each

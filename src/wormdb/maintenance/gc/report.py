@@ -11,7 +11,7 @@ from wormdb.settings import GC_SHOWN_MAX
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Collected", "Gathered", "Tally", "Victim", "VictimKind"]
+__all__ = ["Gathered", "GcResult", "Tally", "Victim", "VictimKind"]
 
 VictimKind = Literal["block", "history", "node", "list", "blob", "entry", "other"]
 """Of documents or of history (with sidecars), of an index, a list of such, a blob, an entry of the log."""
@@ -38,7 +38,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Collected:
+class GcResult:
     """What was removed from one collection, or would be."""
 
     collection: str
@@ -85,7 +85,7 @@ class Gathered:
             if self._objects[victim.kind] <= GC_SHOWN_MAX:
                 self._victims.append(victim)
 
-    def collected(self) -> Collected:
+    def collected(self) -> GcResult:
         """As a value."""
         kinds = {kind: Tally(self._objects[kind], self._bytes[kind]) for kind in sorted(self._objects)}
-        return Collected(self.collection, tuple(self._victims), kinds, self.is_dry, tuple(self.expired), self.waiting)
+        return GcResult(self.collection, tuple(self._victims), kinds, self.is_dry, tuple(self.expired), self.waiting)

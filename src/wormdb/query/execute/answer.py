@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from wormdb.bql.aggregation import Aggregation
     from wormdb.engine.blocks.portion import Portion
-    from wormdb.query.execute.explain import Explained
+    from wormdb.query.execute.explain import Explanation
     from wormdb.query.execute.measure import Metered
     from wormdb.query.plan import Node
     from wormdb.query.planner.cache import PlanCache
@@ -100,7 +100,7 @@ def explain(
     analyze: bool = False,
     meter: Callable[[], Metered] | None = None,
     clock: Clock | None = None,
-) -> Explained:
+) -> Explanation:
     """How a request is answered. No requests; with `analyze` it is answered, and the rows are thrown away.
 
     Then `meter` tells what the store has counted: `MeteredStore.mark`. Raises what `run` does.

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from wormdb.query.request import Strategy
     from wormdb.query.source import Facts
 
-__all__ = ["Explained", "Step", "explain_plan", "render"]
+__all__ = ["Explanation", "Step", "explain_plan", "render"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
+class Explanation:
     """How a query is answered, or was: `taken` is there only after it ran."""
 
     strategy: Strategy
@@ -132,7 +132,7 @@ def explain_plan(
     *,
     taken_of: Callable[[Node], Taken] | None = None,
     taken: Taken | None = None,
-) -> Explained:
+) -> Explanation:
     """A plan for people; if it was carried out, with what each node took and the whole of it. No requests."""
     seen: dict[int, Estimate] = {}
     estimate(plan.root, facts, Selectivity(facts), seen=seen)
@@ -147,7 +147,7 @@ def explain_plan(
         )
 
     root = step(plan.root)
-    return Explained(
+    return Explanation(
         plan.strategy,
         plan.reason,
         ceil(root.cost.requests),
@@ -159,7 +159,7 @@ def explain_plan(
     )
 
 
-def render(explained: Explained) -> str:
+def render(explained: Explanation) -> str:
     """A readable tree for a terminal."""
     head = f"{explained.strategy}: {explained.reason}{' (plan from the cache)' if explained.cached else ''}"
     lines = [head, f"about {_cost_text(explained.plan.cost)}"]
