@@ -30,8 +30,12 @@ PROPERTIES = (
     ("tests/api/test_query.py", "tests/api/test_query_plans.py", "tests/api/test_update_property.py"),
     ("tests/query",),
     ("tests/bql",),
-    ("tests/stateful", "tests/engine/test_column_scan.py", "tests/engine/test_index_read.py"),
-    ("tests/engine/test_runs.py", "tests/engine/test_forwarding.py", "tests/engine/test_past_reader.py"),
+    ("tests/stateful", "tests/engine/columns/test_scan.py", "tests/engine/index/test_read.py"),
+    (
+        "tests/engine/blocks/test_runs.py",
+        "tests/engine/forward/test_forwarding.py",
+        "tests/engine/history/test_read.py",
+    ),
 )
 """Tests of answers, by whole files: what in them has no examples is run as it is."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.service.service_rig import Skewed
+from tests.jobs.node.rig import Skewed
 from wormdb.api.database import Database
 from wormdb.errors import UnavailableError
 from wormdb.format.wrappers import moment

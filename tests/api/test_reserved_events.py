@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 import wormdb
+from tests.jobs.node.rig import Rig, live
 from tests.jobs.rig import pipeline
-from tests.service.service_rig import Rig, live
 from tests.spark.source_rig import read
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.errors import UnsupportedFormatError

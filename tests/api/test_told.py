@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
-from tests.engine.swept import World
+from tests.engine.sweeps.commits import World
 from wormdb.api.database import Database
 from wormdb.api.schema import given_schema
 from wormdb.engine.bulk.task import BulkTask

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from tests.engine.swept import World, database_on
+from tests.engine.sweeps.commits import World, database_on
 from wormdb.format.blob import blob_keys_in
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 
 import wormdb
 from tests.blobs.blob_rig import World, check_intact, forwarded, objects, people, soft_of
-from tests.engine.swept import database_on
+from tests.engine.sweeps.commits import database_on
 from wormdb.api import blobs as blob_streams
 from wormdb.api.blobs import BlobReader, BlobTarget
 from wormdb.errors import (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from tests.engine.bulk_rig import Loading
+from tests.engine.bulk.rig import Loading
 from tests.engine.rig import Rig
 from wormdb.engine.bulk.columns import DOCUMENT, ID, Columns
 from wormdb.engine.bulk.task import BulkTask

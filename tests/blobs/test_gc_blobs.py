@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.blobs.blob_rig import DAY, HOUR, World, check_intact, forwarded, gc, objects, people, soft_of
-from tests.engine.swept import database_on
+from tests.engine.sweeps.commits import database_on
 from wormdb.engine.commit.operations import Pending
 from wormdb.engine.ledger import Ledger
 from wormdb.errors import ConflictError, NotFoundError

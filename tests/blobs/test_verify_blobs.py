@@ -8,7 +8,7 @@ import pytest
 
 import wormdb
 from tests.blobs.blob_rig import DAY, HOUR, World, forwarded, gc, people, soft_of
-from tests.engine.swept import database_on
+from tests.engine.sweeps.commits import database_on
 from wormdb.engine.commit.operations import Pending
 from wormdb.format.event import BlobCondemned
 from wormdb.jobs.pipeline import local_pipeline

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wormdb
-from tests.engine.test_sweep import Interrupted
+from tests.engine.sweeps.test_sweep import Interrupted
 from tests.files.writer_rig import Process, World, check_files, readable, schema_of
 from tests.jobs.rig import empty_place
 from wormdb.cli.main import run

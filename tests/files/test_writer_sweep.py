@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.engine.test_sweep import Interrupted
+from tests.engine.sweeps.test_sweep import Interrupted
 from tests.files.writer_rig import Process, World, check_files, readable, schema_of
 from wormdb.errors import WormError
 from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash

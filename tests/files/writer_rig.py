@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tests.engine.swept import World, world_of
+from tests.engine.sweeps.commits import World, world_of
 from tests.files.contents import contents_of
 from tests.files.models import CUSTOMER
 from wormdb.api.database import Database

@@ -26,7 +26,7 @@ from wormdb.system.clock import new_write_id
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.engine.swept import World
+    from tests.engine.sweeps.commits import World
     from wormdb.engine.tree.entries import Change
     from wormdb.format.blocklist import BlockEntry, BlockPageRef
     from wormdb.format.root import Root

@@ -9,9 +9,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from tests.engine.bulk_rig import Loading
+from tests.engine.bulk.rig import Loading
+from tests.engine.bulk.stage_rig import MANUAL, SMALL, logger, stager
 from tests.engine.rig import COLLECTION, PATHS, HookStore, Rig, contents, save
-from tests.engine.stage_rig import MANUAL, SMALL, logger, stager
 from wormdb.engine.ledger import Surroundings
 from wormdb.engine.load import BulkOutcome, JobSpec
 from wormdb.engine.log.clock import MiscClock

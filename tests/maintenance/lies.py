@@ -22,7 +22,7 @@ from wormdb.system.types import LogNumber
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.engine.swept import World
+    from tests.engine.sweeps.commits import World
     from wormdb.format.block import Row
     from wormdb.format.blocklist import BlockEntry
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
+from tests.engine.bulk.stage_rig import MANUAL, logger
 from tests.engine.rig import COLLECTION, PATHS, HookStore, Rig, TimedStore, contents, save
-from tests.engine.stage_rig import MANUAL, logger
 from tests.maintenance.gc_rig import DAY, HOUR, RULES, check_sound, gc, keys_of, merged, opened_job, site_of
 from wormdb.api.database import connect
 from wormdb.cli.main import run

@@ -15,7 +15,7 @@ from wormdb.settings import CURSOR_MS_MAX, RETIRED_MS, ROOT_MS_MAX
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.engine.swept import World
+    from tests.engine.sweeps.commits import World
     from wormdb.api.collection import Collection
     from wormdb.api.document import Document
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.engine.bulk_rig import Rows, run_job
+from tests.engine.bulk.rig import Rows, run_job
+from tests.engine.bulk.stage_rig import logger
 from tests.engine.rig import PATHS, Rig, contents
-from tests.engine.stage_rig import logger
 from tests.maintenance.gc_rig import DAY, gc, site_of
 from wormdb.engine.blocks.listing import runs_of
 from wormdb.engine.blocks.shelf import Shelf

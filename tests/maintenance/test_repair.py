@@ -34,7 +34,7 @@ from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.engine.swept import World
+    from tests.engine.sweeps.commits import World
 
 
 @pytest.fixture(autouse=True, scope="module")

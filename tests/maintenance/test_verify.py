@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.engine.swept import World
+from tests.engine.sweeps.commits import World
 from tests.maintenance.damage import BYTES, damage
 from tests.maintenance.lies import LIES
 from tests.maintenance.wreck import (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.engine.swept import World
+from tests.engine.sweeps.commits import World
 from wormdb.api.database import Database
 from wormdb.engine.blocks import listing
 from wormdb.engine.index import shelf as index_shelf

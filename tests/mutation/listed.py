@@ -48,17 +48,17 @@ AREAS = {
     "files": ("files/write/guard.py", "files/write/publication.py", "files/write/publish.py", "files/write/record.py"),
 }
 
-COMMIT = ("engine/test_commit.py", "engine/test_found_by_simulation.py", "engine/test_sweep.py")
-HEAD = ("engine/test_head.py", "engine/test_paused.py", "engine/test_found_by_simulation.py")
-LOG = ("engine/test_log.py", "engine/test_head.py")
-FORWARD = ("engine/test_forward.py", "engine/test_forwarding.py")
-KEEPER = ("engine/test_keeper.py", "engine/test_keeper_files.py")
-TRIM = ("engine/test_trim.py",)
+COMMIT = ("engine/commit/test_commit.py", "engine/test_found_by_simulation.py", "engine/sweeps/test_sweep.py")
+HEAD = ("engine/commit/test_head.py", "engine/commit/test_paused.py", "engine/test_found_by_simulation.py")
+LOG = ("engine/log/test_entries.py", "engine/commit/test_head.py")
+FORWARD = ("engine/forward/test_forward.py", "engine/forward/test_forwarding.py")
+KEEPER = ("engine/forward/test_keeper.py", "engine/forward/test_keeper_files.py")
+TRIM = ("engine/state/test_trim.py",)
 GC = ("maintenance/test_gc.py", "maintenance/test_gc_mistakes.py", "maintenance/test_gc_adoption.py")
-UNIQUE = ("engine/test_unique.py", "engine/test_index_build.py")
-BULK = ("engine/test_bulk.py", "engine/test_bulk_faults.py", "engine/test_bulk_layers.py")
-ANSWERS = ("storage/test_http_answer.py", "storage/test_strangers.py", "storage/test_hostile_answers.py")
-FOLDER = ("storage/test_local_faults.py",)
+UNIQUE = ("engine/index/test_unique.py", "engine/index/test_build.py")
+BULK = ("engine/test_load.py", "engine/bulk/test_faults.py", "engine/bulk/test_layers.py")
+ANSWERS = ("storage/cloud/test_answer.py", "storage/cloud/test_strangers.py", "storage/cloud/test_hostile_answers.py")
+FOLDER = ("storage/folder/test_faults.py",)
 FEED = ("engine/test_feed.py", "api/test_feed.py")
 BLOBS = ("blobs/test_blobs.py", "blobs/test_references.py", "blobs/test_bulk_blobs.py")
 GC_BLOBS = ("blobs/test_gc_blobs.py", "blobs/test_sweep_blobs.py", "blobs/test_stateful_blobs.py")
@@ -84,40 +84,40 @@ MUTANTS = [
     ),
     Mutant("engine/commit/commit.py", "if is_recent(attempt.known, time):", "if True:", COMMIT),
     Mutant("engine/commit/commit.py", "misc=self._misc.next(),", "misc=1,", ("api/test_time_travel.py",)),
-    Mutant("engine/commit/validate.py", "and pending.is_alone):", "and False):", ("engine/test_validate.py",)),
+    Mutant("engine/commit/validate.py", "and pending.is_alone):", "and False):", ("engine/commit/test_validate.py",)),
     Mutant(
         "engine/commit/validate.py",
         "if self._view.base_number <= loaded.number:",
         "if True:",
-        ("engine/test_validate.py",),
+        ("engine/commit/test_validate.py",),
     ),
     Mutant(
         "engine/commit/validate.py",
         "must_exist and image is None",
         "must_exist and False",
-        ("engine/test_validate.py",),
+        ("engine/commit/test_validate.py",),
     ),
-    Mutant("engine/commit/validate.py", "held.rev != rev", "held.rev < rev", ("engine/test_validate.py",)),
+    Mutant("engine/commit/validate.py", "held.rev != rev", "held.rev < rev", ("engine/commit/test_validate.py",)),
     Mutant(
         "engine/commit/validate.py",
         "self._count += sum(",
         "self._count = sum(",
-        ("engine/test_validate.py", "engine/test_group.py", "engine/test_definition.py"),
+        ("engine/commit/test_validate.py", "engine/commit/test_group.py", "engine/state/test_definition.py"),
     ),
     Mutant(
         "engine/bulk/stage.py",
         "if id_key(change.id) in checked.rows:",
         "if False:",
-        ("engine/test_stage_overtaken.py", "engine/test_stage_rivals.py"),
+        ("engine/bulk/test_stage_overtaken.py", "engine/bulk/test_stage_rivals.py"),
     ),
-    Mutant("engine/commit/resolve.py", "if root.trimmed >= slot:", "if False:", ("engine/test_resolve.py",)),
+    Mutant("engine/commit/resolve.py", "if root.trimmed >= slot:", "if False:", ("engine/commit/test_resolve.py",)),
     Mutant(
         "engine/commit/resolve.py",
         "isinstance(outcome, Landed | Lost)",
         "isinstance(outcome, Landed)",
-        ("engine/test_resolve.py",),
+        ("engine/commit/test_resolve.py",),
     ),
-    Mutant("engine/commit/resolve.py", "batch.id == commit.batch for", "True for", ("engine/test_resolve.py",)),
+    Mutant("engine/commit/resolve.py", "batch.id == commit.batch for", "True for", ("engine/commit/test_resolve.py",)),
     # --- head ---
     Mutant(
         "engine/commit/head.py", "if not self.opened or record.number > self.number + 1:", "if not self.opened:", HEAD
@@ -131,7 +131,7 @@ MUTANTS = [
     Mutant("engine/commit/head.py", "if newest == revision:", "if False:", (*HEAD, "maintenance/test_gc_readers.py")),
     Mutant("engine/commit/head.py", "state.root.trimmed >= slot", "state.root.trimmed > slot", HEAD),
     Mutant("engine/commit/head.py", "ours.hash != state.root.hash_applied", "False", HEAD),
-    Mutant("engine/state/view.py", "if held.rev <= number:", "if True:", ("engine/test_state.py",)),
+    Mutant("engine/state/view.py", "if held.rev <= number:", "if True:", ("engine/state/test_view.py",)),
     Mutant(
         "engine/state/view.py",
         "if held.rev > number]",
@@ -153,38 +153,38 @@ MUTANTS = [
         "engine/log/entries.py",
         "root is not None and root.trimmed > after",
         "False",
-        (*LOG, "engine/test_feed_parts.py", "engine/test_jobs.py"),
+        (*LOG, "engine/test_feed_parts.py", "engine/state/test_jobs.py"),
     ),
     # --- register ---
     Mutant(
         "engine/log/root.py",
         "return RootState(following, landed.version, landed.time)",
         "return RootState(following, current.version, landed.time)",
-        ("engine/test_register.py", *FORWARD),
+        ("engine/log/test_root.py", *FORWARD),
     ),
     Mutant(
         "storage/readback.py",
         "case NothingThere(cause=UnavailableError() as refusal):",
         "case Unknown(cause=UnavailableError() as refusal):",
-        ("engine/test_register.py",),
+        ("engine/log/test_root.py",),
     ),
     Mutant(
         "engine/log/root.py",
         "                current = None\n",
         "                pass\n",
-        ("engine/test_register.py", "engine/test_compact.py"),
+        ("engine/log/test_root.py", "engine/forward/test_compact.py"),
     ),
     Mutant(
         "engine/forward/forward.py",
         "if found is not current:",
         "if False:",
-        (*FORWARD, "engine/test_register.py"),
+        (*FORWARD, "engine/log/test_root.py"),
     ),
     Mutant(
         "engine/log/root.py",
         "return RootState(self.decode(probe.found.body), probe.found.version, probe.time)",
         "return RootState(self.decode(probe.found.body), probe.found.version, None)",
-        ("engine/test_register.py", *TRIM),
+        ("engine/log/test_root.py", *TRIM),
     ),
     # --- forward ---
     Mutant("engine/forward/forward.py", "hash_applied=stage.digest", "hash_applied=root.hash_applied", FORWARD),
@@ -192,13 +192,13 @@ MUTANTS = [
         "engine/forward/forward.py",
         "jobs=stage.jobs.outcomes()",
         "jobs=root.jobs",
-        (*FORWARD, "engine/test_jobs.py", "engine/test_stage.py"),
+        (*FORWARD, "engine/state/test_jobs.py", "engine/bulk/test_stage.py"),
     ),
     Mutant(
         "engine/forward/forward.py",
         "definition=view.definition.body,",
         "definition=root.definition,",
-        (*FORWARD, "engine/test_define.py"),
+        (*FORWARD, "engine/commit/test_define.py"),
     ),
     Mutant(
         "engine/forward/keeper.py",
@@ -207,7 +207,7 @@ MUTANTS = [
         reason="only the time: a commit brings what was attached into the root before it is checked",
     ),
     Mutant("engine/forward/keeper.py", "if state.applied < known:", "if False:", KEEPER),
-    Mutant("engine/blocks/grow.py", "default=0)", "default=1)", ("engine/test_grow.py",)),
+    Mutant("engine/blocks/grow.py", "default=0)", "default=1)", ("engine/blocks/test_grow.py",)),
     Mutant(
         "engine/state/successor.py",
         "marks=with_mark(current.root, current.time),",
@@ -227,7 +227,7 @@ MUTANTS = [
         "engine/state/trim.py",
         'outcome.number - 1 for outcome in root.jobs if outcome.state == "open"',
         "0 for outcome in () if outcome",
-        (*TRIM, "engine/test_bulk.py"),
+        (*TRIM, "engine/test_load.py"),
     ),
     Mutant("engine/state/trim.py", "floors.append(floor)", "floors.extend(())", (*TRIM, "files/test_writer.py")),
     Mutant(
@@ -325,7 +325,9 @@ MUTANTS = [
     # --- what answers prove ---
     Mutant("storage/cloud/wire.py", "NotSent(_describe(broken)) if answer.status < 300 else", "", ANSWERS),
     Mutant("storage/cloud/verdict.py", "404: Verdict.STRANGER,", "404: Verdict.MISSING,", ANSWERS),
-    Mutant("storage/cloud/verdict.py", "if by_code in _ONLY_WITH and", "if False and", ("storage/test_signed.py",)),
+    Mutant(
+        "storage/cloud/verdict.py", "if by_code in _ONLY_WITH and", "if False and", ("storage/cloud/test_signed.py",)
+    ),
     Mutant("storage/cloud/answer.py", "    if status < 300:", "    if False:", ANSWERS),
     Mutant("storage/cloud/answer.py", "    if size > bytes_max:", "    if False:", ANSWERS),
     Mutant("storage/cloud/answer.py", "        if total > bytes_max:", "        if False:", ANSWERS),
@@ -359,7 +361,7 @@ MUTANTS = [
         "engine/forward/rebuild.py",
         "        check_age(register.collection, state.time, place.root.revision, current)\n",
         "",
-        ("jobs/test_rebuild.py", "engine/test_compact.py"),
+        ("jobs/test_rebuild.py", "engine/forward/test_compact.py"),
     ),
     Mutant(
         "engine/forward/rebuild.py",
@@ -458,25 +460,25 @@ MUTANTS = [
         "engine/columns/scan.py",
         "newer = [(self.runs[place][0], other) for place in range(age) for other in self._near(place, entry)]",
         "newer = []",
-        ("engine/test_column_scan.py", "engine/test_column_loose.py"),
+        ("engine/columns/test_scan.py", "engine/columns/test_scan_loose.py"),
     ),
     Mutant(
         "engine/index/read.py",
         "if id_key(entry[1]) not in self.touched",
         "if True",
-        ("engine/test_index_read.py",),
+        ("engine/index/test_read.py",),
     ),
     Mutant(
         "engine/index/read.py",
         "first = [net for net in changed if net.key not in reader.own]",
         "first = changed",
-        ("engine/test_index_read.py",),
+        ("engine/index/test_read.py",),
     ),
     Mutant(
         "engine/tree/entries.py",
         "dict.fromkeys(set(was) - set(now))",
         "dict.fromkeys(set(was))",
-        ("index",),
+        ("engine/tree",),
     ),
     Mutant(
         "query/execute/execute.py",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import types as spark
 
-from tests.engine.swept import World, database_on
+from tests.engine.sweeps.commits import World, database_on
 from wormdb.engine.commit.operations import Insert, Remove
 from wormdb.format.event import StreamAdvanced
 from wormdb.jobs import place

@@ -6,7 +6,7 @@ from unittest import mock
 
 import pytest
 
-from tests.engine.swept import World, database_on, state_of
+from tests.engine.sweeps.commits import World, database_on, state_of
 from tests.simulation import remembered
 from tests.simulation.remembered import remembered_blocks
 from wormdb.errors import CorruptionError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tests.engine.swept import World, world_of
+from tests.engine.sweeps.commits import World, world_of
 from wormdb.api.database import Database
 from wormdb.schema.load import load_schema
 from wormdb.settings import Settings

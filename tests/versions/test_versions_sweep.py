@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.engine.test_sweep import Interrupted
+from tests.engine.sweeps.test_sweep import Interrupted
 from tests.versions.rig import World, database_on, schema_of, shown
 from wormdb.errors import WormError
 from wormdb.storage.conditions import ensure_conditions

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from tests.bql.written import SMALL_VALUES
-from tests.engine.columns_rig import Layers
+from tests.engine.columns.rig import Layers
 from wormdb.engine.blocks.portion import DOCUMENT, join_portions
 from wormdb.engine.columns.fetch import Wanted
 from wormdb.engine.columns.scan import scan_columns

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.engine.blocks.rig import noise
+from tests.engine.bulk.stage_rig import MANUAL
 from tests.engine.rig import Rig, insert, save
-from tests.engine.runs_rig import noise
-from tests.engine.stage_rig import MANUAL
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection_parse import parse_projection
 from wormdb.bql.sorting import parse_sort

@@ -9,10 +9,10 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from tests.engine.bulk_rig import run_job
-from tests.engine.compact_rig import compact_lists, rebuild_trees
+from tests.engine.bulk.rig import run_job
+from tests.engine.bulk.stage_rig import MANUAL, SMALL
+from tests.engine.forward.compact_rig import compact_lists, rebuild_trees
 from tests.engine.rig import Rig, ident, remove
-from tests.engine.stage_rig import MANUAL, SMALL
 from wormdb.api.database import Database
 from wormdb.bql.match import compile_filter
 from wormdb.bql.positions import compile_positions

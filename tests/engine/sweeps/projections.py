@@ -1,0 +1,252 @@
+"""More of what the sweeps run: all that writes blocks, trees and history, with sizes that few documents reach."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.engine.forward.compact_rig import compact_lists, rebuild_trees
+from tests.engine.sweeps.commits import Scenario, State, insert_model, unchanged, world_of
+from tests.engine.sweeps.updates import delete_where, update_where
+from wormdb.engine.commit.define import change_definition
+from wormdb.engine.forward.compact import Aim
+from wormdb.errors import InvalidRequestError
+from wormdb.schema.load import load_model
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from wormdb.api.collection import Collection
+    from wormdb.api.database import Database
+    from wormdb.api.document import Document
+
+__all__ = ["BUILDS", "FORWARDS", "PROJECTED", "STAGED"]
+
+MANUAL = {"forward": "manual", "block_bytes": 400, "forward_interval_ms": 0}
+"""Nobody forwards but who is told to; a block has a few documents."""
+STAGING = {**MANUAL, "stage_bytes": 300}
+
+
+# --- preparation ---
+
+
+def _documents(names: str, **values: Any) -> list[dict[str, Any]]:
+    return [{"id": name, "u": f"{name}@", "tags": [name, "t"], **values} for name in names]
+
+
+def _three_runs(database: Database) -> None:
+    things = database["things"]
+    for turn, names in enumerate(("abcde", "b", "d")):
+        for document in _documents(names, n=turn):
+            things.save(document)
+        things.forward()
+
+
+def _runs_and_tail(database: Database) -> None:
+    _three_runs(database)
+    things = database["things"]
+    things.save({"id": "a", "n": 9, "u": "g@"})
+    things.delete("c")
+    things.insert({"id": "g", "n": 9, "tags": ["t"], "u": "a@"})
+
+
+def _indexed(database: Database) -> None:
+    things = database["things"]
+    things.create_index("u", name="byU", unique=True)
+    things.create_index("tags", name="byTag")
+
+
+def _indexed_runs_and_tail(database: Database) -> None:
+    _indexed(database)
+    _runs_and_tail(database)
+
+
+def _two_runs(database: Database) -> None:
+    things = database["things"]
+    things.insert_many(_documents("abcdef", n=0))
+    things.forward()
+    things.save({"id": "b", "n": 1, "u": "b@"})
+    things.delete("c")
+    things.forward()
+    things.save({"id": "g", "n": 2, "u": "g@"})
+
+
+def _waiting(database: Database) -> None:
+    _two_runs(database)
+    things = database["things"]
+    things.create_index("u", name="byU", unique=True, wait=False)
+    things.create_index("tags", name="byTag", wait=False)
+
+
+def _ready(database: Database) -> None:
+    _waiting(database)
+    database["things"].forward()
+
+
+def _indexed_runs(database: Database) -> None:
+    _indexed(database)
+    _three_runs(database)
+
+
+def _attached_in_the_tail(database: Database) -> None:
+    """Saves before and after what a job attached, on top of a root."""
+    _indexed(database)
+    things = database["things"]
+    things.save({"id": "b", "n": 0, "u": "old"})
+    things.forward()
+    things.save({"id": "c", "n": 1})
+    with things.batch() as batch:
+        for document in _documents("bcdef", n=2):
+            batch.save(document)
+    things.save({"id": "d", "n": 3})
+    things.delete("e")
+
+
+def _old_enough(database: Database) -> None:
+    _indexed_runs_and_tail(database)
+    things = database["things"]
+    things.forward()
+    things._ledger.trim(0)
+    world_of(database.store).manual.advance(7_200)
+    things.save({"id": "z", "n": 1})
+
+
+# --- operations ---
+
+
+def _forward(things: Collection[Document]) -> object:
+    return things.forward()
+
+
+def _create(things: Collection[Document]) -> object:
+    return things.create_index("u", name="byU", unique=True).state
+
+
+def _create_over_duplicates(things: Collection[Document]) -> object:
+    try:
+        things.create_index("n", name="byN", unique=True)
+    except InvalidRequestError:
+        return "refused"
+    return "created"
+
+
+def _drop(things: Collection[Document]) -> object:
+    things.drop_index("byU")
+    return things.forward()
+
+
+def _apply(things: Collection[Document]) -> object:
+    indexes = {"byU": {"field": "u", "unique": True}, "byTag": {"field": "tags"}}
+    model = load_model("Thing", {"path": "@things/(id:string)", "indexes": indexes})
+    ledger = things._ledger
+    ledger.commit(change_definition("a" * 32, model, seen=ledger.view()))
+    return ledger.forward()
+
+
+def _load(names: str) -> Callable[[Collection[Document]], object]:
+    return lambda things: things.insert_many(_documents(names, n=1))
+
+
+def _compact(things: Collection[Document]) -> object:
+    return compact_lists(things._ledger, Aim(400))
+
+
+def _rebuild(things: Collection[Document]) -> object:
+    return rebuild_trees(things._ledger, Aim(400, everything=True))
+
+
+def _trim(things: Collection[Document]) -> object:
+    return things._ledger.trim(0)
+
+
+# --- what must be true in the end ---
+
+
+def _states(things: Collection[Document]) -> dict[str, str]:
+    return {each.name: each.state for each in things.indexes()}
+
+
+def all_ready(*names: str) -> Callable[[Collection[Document]], None]:
+    """Every index there is is ready, and these are there."""
+
+    def check(things: Collection[Document]) -> None:
+        assert _states(things) == dict.fromkeys(["_id", *names], "ready")
+
+    return check
+
+
+def none_waits(things: Collection[Document]) -> None:
+    """Every index that there may be is ready."""
+    assert set(_states(things).values()) == {"ready"}
+
+
+def _loaded(names: Sequence[str]) -> Callable[[State], State | None]:
+    return insert_model(*((name, {"u": f"{name}@", "tags": [name, "t"], "n": 1}) for name in names))
+
+
+FORWARDS = (
+    Scenario("forward, merging", "things", _runs_and_tail, _forward, unchanged, settings=MANUAL),
+    Scenario(
+        "forward with indexes",
+        "things",
+        _indexed_runs_and_tail,
+        _forward,
+        unchanged,
+        settings=MANUAL,
+        check=all_ready("byTag", "byU"),
+    ),
+    Scenario(
+        "forward what is attached",
+        "things",
+        _attached_in_the_tail,
+        _forward,
+        unchanged,
+        settings=STAGING,
+        check=all_ready("byTag", "byU"),
+    ),
+)
+BUILDS = (
+    Scenario("build", "things", _waiting, _forward, unchanged, settings=MANUAL, check=all_ready("byTag", "byU")),
+    Scenario("create index", "things", _two_runs, _create, unchanged, "ready", settings=MANUAL, check=none_waits),
+)
+STAGED = (Scenario("load", "things", _indexed_runs, _load("xyz"), _loaded("xyz"), ["x", "y", "z"], settings=STAGING),)
+_CHANGES = (
+    Scenario(
+        "update many",
+        "things",
+        _indexed_runs,
+        lambda c: c.update_many({"n": {"$lt": 5}}, {"$inc": {"n": 10}}).modified,
+        update_where(lambda values: values["n"] < 5, lambda values: {**values, "n": values["n"] + 10}),
+        5,
+        settings=STAGING,
+    ),
+    Scenario(
+        "delete many",
+        "things",
+        _indexed_runs,
+        lambda c: c.delete_many({"n": 0}).deleted,
+        delete_where(lambda values: values["n"] == 0),
+        3,
+        settings=STAGING,
+    ),
+)
+PROJECTED = (
+    *FORWARDS,
+    *BUILDS,
+    Scenario(
+        "create index over duplicates",
+        "things",
+        _three_runs,
+        _create_over_duplicates,
+        unchanged,
+        "refused",
+        settings=MANUAL,
+        check=all_ready(),
+    ),
+    Scenario("drop index", "things", _ready, _drop, unchanged, settings=MANUAL, check=none_waits),
+    Scenario("apply a schema", "things", _two_runs, _apply, unchanged, settings=MANUAL, check=none_waits),
+    *STAGED,
+    *_CHANGES,
+    Scenario("compact", "things", _runs_and_tail, _compact, unchanged, settings=MANUAL),
+    Scenario("rebuild indexes", "things", _indexed_runs_and_tail, _rebuild, unchanged, settings=MANUAL),
+    Scenario("trim", "things", _old_enough, _trim, unchanged, settings=MANUAL, is_trimmed=True),
+)
