@@ -113,7 +113,7 @@ def refuse_duplicate(customers: wormdb.Collection[wormdb.Document], ada: wormdb.
 def race(url: str, customers: wormdb.Collection[wormdb.Document], ada: wormdb.Document) -> None:
     say(
         "two processes change one document",
-        "Each loads, changes and saves; whoever is overtaken starts again (modify).",
+        "Each loads, changes and saves; the one that is overtaken starts again (modify).",
     )
     spawn = multiprocessing.get_context("spawn")
     workers = [spawn.Process(target=visit_often, args=(url, ada.id, 25)) for _ in range(2)]

@@ -79,7 +79,7 @@ def run(folder: Path, documents: Sequence[dict[str, Any]], spark: SparkSession) 
 def load(url: str, file: Path, documents: Sequence[dict[str, Any]], spark: SparkSession) -> None:
     from wormdb.spark.jobs import pipeline
 
-    say("import with Spark", "Tasks write blocks that nobody sees; one log entry attaches them all, or none.")
+    say("import with Spark", "Tasks write blocks that no reader sees; one log entry attaches them all, or none.")
     broken = {"id": "nowhere", "population": "many"}
     file.write_text("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in [*documents, broken]))
     show(f"{file.name}: {file.stat().st_size / 1e6:.1f} MB")
@@ -158,7 +158,7 @@ def stream(url: str, collection: wormdb.Collection[wormdb.Document], place: Path
 def export(url: str, target: Path, spark: SparkSession, count: int) -> None:
     from wormdb.spark.jobs import pipeline
 
-    say("export Parquet", "For whoever has no wormdb: one folder a country, readable by anything.")
+    say("export Parquet", "For programs without wormdb: one folder a country, readable by any tool.")
     done = pipeline(spark, url, "City").export(str(target), ExportOptions(partition_by=("countrycode",)))
     rows = spark.read.parquet(os.fspath(target)).count()
     show(f"{done.rows:,} rows in {len(done.files):,} files; Spark's own reader counts {rows:,}")
