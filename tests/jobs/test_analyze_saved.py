@@ -12,7 +12,7 @@ from wormdb.query.sources.engine import EngineSource
 
 if TYPE_CHECKING:
     from wormdb.format.field_statistics import FieldStatistics
-    from wormdb.query.source import Facts
+    from wormdb.query.sources.source import Facts
 
 
 def kept(db: wormdb.Database, name: str = "Customer") -> dict[str, FieldStatistics]:

@@ -44,7 +44,12 @@ AREAS = {
     "bulk": ("engine/bulk/attach.py", "engine/bulk/attach.py", "engine/forward/rebuild.py", "engine/migrate.py"),
     "feed": ("engine/feed.py",),
     "blobs": ("engine/commit/blobs.py", "maintenance/gc/blobs.py"),
-    "queries": ("engine/columns/scan.py", "engine/index/read.py", "engine/tree/entries.py", "query/execute/execute.py"),
+    "queries": (
+        "engine/columns/scan.py",
+        "engine/index/read.py",
+        "engine/tree/entries.py",
+        "query/execute/executor.py",
+    ),
     "files": ("files/write/guard.py", "files/write/publication.py", "files/write/publish.py", "files/write/record.py"),
 }
 
@@ -481,7 +486,7 @@ MUTANTS = [
         ("engine/tree",),
     ),
     Mutant(
-        "query/execute/execute.py",
+        "query/execute/executor.py",
         "if order > after]",
         "if order >= after]",
         ("api/test_query_pages.py", "api/test_query_cursor.py"),

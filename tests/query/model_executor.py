@@ -20,7 +20,7 @@ from wormdb.format import json
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED, get_direct, parse_path
-from wormdb.query.physical.question import paths_of, sorted_by
+from wormdb.query.physical.question import filter_paths, order_paths
 from wormdb.query.plan import (
     Empty,
     Fetch,
@@ -104,11 +104,11 @@ class Model:
             case Fetch(child):
                 return Rows([key for key in self._run(child, request).keys if key in self.documents], None)
             case Residual(child, tree):
-                rows = _told(self._run(child, request), paths_of(tree))
+                rows = _told(self._run(child, request), filter_paths(tree))
                 matches = compile_filter(tree)
                 return Rows([key for key in rows.keys if matches(self.documents[key])], rows.known)
             case Order(child, sort, first):
-                rows = self._after(_told(self._run(child, request), sorted_by(sort)), request)
+                rows = self._after(_told(self._run(child, request), order_paths(sort)), request)
                 order = sort_key(sort)
                 ordered = sorted(rows.keys, key=lambda key: order(self.documents[key]))
                 return Rows(ordered[:first], rows.known)
@@ -141,7 +141,7 @@ class Model:
     def _after(self, rows: Rows, request: Request) -> Rows:
         if request.after is None:
             return rows
-        rows, order = _told(rows, sorted_by(request.sort)), sort_key(request.sort)
+        rows, order = _told(rows, order_paths(request.sort)), sort_key(request.sort)
         return Rows([key for key in rows.keys if order(self.documents[key]) > request.after], rows.known)
 
     # --- what is stored ---

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from wormdb.query.execute.explain import Explanation
     from wormdb.query.planner.cache import PlanCache
     from wormdb.query.request import Request
-    from wormdb.query.source import Source
+    from wormdb.query.sources.source import Source
     from wormdb.schema.model import Model
 
 __all__ = ["Aggregator", "AnyState", "FileState", "LogState", "QueryRun", "open_state"]

@@ -16,7 +16,7 @@ from wormdb.format import json
 from wormdb.format.path import is_position
 from wormdb.jobs.scan import Scan
 from wormdb.jobs.work import Output
-from wormdb.query.columns.groups import ColumnTally
+from wormdb.query.columns.tally import ColumnTally
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

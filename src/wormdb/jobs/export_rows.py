@@ -14,8 +14,8 @@ from wormdb.format import json
 from wormdb.format.path import TRAVERSED, parse_path
 from wormdb.jobs.export_types import seen_of, unpacked
 from wormdb.jobs.plain_text import csv_line
+from wormdb.query.execute.answer import Showing
 from wormdb.query.execute.rows import Columns
-from wormdb.query.execute.show import Showing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -14,8 +14,7 @@ from wormdb.api.options import read_filter
 from wormdb.engine.tree.entries import Range
 from wormdb.jobs.narrowing import Narrowing
 from wormdb.query.columns.match import compile_columns
-from wormdb.query.physical.keys import common_keys
-from wormdb.query.physical.terms import Conjunction, bounds_of
+from wormdb.query.physical.terms import Conjunction, bounds_of, intersect_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +58,7 @@ class RowFilter:
         points: dict[str, frozenset[bytes]] = {}
         for path, terms in conjunction.by_field.items():
             if path == "_id":
-                keys = common_keys(term.keys for term in terms)
+                keys = intersect_keys(term.keys for term in terms)
                 ranges[path] = Range(keys.ranges[0].low, keys.ranges[-1].high) if keys.ranges else Range(b"", b"")
                 if keys.are_points:
                     points[path] = frozenset(span.low for span in keys.ranges)

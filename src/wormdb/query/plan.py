@@ -15,13 +15,13 @@ same shape is only which way was chosen (`wormdb.query.planner.cache`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from wormdb.engine.tree.entries import Range
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from wormdb.bql.sorting import SortSpec
     from wormdb.bql.tree import Filter
@@ -33,6 +33,7 @@ __all__ = [
     "Empty",
     "Fetch",
     "IdLookup",
+    "Ids",
     "IndexCount",
     "IndexScan",
     "Intersection",
@@ -44,6 +45,7 @@ __all__ = [
     "Residual",
     "Scan",
     "Union",
+    "rebuilt",
 ]
 
 ALL_IDS: Final = Range()
@@ -92,14 +94,14 @@ class IndexScan:
 class Intersection:
     """The ids that all children have, in order of id."""
 
-    children: tuple[IndexScan | Union | Intersection | IdLookup, ...]
+    children: tuple[Ids, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Union:
     """The ids that any child has, each once, in order of id."""
 
-    children: tuple[IndexScan | Union | Intersection | IdLookup, ...]
+    children: tuple[Ids, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,8 @@ class Part:
     limit: int | None = None
 
 
+Ids: TypeAlias = IndexScan | Union | Intersection | IdLookup
+"""Nodes that find ids."""
 Node: TypeAlias = (
     Empty | Scan | IdLookup | IndexScan | Intersection | Union | IndexCount | Fetch | Residual | Order | Part
 )
@@ -183,3 +187,20 @@ class Plan:
     rejected: tuple[Rejected, ...] = ()
     is_cached: bool = False
     """Whether the choice came from the plan cache."""
+
+
+def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
+    """The tree with every node changed, those below first; the same object if nothing did. No requests."""
+    if isinstance(node, Fetch | Residual | Order | Part):
+        child = rebuilt(node.child, change)
+        return change(node if child is node.child else replace(node, child=child))
+    if isinstance(node, Union | Intersection):
+        children = tuple([_ids(rebuilt(child, change)) for child in node.children])
+        same = all(map(lambda one, other: one is other, children, node.children))
+        return change(node if same else type(node)(children))
+    return change(node)
+
+
+def _ids(node: Node) -> Ids:
+    assert isinstance(node, IndexScan | Union | Intersection | IdLookup), "a part of ids stays one"
+    return node

@@ -15,7 +15,7 @@ from wormdb.engine.tree.entries import Range
 from wormdb.engine.tree.statistics import IndexStatistics
 from wormdb.format.field_statistics import BOUND_BYTES_MAX, digest_of
 from wormdb.format.key import encode_key, prefix_end
-from wormdb.query.physical.keys import NULL_KEY, common_keys, lookup, narrowing
+from wormdb.query.physical.terms import NULL_KEY, find_keys, intersect_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from wormdb.bql.tree import Filter
     from wormdb.format.field_statistics import FieldStatistics
     from wormdb.format.path import Path
-    from wormdb.query.source import Facts
+    from wormdb.query.sources.source import Facts
 
 __all__ = ["Selectivity", "share_by_statistics"]
 
@@ -48,10 +48,10 @@ def share_by_statistics(conditions: Sequence[Filter], facts: Facts) -> float | N
         return None
     if isinstance(first, Exists):
         return (found.rows - found.missing) / found.rows
-    told = [lookup(each) or narrowing(each) for each in conditions]
+    told = [find_keys(each) for each in conditions]
     if None in told:
         return None
-    keys = common_keys(each for each in told if each is not None)
+    keys = intersect_keys(each for each in told if each is not None)
     count = sum(_of_point(found, span.low) if keys.are_points else _of_range(found, span) for span in keys.ranges)
     return min(count / found.rows, 1.0)
 

@@ -20,10 +20,10 @@ from wormdb.bql.aggregation import Aggregation, aggregate, parse_aggregation
 from wormdb.errors import LimitExceededError
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.json import encode
-from wormdb.query.columns import groups as column_groups
-from wormdb.query.columns import groups as column_sums
+from wormdb.query.columns import tally as column_groups
+from wormdb.query.columns import tally as column_sums
 from wormdb.query.columns.cells import Cells
-from wormdb.query.columns.groups import ColumnTally, cut
+from wormdb.query.columns.tally import ColumnTally, cut
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -22,8 +22,8 @@ from wormdb.engine.blocks.portion import DOCUMENT, ColumnCodes, Portion
 from wormdb.errors import InvalidRequestError
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.key import encode_key
+from wormdb.query.columns import cells as column_tests
 from wormdb.query.columns import match as column_conditions
-from wormdb.query.columns import tests as column_tests
 from wormdb.query.columns.cells import Cells
 from wormdb.query.columns.match import compile_columns
 

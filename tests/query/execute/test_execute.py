@@ -19,9 +19,8 @@ from wormdb.errors import LimitExceededError, SnapshotTooOldError, UnavailableEr
 from wormdb.format import json
 from wormdb.format.key import encode_key
 from wormdb.query.execute.answer import count, count_plan, explain, run, run_plan
-from wormdb.query.execute.execute import Limits
+from wormdb.query.execute.executor import Demand, Limits, scan_index
 from wormdb.query.execute.explain import explain_plan
-from wormdb.query.execute.ids import Demand, scan_index
 from wormdb.query.execute.measure import Watch
 from wormdb.query.plan import (
     Cost,
@@ -38,7 +37,7 @@ from wormdb.query.plan import (
     Union,
 )
 from wormdb.query.request import Request
-from wormdb.query.source import Facts, IndexFacts
+from wormdb.query.sources.source import Facts, IndexFacts
 from wormdb.system.clock import ManualClock
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from wormdb.engine.tree.definition import Index
 from wormdb.engine.tree.statistics import IndexStatistics
 from wormdb.format.path import TRAVERSED, get_direct
 from wormdb.query.request import Request
-from wormdb.query.source import Facts, IndexFacts
+from wormdb.query.sources.source import Facts, IndexFacts
 from wormdb.system.clock import SeededChance
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from wormdb.format.key import encode_key
 from wormdb.query.execute.explain import explain_plan
 from wormdb.query.planner.planner import make_plan
 from wormdb.query.request import Request
-from wormdb.query.source import Facts, IndexFacts
+from wormdb.query.sources.source import Facts, IndexFacts
 
 if TYPE_CHECKING:
     from wormdb.query.execute.explain import Step

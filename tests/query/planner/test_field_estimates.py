@@ -16,7 +16,7 @@ from wormdb.format.kinds import MISSING
 from wormdb.jobs.field_facts import Seen, statistics_of
 from wormdb.jobs.field_tally import FieldTally
 from wormdb.query.selectivity import Selectivity
-from wormdb.query.source import Facts
+from wormdb.query.sources.source import Facts
 
 if TYPE_CHECKING:
     from wormdb.format.field_statistics import FieldStatistics

@@ -9,8 +9,8 @@ import pytest
 
 from tests.query.planner.test_choice import SHOP, index, request, text_of
 from wormdb.query.plan import Cost
-from wormdb.query.planner.cache import Choice, PlanCache, shape_key
-from wormdb.query.planner.planner import make_plan
+from wormdb.query.planner.cache import Choice, PlanCache
+from wormdb.query.planner.planner import make_plan, shape_key
 
 if TYPE_CHECKING:
     from wormdb.query.request import Request

@@ -17,7 +17,7 @@ from wormdb.bql.sorting import parse_sort, sort_key
 from wormdb.engine.tree.definition import Index
 from wormdb.query.planner.planner import candidates
 from wormdb.query.request import Request
-from wormdb.query.source import Facts, IndexFacts
+from wormdb.query.sources.source import Facts, IndexFacts
 
 if TYPE_CHECKING:
     from wormdb.format.kinds import Document

@@ -22,7 +22,7 @@ from wormdb.files.foreign.manifest import Manifest
 from wormdb.files.foreign.rows import DamagedRowsError
 from wormdb.files.foreign.source import FileSource, wanted_of
 from wormdb.query.execute.answer import aggregate_plan, count_plan, needed_request, run_plan, tabulate_plan
-from wormdb.query.execute.execute import Executor
+from wormdb.query.execute.executor import Executor
 from wormdb.query.execute.explain import explain_plan
 from wormdb.query.execute.measure import Watch
 from wormdb.query.plan import Cost, Fetch, IdLookup, Order, Part, Residual

@@ -29,13 +29,11 @@ from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import parse_path, resolve
 from wormdb.query.logical.rules import simplify
-from wormdb.query.physical import columns, full
-from wormdb.query.physical.finish import finish
-from wormdb.query.physical.identity import id_lookup
-from wormdb.query.physical.question import Question, listed, paths_of, sorted_by
+from wormdb.query.physical.question import Question, filter_paths, find_ids, finish, join_names, order_paths
+from wormdb.query.physical.scans import propose_columns, propose_documents, why_no_fetch, why_no_scan
 from wormdb.query.plan import Cost, Empty, Fetch, IdLookup, Order, Part, Plan, Rejected, Residual, Scan
 from wormdb.query.request import STRATEGIES
-from wormdb.query.source import Facts
+from wormdb.query.sources.source import Facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -183,7 +181,7 @@ class _Chooser:
 
     def _by_ids(self, tree: Filter) -> Choice | None:
         question = Question(self.request, Facts(), tree)
-        found = id_lookup(question.conjunction)
+        found = find_ids(question.conjunction)
         ids = _named_ids(question.conjunction.filters)
         if found is None or ids is None or not ids.keys() >= set(found[0].keys):
             self.reasons.setdefault("index_lookup", "no index serves the filter")
@@ -201,7 +199,7 @@ class _Chooser:
             question = Question(self.request, Facts(), tree)
             ids = {encode_key(identity): identity for identity in found.ids}
             root = finish(question, IdLookup(tuple(sorted(ids))), frozenset())
-            left = listed(paths_of(question.conjunction.without(frozenset([_place(question, one)]))))
+            left = join_names(filter_paths(question.conjunction.without(frozenset([_place(question, one)]))))
             reason = f"index {one.name} covers filter"
             if not one.is_all:
                 reason = f"index {one.name} narrows, documents are tested for: {left}"
@@ -216,7 +214,7 @@ class _Chooser:
         """Whether the manifest alone could answer, if it has all fields that the schema gives it."""
         known = self._within(tree, self.look.site.manifest_fields)
         facts = Facts(column_bytes=dict.fromkeys(known, 0))
-        return columns.why_no_scan(Question(self.request, facts, tree)) is None
+        return why_no_scan(Question(self.request, facts, tree)) is None
 
     def _within(self, tree: Filter, known: frozenset[str]) -> frozenset[str]:
         """Paths that are needed or known, and lie within known ones."""
@@ -226,7 +224,7 @@ class _Chooser:
         projection = self.request.projection
         shown = None if projection is None or projection.arrays else fields_needed(projection)
         names = frozenset(path.partition(".")[0] for path in shown or ())
-        return paths_of(tree) | sorted_by(self.request.sort) | names
+        return filter_paths(tree) | order_paths(self.request.sort) | names
 
     def _by_manifest(self, tree: Filter, *, only: Strategy | None) -> Choice | None:
         names = sorted({path.partition(".")[0] for path in self._needed(tree)} - {"_id"})
@@ -251,9 +249,9 @@ class _Chooser:
         return self._over(manifest, Question(self.request, facts, tree), only)
 
     def _over(self, manifest: Manifest, question: Question, only: Strategy | None) -> Choice | None:
-        self.reasons["manifest_scan"] = columns.why_no_scan(question) or ""
-        self.reasons["manifest_fetch"] = columns.why_no_fetch(question) or ""
-        for candidate in columns.propose(question):
+        self.reasons["manifest_scan"] = why_no_scan(question) or ""
+        self.reasons["manifest_fetch"] = why_no_fetch(question) or ""
+        for candidate in propose_columns(question):
             if only not in (None, candidate.strategy):
                 continue
             if candidate.strategy == "manifest_scan":
@@ -278,7 +276,7 @@ class _Chooser:
     def _id_texts(self, tree: Filter) -> list[str] | None:
         """The texts of the ids that the filter names: only their partitions are needed."""
         question = Question(self.request, Facts(), tree)
-        found, ids = id_lookup(question.conjunction), _named_ids(question.conjunction.filters)
+        found, ids = find_ids(question.conjunction), _named_ids(question.conjunction.filters)
         if found is None or ids is None:
             return None
         try:
@@ -293,7 +291,7 @@ class _Chooser:
 
     def _full(self, tree: Filter, contradiction: str | None) -> Choice:
         question = Question(self.request, Facts(), tree)
-        candidate = next(full.propose(question))
+        candidate = next(propose_documents(question))
         reason = contradiction or self.reasons.get("manifest_fetch") or "strategy full_scan was asked for"
         source = FileSource(self.look)
         return Choice(self._plan(candidate.root, "full_scan", reason), source, 0, self.manifest)

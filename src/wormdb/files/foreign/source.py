@@ -15,7 +15,7 @@ from wormdb.files.foreign.rows import DamagedRowsError
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.key import encode_key
 from wormdb.query.plan import ALL_IDS
-from wormdb.query.source import Facts
+from wormdb.query.sources.source import Facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from wormdb.engine.state.view import Held
     from wormdb.engine.tree.entries import Range
     from wormdb.files.foreign.rows import Rows
-    from wormdb.query.source import Entries
+    from wormdb.query.sources.source import Entries
 
 __all__ = ["FileSource", "Witness", "wanted_of"]
 

@@ -32,6 +32,7 @@ from wormdb.format.path import TRAVERSED
 from wormdb.format.wrappers import regex_options
 from wormdb.query.columns.cells import (
     Cells,
+    ask_cells,
     by_distinct,
     cells_of,
     complement,
@@ -41,7 +42,6 @@ from wormdb.query.columns.cells import (
     mask_of_rows,
     rows_of_mask,
 )
-from wormdb.query.columns.tests import ask_cells
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from wormdb.query.plan import Node, Plan, Rejected
     from wormdb.query.planner.cost import Estimate
     from wormdb.query.request import Strategy
-    from wormdb.query.source import Facts
+    from wormdb.query.sources.source import Facts
 
 __all__ = ["Explanation", "Step", "explain_plan", "render"]
 

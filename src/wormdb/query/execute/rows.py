@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from wormdb.bql.tree import And, MatchAll, MatchNone, Not, Or
 from wormdb.engine.blocks.portion import VERSION_TYPES
 from wormdb.engine.state.view import Held
 from wormdb.format import json
@@ -14,11 +13,10 @@ from wormdb.format.key import encode_keys
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from wormdb.bql.tree import Filter
     from wormdb.engine.blocks.portion import Portion
     from wormdb.format.kinds import Document
 
-__all__ = ["Batch", "Columns", "Documents", "Keys", "Known", "filter_paths", "join_documents"]
+__all__ = ["Batch", "Columns", "Documents", "Keys", "Known", "join_documents"]
 
 T = TypeVar("T")
 
@@ -129,16 +127,3 @@ def join_documents(batches: Sequence[Documents]) -> Documents:
         [document for batch in batches for document in batch.documents],
         helds if all(batch.helds is not None for batch in batches) else None,
     )
-
-
-def filter_paths(tree: Filter) -> set[str]:
-    """The paths of all conditions of a filter: whether a document matches depends on nothing else."""
-    match tree:
-        case MatchAll() | MatchNone():
-            return set()
-        case And(filters) | Or(filters):
-            return set().union(*map(filter_paths, filters))
-        case Not(child):
-            return filter_paths(child)
-        case _:
-            return {".".join(tree.path)}

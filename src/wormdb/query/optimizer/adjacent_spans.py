@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from wormdb.query.optimizer.nodes import rebuilt
-from wormdb.query.physical.keys import joined
-from wormdb.query.plan import IdLookup, IndexCount, IndexScan, Union
+from wormdb.query.physical.terms import join_ranges
+from wormdb.query.plan import IdLookup, IndexCount, IndexScan, Union, rebuilt
 
 if TYPE_CHECKING:
     from wormdb.engine.tree.entries import Range
@@ -24,7 +23,7 @@ def adjacent_spans(node: Node, _: Selectivity) -> Node:
 
 def _joined(node: Node) -> Node:
     if isinstance(node, IndexScan | IndexCount):
-        spans = joined(node.spans) if len(node.spans) > 1 else node.spans
+        spans = join_ranges(node.spans) if len(node.spans) > 1 else node.spans
         return node if spans == node.spans else replace(node, spans=spans)
     return _united(node) if isinstance(node, Union) and len(node.children) > 1 else node
 
@@ -40,7 +39,7 @@ def _united(node: Union) -> Union:
             keys += child.keys
         else:
             others.append(child)
-    scans = [IndexScan(name, joined(found)) for name, found in spans.items()]
+    scans = [IndexScan(name, join_ranges(found)) for name, found in spans.items()]
     lookups = [IdLookup(tuple(sorted(set(keys))))] if keys else []
     children = (*lookups, *scans, *others)
     return node if len(children) == len(node.children) else Union(children)

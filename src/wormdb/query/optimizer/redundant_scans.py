@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wormdb.query.optimizer.nodes import rebuilt
-from wormdb.query.physical.keys import intersected
-from wormdb.query.plan import IdLookup, IndexScan, Intersection, Union
+from wormdb.query.physical.terms import intersect_ranges
+from wormdb.query.plan import IdLookup, IndexScan, Intersection, Union, rebuilt
 
 if TYPE_CHECKING:
     from wormdb.query.plan import Node
@@ -55,7 +54,7 @@ def _is_implied(place: int, children: tuple[Ids, ...]) -> bool:
 def _is_part(one: Ids, other: Ids) -> bool:
     """Whether the first has no row that the second has not."""
     if isinstance(one, IndexScan) and isinstance(other, IndexScan):
-        return one.index == other.index and intersected(one.spans, other.spans) == one.spans
+        return one.index == other.index and intersect_ranges(one.spans, other.spans) == one.spans
     if isinstance(one, IdLookup) and isinstance(other, IdLookup):
         return set(one.keys) <= set(other.keys)
     return one == other

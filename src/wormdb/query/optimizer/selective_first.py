@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wormdb.bql.tree import And, ElemMatch, Or, RegexMatch
-from wormdb.query.optimizer.nodes import rebuilt
-from wormdb.query.plan import IdLookup, IndexScan, Intersection, Residual
+from wormdb.query.plan import IdLookup, IndexScan, Intersection, Residual, rebuilt
 
 if TYPE_CHECKING:
     from wormdb.bql.tree import Filter

@@ -1,15 +1,17 @@
-"""What every way of access is given, and what it gives back."""
+"""What every way of access gets and gives, and the nodes that all of them put above the rows that they find."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from wormdb.bql.projection import fields_needed
 from wormdb.bql.tree import And, MatchAll, MatchNone, Not, Or
-from wormdb.query.physical.compound import accesses
-from wormdb.query.physical.terms import Conjunction
+from wormdb.engine.tree.entries import Range
+from wormdb.query.physical.access import find_accesses
+from wormdb.query.physical.terms import Conjunction, intersect_keys, intersect_ranges
+from wormdb.query.plan import ALL_IDS, Fetch, IdLookup, IndexScan, Intersection, Order, Part, Residual, Union
 from wormdb.query.request import BY_ID
 
 if TYPE_CHECKING:
@@ -19,16 +21,34 @@ if TYPE_CHECKING:
     from wormdb.bql.projection import Projection
     from wormdb.bql.sorting import SortSpec
     from wormdb.bql.tree import Filter
-    from wormdb.query.physical.compound import Access
-    from wormdb.query.plan import Node
+    from wormdb.query.physical.access import IndexAccess
+    from wormdb.query.physical.terms import KeyRanges, Term
+    from wormdb.query.plan import Ids, Node
     from wormdb.query.request import Request, Strategy
-    from wormdb.query.source import Facts
+    from wormdb.query.sources.source import Facts
 
-__all__ = ["Candidate", "Question", "Way", "listed", "paths_of", "shown_by", "sorted_by"]
+__all__ = [
+    "COMPLEMENT",
+    "Candidate",
+    "IdSpan",
+    "Question",
+    "Way",
+    "add_order",
+    "add_part",
+    "add_residual",
+    "filter_paths",
+    "find_ids",
+    "finish",
+    "join_names",
+    "order_paths",
+    "shown_columns",
+]
 
 Way = tuple[str, ...]
 """How a plan was made, by names and never by values: the kind of access, and indexes or numbers behind it."""
 
+COMPLEMENT: Final = bytes(range(255, -1, -1))
+"""Turns the key of a descending order into that of the ascending one, and back."""
 _IDENTITY = ("_id",)
 
 
@@ -41,13 +61,21 @@ class Candidate:
     what: str
     """For people: `index byStatus`."""
     reason: Callable[[], str]
-    """Why it is good, for people: made only for the plan that is taken."""
+    """Why it is good, for people: made only for the plan that is chosen."""
     root: Node
+
+
+@dataclass(frozen=True, slots=True)
+class IdSpan:
+    """A range of keys of ids that has all rows, and the places of the filters that hold for all of it."""
+
+    span: Range
+    covered: frozenset[int]
 
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """A request that was looked at once for all ways."""
+    """A request that is analysed once for all ways."""
 
     request: Request
     facts: Facts
@@ -61,7 +89,7 @@ class Question:
 
     @cached_property
     def sort(self) -> SortSpec:
-        """The order that is needed: none for a number, and by id what says the same."""
+        """The order that the plan must give: BY_ID for a count, and for every way to write the order of ids."""
         sort = self.request.sort
         if self.request.is_count and self.request.after is None:
             return BY_ID
@@ -80,7 +108,7 @@ class Question:
 
     @property
     def stop(self) -> int | None:
-        """How many rows are looked at from the first one on; None for all."""
+        """How many rows are needed from the first one on; None for all."""
         return None if self.request.limit is None else self.request.offset + self.request.limit
 
     @property
@@ -90,43 +118,128 @@ class Question:
         return request.is_count and request.after is None and request.limit is None and not request.offset
 
     @cached_property
-    def accesses(self) -> Sequence[Access]:
+    def accesses(self) -> Sequence[IndexAccess]:
         """What each index can narrow."""
-        return [access for facts in self.facts.indexes for access in accesses(facts, self.conjunction)]
+        return [access for facts in self.facts.indexes for access in find_accesses(facts, self.conjunction)]
 
-    def named(self, name: str, option: str) -> Access | None:
-        """One of these."""
+    def find_access(self, name: str, option: str) -> IndexAccess | None:
+        """The access of that index and option, if the filter has it."""
         facts = self.facts.find_index(name)
-        found = [] if facts is None else accesses(facts, self.conjunction)
+        found = [] if facts is None else find_accesses(facts, self.conjunction)
         return next((access for access in found if str(access.option) == option), None)
 
+    @cached_property
+    def id_span(self) -> IdSpan:
+        """Where a scan has to look."""
+        keys = _id_keys(self.conjunction)
+        span, covered = ALL_IDS, frozenset[int]()
+        if keys is not None and keys.ranges:
+            span = Range(keys.ranges[0].low, keys.ranges[-1].high)
+            covered = _covered_by_ids(self.conjunction) if len(keys.ranges) == 1 else covered
+        after = self.request.after
+        if after is not None and self.is_whole_id:
+            rest = Range(high=after.translate(COMPLEMENT)) if self.is_reverse else Range(after)
+            span = next(iter(intersect_ranges((span,), (rest,))), Range(b"", b""))
+        return IdSpan(span, covered)
 
-# --- The paths that a filter, an order and a projection look at.
+
+# --- Conditions on the id.
 
 
-def paths_of(tree: Filter) -> frozenset[str]:
-    """The paths of all conditions, dotted. No requests."""
+def find_ids(conjunction: Conjunction) -> tuple[IdLookup, frozenset[int]] | None:
+    """The ids that a conjunction names, and the filters that hold for them; None if it names none. No requests."""
+    keys = _id_keys(conjunction)
+    if keys is None or not keys.are_points:
+        return None
+    return IdLookup(tuple([span.low for span in keys.ranges])), _covered_by_ids(conjunction)
+
+
+def _id_keys(conjunction: Conjunction) -> KeyRanges | None:
+    """An id is one value, so all conditions on it narrow together."""
+    keys = [term.keys for term in _id_terms(conjunction)]
+    return intersect_keys(keys) if keys else None
+
+
+def _covered_by_ids(conjunction: Conjunction) -> frozenset[int]:
+    return conjunction.covered(term for term in _id_terms(conjunction) if term.is_exact(has_arrays=False))
+
+
+def _id_terms(conjunction: Conjunction) -> list[Term]:
+    """The conditions on the id as a whole."""
+    return [term for term in conjunction.by_field.get("_id", ()) if not term.keys.is_for_elements]
+
+
+# --- From ids to the rows of an answer: fetch, test, order, cut.
+
+
+def finish(question: Question, ids: Ids, covered: frozenset[int], *, in_order: bool = False) -> Node:
+    """The plan over ids that have at least all rows of the answer; `covered` filters hold for all of them."""
+    left = question.conjunction.without(covered)
+    if not question.sort.fields and not in_order:
+        ids = Union((ids,)) if isinstance(ids, IndexScan) and not question.request.is_count else ids
+        in_order = True
+    certain = isinstance(left, MatchAll) and question.request.after is None and not _may_miss(ids)
+    if certain and question.request.is_count:
+        return add_part(question, ids)
+    if certain and in_order:
+        return Fetch(add_part(question, ids))  # only the rows that are shown are fetched
+    node: Node = add_residual(Fetch(ids), left)
+    return add_part(question, node if in_order else add_order(question, node))
+
+
+def add_residual(node: Node, left: Filter) -> Node:
+    """Only rows that match."""
+    return node if isinstance(left, MatchAll) else Residual(node, left)
+
+
+def add_order(question: Question, node: Node) -> Node:
+    """Rows of any order in that of the request."""
+    return Order(node, question.sort, question.stop)
+
+
+def add_part(question: Question, node: Node) -> Node:
+    """Of all rows those between offset and limit of the request."""
+    request = question.request
+    if request.limit is None and not request.offset:
+        return node
+    return Part(node, request.offset, request.limit)
+
+
+def _may_miss(ids: Ids) -> bool:
+    """Whether there may be ids among them that no document has."""
+    if isinstance(ids, Union):
+        return any(map(_may_miss, ids.children))
+    if isinstance(ids, Intersection):
+        return all(map(_may_miss, ids.children))
+    return isinstance(ids, IdLookup)
+
+
+# --- The paths that a filter, an order and a projection read.
+
+
+def filter_paths(tree: Filter) -> frozenset[str]:
+    """The dotted paths of all conditions: whether a document matches depends on nothing else. No requests."""
     match tree:
         case MatchAll() | MatchNone():
             return frozenset()
         case And(filters) | Or(filters):
-            return frozenset().union(*map(paths_of, filters))
+            return frozenset().union(*map(filter_paths, filters))
         case Not(child):
-            return paths_of(child)
+            return filter_paths(child)
         case _:
             return frozenset([".".join(tree.path)])
 
 
-def sorted_by(sort: SortSpec) -> frozenset[str]:
-    """The paths of an order. No requests."""
+def order_paths(sort: SortSpec) -> frozenset[str]:
+    """The paths that an order names. No requests."""
     return frozenset(".".join(field.path) for field in sort.fields)
 
 
-def shown_by(projection: Projection | None, columns: AbstractSet[str]) -> frozenset[str] | None:
+def shown_columns(projection: Projection | None, columns: AbstractSet[str]) -> frozenset[str] | None:
     """The columns that show all that a projection does; None if only whole documents do. No requests.
 
-    Of `a.b` a column does not tell whether a document without it has `a`, which would be shown: so the column of
-    `a` is taken. Which element a query matched, only a document tells.
+    A column of `a.b` does not tell whether a document without it has `a`, which would be shown: so the column of `a`
+    is used. Only a document tells which element a query matched.
     """
     needed = None if projection is None or projection.arrays else fields_needed(projection)
     if needed is None:
@@ -135,6 +248,6 @@ def shown_by(projection: Projection | None, columns: AbstractSet[str]) -> frozen
     return shown if shown <= columns else None
 
 
-def listed(paths: Iterable[str]) -> str:
-    """Some paths for people."""
+def join_names(paths: Iterable[str]) -> str:
+    """Paths as people read them: sorted, with commas."""
     return ", ".join(sorted(paths))

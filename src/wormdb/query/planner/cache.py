@@ -17,10 +17,9 @@ if TYPE_CHECKING:
     from wormdb.engine.tree.definition import Index
     from wormdb.query.physical.question import Way
     from wormdb.query.plan import Cost, Rejected
-    from wormdb.query.request import Request
-    from wormdb.query.source import Facts
+    from wormdb.query.sources.source import Facts
 
-__all__ = ["PLANS_MAX", "Choice", "PlanCache", "shape_key"]
+__all__ = ["PLANS_MAX", "Choice", "PlanCache"]
 
 PLANS_MAX: Final = 200
 """Shapes that are kept for a collection."""
@@ -88,24 +87,3 @@ class PlanCache:
         """Forget everything. No requests."""
         with self._lock:
             self._choices.clear()
-
-
-def shape_key(request: Request) -> Hashable:
-    """What requests have in common that can be answered in the same way. No requests."""
-    # Here, because every database has a cache, and not all are asked.
-    from wormdb.bql.projection import fields_needed
-    from wormdb.bql.shape import shape_of
-
-    projection = request.projection
-    needed = None if projection is None else fields_needed(projection)
-    return (
-        shape_of(request.filter)[0].text,
-        request.sort,
-        request.limit is None,
-        bool(request.offset),
-        request.after is None,
-        needed if needed is None else frozenset(needed),
-        projection is not None and bool(projection.arrays),
-        request.strategy,
-        request.is_count,
-    )

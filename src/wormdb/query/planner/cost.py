@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wormdb.engine.tree.entries import Range
     from wormdb.query.plan import Node
     from wormdb.query.selectivity import Selectivity
-    from wormdb.query.source import Facts
+    from wormdb.query.sources.source import Facts
 
 __all__ = ["DOCUMENT_ROW_BYTES", "REQUEST_BYTES", "Estimate", "estimate"]
 

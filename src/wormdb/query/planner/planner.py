@@ -11,20 +11,34 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from wormdb.bql.projection import fields_needed
+from wormdb.bql.shape import shape_of
 from wormdb.bql.tree import MatchNone
 from wormdb.errors import InvalidRequestError
 from wormdb.query.logical.rules import simplify
 from wormdb.query.optimizer.rules import optimize
-from wormdb.query.physical import columns, counting, full, identity, intersection, ordered, single, union
-from wormdb.query.physical.question import Question, listed, paths_of
-from wormdb.query.plan import Cost, Empty, IndexScan, Intersection, Plan, Rejected, Union
-from wormdb.query.planner.cache import Choice, shape_key
+from wormdb.query.physical import indexes, scans
+from wormdb.query.physical.question import Question, filter_paths, join_names
+from wormdb.query.plan import (
+    Cost,
+    Empty,
+    Fetch,
+    IndexScan,
+    Intersection,
+    Order,
+    Part,
+    Plan,
+    Rejected,
+    Residual,
+    Union,
+)
+from wormdb.query.planner.cache import Choice
 from wormdb.query.planner.cost import estimate
 from wormdb.query.request import STRATEGIES
 from wormdb.query.selectivity import Selectivity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 
     from wormdb.bql.tree import Filter
     from wormdb.format.path import Path
@@ -33,19 +47,19 @@ if TYPE_CHECKING:
     from wormdb.query.planner.cache import PlanCache
     from wormdb.query.planner.cost import Estimate
     from wormdb.query.request import Request, Strategy
-    from wormdb.query.source import Facts
+    from wormdb.query.sources.source import Facts
 
-__all__ = ["candidates", "make_plan"]
+__all__ = ["candidates", "make_plan", "shape_key"]
 
 _WAYS: Final[dict[str, Callable[[Question, Way], Iterator[Candidate]]]] = {
-    "identity": identity.propose,
-    "counting": counting.propose,
-    "ordered": ordered.propose,
-    "single": single.propose,
-    "intersection": intersection.propose,
-    "union": union.propose,
-    "columns": columns.propose,
-    "full": full.propose,
+    "identity": indexes.propose_ids,
+    "counting": indexes.propose_count,
+    "ordered": indexes.propose_ordered,
+    "single": indexes.propose_single,
+    "intersection": indexes.propose_intersection,
+    "union": indexes.propose_union,
+    "columns": scans.propose_columns,
+    "full": scans.propose_documents,
 }
 """By the first name of a way; of equally cheap ones the first is taken."""
 
@@ -80,7 +94,7 @@ def make_plan(request: Request, facts: Facts, cache: PlanCache | None = None) ->
     if cache is not None:
         is_simple = question.tree is request.filter
         known = tuple(each.index for each in facts.indexes)
-        entries = _entries(best.root, Selectivity(facts))
+        entries = _entries(best.root, facts)
         cache.keep(
             key,
             Choice(
@@ -173,10 +187,10 @@ def _rejected(question: Question, best: _Rated, others: Sequence[_Rated]) -> tup
 def _unavailable(question: Question, strategy: Strategy) -> tuple[str, str]:
     """Why a strategy cannot answer, and what to do about it."""
     if strategy == "index_lookup":
-        if not question.facts.indexes:
-            return "no index", f"create an index on {listed(paths_of(question.tree)) or 'a field of the filter'}"
-        return "no index serves the filter", f"create an index on {listed(paths_of(question.tree)) or 'a field'}"
-    reason = columns.why_no_scan(question) if strategy == "manifest_scan" else columns.why_no_fetch(question)
+        has_indexes = bool(question.facts.indexes)
+        fields = join_names(filter_paths(question.tree)) or ("a field" if has_indexes else "a field of the filter")
+        return "no index serves the filter" if has_indexes else "no index", f"create an index on {fields}"
+    reason = scans.why_no_scan(question) if strategy == "manifest_scan" else scans.why_no_fetch(question)
     if reason is not None and reason.startswith("documents"):
         return reason, "select only fields of the manifest, or use manifest_fetch"
     return reason or "columns do not narrow", "add these fields to the manifest, or leave the strategy to the planner"
@@ -189,6 +203,23 @@ def _empty(request: Request) -> Plan:
 # --- the same choice again ---
 
 
+def shape_key(request: Request) -> Hashable:
+    """What requests have in common that can be answered in the same way. No requests."""
+    projection = request.projection
+    needed = None if projection is None else fields_needed(projection)
+    return (
+        shape_of(request.filter)[0].text,
+        request.sort,
+        request.limit is None,
+        bool(request.offset),
+        request.after is None,
+        needed if needed is None else frozenset(needed),
+        projection is not None and bool(projection.arrays),
+        request.strategy,
+        request.is_count,
+    )
+
+
 def _planned_again(request: Request, facts: Facts, choice: Choice) -> Plan | None:
     """The chosen way with the values of this request; None if it is impossible or would read far more than then."""
     tree = request.filter if choice.is_simple else _simplified(request.filter, facts)
@@ -198,19 +229,28 @@ def _planned_again(request: Request, facts: Facts, choice: Choice) -> Plan | Non
     candidate = next(_WAYS[kind](Question(request, facts, tree), tuple(names)), None)
     if candidate is None:
         return None
-    selectivity, root = Selectivity(facts), candidate.root
+    root = candidate.root
     if not choice.is_plain:
-        root = optimize(root, selectivity, with_sample=False)
-    if _entries(root, selectivity) > _ENTRIES_GROWTH * choice.entries + _ENTRIES_FEW:
+        root = optimize(root, Selectivity(facts), with_sample=False)
+    if _entries(root, facts) > _ENTRIES_GROWTH * choice.entries + _ENTRIES_FEW:
         return None
     return Plan(root, candidate.strategy, choice.reason, choice.cost, choice.rejected, is_cached=True)
 
 
-def _entries(node: Node, selectivity: Selectivity) -> float:
+def _entries(root: Node, facts: Facts) -> float:
     """Entries of indexes that a plan reads at most, about."""
+    scans = list(_index_scans(root))
+    if not scans:
+        return 0.0
+    selectivity = Selectivity(facts)
+    return sum(selectivity.entries(scan.index, scan.spans) for scan in scans)
+
+
+def _index_scans(node: Node) -> Iterator[IndexScan]:
+    while isinstance(node, Fetch | Residual | Order | Part):
+        node = node.child
     if isinstance(node, IndexScan):
-        return selectivity.entries(node.index, node.spans)
-    if isinstance(node, Union | Intersection):
-        return sum(_entries(child, selectivity) for child in node.children)
-    child: Node | None = getattr(node, "child", None)
-    return 0.0 if child is None else _entries(child, selectivity)
+        yield node
+    elif isinstance(node, Union | Intersection):
+        for child in node.children:
+            yield from _index_scans(child)

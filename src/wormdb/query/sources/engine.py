@@ -22,7 +22,7 @@ from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED, get_direct, parse_path
 from wormdb.format.sample import decode_sample
 from wormdb.query.plan import ALL_IDS
-from wormdb.query.source import Facts, IndexFacts
+from wormdb.query.sources.source import Facts, IndexFacts
 from wormdb.settings import SAMPLE_ROWS
 from wormdb.system.types import LogNumber
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from wormdb.engine.tree.entries import Range
     from wormdb.format.kinds import Document
     from wormdb.format.root import IndexRoot, Root
-    from wormdb.query.source import Entries
+    from wormdb.query.sources.source import Entries
     from wormdb.schema.model import Model
 
 __all__ = ["EngineSource", "Known", "known_of"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from wormdb.engine.columns.scan import portions_of
 from wormdb.engine.state.upgrade import NO_UPGRADES
 from wormdb.query.plan import ALL_IDS
-from wormdb.query.source import Facts
+from wormdb.query.sources.source import Facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wormdb.engine.state.upgrade import Upgrades
     from wormdb.engine.state.view import Held, View
     from wormdb.engine.tree.entries import Range
-    from wormdb.query.source import Entries
+    from wormdb.query.sources.source import Entries
 
 __all__ = ["PastSource"]
 

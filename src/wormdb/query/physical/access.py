@@ -16,20 +16,19 @@ from typing import TYPE_CHECKING
 
 from wormdb.engine.tree.entries import Range
 from wormdb.format.key import prefix_end
-from wormdb.query.physical.keys import common_keys
+from wormdb.query.physical.terms import intersect_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wormdb.query.physical.keys import Keys
-    from wormdb.query.physical.terms import Conjunction, Term
-    from wormdb.query.source import IndexFacts
+    from wormdb.query.physical.terms import Conjunction, KeyRanges, Term
+    from wormdb.query.sources.source import IndexFacts
 
-__all__ = ["Access", "Fixed", "accesses", "ranges_behind", "usable_groups"]
+__all__ = ["IndexAccess", "NarrowedField", "find_accesses", "group_terms", "ranges_behind"]
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class IndexAccess:
     """Ranges of an index, and what is known of the documents that have entries in them."""
 
     facts: IndexFacts
@@ -50,11 +49,11 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed:
+class NarrowedField:
     """A field of an index and the terms that narrow it."""
 
     place: int
-    keys: Keys
+    keys: KeyRanges
     terms: tuple[Term, ...]
     has_arrays: bool
 
@@ -64,15 +63,15 @@ class Fixed:
         return [term for term in self.terms if term.is_exact(has_arrays=self.has_arrays)]
 
 
-def accesses(facts: IndexFacts, conjunction: Conjunction) -> Iterator[Access]:
+def find_accesses(facts: IndexFacts, conjunction: Conjunction) -> Iterator[IndexAccess]:
     """The ways in which an index narrows a conjunction, one for each condition that may lead. No requests."""
-    first = usable_groups(facts, 0, conjunction)
+    first = group_terms(facts, 0, conjunction)
     for option, leading in enumerate(first):
         taken = [leading]
         for place in range(1, len(facts.index.fields)):
             if taken[-1].keys.point is None:
                 break
-            groups = [group for group in usable_groups(facts, place, conjunction) if _may_join(facts, taken, group)]
+            groups = [group for group in group_terms(facts, place, conjunction) if _may_join(facts, taken, group)]
             if not groups:
                 break
             taken.append(min(groups, key=_looseness))
@@ -81,7 +80,7 @@ def accesses(facts: IndexFacts, conjunction: Conjunction) -> Iterator[Access]:
         yield _access(facts, taken, conjunction, option)
 
 
-def usable_groups(facts: IndexFacts, place: int, conjunction: Conjunction) -> list[Fixed]:
+def group_terms(facts: IndexFacts, place: int, conjunction: Conjunction) -> list[NarrowedField]:
     """How the terms of one field narrow it: all at once, or each alone if there may be arrays. No requests."""
     has_arrays, has_texts = facts.may_have_arrays[place], facts.has_texts(place)
     terms = [
@@ -92,13 +91,14 @@ def usable_groups(facts: IndexFacts, place: int, conjunction: Conjunction) -> li
     if not terms:
         return []
     if not has_arrays:
-        keys = terms[0].keys if len(terms) == 1 else common_keys(term.keys for term in terms)
-        return [Fixed(place, keys, tuple(terms), has_arrays)]
+        keys = terms[0].keys if len(terms) == 1 else intersect_keys(term.keys for term in terms)
+        return [NarrowedField(place, keys, tuple(terms), has_arrays)]
     groups: dict[object, list[Term]] = {}
     for number, term in enumerate(terms):
         groups.setdefault(("element", term.conjunct) if term.is_of_value else number, []).append(term)
     return [
-        Fixed(place, common_keys(term.keys for term in group), tuple(group), has_arrays) for group in groups.values()
+        NarrowedField(place, intersect_keys(term.keys for term in group), tuple(group), has_arrays)
+        for group in groups.values()
     ]
 
 
@@ -110,11 +110,11 @@ def ranges_behind(prefix: bytes, ranges: Sequence[Range]) -> tuple[Range, ...]:
     return tuple([Range(prefix + span.low, end if span.high is None else prefix + span.high) for span in ranges])
 
 
-def _access(facts: IndexFacts, taken: Sequence[Fixed], conjunction: Conjunction, option: int) -> Access:
+def _access(facts: IndexFacts, taken: Sequence[NarrowedField], conjunction: Conjunction, option: int) -> IndexAccess:
     prefix = b"".join([each.keys.ranges[0].low for each in taken[:-1]])
     spans = ranges_behind(prefix, taken[-1].keys.ranges)
     fixed = {each.place for each in taken if each.keys.point is not None}
-    return Access(
+    return IndexAccess(
         facts,
         spans,
         frozenset(term.conjunct for each in taken for term in each.terms),
@@ -124,12 +124,12 @@ def _access(facts: IndexFacts, taken: Sequence[Fixed], conjunction: Conjunction,
     )
 
 
-def _may_join(facts: IndexFacts, taken: Sequence[Fixed], group: Fixed) -> bool:
+def _may_join(facts: IndexFacts, taken: Sequence[NarrowedField], group: NarrowedField) -> bool:
     """Whether a document that meets all of them has one entry that meets all of them."""
     return not group.has_arrays or all(not each.has_arrays or _are_apart(facts, each, group) for each in taken)
 
 
-def _are_apart(facts: IndexFacts, one: Fixed, other: Fixed) -> bool:
+def _are_apart(facts: IndexFacts, one: NarrowedField, other: NarrowedField) -> bool:
     """Whether two fields, which may both hold arrays, are never met by different elements of one array."""
     first, second = facts.index.paths[one.place], facts.index.paths[other.place]
     if first[0] != second[0]:
@@ -141,5 +141,5 @@ def _are_apart(facts: IndexFacts, one: Fixed, other: Fixed) -> bool:
     return len(first) > depth and len(second) > depth and first[depth] != second[depth]
 
 
-def _looseness(group: Fixed) -> tuple[bool, int]:
+def _looseness(group: NarrowedField) -> tuple[bool, int]:
     return not group.keys.are_points, len(group.keys.ranges)

@@ -18,7 +18,7 @@ from wormdb.engine.blocks.portion import join_portions
 from wormdb.format.json import decode_document
 from wormdb.format.kinds import MISSING, Decimal128
 from wormdb.query.columns.cells import DECIMAL_MAX, cells_of, decoded, element_kind, element_lists, rows_of_mask, whole
-from wormdb.query.columns.keys import Batch, Numbered, group_rows
+from wormdb.query.columns.grouping import Batch, Numbered, group_rows
 from wormdb.settings import INT_MAX, INT_MIN
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from wormdb.bql.update_numbers import Number
     from wormdb.engine.blocks.portion import Portion
     from wormdb.query.columns.cells import Cells
-    from wormdb.query.columns.keys import Found
+    from wormdb.query.columns.grouping import Found
 
 __all__ = ["ColumnTally", "Pieces", "add_pairs", "ask_function", "cut", "magnitude"]
 
