@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.columns.rig import Layers
-from wormdb.api.columns import ArrowColumn, along
+from wormdb.api.columns import ArrowColumn, follow_path
 from wormdb.engine.columns.scan import scan_columns
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.kinds import MISSING
@@ -185,4 +185,4 @@ def test_a_column_is_the_same_however_documents_are_stored(
     ],
 )
 def test_a_path_through_an_array_gives_an_array(document: dict[str, Any], found: Any) -> None:
-    assert along(document, ("a", "c")) == found
+    assert follow_path(document, ("a", "c")) == found

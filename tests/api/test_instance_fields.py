@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, PrivateAttr, RootModel, computed_field
 
 import wormdb
-from wormdb.api.document import replaced
+from wormdb.api.document import merge_changes
 from wormdb.errors import InvalidRequestError, SchemaError, ValidationError
 
 if TYPE_CHECKING:
@@ -392,12 +392,12 @@ def narrowed(value: Any) -> Any:
 @given(stored=st.dictionaries(st.sampled_from("abc"), VALUES), given=st.dictionaries(st.sampled_from("ab"), VALUES))
 def test_what_is_shown_of_a_replacement_is_what_was_given(stored: dict[str, Any], given: dict[str, Any]) -> None:
     seen, wanted = narrowed(stored), narrowed(given)
-    result = replaced(stored, seen, wanted)
+    result = merge_changes(stored, seen, wanted)
     assert repr(_sorted(narrowed(result))) == repr(_sorted(wanted)), (
         "nothing that was given is lost, nothing else shown"
     )
     assert ("c" in stored) == ("c" in result)
-    assert replaced(stored, seen, seen) is stored
+    assert merge_changes(stored, seen, seen) is stored
 
 
 def _sorted(value: Any) -> Any:

@@ -15,7 +15,7 @@ import pytest
 
 from tests.engine.sweeps.commits import World
 from wormdb.api.database import Database
-from wormdb.api.schema import given_schema
+from wormdb.api.schema import read_schema
 from wormdb.engine.bulk.task import BulkTask
 from wormdb.engine.commit.resolve import Fate
 from wormdb.engine.load import BulkOutcome, JobSpec, attach, open_job
@@ -120,7 +120,7 @@ def database(store: Any, world: World, of: Mapping[str, Any], seed: int = 1) -> 
         MeteredStore(store, clock=world.manual),
         SerialPool(),
         settings=settings,
-        schema=given_schema(of),
+        schema=read_schema(of),
         actor=None,
         clock=world.manual,
         chance=SeededChance(seed),

@@ -12,7 +12,7 @@ import pytest
 import wormdb
 from tests.api.notebook import NOTES, Notebook
 from wormdb.api import trash as trashcan
-from wormdb.api.past import read_tombstone, trashed_in
+from wormdb.api.past import read_tombstone, scan_trash
 from wormdb.engine.state.view import Held
 from wormdb.errors import (
     AlreadyExistsError,
@@ -180,7 +180,7 @@ def test_what_comes_back_meanwhile_is_not_purged(book: Notebook, monkeypatch: py
     looks: list[list[Held]] = []
 
     def look(view: View) -> Iterator[Held]:
-        found = list(trashed_in(view))
+        found = list(scan_trash(view))
         if not looks:
             with book.other() as other:
                 other.model("Note").restore("a")
@@ -191,7 +191,7 @@ def test_what_comes_back_meanwhile_is_not_purged(book: Notebook, monkeypatch: py
         looks.append(found)
         return iter(found)
 
-    monkeypatch.setattr(trashcan, "trashed_in", look)
+    monkeypatch.setattr(trashcan, "scan_trash", look)
     assert notes.purge_expired() == ["c"]
     assert len(looks) == 2
     monkeypatch.undo()

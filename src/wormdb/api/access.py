@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from wormdb.api.document import By
-    from wormdb.api.write import Prepared, Shape, Writer
+    from wormdb.api.write import EncodedDocument, PreparedOperation, Writer
     from wormdb.engine.bulk.report import ConflictRule
     from wormdb.engine.commit.commit import Committed
     from wormdb.engine.commit.operations import Guard, Operation
@@ -306,17 +306,17 @@ class Access(Generic[T]):
         identity = self.writer.identity_of(document)
         view, held = self.get(id_key(identity), is_now=True)
         if held is None or held.document is None or held.rev != rev:
-            raise changed_since(identity, self.name, rev)
+            raise make_conflict(identity, self.name, rev)
         return Loaded(held, view.number, self.writer.origin)
 
-    def _check_unchanged(self, shape: Shape) -> None:
+    def _check_unchanged(self, shape: EncodedDocument) -> None:
         """Raise ConflictError if a document is no longer what it was read as."""
         assert shape.id is not None
         assert shape.loaded is not None
         _, held = self.get(id_key(shape.id), is_now=True)
         known = shape.loaded.held
         if held is None or held.document is None or held.version != known.version:
-            raise changed_since(shape.id, self.name, known.rev)
+            raise make_conflict(shape.id, self.name, known.rev)
 
     def insert_all(self, documents: Iterable[Any], by: By) -> list[Any]:
         """Insert documents, all or none; their ids. 1 PUT without competing writers; none if there are no documents."""
@@ -333,7 +333,7 @@ class Access(Generic[T]):
             for identity, change in zip(inserts.ids, committed.changes, strict=True)
         ]
 
-    def commit_all(self, prepared: Sequence[Prepared], by: By) -> Committed:
+    def commit_all(self, prepared: Sequence[PreparedOperation], by: By) -> Committed:
         """Commit several, and bring the documents they came from up to date. 1 PUT without competing writers."""
         committed = self._save(prepared, by)
         changes = deque(committed.changes)
@@ -348,7 +348,7 @@ class Access(Generic[T]):
                 left[changes.popleft().id] -= 1
         return committed
 
-    def _save(self, prepared: Sequence[Prepared], by: By) -> Committed:
+    def _save(self, prepared: Sequence[PreparedOperation], by: By) -> Committed:
         """Commit several; instances that were not read are refused as conflicts where something is there."""
         try:
             return self.commit([each.operation for each in prepared], by)
@@ -425,7 +425,7 @@ class Access(Generic[T]):
         return self.ledger.commit(pending, seconds=self.context.settings.commit_seconds)
 
 
-def changed_since(identity: bytes, name: str, rev: int) -> ConflictError:
+def make_conflict(identity: bytes, name: str, rev: int) -> ConflictError:
     """The error for a document that is not as its caller read it."""
     return ConflictError(
         f"document {json.decode(identity, name='document id')!r} in {name}",

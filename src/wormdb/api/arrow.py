@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from wormdb.query.request import Request
     from wormdb.schema.model import Field, Model
 
-__all__ = ["Tables", "declared_type", "default_columns", "load_package", "table_of"]
+__all__ = ["TableReader", "declared_type", "default_columns", "load_package", "table_of"]
 
 if TYPE_CHECKING:
     Moment = int | datetime | str | None
@@ -51,7 +51,7 @@ _TIMES: Final = ("createdAt", "updatedAt")
 
 
 @dataclass(frozen=True, slots=True)
-class Tables(Generic[T]):
+class TableReader(Generic[T]):
     """Reads columns of one collection. Raises what is wrong with a call before any request, if no model is needed."""
 
     access: Access[T]
@@ -66,7 +66,7 @@ class Tables(Generic[T]):
         from wormdb.api.columns import ArrowColumn
 
         named = None if columns is None else self.checked(columns)
-        reading = _Reading.of(self.access, start, stop, as_of)
+        reading = _RangeReader.of(self.access, start, stop, as_of)
         named = named or default_columns(reading.model)
         _check_known(reading.model, named, self.access.name)
         gathered = {
@@ -91,7 +91,7 @@ class Tables(Generic[T]):
         """The id and some fields of each document of a range, in order of id. Costs as `arrow`."""
         named = self.checked(columns)
         _check_apart(named, self.access.name)
-        reading = _Reading.of(self.access, start, stop, as_of)
+        reading = _RangeReader.of(self.access, start, stop, as_of)
         _check_known(reading.model, named, self.access.name)
         fields = {name: path for name, path in named.items() if parse_path(name)[0] != "id"}
         portions = reading.portions(["_id", *fields.values()])
@@ -114,7 +114,7 @@ class Tables(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _RangeReader:
     """One state and a range of it."""
 
     view: View | None
@@ -126,7 +126,7 @@ class _Reading:
     answer: Answer | None = None
 
     @classmethod
-    def of(cls, access: Access[Any], start: Any, stop: Any, as_of: Moment) -> _Reading:
+    def of(cls, access: Access[Any], start: Any, stop: Any, as_of: Moment) -> _RangeReader:
         """1 GET in a warm process."""
         low = b"" if start is None else _key(start)
         high = None if stop is None else _key(stop)

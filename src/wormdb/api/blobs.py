@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from wormdb.api.access import Access
     from wormdb.storage.store import Store
 
-__all__ = ["BlobReader", "BlobTarget", "Blobs", "Spool", "StoredBlob"]
+__all__ = ["BlobMethods", "BlobReader", "BlobTarget", "Spool", "StoredBlob"]
 
 
 # --- The two streams of a blob: one that is written and stored by its end, and one that is read in parts.
@@ -267,7 +267,7 @@ class StoredBlob:
     """Whether it is about to be deleted: no document can refer to it any more."""
 
 
-class Blobs(Generic[T]):
+class BlobMethods(Generic[T]):
     """The blobs of a collection, as users call for them."""
 
     _access: Access[T]

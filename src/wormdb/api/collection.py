@@ -9,16 +9,16 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from wormdb.api.access import commits, reads, works
-from wormdb.api.arrow import Tables, load_package
+from wormdb.api.arrow import TableReader, load_package
 from wormdb.api.batch import Batch
-from wormdb.api.blobs import Blobs
+from wormdb.api.blobs import BlobMethods
 from wormdb.api.feed import Change, Resume, changes_of, parse_resume
 from wormdb.api.find import QueryMethods
-from wormdb.api.history import Recall
+from wormdb.api.history import CollectionHistory
 from wormdb.api.imports import Importer
-from wormdb.api.indexes import Indexes, index_of
+from wormdb.api.indexes import Indexes, read_index
 from wormdb.api.modify import ModifyMethods
-from wormdb.api.status import Manifest
+from wormdb.api.status import CollectionManifest
 from wormdb.api.trash import Trashcan
 from wormdb.errors import InvalidRequestError, OutcomeUnknownError
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from wormdb.api.past import HistoryEntry, Snapshot, TrashedDocument
     from wormdb.api.records import Record
     from wormdb.api.status import IndexDescription, IndexSummary, ManifestStatus, ParquetFiles
-    from wormdb.api.write import Prepared
+    from wormdb.api.write import PreparedOperation
     from wormdb.engine.commit.commit import Committed
     from wormdb.engine.commit.resolve import Fate
     from wormdb.maintenance.gc.report import GcResult
@@ -51,7 +51,7 @@ __all__ = ["Change", "Collection"]
 T = TypeVar("T")
 
 
-class Collection(QueryMethods[T], ModifyMethods[T], Blobs[T]):
+class Collection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
     """One collection. Reads return documents of type `T`: `Document`, or the class the model was made from.
 
     Calls that write take an `actor` and `metadata`, a mapping, which are kept with each change; without them those
@@ -67,11 +67,11 @@ class Collection(QueryMethods[T], ModifyMethods[T], Blobs[T]):
         self._ledger = access.ledger
         self._writer = access.writer
         self._context = access.context
-        self._recall = Recall(access)
+        self._recall = CollectionHistory(access)
         self._trash = Trashcan(access)
-        self._tables = Tables(access)
+        self._tables = TableReader(access)
         self._indexes = Indexes(access)
-        self._manifest = Manifest(access)
+        self._manifest = CollectionManifest(access)
 
     @property
     def name(self) -> str:
@@ -289,7 +289,7 @@ class Collection(QueryMethods[T], ModifyMethods[T], Blobs[T]):
         return Batch(self._writer.prepare, lambda prepared: self._flush(prepared, by))
 
     @commits
-    def _flush(self, prepared: Sequence[Prepared], by: By) -> Committed:
+    def _flush(self, prepared: Sequence[PreparedOperation], by: By) -> Committed:
         return self._access.commit_all(prepared, by)
 
     @works
@@ -342,7 +342,7 @@ class Collection(QueryMethods[T], ModifyMethods[T], Blobs[T]):
         32 fields, and InvalidRequestError for a field that the model does not know, a document that cannot be indexed,
         and listing the values that a unique index finds more than once: nothing was written then.
         """
-        index = index_of(fields, name, unique=unique, sparse=sparse, bson_type=bson_type)
+        index = read_index(fields, name, unique=unique, sparse=sparse, bson_type=bson_type)
         return self._indexes.create(index, wait=wait)
 
     @commits

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from wormdb.engine.blocks.portion import Portion
     from wormdb.format.path import Path
 
-__all__ = ["ArrowColumn", "along"]
+__all__ = ["ArrowColumn", "follow_path"]
 
 _KINDS: Final[dict[type, str]] = {
     int: "int64",
@@ -56,12 +56,12 @@ _NOTHING: Final = (None, MISSING, ELSEWHERE)
 
 
 @dataclass(frozen=True, slots=True)
-class _Final:
+class _ColumnType:
     """What a column will be; `of` is the type of elements of a list."""
 
     kind: str
     type: pa.DataType
-    of: _Final | None = None
+    of: _ColumnType | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,23 +109,23 @@ class ArrowColumn:
         """All rows."""
         import pyarrow as pa
 
-        final = _Choice(self._parts, self.declared).final()
+        final = _TypeChoice(self._parts, self.declared).final()
         parts = [chunk for part in self._parts for chunk in _converted(part, final)]
         return pa.chunked_array(parts, final.type)
 
 
 def _value_along(document: bytes, path: Path) -> Any:
-    return along(decode_document(document, name="document"), path)
+    return follow_path(decode_document(document, name="document"), path)
 
 
-def along(value: Any, path: Path) -> Any:
+def follow_path(value: Any, path: Path) -> Any:
     """The value of a path, with an array of values where it crosses an array, as in MongoDB's expressions.
 
     Elements that have no such field are passed over. MISSING if there is none.
     """
     for place, segment in enumerate(path):
         if type(value) is list:
-            found = [along(item, path[place:]) for item in value if type(item) is dict]
+            found = [follow_path(item, path[place:]) for item in value if type(item) is dict]
             return [item for item in found if item is not MISSING]
         if type(value) is not dict:
             return MISSING
@@ -137,11 +137,11 @@ def along(value: Any, path: Path) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class _Choice:
+class _TypeChoice:
     parts: Sequence[_Cells]
     declared: str | None
 
-    def final(self) -> _Final:
+    def final(self) -> _ColumnType:
         if self.declared == "json":
             return _text("json")
         seen = self._seen()
@@ -159,7 +159,7 @@ class _Choice:
                 break
         return seen
 
-    def _list(self) -> _Final:
+    def _list(self) -> _ColumnType:
         import pyarrow as pa
 
         seen: set[str] = set()
@@ -174,7 +174,7 @@ class _Choice:
             return _text("json")
         declared = self.declared[5:-1] if self.declared is not None and self.declared.startswith("list<") else None
         of = _plain(seen, declared, self._elements)
-        return _text("json") if of.kind == "json" else _Final("list", pa.list_(of.type), of)
+        return _text("json") if of.kind == "json" else _ColumnType("list", pa.list_(of.type), of)
 
     def _present(self) -> Iterator[Any]:
         for part in self.parts:
@@ -215,26 +215,26 @@ def _stored_kinds(part: _Cells) -> set[str]:
     return ({"int64"} if integers else set()) | ({"double"} if integers < here else set())
 
 
-def _text(kind: str) -> _Final:
+def _text(kind: str) -> _ColumnType:
     import pyarrow as pa
 
-    return _Final(kind, pa.string())
+    return _ColumnType(kind, pa.string())
 
 
-def _plain(seen: set[str], declared: str | None, values: Callable[[], Iterable[Any]]) -> _Final:
+def _plain(seen: set[str], declared: str | None, values: Callable[[], Iterable[Any]]) -> _ColumnType:
     """The type of values of these kinds, none of them an array; `values` gives them if it depends on them."""
     import pyarrow as pa
 
     kinds = seen or ({declared} if declared is not None else set())
     if not kinds:
-        return _Final("null", pa.null())
+        return _ColumnType("null", pa.null())
     if kinds == {"decimal"}:
         return _decimal(values())
     if len(kinds) > 1 or (declared == "double" and kinds <= _NUMBERS):
         is_exact = kinds <= _NUMBERS and (kinds == {"double"} or all(map(_is_double, values())))
-        return _Final("double", pa.float64()) if is_exact else _text("json")
+        return _ColumnType("double", pa.float64()) if is_exact else _text("json")
     (kind,) = kinds
-    return _text(kind) if kind in ("objectid", "json") else _Final(kind, arrow_type(kind))
+    return _text(kind) if kind in ("objectid", "json") else _ColumnType(kind, arrow_type(kind))
 
 
 def _is_double(value: Any) -> bool:
@@ -245,7 +245,7 @@ def _is_double(value: Any) -> bool:
     return type(value) is float or float(value) == value
 
 
-def _decimal(values: Iterable[Any]) -> _Final:
+def _decimal(values: Iterable[Any]) -> _ColumnType:
     """Decimals of one scale, if every one fits with it; else their texts."""
     import pyarrow as pa
 
@@ -256,13 +256,13 @@ def _decimal(values: Iterable[Any]) -> _Final:
             return _text("decimal text")
         scale = max(scale, -number.as_tuple().exponent)
         whole = max(whole, 0 if number.is_zero() else number.adjusted() + 1)
-    return _Final("decimal", pa.decimal128(_DIGITS, scale)) if scale + whole <= _DIGITS else _text("decimal text")
+    return _ColumnType("decimal", pa.decimal128(_DIGITS, scale)) if scale + whole <= _DIGITS else _text("decimal text")
 
 
 # --- conversion ---
 
 
-def _converted(part: _Cells, final: _Final) -> list[pa.Array]:
+def _converted(part: _Cells, final: _ColumnType) -> list[pa.Array]:
     import pyarrow as pa
 
     if not part.others and _is_stored_as(part, final):
@@ -273,14 +273,14 @@ def _converted(part: _Cells, final: _Final) -> list[pa.Array]:
     return [pa.array(values, final.type)]
 
 
-def _is_stored_as(part: _Cells, final: _Final) -> bool:
+def _is_stored_as(part: _Cells, final: _ColumnType) -> bool:
     """Whether the cells need no more than a cast that Arrow does exactly."""
     if final.of is not None:
         return final.of.kind not in ("objectid", "decimal text") and part.type == f"list<{final.of.kind}>"
     return part.type == final.kind != "objectid"
 
 
-def _converter(final: _Final) -> Callable[[Any], Any]:
+def _converter(final: _ColumnType) -> Callable[[Any], Any]:
     if final.of is not None:
         item = _converter(final.of)
         return lambda value: [None if one is None else item(one) for one in value]

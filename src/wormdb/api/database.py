@@ -11,7 +11,7 @@ from wormdb.api.collection import Collection
 from wormdb.api.connection import Ledgers, Means, check_options, find_collections, folder_of
 from wormdb.api.document import By, ClassCodec, PlainCodec
 from wormdb.api.files import Filing, ReadableFiles
-from wormdb.api.schema import PUBLISHED_SCHEMA, Evolution, ModelPlan, PublishedSchema, SchemaPlan, Ways, given_schema
+from wormdb.api.schema import PUBLISHED_SCHEMA, Evolution, ModelPlan, PublishedSchema, SchemaPlan, Ways, read_schema
 from wormdb.api.status import status_of
 from wormdb.api.write import Writer
 from wormdb.engine.commit.resolve import landed
@@ -80,7 +80,7 @@ def connect(  # noqa: PLR0913 - one door with keyword-only options
     check_options(url, settings, hook)
     clock, chance = clock or SystemClock(), chance or SystemChance()
     settings = settings or Settings()
-    loaded = None if schema is None else given_schema(schema)
+    loaded = None if schema is None else read_schema(schema)
     store = (
         BoundedStore(url, bytes_max)
         if isinstance(url, Store)

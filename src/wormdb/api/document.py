@@ -30,12 +30,12 @@ __all__ = [
     "Memory",
     "PlainCodec",
     "memory_of",
-    "portions",
     "remember",
     "rev_of",
-    "shown",
-    "shown_past",
-    "shown_values",
+    "show_document",
+    "show_past",
+    "show_values",
+    "split_documents",
     "stored",
     "with_id",
 ]
@@ -164,7 +164,7 @@ def rev_of(document: object) -> int | None:
     return None
 
 
-def shown(held: Held, number: LogNumber, origin: str, values: Mapping[str, Any] | None = None) -> Document:
+def show_document(held: Held, number: LogNumber, origin: str, values: Mapping[str, Any] | None = None) -> Document:
     """A document of log `origin` as users see it: `_id` shows as `id`. `values` are those of it, if they are known."""
     assert held.document is not None, "deleted documents are not shown"
     if values is None:
@@ -172,15 +172,15 @@ def shown(held: Held, number: LogNumber, origin: str, values: Mapping[str, Any] 
     return Document(with_id(values), Loaded(held, number, origin))
 
 
-def shown_past(held: Held, values: Mapping[str, Any] | None = None) -> Document:
-    """A document as it once was: a copy that does not stand for what is there now. `values` as for `shown`."""
+def show_past(held: Held, values: Mapping[str, Any] | None = None) -> Document:
+    """A document as it once was: a copy that does not stand for what is there now. `values` as for `show_document`."""
     assert held.document is not None, "deleted documents are not shown"
     if values is None:
         values = json.decode_document(held.document, name=f"document {held.id.decode()}")
     return Document(with_id(values), past=held)
 
 
-def shown_values(document: bytes, name: str = "document") -> dict[str, Any]:
+def show_values(document: bytes, name: str = "document") -> dict[str, Any]:
     """A stored document with its id called `id`; CorruptionError naming `name`."""
     return with_id(json.decode_document(document, name=name))
 
@@ -326,7 +326,7 @@ class ClassCodec(Generic[T]):
         What the class does not show of that stays as it is: an instance cannot mean to remove what it does not have.
         """
         seen = self._converter.to_document(self._converter.from_document(before))
-        merged = replaced(dict(before), seen, normalize_document(values))
+        merged = merge_changes(dict(before), seen, normalize_document(values))
         assert isinstance(merged, dict)
         return merged
 
@@ -345,7 +345,7 @@ class ClassCodec(Generic[T]):
         return {**values, **{name: made[name] for name in made if name in missing}}
 
 
-def replaced(stored: Any, seen: Any, given: Any) -> Any:
+def merge_changes(stored: Any, seen: Any, given: Any) -> Any:
     """A changed value in the place of a stored one of which its class showed only `seen`. All are normalized.
 
     Parts that did not change stay as they are stored. Elements of an array are matched by what they are, and, in one
@@ -359,7 +359,7 @@ def replaced(stored: Any, seen: Any, given: Any) -> Any:
         kept = {
             name: value
             if name not in given
-            else replaced(value, seen[name], given[name])
+            else merge_changes(value, seen[name], given[name])
             if name in seen
             else given[name]
             for name, value in stored.items()
@@ -378,13 +378,13 @@ def _elements(stored: list[Any], seen: list[Any], given: list[Any]) -> list[Any]
         is_same = place < len(seen) and equal(seen[place], value)
         found = place if is_same else by_text.get(json.encode(value))
         if found is None and len(given) == len(seen):
-            result.append(replaced(stored[place], seen[place], value))
+            result.append(merge_changes(stored[place], seen[place], value))
         else:
             result.append(value if found is None else stored[found])
     return result
 
 
-def portions(documents: Iterable[Any]) -> Iterator[Sequence[Any]]:
+def split_documents(documents: Iterable[Any]) -> Iterator[Sequence[Any]]:
     """Documents in order, some at a time: who makes them one by one may use one object for all, so it is copied."""
     if type(documents) is list or type(documents) is tuple:
         for start in range(0, len(documents), _DOCUMENTS_AT_ONCE):

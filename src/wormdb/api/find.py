@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overload
 
 from wormdb.api.access import reads
-from wormdb.api.history import Recall
+from wormdb.api.history import CollectionHistory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -205,7 +205,7 @@ class QueryMethods(Generic[T]):
     def count(self, filter: WrittenFilter = None, *, as_of: Moment = None, timeout: float | None = None) -> int:
         """How many documents there are, or match. All: 1 GET in a warm process; of the past a scan of history."""
         if filter is None and self._access.files is None:
-            return self._access.view().count if as_of is None else Recall(self._access).count(as_of)
+            return self._access.view().count if as_of is None else CollectionHistory(self._access).count(as_of)
         return self._results(filter, {"as_of": as_of}).count()
 
     @reads

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wormdb.api.guard import VersionGuard
-from wormdb.api.past import Snapshot, chosen, difference, history_of, parse_as_of, taken_at, visible
+from wormdb.api.past import Snapshot, choose_snapshot, difference, history_of, parse_as_of, taken_at, visible
 from wormdb.engine.commit.operations import Restore
 from wormdb.engine.state.view import Held, id_key
 from wormdb.engine.tree.entries import Range
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from wormdb.engine.state.view import View
     from wormdb.format.past import Version
 
-__all__ = ["Recall"]
+__all__ = ["CollectionHistory"]
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Recall(Generic[T]):
+class CollectionHistory(Generic[T]):
     """What a collection remembers."""
 
     access: Access[T]
@@ -133,7 +133,7 @@ class Recall(Generic[T]):
         what = f"snapshot {ts!s} of {identity!r} in {self.access.name}"
         view = self.access.present()
         self._check_enabled(view)
-        found = chosen(self._visible(view, key), ts, what)
+        found = choose_snapshot(self._visible(view, key), ts, what)
         shown = found.snapshot.ts.isoformat().removesuffix("+00:00") + "Z"
         return self._bring_back(view, found.version, f"Cannot restore {what}", by.noting(snapshot=shown))
 

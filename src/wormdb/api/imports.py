@@ -102,7 +102,7 @@ class ImportResult:
 
 
 @dataclass(slots=True)
-class _Plan:
+class _BatchPlan:
     """What becomes of some records, if the state stays as it is."""
 
     operations: list[Operation] = field(default_factory=list)
@@ -228,8 +228,8 @@ class Importer(Generic[T]):
             if not self._result.is_stopped:
                 self._import(half)
 
-    def _plan(self, items: Sequence[_Item]) -> _Plan:
-        plan = _Plan()
+    def _plan(self, items: Sequence[_Item]) -> _BatchPlan:
+        plan = _BatchPlan()
         checked = self._operations(items, plan)
         keys = [_key(operation) for _, operation in checked]
         view = self._access.present()
@@ -259,7 +259,7 @@ class Importer(Generic[T]):
         plan.operations += made
         return plan
 
-    def _operations(self, items: Sequence[_Item], plan: _Plan) -> list[tuple[_Item, Operation]]:
+    def _operations(self, items: Sequence[_Item], plan: _BatchPlan) -> list[tuple[_Item, Operation]]:
         """What inserts each record; those that fit no document are rejected."""
         writer = self._access.writer
         try:
@@ -281,7 +281,7 @@ class Importer(Generic[T]):
         assert shape.id is not None
         return None if shape.is_unchanged else Save(shape.id, shape.body, shape.loaded)
 
-    def _done(self, plan: _Plan) -> None:
+    def _done(self, plan: _BatchPlan) -> None:
         result = self._result
         result.inserted += sum(not isinstance(operation, Save) for operation in plan.operations)
         result.replaced += plan.replaced
@@ -306,7 +306,7 @@ def _forget(rejected: Rejected) -> None:
     """For who does not want to know."""
 
 
-class _Derived:
+class _DerivedChance:
     """Bytes that are always the same for one place in one file."""
 
     def __init__(self, seed: bytes) -> None:
@@ -323,7 +323,7 @@ class _Derived:
 
 def _derived(strategy: Any, source: bytes, place: int) -> str:
     clock = ManualClock(int.from_bytes(shake_256(source).digest(5), "big"))
-    made = new_id(strategy, clock=clock, chance=_Derived(source + place.to_bytes(8, "big")))
+    made = new_id(strategy, clock=clock, chance=_DerivedChance(source + place.to_bytes(8, "big")))
     assert made is not None, "the strategy makes ids"
     return made
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from wormdb.api.status import IndexDescription
     from wormdb.files.write.tables import TableKey
 
-__all__ = ["Indexes", "index_of"]
+__all__ = ["Indexes", "read_index"]
 
 T = TypeVar("T")
 
@@ -137,7 +137,7 @@ class Indexes(Generic[T]):
         access.ledger.commit(pending, seconds=access.context.settings.commit_seconds)
 
 
-def index_of(
+def read_index(
     fields: str | Sequence[str], name: str | None, *, unique: bool, sparse: bool, bson_type: str | Sequence[str] | None
 ) -> Index:
     """The index that a caller describes; raises InvalidRequestError. No requests."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from wormdb.api.access import Access
     from wormdb.api.document import By
-    from wormdb.api.update import DeleteResult, Look, UpdateResult, Updating
+    from wormdb.api.update import DeleteResult, Look, Updater, UpdateResult
     from wormdb.bql.sorting import WrittenSort
     from wormdb.engine.state.view import Held
     from wormdb.query.change import Edit, Targets
@@ -296,16 +296,16 @@ class ModifyMethods(Generic[T]):
         writer = self._access.writer
         look = _selected(select, targets) or (lambda held, _: writer.show_past(held))
         found: T | dict[str, Any] | None
-        found = self._updating.remove(targets, self._access.by(actor, metadata), look=look).before
+        found = self._updater.remove(targets, self._access.by(actor, metadata), look=look).before
         return found
 
     # --- inside ---
 
     @property
-    def _updating(self) -> Updating[T]:
-        from wormdb.api.update import Updating
+    def _updater(self) -> Updater[T]:
+        from wormdb.api.update import Updater
 
-        return Updating(self._access)
+        return Updater(self._access)
 
     def _targets(self, filter: Mapping[str, Any] | str, sort: WrittenSort = None, *, is_many: bool = False) -> Targets:
         """What a call is about; functions in its filter are as they are now. 1 GET if it has some."""
@@ -323,22 +323,22 @@ class ModifyMethods(Generic[T]):
     def _deleted(self, targets: Targets, by: By) -> DeleteResult:
         from wormdb.api.update import DeleteResult
 
-        done = self._updating.remove(targets, by)
+        done = self._updater.remove(targets, by)
         return DeleteResult(done.modified, done.number)
 
     def _updated(self, targets: Targets, edit: Edit, by: By, *, upsert: bool) -> UpdateResult:
         from wormdb.api.update import UpdateResult
 
-        done = self._updating.change(targets, edit, by, upsert=upsert)
+        done = self._updater.change(targets, edit, by, upsert=upsert)
         return UpdateResult(done.matched, done.modified, done.upserted_id, done.number)
 
     def _exchanged(self, targets: Targets, edit: Edit, exchange: _Exchange, by: By) -> T | dict[str, Any] | None:
         show = exchange.selected(targets) or self._access.writer.show
         found: T | dict[str, Any] | None
         if exchange.which == "before":
-            found = self._updating.change(targets, edit, by, upsert=exchange.upsert, look=show).before
+            found = self._updater.change(targets, edit, by, upsert=exchange.upsert, look=show).before
         else:
-            done = self._updating.change(targets, edit, by, upsert=exchange.upsert)
+            done = self._updater.change(targets, edit, by, upsert=exchange.upsert)
             found = None if done.after is None else show(done.after, done.number)
         return found
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from wormdb.api.document import shown_values
+from wormdb.api.document import show_values
 from wormdb.engine.history.snapshots import Snapshot, Visible, taken_at, visible
 from wormdb.engine.history.tombstone import Tombstone, read_tombstone, tombstone
 from wormdb.engine.state.moments import AsOf
@@ -31,15 +31,15 @@ __all__ = [
     "TrashedDocument",
     "Visible",
     "check_trash",
-    "chosen",
+    "choose_snapshot",
     "difference",
     "history_of",
     "parse_as_of",
     "parse_time",
     "read_tombstone",
+    "scan_trash",
     "taken_at",
     "tombstone",
-    "trashed_in",
     "visible",
 ]
 
@@ -91,7 +91,7 @@ def _entry(version: Version, before: Version | None, *, stamped: bool) -> Histor
         ts=moment(misc_ms(version.misc)),
         actor=version.actor,
         metadata=None if version.meta is None else json.decode_document(version.meta, name="metadata"),
-        snapshot=None if is_compared or whole is None else shown_values(whole),
+        snapshot=None if is_compared or whole is None else show_values(whole),
         diff=difference(earlier, version.document, stamped=stamped) if is_compared else None,
     )
 
@@ -99,7 +99,7 @@ def _entry(version: Version, before: Version | None, *, stamped: bool) -> Histor
 # --- snapshots ---
 
 
-def chosen(shown: Sequence[Visible], ts: datetime | str, what: str) -> Visible:
+def choose_snapshot(shown: Sequence[Visible], ts: datetime | str, what: str) -> Visible:
     """The snapshot taken at `ts`, which may leave out the digits that no other one needs.
 
     Raises InvalidRequestError for what is no time or fits several, NotFoundError for none. No requests.
@@ -166,7 +166,7 @@ class TrashedDocument(Generic[T]):
     """As it was when it was deleted."""
 
 
-def trashed_in(view: View) -> Iterator[Held]:
+def scan_trash(view: View) -> Iterator[Held]:
     """Everything that is in the trash in a view, in order of id. Costs as `View.scan_trashed`."""
     return (held for _, held in view.scan_trashed())
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from wormdb.schema.model import Model
     from wormdb.storage.store import Precondition, Store
 
-__all__ = ["PUBLISHED_SCHEMA", "Evolution", "ModelPlan", "PublishedSchema", "SchemaPlan", "Ways", "given_schema"]
+__all__ = ["PUBLISHED_SCHEMA", "Evolution", "ModelPlan", "PublishedSchema", "SchemaPlan", "Ways", "read_schema"]
 
 log = logging.getLogger(__name__)
 
@@ -317,7 +317,7 @@ class PublishedSchema:
             ) from error
 
 
-def given_schema(schema: Schema | Mapping[str, Any] | str | Path) -> Schema:
+def read_schema(schema: Schema | Mapping[str, Any] | str | Path) -> Schema:
     """The schema that a caller gives: itself, a mapping, JSON text, or the path of a file. No requests.
 
     Raises InvalidRequestError for what cannot be read, SchemaError listing every mistake.

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from wormdb.schema.model import Model
 
 __all__ = [
+    "CollectionManifest",
     "CollectionStatus",
     "IndexDescription",
     "IndexSummary",
-    "Manifest",
     "ManifestStatus",
     "ParquetFile",
     "ParquetFiles",
@@ -388,7 +388,7 @@ class ParquetFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest(Generic[T]):
+class CollectionManifest(Generic[T]):
     """Shows how far the columns of one collection are, and brings them up to date."""
 
     access: Access[T]

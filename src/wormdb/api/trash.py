@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from wormdb.api.past import TrashedDocument, check_trash, read_tombstone, trashed_in
+from wormdb.api.past import TrashedDocument, check_trash, read_tombstone, scan_trash
 from wormdb.engine.commit.operations import Loaded, Purge, Restore
 from wormdb.engine.state.view import Held, id_key
 from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError, UniqueViolationError
@@ -33,7 +33,7 @@ class Trashcan(Generic[T]):
 
     def contents(self) -> list[TrashedDocument[T]]:
         """Everything in it, in order of id."""
-        return [self._shown(held) for held in trashed_in(self._view())]
+        return [self._shown(held) for held in scan_trash(self._view())]
 
     def restore(self, identity: Any, by: By) -> T:
         """Bring a document back as it was when it was deleted."""
@@ -91,7 +91,7 @@ class Trashcan(Generic[T]):
         purged: list[Any] = []
         for _ in range(self.access.context.settings.modify_attempts):
             view = self._view()
-            found = [held for held in trashed_in(view) if wanted(held)]
+            found = [held for held in scan_trash(view) if wanted(held)]
             try:
                 for start in range(0, len(found), PURGE_MAX):
                     group = found[start : start + PURGE_MAX]

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from wormdb.api.access import Access
     from wormdb.api.document import By
-    from wormdb.api.write import Shape
+    from wormdb.api.write import EncodedDocument
     from wormdb.engine.commit.operations import Operation
     from wormdb.engine.state.view import View
     from wormdb.format.entry import Change
@@ -52,10 +52,10 @@ if TYPE_CHECKING:
     Look = Callable[[Held, LogNumber], Any]
     """Makes something of a document as it was found, and of the number of the state."""
     Rows = Iterable[tuple[Held, Document]]
-    Try = Callable[[View, Rows], "Changed"]
+    Try = Callable[[View, Rows], "ChangeResult"]
     """Changes the documents that are meant in a state."""
 
-__all__ = ["Changed", "DeleteResult", "UpdateResult", "Updating"]
+__all__ = ["ChangeResult", "DeleteResult", "UpdateResult", "Updater"]
 
 T = TypeVar("T")
 
@@ -92,7 +92,7 @@ class DeleteResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ChangeResult:
     """What a call did, with what its caller may want to show."""
 
     matched: int
@@ -105,14 +105,14 @@ class Changed:
     upserted_id: Any = None
 
 
-class Updating(Generic[T]):
+class Updater(Generic[T]):
     """Carries out changes of what filters find in one collection."""
 
     def __init__(self, access: Access[T]) -> None:
         """No requests."""
         self._access = access
 
-    def change(self, targets: Targets, edit: Edit, by: By, *, upsert: bool, look: Look = _look_away) -> Changed:
+    def change(self, targets: Targets, edit: Edit, by: By, *, upsert: bool, look: Look = _look_away) -> ChangeResult:
         """Change documents; with `upsert` insert one if there is none. One batch, or none if nothing changes.
 
         `look` is shown the first document before anything is written. Memory is needed for the changed documents, as
@@ -120,7 +120,7 @@ class Updating(Generic[T]):
         """
         seen: list[UniqueViolationError] = []
 
-        def once(view: View, rows: Rows) -> Changed:
+        def once(view: View, rows: Rows) -> ChangeResult:
             try:
                 absent = UpsertGuard(targets.filter, view) if upsert else None
                 return self._change(view, rows, edit, by, absent=absent, look=look)
@@ -133,11 +133,11 @@ class Updating(Generic[T]):
 
         return self._settle(edit.verb, targets, once)
 
-    def remove(self, targets: Targets, by: By, *, look: Look = _look_away) -> Changed:
+    def remove(self, targets: Targets, by: By, *, look: Look = _look_away) -> ChangeResult:
         """Delete documents, all in one batch. Otherwise as `change`."""
         return self._settle("delete", targets, lambda view, rows: self._remove(view, rows, by, look))
 
-    def _settle(self, verb: str, targets: Targets, once: Try) -> Changed:
+    def _settle(self, verb: str, targets: Targets, once: Try) -> ChangeResult:
         """Try until nobody else was faster."""
         access = self._access
         access.check_mode()
@@ -161,7 +161,7 @@ class Updating(Generic[T]):
             fix="retry later, or change fewer documents at once",
         ) from last
 
-    def _at_once(self, targets: Targets, once: Try) -> Changed | None:
+    def _at_once(self, targets: Targets, once: Try) -> ChangeResult | None:
         """Change one document by its id as this process knows it; None if that has to be decided by a newer state."""
         view = None if targets.identity is MISSING else self._access.ledger.trusted()
         if view is None:
@@ -177,7 +177,9 @@ class Updating(Generic[T]):
 
     # --- one try ---
 
-    def _change(self, view: View, rows: Rows, edit: Edit, by: By, *, absent: UpsertGuard | None, look: Look) -> Changed:
+    def _change(
+        self, view: View, rows: Rows, edit: Edit, by: By, *, absent: UpsertGuard | None, look: Look
+    ) -> ChangeResult:
         access = self._access
         now = moment(access.context.now_ms())
         operations: list[Operation] = []
@@ -192,12 +194,12 @@ class Updating(Generic[T]):
         if not matched and absent is not None:
             return self._insert(edit.start(now), absent, by)
         if not operations:
-            return Changed(matched, 0, view.number, before, first)
+            return ChangeResult(matched, 0, view.number, before, first)
         committed = access.commit(operations, by)
         after = _held(committed.changes[0], committed.number)
-        return Changed(matched, len(operations), committed.number, before, after)
+        return ChangeResult(matched, len(operations), committed.number, before, after)
 
-    def _remove(self, view: View, rows: Rows, by: By, look: Look) -> Changed:
+    def _remove(self, view: View, rows: Rows, by: By, look: Look) -> ChangeResult:
         access = self._access
         operations: list[Operation] = []
         before = None
@@ -206,11 +208,11 @@ class Updating(Generic[T]):
                 before = look(held, view.number)
             operations.append(Remove(held.id, Loaded(held, view.number, access.writer.origin)))
         if not operations:
-            return Changed(0, 0, view.number)
+            return ChangeResult(0, 0, view.number)
         committed = access.commit(operations, by)
-        return Changed(len(operations), len(operations), committed.number, before)
+        return ChangeResult(len(operations), len(operations), committed.number, before)
 
-    def _insert(self, values: Document, absent: UpsertGuard, by: By) -> Changed:
+    def _insert(self, values: Document, absent: UpsertGuard, by: By) -> ChangeResult:
         """Insert what an upsert makes where nothing matched, if that is so when it is committed."""
         access = self._access
         shape = access.writer.shape("insert", values)
@@ -230,7 +232,7 @@ class Updating(Generic[T]):
             raise ConflictError(error.what, reason=error.reason) from error
         (change,) = committed.changes
         identity = json.decode(change.id, name="document id")
-        return Changed(0, 0, committed.number, None, _held(change, committed.number), identity)
+        return ChangeResult(0, 0, committed.number, None, _held(change, committed.number), identity)
 
     def _find(self, targets: Targets) -> tuple[View, Rows]:
         """The state now, and what is meant in it; an id in the filter is looked up as in `find_by_id`."""
@@ -243,7 +245,7 @@ class Updating(Generic[T]):
         view, held = access.get(encode_key(targets.identity), is_now=True)
         return view, _matching(held, compile_filter(targets.filter))
 
-    def _shape(self, edit: Edit, document: Document, now: datetime, loaded: Loaded) -> Shape | None:
+    def _shape(self, edit: Edit, document: Document, now: datetime, loaded: Loaded) -> EncodedDocument | None:
         """A document as it will be, checked; None if it stays as it is. Raises InvalidRequestError that names it."""
         access = self._access
         after = edit.apply(document, now)

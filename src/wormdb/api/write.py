@@ -11,11 +11,11 @@ from wormdb.api.document import (
     Document,
     Memory,
     memory_of,
-    portions,
     remember,
-    shown,
-    shown_past,
-    shown_values,
+    show_document,
+    show_past,
+    show_values,
+    split_documents,
     stored,
     with_id,
 )
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from wormdb.schema.model import IdStrategy, Model
     from wormdb.system.clock import Chance, Clock
 
-__all__ = ["Inserts", "Prepared", "Shape", "Writer"]
+__all__ = ["EncodedDocument", "Inserts", "PreparedOperation", "Writer"]
 
 _TIMES = ("createdAt", "updatedAt")
 
@@ -61,7 +61,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class EncodedDocument:
     """A document on its way in: encoded, with what is known of its past."""
 
     id: bytes | None
@@ -80,12 +80,12 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedOperation:
     """An operation with the document it came from."""
 
     operation: Operation
     document: Any
-    shape: Shape | None
+    shape: EncodedDocument | None
     """None for a delete."""
     given: dict[str, Any] | None = None
     """What a Document held when it was given, to see whether its holder went on editing."""
@@ -105,7 +105,7 @@ class Inserts:
     operations: list[Operation] = field(default_factory=list)
     ids: list[Any] = field(default_factory=list)
     """Of each document; None where the commit gives it."""
-    held: list[tuple[int, Prepared]] = field(default_factory=list)
+    held: list[tuple[int, PreparedOperation]] = field(default_factory=list)
     """Those that their holder gave as a Document, each with its place among all."""
     instances: list[tuple[int, Any]] = field(default_factory=list)
     """Instances that have their id, each with its place among all."""
@@ -161,11 +161,11 @@ class Writer(Generic[T]):
 
     def show(self, held: Held, number: LogNumber, values: Mapping[str, Any] | None = None) -> T:
         """A stored document in the caller's type; `values` are those of it, where somebody has decoded it already."""
-        return self._codec.from_document(shown(held, number, self.origin, values))
+        return self._codec.from_document(show_document(held, number, self.origin, values))
 
     def show_past(self, held: Held, values: Mapping[str, Any] | None = None) -> T:
         """A document as it once was, in the caller's type: a copy, which does not stand for what is there now."""
-        return self._codec.from_document(shown_past(held, values))
+        return self._codec.from_document(show_past(held, values))
 
     # --- in ---
 
@@ -180,7 +180,7 @@ class Writer(Generic[T]):
         """What a document or an instance says; raises InvalidRequestError for an id that is none. No requests."""
         return stored(self._codec.to_values(document))
 
-    def shape(self, verb: str, document: Any, loaded: Loaded | None = None) -> Shape:
+    def shape(self, verb: str, document: Any, loaded: Loaded | None = None) -> EncodedDocument:
         """Check and encode a document; with `loaded` it is a change of that, and to "replace" it gets defaults too."""
         loaded = loaded or self._loaded(verb, document)
         memory = memory_of(document)
@@ -204,14 +204,14 @@ class Writer(Generic[T]):
             values = self._stamped(values, self.model, is_change=before is not None)
         body = json.encode_document(values)
         if "_id" not in values:
-            return Shape(None, body, values, None, fresh=True, is_unchanged=False)
+            return EncodedDocument(None, body, values, None, fresh=True, is_unchanged=False)
         # A model has looked at the id with all else.
         identity = json.encode(self.check_id(values["_id"]) if self.model is None else values["_id"])
         if loaded is not None and verb != "insert":
             self._check_same(identity, loaded)
         elif loaded is not None and identity != loaded.held.id:
             loaded = None
-        return Shape(
+        return EncodedDocument(
             identity,
             body,
             values,
@@ -223,16 +223,16 @@ class Writer(Generic[T]):
             is_stamped=self.model is not None and before is None and given.get("createdAt") is None,
         )
 
-    def prepare(self, verb: str, document: Any, loaded: Loaded | None = None) -> Prepared:
+    def prepare(self, verb: str, document: Any, loaded: Loaded | None = None) -> PreparedOperation:
         """The operation of one verb: insert, save, update or delete; with `loaded` of that. No requests."""
         if verb == "delete":
-            return Prepared(self._removal(document, loaded), document, None)
+            return PreparedOperation(self._removal(document, loaded), document, None)
         return self.prepared(verb, document, self.shape(verb, document, loaded))
 
     def inserts(self, documents: Iterable[Any]) -> Inserts:
         """Check and encode documents to be inserted, as `prepare` does each. No requests."""
         inserts = Inserts()
-        for some in portions(documents):
+        for some in split_documents(documents):
             if len(some) == 1:
                 self._insert(some[0], inserts)
             else:
@@ -300,7 +300,7 @@ class Writer(Generic[T]):
         except WormError:
             return False
 
-    def prepared(self, verb: str, document: Any, shape: Shape) -> Prepared:
+    def prepared(self, verb: str, document: Any, shape: EncodedDocument) -> PreparedOperation:
         """The operation that writes a document as it was checked. No requests."""
         operation: Operation
         if shape.id is None:
@@ -321,9 +321,11 @@ class Writer(Generic[T]):
             # From now on somebody may have seen the id: the answer of this commit may get lost.
             document.fresh = None
             given = dict(document)
-        return Prepared(operation, document, shape, given, is_unread=verb == "save" and shape.is_new)
+        return PreparedOperation(operation, document, shape, given, is_unread=verb == "save" and shape.is_new)
 
-    def after(self, prepared: Prepared, change: Change, number: LogNumber, *, is_last: bool = True) -> Document:
+    def after(
+        self, prepared: PreparedOperation, change: Change, number: LogNumber, *, is_last: bool = True
+    ) -> Document:
         """The document as it is now; a Document that was given is brought up to date in place.
 
         An instance that was given remembers it; the values of one are left alone. Unless `is_last` its batch changed it
@@ -333,7 +335,7 @@ class Writer(Generic[T]):
         assert shape is not None
         loaded = self._now(change, number, is_last=is_last)
         if shape.is_stamped and change.before is not None and change.after is not None:
-            values = shown_values(change.after)
+            values = show_values(change.after)
         else:
             identity = {} if shape.id is not None else {"id": json.decode(change.id, name="document id")}
             values = identity | with_id(shape.values)
@@ -361,7 +363,7 @@ class Writer(Generic[T]):
         """A document in the caller's type."""
         return self._codec.from_document(document)
 
-    def as_result(self, document: Any, shape: Shape) -> T:
+    def as_result(self, document: Any, shape: EncodedDocument) -> T:
         """A document that needed no write."""
         if isinstance(document, Document):
             return self._codec.from_document(document)

@@ -11,7 +11,7 @@ from heapq import nsmallest
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.api.arrow import Tables, default_columns
+from wormdb.api.arrow import TableReader, default_columns
 from wormdb.api.options import read_filter
 from wormdb.bql.tree import MatchAll
 from wormdb.engine.forward.analysis import changes_through, publish_statistics
@@ -116,7 +116,7 @@ def analyze(where: Where, options: AnalyzeOptions, runner: Runner, told: Told | 
     if saves:
         site_of(where).around.before_first_write()
         where.access().ledger.forget()  # what is pinned begins with the newest root
-    tables = Tables(where.access())
+    tables = TableReader(where.access())
     named = tables.checked(list(options.fields)) if options.fields else None
     scan = Scan.of(where, options.filter, options.as_of)
     if named is None:

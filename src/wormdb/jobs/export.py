@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
-from wormdb.api.arrow import Tables, declared_type, default_columns
+from wormdb.api.arrow import TableReader, declared_type, default_columns
 from wormdb.bql.projection_parse import parse_projection, write_projection
 from wormdb.bql.tree import EVERYTHING
 from wormdb.engine.blocks.portion import DOCUMENT
@@ -121,7 +121,7 @@ def _work(where: Where, target: str, options: ExportOptions) -> _Export:
         fix = f"use one of {', '.join(FORMS)}"
         raise InvalidRequestError(f"export as {options.form!r:.40}", reason="there is no such form", fix=fix)
     access = where.access()
-    tables = Tables(access)
+    tables = TableReader(access)
     select = options.select
     projection = None if select is None else parse_projection(select)
     if projection is not None and projection.arrays:
@@ -147,7 +147,7 @@ def _work(where: Where, target: str, options: ExportOptions) -> _Export:
 
 
 def _columns(
-    tables: Tables[Any], select: WrittenSelect | None, model: Model | None, form: Form
+    tables: TableReader[Any], select: WrittenSelect | None, model: Model | None, form: Form
 ) -> Mapping[str, str] | None:
     """The columns of files, the id first; None if only the documents tell."""
     if select is None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.api.columns import ArrowColumn
-from wormdb.api.document import shown_values, with_id
+from wormdb.api.document import show_values, with_id
 from wormdb.bql.aggregation import value_of
 from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.format import json
@@ -110,7 +110,7 @@ def document_lines(portion: Portion) -> list[bytes]:
 
 def _shown(body: bytes) -> bytes:
     # Nearly every document begins with its id, and then nothing else has to be read.
-    return _SHOWN + body[len(_STORED) :] if body.startswith(_STORED) else json.encode(shown_values(body))
+    return _SHOWN + body[len(_STORED) :] if body.startswith(_STORED) else json.encode(show_values(body))
 
 
 def projected_lines(portion: Portion, request: Request) -> list[bytes]:

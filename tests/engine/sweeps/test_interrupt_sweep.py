@@ -20,7 +20,7 @@ import pytest
 from tests.engine.rig import HookStore
 from tests.simulation.remembered import remembered_blocks
 from wormdb.api.database import Database
-from wormdb.api.schema import given_schema
+from wormdb.api.schema import read_schema
 from wormdb.errors import UniqueViolationError, WormError
 from wormdb.settings import Settings
 from wormdb.storage.memory import MemoryStore
@@ -73,7 +73,7 @@ def _process(store: Store, clock: ManualClock, seed: int) -> Database:
         MeteredStore(store, clock=clock),
         SerialPool(),
         settings=Settings(forward="manual", forward_interval_ms=0),
-        schema=given_schema(SCHEMA),
+        schema=read_schema(SCHEMA),
         actor=None,
         clock=clock,
         chance=SeededChance(seed),

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.jobs.node.rig import Rig, live
-from wormdb.api.schema import PublishedSchema, given_schema
+from wormdb.api.schema import PublishedSchema, read_schema
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.errors import InvalidRequestError
 from wormdb.format.heartbeat import decode_heartbeat
@@ -110,7 +110,7 @@ def test_a_collection_of_the_schema_is_looked_after_from_its_first_entry_on(rig:
     node = rig.started()
     database = rig.database()
     database["other"].insert({"id": "x"})
-    PublishedSchema(database.store).put(given_schema(KEPT))
+    PublishedSchema(database.store).put(read_schema(KEPT))
     live(rig, 10, node)
     assert "notes/" in node.watchlist.known
     rig.database()["notes"].insert({"id": "x"})
@@ -264,7 +264,7 @@ def test_the_log_is_trimmed_past_its_retention(rig: Rig) -> None:
 
 def test_the_trash_is_emptied_of_what_expired_and_not_before(rig: Rig) -> None:
     database = rig.database()
-    database._declared.schema = given_schema(KEPT)
+    database._declared.schema = read_schema(KEPT)
     notes = database.model("Note")
     notes.insert({"id": "n", "text": "x"})
     notes.delete("n")
@@ -278,7 +278,7 @@ def test_the_trash_is_emptied_of_what_expired_and_not_before(rig: Rig) -> None:
 
 def test_a_machine_with_a_wrong_clock_purges_nothing(rig: Rig) -> None:
     database = rig.database()
-    database._declared.schema = given_schema(KEPT)
+    database._declared.schema = read_schema(KEPT)
     notes = database.model("Note")
     notes.insert({"id": "n", "text": "x"})
     notes.delete("n")
@@ -290,7 +290,7 @@ def test_a_machine_with_a_wrong_clock_purges_nothing(rig: Rig) -> None:
 
 def test_readable_files_are_complete_without_another_write(rig: Rig) -> None:
     database = rig.database()
-    database._declared.schema = given_schema(KEPT)
+    database._declared.schema = read_schema(KEPT)
     notes = database.model("Note")
     node = rig.started()
     live(rig, 1, node)

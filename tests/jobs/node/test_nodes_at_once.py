@@ -13,7 +13,7 @@ import pytest
 
 from tests.jobs.node.rig import Rig, live
 from tests.maintenance.rival_store import Before
-from wormdb.api.schema import given_schema
+from wormdb.api.schema import read_schema
 from wormdb.engine.log.paths import EnginePaths, node_key
 from wormdb.errors import ConflictError, NotFoundError
 from wormdb.format.heartbeat import decode_heartbeat
@@ -73,7 +73,7 @@ class World:
 
     def notes(self) -> Collection[Document]:
         database = self.rig.database()
-        database._declared.schema = given_schema(KEPT)
+        database._declared.schema = read_schema(KEPT)
         return database.model("Note")
 
     def check(self, *, purged: int | None = 3) -> None:

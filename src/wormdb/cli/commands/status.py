@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wormdb.api.database import connect
-from wormdb.api.schema import given_schema
+from wormdb.api.schema import read_schema
 from wormdb.cli.found import existing_status
 from wormdb.cli.output import camel, counted, print_json, print_table
 from wormdb.cli.place import NAMES, PLACE, place_of
@@ -68,7 +68,7 @@ def _about(database: Database) -> str:
     if file is None:
         return f"{database.url}: {models}"
     try:
-        is_same = given_schema(file) == published
+        is_same = read_schema(file) == published
     except InvalidRequestError:
         return f"{database.url}: {models}; {file} has mistakes: worm lint"
     return f"{database.url}: {models}; {file} {'is its schema' if is_same else 'differs: worm schema diff'}"

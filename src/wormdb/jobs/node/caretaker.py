@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from wormdb.api.past import read_tombstone, trashed_in
+from wormdb.api.past import read_tombstone, scan_trash
 from wormdb.engine.forward.rewrite import has_old
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.engine.log.root import Register
@@ -138,7 +138,7 @@ class Caretaker:
         model = view.definition.model
         if model is None or not model.soft_delete.enabled:
             return math.inf
-        moments = (read_tombstone(held).expires_at for held in trashed_in(view))
+        moments = (read_tombstone(held).expires_at for held in scan_trash(view))
         return min((milliseconds(moment) for moment in moments if moment is not None), default=math.inf)
 
     @property

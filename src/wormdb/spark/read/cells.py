@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.api.columns import along
+from wormdb.api.columns import follow_path
 from wormdb.engine.blocks.portion import DOCUMENT, VERSION, VERSION_TYPES, elsewhere_rows
 from wormdb.format.json import decode_document, encode
 from wormdb.format.kinds import MISSING, Decimal128, ObjectId
@@ -113,7 +113,8 @@ def _exact(portion: Portion, path: str, rows: Sequence[int]) -> list[Any]:
     parsed = parse_path(path)
     found = zip(portion.elsewhere(path, rows), portion.documents(rows), strict=True)
     return [
-        along(decode_document(body, name="document"), parsed) if value is TRAVERSED else value for value, body in found
+        follow_path(decode_document(body, name="document"), parsed) if value is TRAVERSED else value
+        for value, body in found
     ]
 
 

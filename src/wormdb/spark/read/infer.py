@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.api.columns import along
+from wormdb.api.columns import follow_path
 from wormdb.engine.blocks.portion import DOCUMENT, VERSION
 from wormdb.engine.blocks.runs import AttachedBase, RunBase
 from wormdb.errors import InvalidRequestError
@@ -174,7 +174,7 @@ class _Seen:
     def shape(self, path: str) -> Shape:
         """What the values of a path are; JSON if they are of several kinds, or if there are none."""
         parsed = parse_path(path)
-        values = [value for document in self._documents() if (value := along(document, parsed)) not in _NOTHING]
+        values = [value for document in self._documents() if (value := follow_path(document, parsed)) not in _NOTHING]
         kinds = {_kind(value) for value in values}
         stats = [one for entry in self._blocks() for one in self._upgrades.stats(entry) if one.path == path]
         if any(one.others for one in stats):
