@@ -165,7 +165,7 @@ def _indexed(url: str, ids: list[str]) -> Row:
         def by_index() -> list[Any]:
             view = customers._access.view()  # noqa: SLF001 - the query language that uses indexes comes later
             (index,) = view.definition.indexes.ready
-            found = read_index(view, index, customers._ledger._trees)  # noqa: SLF001 - as above
+            found = read_index(view, index, customers._ledger.trees)  # noqa: SLF001 - as above
             assert found is not None
             (entries,) = found.ranges([Range.prefix(encode_key(email))])
             return [customers.find_by_id(msgspec.json.decode(value)) for _, value in entries]

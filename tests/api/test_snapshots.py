@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -251,7 +250,7 @@ def test_who_is_overtaken_all_the_time_is_told(book: Notebook, monkeypatch: pyte
         return visible(*given)
 
     monkeypatch.setattr(recall, "visible", look)
-    book.db._means = replace(book.db._means, settings=Settings(modify_attempts=3))
+    book.db._settings = Settings(modify_attempts=3)
     with pytest.raises(ConflictError, match="somebody else changed it 3 times in a row"):
         book.things.snapshot("a")
     assert len(list(book.things.watch())) == 5

@@ -166,7 +166,7 @@ def bulk(db: Database) -> object:
     target = open_job(access.ledger, spec)
     if isinstance(target, BulkOutcome):
         return target
-    task = BulkTask(access.ledger.bulk_tools(), target, access.writer, 0)
+    task = BulkTask(access.ledger, target, access.writer, 0)
     task.add(access.writer.inserts([{"id": "n0", "name": "n"}, {"id": "n1", "name": "n"}]).operations)
     return attach(access.ledger, target, [task.report()], access.writer, spec)
 

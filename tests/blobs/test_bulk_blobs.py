@@ -51,7 +51,7 @@ def columns_task(load: Loading, target: BulkTarget, value: dict[str, Any]) -> by
     documents = [json.encode_document({"_id": "a"}), json.encode_document({"_id": "b", "deep": [value]})]
     texts = pa.array([text.decode() for text in documents], pa.large_string())
     table = pa.table({ID: pa.array(["a", "b"], pa.large_string()), DOCUMENT: texts})
-    task = BulkTask(load.rig.ledger().bulk_tools(), target, None, 0)  # type: ignore[arg-type] # nothing is replaced
+    task = BulkTask(load.rig.ledger(), target, None, 0)  # type: ignore[arg-type] # nothing is replaced
     task.add_columns(Columns(table, fresh=False))
     return task.report()
 

@@ -10,7 +10,6 @@ import pytest
 from tests.blobs.blob_rig import DAY, HOUR, World, check_intact, forwarded, gc, objects, people, soft_of
 from tests.engine.sweeps.commits import database_on
 from wormdb.engine.commit.operations import Pending
-from wormdb.engine.ledger import Ledger
 from wormdb.errors import ConflictError, NotFoundError
 from wormdb.format.blob import BlobKey
 from wormdb.format.event import JobOpened
@@ -20,6 +19,7 @@ from wormdb.system.types import StoreTime, WriteId
 if TYPE_CHECKING:
     from wormdb.api.collection import Collection
     from wormdb.api.document import Document
+    from wormdb.engine.ledger import Ledger
     from wormdb.format.blob import BlobReference
     from wormdb.maintenance.gc.blobs import BlobPlan
     from wormdb.maintenance.site import Site
@@ -210,7 +210,7 @@ def test_condemned_keys_are_forgotten_with_their_entries_and_never_used_again() 
 def planned(world: World) -> tuple[Site, Ledger, BlobPlan]:
     """What gc is about to condemn."""
     site = database_on(world, seed=7)._ledgers.site("people/")
-    ledger = Ledger(site.collection, site.around)
+    ledger = site.ledger()
     plan = plan_blobs(site, ledger.view(), StoreTime(world.manual.now_ms()))
     assert plan is not None
     return site, ledger, plan
@@ -255,7 +255,7 @@ def test_a_document_that_came_and_went_to_the_trash_keeps_the_blob() -> None:
     reference = collection.put_blob(CONTENT)
     forwarded(collection, 2 * DAY)
     site = database_on(world, seed=7)._ledgers.site("soft/")
-    ledger = Ledger(site.collection, site.around)
+    ledger = site.ledger()
     plan = plan_blobs(site, ledger.view(), StoreTime(world.manual.now_ms()))
     assert plan is not None
     comes_and_goes_to_the_trash(collection, reference)

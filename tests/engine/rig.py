@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from wormdb.engine.commit.operations import Insert, Pending, Remove, Save
 from wormdb.engine.forward.forward import DEFAULT_SIZES, Sizes
-from wormdb.engine.ledger import Ledger, Surroundings, TailLimits
+from wormdb.engine.ledger import Ledger, Runtime, TailLimits
 from wormdb.engine.log.clock import MiscClock
 from wormdb.engine.log.entries import Log
 from wormdb.engine.log.paths import EnginePaths
@@ -199,7 +199,7 @@ class Rig:
         **more: Any,
     ) -> Ledger:
         """A process that knows nothing yet; `more` is what else it lives in."""
-        around = Surroundings(
+        runtime = Runtime(
             store=store or self.store,
             pool=SerialPool(),
             clock=self.clock,
@@ -212,7 +212,7 @@ class Rig:
             background=background,
             **more,
         )
-        return Ledger(COLLECTION, around)
+        return Ledger(COLLECTION, runtime)
 
     def counted(self) -> FaultStore:
         """The store, with a trace of its requests."""

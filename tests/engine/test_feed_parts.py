@@ -126,4 +126,4 @@ def test_a_late_write_in_a_trimmed_slot_is_no_entry(monkeypatch: pytest.MonkeyPa
     ):
         with pytest.raises(SnapshotTooOldError, match="trimmed"):
             read()
-    assert ledger.bulk_tools().entries(LogNumber(1), LogNumber(2)) is None
+    assert ledger.entries(LogNumber(1), LogNumber(2)) is None

@@ -208,7 +208,7 @@ def test_the_store_is_asked_before_every_kind_of_write_and_never_before_a_read()
     rig = Rig()
     asked: list[int] = []
     ledger = rig.ledger()
-    object.__setattr__(ledger._around, "before_first_write", lambda: asked.append(1))
+    object.__setattr__(ledger._runtime, "before_first_write", lambda: asked.append(1))
     ledger.view()
     list(ledger.feed(LogNumber(0)).poll())
     ledger.resolve(f"1-{'a' * 32}-{'b' * 32}")

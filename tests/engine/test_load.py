@@ -141,7 +141,7 @@ def test_many_small_tasks_become_one_block() -> None:
     assert isinstance(target, BulkTarget)
     reports = []
     for place in range(20):
-        task = bulk_task.BulkTask(ledger.bulk_tools(), target, Plain(), place)
+        task = bulk_task.BulkTask(ledger, target, Plain(), place)
         task.add([insert(f"k{place:02}")])
         reports.append(task.report())
     attach(ledger, target, reports, Plain())

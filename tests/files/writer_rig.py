@@ -73,7 +73,7 @@ class Process:
 
     def bring(self) -> None:
         """Bring everything forward, but no files."""
-        self.customers._ledger._keeper.advance()
+        self.customers._ledger._advance.run()
 
     def publish(self) -> None:
         """Bring everything forward, and the files after it."""

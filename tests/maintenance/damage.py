@@ -69,7 +69,7 @@ def damage(world: World, key: str, how: str, *, at: float = 0.5, mask: int = 1) 
 def put_root(world: World, root: Root) -> None:
     """Let the collection have this root."""
     site = site_on(world, seed=1_000 + len(keys_in(world)))
-    made = msgspec.structs.replace(root, revision=root.revision + 1, write_id=new_write_id(site.around.chance))
+    made = msgspec.structs.replace(root, revision=root.revision + 1, write_id=new_write_id(site.runtime.chance))
     world.put(PATHS.root, encode_root(made), Always())
 
 

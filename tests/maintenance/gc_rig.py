@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tests.engine.bulk.rig import Loading
 from tests.engine.bulk.stage_rig import MANUAL, SMALL, logger, stager
 from tests.engine.rig import COLLECTION, PATHS, HookStore, Rig, contents, save
-from wormdb.engine.ledger import Surroundings
+from wormdb.engine.ledger import Runtime
 from wormdb.engine.load import BulkOutcome, JobSpec
 from wormdb.engine.log.clock import MiscClock
 from wormdb.errors import ConflictError
@@ -56,7 +56,7 @@ ROWS: list[tuple[str, dict[str, Any]]] = [(f"j{number}", {"n": number, "pad": "p
 def site_of(rig: Rig, store: Store | None = None, *, clock: Clock | None = None, seed: int = 9) -> Site:
     """The collection of a rig as garbage collection reaches it, by a process of its own."""
     clock = clock or rig.clock
-    around = Surroundings(
+    runtime = Runtime(
         store=store or rig.store,
         pool=SerialPool(),
         clock=clock,
@@ -66,7 +66,7 @@ def site_of(rig: Rig, store: Store | None = None, *, clock: Clock | None = None,
         limits=MANUAL,
         sizes=SMALL,
     )
-    return Site(COLLECTION, around)
+    return Site(COLLECTION, runtime)
 
 
 def gc(rig: Rig, store: Store | None = None, *, clock: Clock | None = None, dry_run: bool = False) -> GcResult:

@@ -107,9 +107,9 @@ def test_a_full_disk_is_made_room_on(spare: int) -> None:
     forget_conditions()
     site = site_of(rig, full)
     chance = SeededChance(5)
-    around = replace(site.around, before_first_write=lambda: ensure_conditions(full, chance))
+    runtime = replace(site.runtime, before_first_write=lambda: ensure_conditions(full, chance))
     before = full.used()
-    done = collect(replace(site, around=around), RULES)
+    done = collect(replace(site, runtime=runtime), RULES)
     assert done.objects > 0
     assert full.used() < before
     assert [page.objects for page in clean.list(".worm.probe/") if page.objects] == []

@@ -54,7 +54,7 @@ MISTAKES: dict[str, tuple[str, Mistake]] = {
     ),
     "the time is the local clock's": (
         "fast_clock",
-        lambda: rewritten(_Round, ("now = self.state.time", "now = site.around.clock.now_ms()")),
+        lambda: rewritten(_Round, ("now = self.state.time", "now = site.runtime.clock.now_ms()")),
     ),
     "entries go before the swap": (
         "overtaken",

@@ -114,10 +114,10 @@ def test_indexes_on_their_way_are_sound() -> None:
     things = collection_on(world, seed=21)
     things.create_index("pad", name="byPad", wait=False)
     ledger = things._ledger
-    ledger._keeper.advance()
+    ledger._advance.run()
     assert root_of(world).index("byPad").state == "waiting"  # type: ignore[union-attr]  # it is there
     assert verify(site_on(world)).findings == ()
-    builder = replace(ledger._keeper.build.__self__, chunk_entries=10)  # type: ignore[attr-defined]  # a bound method
+    builder = replace(ledger._builder, chunk_entries=10)
     build = _Build(builder, "byPad")
     build._begin(ledger.view().definition.indexes.known["byPad"])
     build._advance(ledger.view().definition.indexes.known["byPad"])

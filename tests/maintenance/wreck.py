@@ -13,7 +13,7 @@ from wormdb.api.database import Database
 from wormdb.engine.blocks import listing
 from wormdb.engine.index import shelf as index_shelf
 from wormdb.engine.index.shelf import IndexShelf
-from wormdb.engine.ledger import Surroundings, TailLimits
+from wormdb.engine.ledger import Runtime, TailLimits
 from wormdb.engine.log.clock import MiscClock
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.engine.log.root import Register
@@ -109,7 +109,7 @@ def collection_on(world: World, *, seed: int = 1) -> Collection[Document]:
 
 def site_on(world: World, store: Store | None = None, seed: int = 77) -> Site:
     """The collection as verify and repair reach it."""
-    around = Surroundings(
+    runtime = Runtime(
         store=store or world,
         pool=SerialPool(),
         clock=world.manual,
@@ -119,7 +119,7 @@ def site_on(world: World, store: Store | None = None, seed: int = 77) -> Site:
         limits=TailLimits(interval_ms=0, mode="manual"),
         sizes=SIZES,
     )
-    return Site(PREFIX, around)
+    return Site(PREFIX, runtime)
 
 
 def thing(number: int, **values: Any) -> dict[str, Any]:

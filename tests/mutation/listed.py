@@ -358,9 +358,9 @@ MUTANTS = [
     # --- bulk ---
     Mutant("engine/bulk/attach.py", "or view.base_number > draft.view.number:", "or False:", BULK),
     Mutant("engine/bulk/attach.py", "if self._concerns(id_key(change.id), draft):", "if False:", BULK),
-    Mutant("engine/bulk/attach.py", "or hashes_of(self.tools, ids).repeated", "", BULK),
+    Mutant("engine/bulk/attach.py", "or hashes_of(self.ledger, ids).repeated", "", BULK),
     Mutant("engine/bulk/attach.py", "if self._is_passed(key, draft):", "if False:", BULK),
-    Mutant("engine/bulk/attach.py", "        self.tools.blobs.check(self._blobs, view)\n", "", BLOBS),
+    Mutant("engine/bulk/attach.py", "        self.ledger.blobs.check(self._blobs, view)\n", "", BLOBS),
     Mutant("engine/bulk/attach.py", "if owner != identity:", "if False:", BULK),
     Mutant(
         "engine/forward/rebuild.py",

@@ -232,7 +232,7 @@ def definition_by_root_swap() -> Iterator[None]:
         following = msgspec.structs.replace(
             state.root,
             revision=state.root.revision + 1,
-            write_id=new_write_id(self._around.chance),
+            write_id=new_write_id(self._runtime.chance),
             definition=changed[-1],
         )
         try:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from wormdb.engine.commit.commit import Committed
     from wormdb.engine.commit.operations import Pending
     from wormdb.engine.index.shelf import IndexShelf
-    from wormdb.engine.ledger import Surroundings
+    from wormdb.engine.ledger import Runtime
     from wormdb.engine.state.view import View
     from wormdb.settings import Settings
     from wormdb.system.clock import Chance, Clock
@@ -88,15 +88,14 @@ class _WitnessedDatabase(Database):
         assert prefix == COLLECTION, prefix
         return self.ledger
 
-    def surroundings(self) -> Surroundings:
-        return self._ledgers.surroundings()
+    def runtime(self) -> Runtime:
+        return self._ledgers.runtime
 
 
 class _WitnessedLedger(Ledger):
     def __init__(self, database: _WitnessedDatabase, history: History) -> None:
-        super().__init__(COLLECTION, database.surroundings())
+        super().__init__(COLLECTION, database.runtime())
         self._history = history
-        self.trees = self._trees
 
     def newest(self) -> View:
         return self._head.view()

@@ -73,7 +73,7 @@ def test_every_fault_at_every_request(stage_bytes: int, faults: tuple[Fault, ...
 def found(store: Store) -> tuple[dict[str, object], list[int]]:
     """The documents, and which micro-batches entries say they are."""
     copies = database_on(store, seed=99)["copies"]
-    entries = copies._ledger._entries(LogNumber(0), copies._ledger.view().number)
+    entries = copies._ledger.entries(LogNumber(0), copies._ledger.view().number)
     assert entries is not None
     told = [event.batch for entry in entries for event in entry.events if isinstance(event, StreamAdvanced)]
     return {document.id: dict(document) for document in copies.find_all()}, told

@@ -83,7 +83,7 @@ def run(sink: StreamWriter, batch: int, *tasks: list[dict[str, Any]]) -> None:
 def written(db: Database, name: str = "copies") -> list[int]:
     """The micro-batches that entries of the log say they are."""
     ledger = db[name]._ledger
-    entries = ledger._entries(LogNumber(0), ledger.view().number)
+    entries = ledger.entries(LogNumber(0), ledger.view().number)
     assert entries is not None
     return [event.batch for entry in entries for event in entry.events if isinstance(event, StreamAdvanced)]
 

@@ -172,7 +172,7 @@ def test_everything_is_shown_at_once_and_blocks_are_written_again() -> None:
     things = database.model("Thing")
     expected = {f"t{number}": {"full": number, "n": {"x": 1}} for number in range(6)}
     assert {one["id"]: shown(one) for one in things.scan()} == expected
-    database._ledger("things/")._keeper.advance()
+    database._ledger("things/")._advance.run()
     (status,) = database.status(["Thing"])
     assert status.older_blocks > 0
     assert things.count({"n.x": 1}) == 6
@@ -202,10 +202,10 @@ def test_rows_that_are_merged_are_mapped_once() -> None:
     world = World()
     filled(world)
     database = applied(world, mapping={"$inc": {"a": 10}})
-    things, keeper = database.model("Thing"), database._ledger("things/")._keeper
+    things, advance = database.model("Thing"), database._ledger("things/")._advance
     for number in range(8):
         things.insert({"id": f"u{number}", "a": 1})
-        keeper.advance()
+        advance.run()
     assert things._ledger.view().place is not None
     assert database.status(["Thing"])[0].runs < 8
     assert database_on(world, schema_of(2)).model("Thing").aggregate(sum="a") == {"sum": 15 + 60 + 8}
@@ -278,7 +278,7 @@ def test_a_block_that_is_gone_is_made_again_from_history(is_rewritten: bool) -> 
     if is_rewritten:
         finish(database)
     else:
-        database._ledger("things/")._keeper.advance()
+        database._ledger("things/")._advance.run()
     world.delete(database.model("Thing").parquet_files().files[0].key)
     (repaired,) = database_on(world, schema_of(2), seed=5).repair(["Thing"])
     assert (repaired.lost, repaired.left) == ((), ())

@@ -180,17 +180,16 @@ class Machine:
         self.processes[place].forward(["Thing"])
 
     def advance(self) -> None:
-        self.newest._ledger._keeper.advance()
+        self.newest._ledger._advance.run()
 
     def rewrite(self) -> None:
         keeper = self.newest._ledger._keeper
-        assert keeper.rewrite is not None
-        keeper.rewrite()
+        keeper._rewriter.run()
 
     def compact(self) -> None:
         ledger = self.newest._ledger
-        register, writer = ledger._register, ledger._forwarder.writer
-        shelf = Shelf(self.world, ledger._around.pool, register.paths.data)
+        register, writer = ledger._register, ledger.writer
+        shelf = Shelf(self.world, ledger._runtime.pool, register.paths.data)
         plan = plan_compaction(register.read(), shelf, "blocks", Aim(64 * 1024, everything=True))
         if plan is not None:
             written = [write_piece(shelf, writer, plan.shape, piece) for piece in plan.selection.pieces]

@@ -101,7 +101,7 @@ def test_a_job_does_not_bring_documents_of_before_a_mapping(come: Callable[[Worl
     spec = access.job_spec("load", "bulk", By.of(None), on_conflict="replace", overwrite=False)
     target = open_job(access.ledger, spec)
     assert not isinstance(target, BulkOutcome)
-    task = BulkTask(access.ledger.bulk_tools(), target, access.writer, 0)
+    task = BulkTask(access.ledger, target, access.writer, 0)
     task.add(access.writer.inserts([{"id": "new", "a": 10}, {"id": "t1", "a": 10}]).operations)
     report = task.report()
     come(world)

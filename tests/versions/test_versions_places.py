@@ -83,7 +83,7 @@ def test_work_in_parts_sees_the_newest_version(place: str) -> None:
             options = AggregateOptions(filter={"b": {"$gte": 10}}, tasks=3)
             assert work.aggregate(asked, options) == {"count": 10, "sum": 145}
             assert work.aggregate(asked, AggregateOptions(filter={"a": {"$exists": True}}))["count"] == 0
-            database.model("Customer")._ledger._keeper.advance()
+            database.model("Customer")._ledger._advance.run()
         work.compact(CompactOptions(everything=True))
         assert database.status(["Customer"])[0].older_blocks == 0
         assert work.aggregate(asked, AggregateOptions()) == {"count": 20, "sum": 190}

@@ -57,7 +57,7 @@ def mapped() -> World:
 def forwarded() -> World:
     """The same, in blocks that are to be written again."""
     world = MAPPED.copy()
-    database_on(world, schema_of(2, **INDEXES)).model("Thing")._ledger._keeper.advance()
+    database_on(world, schema_of(2, **INDEXES)).model("Thing")._ledger._advance.run()
     return world
 
 

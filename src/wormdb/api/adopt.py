@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from wormdb.api.document import By
-    from wormdb.engine.ledger import Ledger, Surroundings
+    from wormdb.engine.ledger import Ledger, Runtime
     from wormdb.engine.state.view import View
     from wormdb.files.adopt.adopt import Adoption
     from wormdb.format.event import Event
@@ -82,7 +82,7 @@ class Adopting:
         assert schema is not None, "the model was found there"
         return cls(adopted, collection, replace(schema, models={**schema.models, adopted.name: adopted}), options)
 
-    def run(self, ledger: Ledger, around: Surroundings, by: By, sync: Callable[[str], object]) -> Adoption:
+    def run(self, ledger: Ledger, runtime: Runtime, by: By, sync: Callable[[str], object]) -> Adoption:
         """Do it, and publish the model. Costs as `Adopter.run`, and 1 GET and 1 PUT for the schema.
 
         Files of another log, which would pass for newer than ours, are written again by `sync`, if all of them were
@@ -91,13 +91,13 @@ class Adopting:
         options, job = self.options, self.options.get("job")
         if job == "":
             raise InvalidRequestError("job ''", reason="it is empty", fix="give a name, or none")
-        placement = self._placement(ledger.view(), around.store)
+        placement = self._placement(ledger.view(), runtime.store)
         adopter = Adopter(
             ledger,
-            around,
+            runtime,
             FileNames(self.model, self.collection, placement),
             events=lambda view: self._events(view, placement),
-            claim=lambda: self._claim(around.store, placement),
+            claim=lambda: self._claim(runtime.store, placement),
             actor=by.actor,
             meta=by.meta,
         )
@@ -114,7 +114,7 @@ class Adopting:
             return done
         committed = Committed(LogNumber(done.number), Misc(0), (), done.commit_id or "")
         with landed(f"the adoption of {self.collection}", committed, rest="it is adopted; job= again does the rest"):
-            PublishedSchema(around.store).add(self.schema, renewed=[self.model.name])
+            PublishedSchema(runtime.store).add(self.schema, renewed=[self.model.name])
             if done.stale and self.model.files and not (done.counts.skipped or done.counts.mismatched):
                 sync(self.collection.rstrip("/"))
                 done = replace(done, stale=False)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wormdb.engine.blocks.cache import ColumnCache
 from wormdb.engine.forward.keeper import Background, TailLimits
-from wormdb.engine.ledger import Ledger, Surroundings
+from wormdb.engine.ledger import Ledger, Runtime
 from wormdb.engine.log.clock import MiscClock
 from wormdb.engine.log.paths import ENGINE_FOLDER, EnginePaths, is_immutable
 from wormdb.engine.log.peers import Services
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from wormdb.storage.pool import Pool
     from wormdb.system.clock import Chance, Clock
 
-__all__ = ["Ledgers", "Means", "bucket_of", "check_options", "find_collections", "folder_of", "forward_mode"]
+__all__ = ["Ledgers", "bucket_of", "check_options", "find_collections", "folder_of", "forward_mode"]
 
 
 # --- What a caller may give to open a database or a collection, checked before anything is read.
@@ -96,40 +95,38 @@ def forward_mode(settings: Settings, *, is_distant: bool) -> ForwardMode:
     return "background" if is_distant else "inline"
 
 
-@dataclass(frozen=True, slots=True)
-class Means:
-    """What a database is made of; everything comes in by argument, for tests and simulations."""
-
-    metered: MeteredStore
-    pool: Pool
-    settings: Settings
-    clock: Clock
-    chance: Chance
-
-    @property
-    def is_distant(self) -> bool:
-        """Whether an answer of the store takes so long that waiting for it is worth avoiding."""
-        return self.metered.is_served and not self.metered.name.startswith("memory:")
-
-
 def cache_folder(settings: Settings, environment: Mapping[str, str]) -> str | None:
     """The folder in which objects stay when a process ends; None if there is none."""
     folder = settings.cache_folder if settings.cache_folder is not None else environment.get("WORM_CACHE")
     return str(Path(folder).expanduser()) if folder else None
 
 
+def _limits(settings: Settings, mode: ForwardMode) -> TailLimits:
+    return TailLimits(
+        entries_max=settings.tail_entries_max,
+        bytes_max=settings.tail_bytes_max,
+        forward_entries=settings.forward_entries,
+        forward_bytes=settings.tail_bytes_max // 4,
+        interval_ms=settings.forward_interval_ms,
+        files_interval_ms=settings.files_interval_ms,
+        mode=mode,
+    )
+
+
 class Ledgers:
     """Opens the ledgers of a database, each once. Thread-safe; not to be used after a fork."""
 
-    def __init__(self, means: Means) -> None:
+    def __init__(self, metered: MeteredStore, pool: Pool, *, settings: Settings, clock: Clock, chance: Chance) -> None:
         """Nothing is read yet."""
-        settings, metered, clock, chance = means.settings, means.metered, means.clock, means.chance
-        self._means = means
+        # An answer of a served store takes so long that waiting for it is worth avoiding.
+        is_distant = metered.is_served and not metered.name.startswith("memory:")
+        self._settings = settings
+        self._clock = clock
+        self._pool = pool
         self.store: Store = RetryingStore(metered, clock=clock, chance=chance, seconds=settings.read_seconds)
         """The store below: counted, retried, and what never changes is kept."""
         columns_bytes = int(settings.cache_bytes * COLUMNS_CACHE_SHARE)
-        self._columns = ColumnCache(columns_bytes)
-        folder = cache_folder(settings, os.environ) if means.is_distant else None
+        folder = cache_folder(settings, os.environ) if is_distant else None
         if settings.cache_bytes or folder is not None:
             self.store = CachedStore(
                 self.store,
@@ -145,12 +142,30 @@ class Ledgers:
         self._opened: dict[str, Ledger] = {}
         self._plans: dict[str, PlanCache] = {}
         self.files = FilesKeeper(
-            self.store, means.pool, clock, chance, seconds=settings.files_seconds, bucket=bucket_of(metered.name)
+            self.store, pool, clock, chance, seconds=settings.files_seconds, bucket=bucket_of(metered.name)
         )
-        self._mode = forward_mode(settings, is_distant=means.is_distant)
-        self._background = Background(clock, settings.read_seconds) if self._mode == "background" else None
-        self._services = Services(self.store, clock) if self._mode == "background" else None
         self.lifetime = Lifetime(metered.name)
+        mode = forward_mode(settings, is_distant=is_distant)
+        self._background = Background(clock, settings.read_seconds) if mode == "background" else None
+        self.runtime = Runtime(
+            store=self.store,
+            pool=pool,
+            clock=clock,
+            chance=chance,
+            misc=self.misc,
+            before_first_write=self.before_first_write,
+            check=self.lifetime.check,
+            limits=_limits(settings, mode),
+            sizes=Sizes(block_target=settings.block_bytes),
+            stage_bytes=settings.stage_bytes,
+            background=self._background,
+            services=Services(self.store, clock) if mode == "background" else None,
+            columns=ColumnCache(columns_bytes),
+            after_forward=self.files.publish,
+            trim_floor=self.files.trimmed_floor,
+            is_distant=is_distant,
+        )
+        """What the ledgers share."""
         self._lock = threading.Lock()
 
     def of(self, prefix: str) -> Ledger:
@@ -164,7 +179,7 @@ class Ledgers:
 
     def fresh(self, prefix: str) -> Ledger:
         """A ledger of its own, which begins with the newest root, where one in use may stand on an older one."""
-        return Ledger(prefix, self.surroundings())
+        return self.runtime.open(prefix)
 
     def opened(self) -> dict[str, Ledger]:
         """Those that were opened so far, by folder."""
@@ -174,12 +189,12 @@ class Ledgers:
     def site(self, prefix: str) -> Site:
         """A collection for whoever looks at every object of it, past every cache."""
         store = self.store.inner if isinstance(self.store, CachedStore) else self.store
-        return Site(prefix, replace(self.surroundings(), store=store))
+        return Site(prefix, self.runtime.on(store))
 
     def gc(self, prefix: str, *, dry_run: bool = False, told: Callable[[str], None] | None = None) -> GcResult:
         """Remove from a collection what nobody needs any more. Costs and raises as `collect`."""
         self.lifetime.check()
-        settings = self._means.settings
+        settings = self._settings
         rules = Rules(log_retention_ms=settings.log_retention_ms, job_expiry_ms=settings.job_expiry_ms)
         return collect(self.site(prefix), rules, dry_run=dry_run, told=told)
 
@@ -190,41 +205,11 @@ class Ledgers:
 
     def batch_id(self) -> str:
         """A new id for a batch."""
-        return self._means.chance.token(16).hex()
-
-    def surroundings(self) -> Surroundings:
-        """What each of these ledgers lives in."""
-        settings, means = self._means.settings, self._means
-        return Surroundings(
-            store=self.store,
-            pool=means.pool,
-            clock=means.clock,
-            chance=means.chance,
-            misc=self.misc,
-            before_first_write=self.before_first_write,
-            check=self.lifetime.check,
-            limits=TailLimits(
-                entries_max=settings.tail_entries_max,
-                bytes_max=settings.tail_bytes_max,
-                forward_entries=settings.forward_entries,
-                forward_bytes=settings.tail_bytes_max // 4,
-                interval_ms=settings.forward_interval_ms,
-                files_interval_ms=settings.files_interval_ms,
-                mode=self._mode,
-            ),
-            sizes=Sizes(block_target=settings.block_bytes),
-            stage_bytes=settings.stage_bytes,
-            background=self._background,
-            services=self._services,
-            columns=self._columns,
-            after_forward=self.files.publish,
-            trim_floor=self.files.trimmed_floor,
-            is_distant=means.is_distant,
-        )
+        return self.runtime.batch_id()
 
     def before_first_write(self) -> None:
         """Refuse a store that does not honour conditions; asked once in a process. Raises UnsupportedStoreError."""
-        ensure_conditions(self.store, self._means.chance)
+        ensure_conditions(self.store, self.runtime.chance)
 
     def close(self) -> None:
         """Let readable files show what was written here, then give back threads and connections.
@@ -232,13 +217,13 @@ class Ledgers:
         Waits for no answer of the store longer than CLOSE_SECONDS.
         """
         if self.lifetime.is_open:
-            with within(Deadline(self._means.clock, CLOSE_SECONDS, "closing the database", "work")):
+            with within(Deadline(self._clock, CLOSE_SECONDS, "closing the database", "work")):
                 for ledger in self.opened().values():
                     ledger.finish()
         if self.lifetime.close():  # in a forked child the threads are not there, and their lock may be taken
             if self._background is not None:
                 self._background.close()
-            self._means.pool.close()
+            self._pool.close()
         self.store.close()
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from wormdb.api.access import Access, Context, limited, reads, works
 from wormdb.api.collection import Collection
-from wormdb.api.connection import Ledgers, Means, check_options, find_collections, folder_of
+from wormdb.api.connection import Ledgers, check_options, find_collections, folder_of
 from wormdb.api.document import By, ClassCodec, PlainCodec
 from wormdb.api.files import Filing, ReadableFiles
 from wormdb.api.schema import PUBLISHED_SCHEMA, Evolution, ModelPlan, PublishedSchema, SchemaPlan, Ways, read_schema
@@ -120,10 +120,12 @@ class Database:
         chance: Chance,
     ) -> None:
         """Made by `connect`."""
-        means = Means(metered, pool, settings, clock, chance)
         self._metered = metered
-        self._means = means
-        self._ledgers = Ledgers(means)
+        self._settings = settings
+        self._clock = clock
+        self._chance = chance
+        self._pool = pool
+        self._ledgers = Ledgers(metered, pool, settings=settings, clock=clock, chance=chance)
         self._store, self._files, self._lifetime = self._ledgers.store, self._ledgers.files, self._ledgers.lifetime
         self._declared = _Declared(schema)
         self._by = By.of(actor)
@@ -301,7 +303,7 @@ class Database:
     def collections(self) -> list[str]:
         """The folder of every collection there is, in order. 1 LIST for each folder above them: not for every day."""
         self._lifetime.check()
-        return find_collections(self._store, self.schema, self._means.pool)
+        return find_collections(self._store, self.schema, self._pool)
 
     @works
     def forward(self, names: Iterable[str] | None = None) -> dict[str, int]:
@@ -405,7 +407,7 @@ class Database:
         from wormdb.api.adopt import Adopting  # few ever adopt: nobody else waits for its import
 
         adopting = Adopting.of(self._model(model), self.schema, options)
-        done = adopting.run(self._ledger(adopting.collection), self._ledgers.surroundings(), self._by, self.files.sync)
+        done = adopting.run(self._ledger(adopting.collection), self._ledgers.runtime, self._by, self.files.sync)
         self._declared.schema = self._declared.schema if done.number is None else adopting.schema
         self._foreign.forget(adopting.collection)
         return done
@@ -432,7 +434,7 @@ class Database:
         return f"Database({self.url!r})"
 
     def _limited(self, kind: CallKind, timeout: float | None) -> within:
-        return limited(self._means.clock, self._means.settings, kind, timeout)
+        return limited(self._clock, self._settings, kind, timeout)
 
     def _model(self, name: str) -> Model:
         schema = self.schema
@@ -467,19 +469,19 @@ class Database:
             model,
             codec,
             origin=f"{self._ledgers.place}/{prefix}",
-            clock=self._means.clock,
-            chance=self._means.chance,
+            clock=self._clock,
+            chance=self._chance,
             files=lambda: None if model is None else self._filing.switch_on(model, prefix),
         )
         context = Context(
-            settings=self._means.settings,
-            sleep=self._means.clock.sleep,
-            fraction=self._means.chance.fraction,
-            now_ms=self._means.clock.now_ms,
+            settings=self._settings,
+            sleep=self._clock.sleep,
+            fraction=self._chance.fraction,
+            now_ms=self._clock.now_ms,
             by=self._by,
             new_batch_id=self._ledgers.batch_id,
             creating=self._publish,
-            clock=self._means.clock,
+            clock=self._clock,
             usage=self._metered.mark,
             access_of=lambda target: self._access_of(target, outer),
             files=self._files,

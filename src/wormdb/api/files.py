@@ -127,7 +127,7 @@ class ReadableFiles:
 
     def _moved(self, view: View, prefix: str, wanted: Mapping[str, Layout]) -> FilesSwitched | None:
         migration = planned(view, prefix, wanted)
-        return switch_to(migration, view, self._site(prefix).around.store) if migration.is_needed else None
+        return switch_to(migration, view, self._site(prefix).runtime.store) if migration.is_needed else None
 
     def _switch(self, prefix: str, *, enabled: bool) -> Committed | None:
         def switched(view: View) -> FilesSwitched | None:
@@ -146,7 +146,7 @@ class ReadableFiles:
             if event is None:
                 return None
             pending = Pending(
-                site.around.chance.token(16).hex(),
+                site.runtime.batch_id(),
                 events=(event,),
                 actor=self._by.actor,
                 meta=self._by.meta,

@@ -6,12 +6,13 @@ their own clocks and stores, in one process.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from wormdb.engine.blocks.runs import AttachedBase, RunBase
 from wormdb.engine.blocks.shelf import Shelf
-from wormdb.engine.bulk.report import Tools
+from wormdb.engine.blocks.write import BlockWriter
 from wormdb.engine.bulk.stage import Stager
 from wormdb.engine.commit.blobs import Blobs
 from wormdb.engine.commit.commit import CommitId, Committed, Committer
@@ -19,16 +20,17 @@ from wormdb.engine.commit.head import Head
 from wormdb.engine.commit.operations import Pending
 from wormdb.engine.commit.pinned import Pinned, pin, unpin
 from wormdb.engine.commit.resolve import Resolver
-from wormdb.engine.commit.turns import GroupCommit
+from wormdb.engine.commit.turns import GroupCommit, Pace
 from wormdb.engine.feed import Feed, FeedParts
 from wormdb.engine.forward.build import Builder
-from wormdb.engine.forward.forward import DEFAULT_SIZES, Forwarder, Shelves, Sizes
-from wormdb.engine.forward.keeper import DEFAULT_LIMITS, Keeper, TailLimits
+from wormdb.engine.forward.forward import DEFAULT_SIZES, Forwarder, Sizes
+from wormdb.engine.forward.keeper import DEFAULT_LIMITS, Advance, Keeper, TailLimits
 from wormdb.engine.forward.rewrite import Rewriter
 from wormdb.engine.history.read import History
 from wormdb.engine.index.read import read_index
 from wormdb.engine.index.shelf import IndexShelf
 from wormdb.engine.log.entries import Log
+from wormdb.engine.log.objects import ObjectWriter
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.engine.log.root import Place, Register
 from wormdb.engine.state.trim import Trimmer
@@ -52,18 +54,19 @@ if TYPE_CHECKING:
     from wormdb.engine.log.root import RootState
     from wormdb.engine.state.view import Base, Held, View
     from wormdb.engine.tree.definition import Index
+    from wormdb.format.columns import ColumnSpec
     from wormdb.format.entry import Entry
     from wormdb.format.event import Event, JobAttached
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
     from wormdb.system.clock import Chance, Clock
 
-__all__ = ["Ledger", "Surroundings", "TailLimits"]
+__all__ = ["Ledger", "Runtime", "TailLimits"]
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a ledger lives in."""
+class Runtime:
+    """What all ledgers of a process share, and the way to open one."""
 
     store: Store
     pool: Pool
@@ -80,83 +83,99 @@ class Surroundings:
     """From how many bytes on a batch is staged as blocks."""
     background: Background | None = None
     services: Services | None = None
-    """Those to whom forwarding in the background is left while they live."""
+    """Forwarding in the background is left to them while they live."""
     columns: ColumnCache | None = None
     """Of all collections together; without it no column stays decoded."""
     after_forward: Callable[[Ledger, LogNumber], object] | None = None
     """Brings readable files to a root that has applied the log through a number; without it none are written."""
     trim_floor: Callable[[str], LogNumber | None] = lambda _: None
-    """Through which number of a collection's log everybody is who reads it, beside the root; None if nobody is."""
+    """The lowest number of a collection's log that all readers beside the root have applied; None if there are none."""
     is_distant: bool = False
     """Whether an answer of the store takes so long that two are better asked for at once."""
+
+    def open(self, collection: str) -> Ledger:
+        """A ledger of its own of a collection, which begins with the newest root. No requests."""
+        return Ledger(collection, self)
+
+    def on(self, store: Store) -> Runtime:
+        """The same over another store."""
+        return replace(self, store=store)
+
+    @property
+    def writer(self) -> ObjectWriter:
+        """Writes new objects."""
+        return ObjectWriter(self.store, self.pool, self.misc, self.chance)
+
+    def batch_id(self) -> str:
+        """A new id for a batch."""
+        return self.chance.token(16).hex()
 
 
 class Ledger:
     """One collection. Thread-safe."""
 
-    def __init__(self, collection: str, around: Surroundings) -> None:
+    def __init__(self, collection: str, runtime: Runtime) -> None:
         """`collection` is its folder, ending with /. Nothing is read yet."""
         self.collection = collection
-        self._around = around
+        self._runtime = runtime
+        store, pool, clock, chance = runtime.store, runtime.pool, runtime.clock, runtime.chance
         paths = EnginePaths.of_collection(collection)
-        self._log = Log(around.store, paths, collection, around.pool)
-        self._register = Register(around.store, paths, collection)
-        self._trees = IndexShelf(around.store, paths, around.pool)
-        self._shelf = Shelf(around.store, around.pool, paths.data, columns=around.columns)
-        self._past = Shelf(around.store, around.pool, paths.history)
-        self._load = _Loader(around, paths, self._trees, self._shelf)
-        self._head = Head(self._log, self._register, around.misc, self._load)
-        self._forwarder = Forwarder(
-            self._register,
-            around.pool,
-            around.misc,
-            around.chance,
-            around.sizes,
-            Shelves(self._shelf, self._trees, self._past),
+        self._log = Log(store, paths, collection, pool)
+        self._register = Register(store, paths, collection)
+        self.trees = IndexShelf(store, paths, pool)
+        """The trees of its indexes."""
+        self.shelf = Shelf(store, pool, paths.data, columns=runtime.columns)
+        """Its blocks of documents."""
+        self._past = Shelf(store, pool, paths.history)
+        self._writer = runtime.writer
+        self._load = _Loader(store, pool, paths, self.trees, self.shelf)
+        pace = Pace(clock, chance)
+        self._head = Head(self._log, self._register, runtime.misc, self._load, pace.told)
+        forwarder = Forwarder(self._register, self._writer, runtime.sizes, self.shelf, self.trees, self._past)
+        self._advance = Advance(
+            self._head, self._register, forwarder, interval_ms=runtime.limits.interval_ms, clock=clock
         )
-        self._keeper = Keeper(
-            self._head,
-            self._register,
-            self._forwarder,
-            limits=around.limits,
-            clock=around.clock,
-            chance=around.chance,
-        )
-        self._keeper.background = around.background
-        self._keeper.services = around.services
         self._committer = Committer(
             self._log,
             head=self._head,
             register=self._register,
-            misc=around.misc,
-            clock=around.clock,
-            chance=around.chance,
+            misc=runtime.misc,
+            clock=clock,
+            chance=chance,
+            pace=pace,
+            settle_attached=self._advance.run,
         )
-        self._committer.settle_attached = self._keeper.advance
-        self._group = GroupCommit(
-            self._committer.commit, around.clock, self._committer.fate_of, self._committer.withdraw
-        )
-        self._keeper.build = Builder(
+        self._group = GroupCommit(self._committer.commit, clock, self._committer.fate_of, self._committer.withdraw)
+        self._builder = Builder(
             self._register,
-            self._forwarder.writer,
-            around.pool,
+            self._writer,
+            pool,
             commit=self._commit_events,
             view=self.view,
-            forward=self._keeper.advance,
-            shelf=self._trees,
-        ).run
-        writer, target = self._forwarder.writer, around.sizes.block_target
-        self._keeper.rewrite = Rewriter(self._register, writer, self._shelf, target).run
-        if around.after_forward is not None:
-            after_forward = around.after_forward
-            self._keeper.publish = lambda number: after_forward(self, number)
-        self.blobs = Blobs(collection, around.store, paths, around.pool, self._trees, self.view)
+            forward=self._advance.run,
+            shelf=self.trees,
+        )
+        after = runtime.after_forward
+        self._keeper = Keeper(
+            self._head,
+            self._register,
+            self._advance,
+            self._builder,
+            Rewriter(self._register, self._writer, self.shelf, runtime.sizes.block_target),
+            limits=runtime.limits,
+            clock=clock,
+            chance=chance,
+            publish=None if after is None else partial(after, self),
+            background=runtime.background,
+            services=runtime.services,
+        )
+        self.blobs = Blobs(collection, store, paths, pool, self.trees, self.view)
         """Its blobs, and the check that documents refer to no other."""
-        self._trimmer = Trimmer(self._log, self._register, around.misc, around.chance)
-        self._resolver = Resolver(self._log, self._register, around.misc, around.chance)
+        self._trimmer = Trimmer(self._log, self._register, runtime.misc, chance)
+        self._resolver = Resolver(self._log, self._register, runtime.misc, chance)
         self._refreshed: float | None = None
         self._undisturbed = LogNumber(0)
-        """The number at which this process last saw that nobody else writes."""
+        """The number at which this process last saw that no other writes."""
 
     def view(self, *, staleness_ms: float = 0, keys: Sequence[bytes] = ()) -> View:
         """The state now, as a value that does not move. 1 GET if nothing is new; the first call 2.
@@ -166,9 +185,9 @@ class Ledger:
         With `staleness_ms` the store is not asked if it was within that time. A process's own
         writes are always in it.
         """
-        self._around.check()
+        self._runtime.check()
         if not self._is_recent(staleness_ms) or not self._head.caught_up:
-            self._refresh(self._around.clock.monotonic(), keys)
+            self._refresh(self._runtime.clock.monotonic(), keys)
         return self._head.view()
 
     def _refresh(self, now: float, keys: Sequence[bytes] = (), asked: Ahead | None = None) -> None:
@@ -184,7 +203,7 @@ class Ledger:
         That is, if it is younger than a minute, and nobody else wrote when this process last asked or committed. Likely
         is enough for who commits on top of it: an entry of somebody else is met there.
         """
-        self._around.check()
+        self._runtime.check()
         with self._head.lock:
             is_likely = self._head.caught_up and self._head.others <= self._undisturbed
             return self._head.view() if is_likely and self._is_recent(KNOWLEDGE_MS_MAX) else None
@@ -195,13 +214,13 @@ class Ledger:
         From a distant store the two are asked for at once: the page may be needed for nothing, if a newer entry
         has the document. The first call costs what `view` with `keys` does before the page.
         """
-        self._around.check()
+        self._runtime.check()
         known = self._head.view()
-        is_known = not self._around.is_distant or known.overlay.get(key, known.number) is not None
+        is_known = not self._runtime.is_distant or known.overlay.get(key, known.number) is not None
         is_known = is_known or (isinstance(known.base, RunBase) and known.base.runs.keeps(key))
         if is_known or self._is_recent(staleness_ms) or not self._head.caught_up:
             return self._get(key, staleness_ms)
-        now = self._around.clock.monotonic()
+        now = self._runtime.clock.monotonic()
         asked = self._head.ask()
         found, is_gone = None, False
         try:
@@ -233,7 +252,7 @@ class Ledger:
         self._refreshed = None
 
     def _is_recent(self, staleness_ms: float) -> bool:
-        now = self._around.clock.monotonic()
+        now = self._runtime.clock.monotonic()
         return self._refreshed is not None and (now - self._refreshed) * 1000 < staleness_ms
 
     def forget(self) -> None:
@@ -251,15 +270,15 @@ class Ledger:
 
     def history(self, view: View) -> History:
         """What a view of this ledger knows of the past; what is read of blocks of history is kept. No requests."""
-        return History(view, past=self._past, data=self._shelf)
+        return History(view, past=self._past, data=self.shelf)
 
     def index(self, view: View, index: Index) -> IndexReader | None:
         """An index at the state of a view of this ledger; None if it cannot answer. Costs as `read_index`."""
-        return read_index(view, index, self._trees)
+        return read_index(view, index, self.trees)
 
     def known(self) -> View:
         """The state as far as this process knows it, its own writes included; opens the collection once."""
-        self._around.check()
+        self._runtime.check()
         if not self._head.caught_up:
             return self.view()
         return self._head.view()
@@ -275,20 +294,20 @@ class Ledger:
         Raises what the batch was refused for, ConflictError only if somebody changed the same documents,
         UnavailableError if it was not written by the deadline, OutcomeUnknownError if that cannot be told.
         """
-        self._around.check()
+        self._runtime.check()
         deadline = current()
         if deadline is None or not deadline.is_patient:  # else the caller has said how long it tries
-            deadline = Deadline(self._around.clock, seconds, "commit_seconds", "steps", is_patient=True)
+            deadline = Deadline(self._runtime.clock, seconds, "commit_seconds", "steps", is_patient=True)
         with within(deadline):
-            self._around.before_first_write()
+            self._runtime.before_first_write()
             pending = self.blobs.guarded(pending)
-            if pending.is_plain and pending.bytes_about >= 2 * self._around.stage_bytes:
+            if pending.is_plain and pending.bytes_about >= 2 * self._runtime.stage_bytes:
                 deadline.become_work()
-                return self._stager(seconds).run(pending)
-            return self._commit(pending, self._around.clock.monotonic() + deadline.left)
+                return Stager(self, partial(self.commit, seconds=seconds)).run(pending)
+            return self._commit(pending, self._runtime.clock.monotonic() + deadline.left)
 
     def _commit(self, pending: Pending, deadline: float) -> Committed:
-        start, others = self._around.clock.monotonic(), self._head.others
+        start, others = self._runtime.clock.monotonic(), self._head.others
         self._keeper.make_room(deadline)
         outcome = self._group.submit(pending, deadline)
         if isinstance(outcome, WormError):
@@ -300,60 +319,62 @@ class Ledger:
         self._keeper.after_commit()
         return outcome
 
-    def _stager(self, seconds: float) -> Stager:
-        around = self._around
-        return Stager(
-            self.collection,
-            self._shelf,
-            self._forwarder.writer,
-            self._trees,
-            around.chance,
-            known=self._known_sequence,
-            entries=self._entries,
-            commit=lambda pending: self.commit(pending, seconds=seconds),
-            block_target=around.sizes.block_target,
-        )
+    # --- what jobs need, as `wormdb.engine.bulk.report.JobLedger` ---
 
-    def bulk_tools(self) -> Tools:
-        """What bulk jobs need of this collection: see `wormdb.engine.load`. No requests."""
-        self._around.check()
-        around = self._around
-        return Tools(
-            collection=self.collection,
-            shelf=self._shelf,
-            writer=self._forwarder.writer,
-            trees=self._trees,
-            clock=around.clock,
-            block_target=around.sizes.block_target,
-            known=self._known_sequence,
-            view=self.view,
-            entries=self._entries,
-            attached=self._load.attached,
-            commit=self.commit,
-            settle=lambda commit_id: self.resolve(commit_id, settle=True),
-            pin=self.pin,
-            unpin=self.unpin,
-            blobs=self.blobs,
-        )
+    @property
+    def clock(self) -> Clock:
+        """The time of this process."""
+        return self._runtime.clock
 
-    def _entries(self, after: LogNumber, through: LogNumber) -> list[Entry] | None:
+    @property
+    def writer(self) -> ObjectWriter:
+        """Writes new objects. Raises ClosedError."""
+        self._runtime.check()
+        return self._writer
+
+    @property
+    def block_target(self) -> int:
+        """About how many bytes a block has."""
+        return self._runtime.sizes.block_target
+
+    def block_writer(self, columns: Sequence[ColumnSpec]) -> BlockWriter:
+        """Writes blocks of documents that have these columns. Raises ClosedError."""
+        return BlockWriter(self.shelf, self.writer, self.block_target, columns)
+
+    def entries(self, after: LogNumber, through: LogNumber) -> list[Entry] | None:
         """The log after one number through another; None if it was trimmed. Costs as `Log.between`."""
         found = self._log.between(after, through, self._register)
         return None if found is None else [record.entry for record in found]
 
-    def _known_sequence(self) -> tuple[View, int]:
+    def attached(self, event: JobAttached, number: LogNumber) -> Base:
+        """The documents of blocks that entry `number` attaches. No requests."""
+        return self._load.attached(event, number)
+
+    def settled(self) -> tuple[View, int]:
+        """The newest state, with all that was attached in its root, and the greatest id made of digits in it.
+
+        Costs as `view`, and as `forward` if a job attached something since the root.
+        """
         self.view()
         return self._committer.settled()
 
+    def batch_id(self) -> str:
+        """A new id for a batch."""
+        return self._runtime.batch_id()
+
+    def settle(self, commit_id: str) -> Fate:
+        """What became of a commit, after which it can no longer land. Costs as `resolve`."""
+        return self.resolve(commit_id, settle=True)
+
     def _commit_events(self, events: tuple[Event, ...], guard: Guard) -> Committed:
-        return self.commit(Pending(self._around.chance.token(16).hex(), events=events, guard=guard))
+        return self.commit(Pending(self.batch_id(), events=events, guard=guard))
 
     def resolve(self, commit_id: str, *, settle: bool = False) -> Fate:
         """What became of a commit whose outcome was unknown. 2 GETs; see `wormdb.engine.commit.resolve`."""
-        self._around.check()
+        self._runtime.check()
         commit = CommitId.parse(commit_id)
         if settle:
-            self._around.before_first_write()
+            self._runtime.before_first_write()
         return self._resolver.resolve(commit, settle=settle)
 
     def feed(self, after: LogNumber, digest: bytes = b"") -> Feed:
@@ -362,20 +383,20 @@ class Ledger:
         return Feed(self._log, self._register, after, past, digest)
 
     def feed_parts(self) -> FeedParts:
-        """The log by numbers and places, for who shares it among processes. No requests yet."""
-        return FeedParts(self._log, self._register, self._shelf, lambda: self.history(self.view()))
+        """The log by numbers and places, to be shared among processes. No requests yet."""
+        return FeedParts(self._log, self._register, self.shelf, lambda: self.history(self.view()))
 
     def trim(self, retention_ms: int) -> int:
         """Delete entries that were applied at least `retention_ms` ago, by the store's time; how many.
 
         2 GETs, 1 LIST, up to 1 PUT and 1 DELETE for each 1,000.
         """
-        self._around.check()
-        self._around.before_first_write()
-        return self._trimmer.run(retention_ms, self._around.trim_floor(self.collection))
+        self._runtime.check()
+        self._runtime.before_first_write()
+        return self._trimmer.run(retention_ms, self._runtime.trim_floor(self.collection))
 
     def finish(self) -> None:
-        """Write the readable files of what was committed here; for who is about to close. Costs as `forward`."""
+        """Write the readable files of what was committed here; before this process closes. Costs as `forward`."""
         self._keeper.finish()
 
     def forward(self) -> LogNumber:
@@ -383,8 +404,8 @@ class Ledger:
 
         See `Keeper.forward` for what it costs.
         """
-        self._around.check()
-        self._around.before_first_write()
+        self._runtime.check()
+        self._runtime.before_first_write()
         return self._keeper.forward()
 
 
@@ -407,7 +428,8 @@ class _FeedPast:
 class _Loader:
     """Makes the bases of a ledger's views."""
 
-    around: Surroundings
+    store: Store
+    pool: Pool
     paths: EnginePaths
     trees: IndexShelf
     shelf: Shelf
@@ -415,7 +437,7 @@ class _Loader:
     def root(self, state: RootState) -> Base:
         if state.root is None:
             return EmptyBase()
-        return RunBase(Place(self.around.store, self.around.pool, self.paths, state.root), self.shelf)
+        return RunBase(Place(self.store, self.pool, self.paths, state.root), self.shelf)
 
     def attached(self, event: JobAttached, number: LogNumber) -> Base:
-        return AttachedBase(self.around.store, self.around.pool, self.paths, event.blocks, number, self.shelf)
+        return AttachedBase(self.store, self.pool, self.paths, event.blocks, number, self.shelf)

@@ -1,7 +1,7 @@
 """Bulk jobs that other processes fill: opened by one entry, filled by tasks, attached by one entry.
 
     target = open_job(ledger, JobSpec("nightly load", "spark"))     # in the driver; commits that the job is open
-    task = BulkTask(ledger.bulk_tools(), target, writer, number)    # in any process, from the target alone
+    task = BulkTask(ledger, target, writer, number)    # in any process, from the target alone
     task.add(writer.inserts(rows).operations); report = task.report()
     attach(ledger, target, reports, writer)                         # in the driver: all of it, or nothing
 
@@ -36,7 +36,7 @@ from wormdb.system.types import LogNumber, WriteId
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wormdb.engine.bulk.report import ConflictRule, Documents, TaskReport, Tools
+    from wormdb.engine.bulk.report import ConflictRule, Documents, JobLedger, TaskReport
     from wormdb.engine.commit.operations import Guard
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.state.view import View
@@ -104,12 +104,11 @@ def open_job(ledger: Ledger, spec: JobSpec) -> BulkTarget | BulkOutcome:
         raise InvalidRequestError(
             f"on_conflict={spec.on_conflict!r:.40}", reason="there is no such rule", fix=f"use one of {CONFLICT_RULES}"
         )
-    tools = ledger.bulk_tools()
-    job = job_id(spec.job or tools.writer.chance.token(16).hex())
-    view, _ = tools.known()
+    job = job_id(spec.job or ledger.batch_id())
+    view, _ = ledger.settled()
     if job not in view.jobs.known:
-        _open(tools, spec, job, view)
-        view, _ = tools.known()
+        _open(ledger, spec, job, view)
+        view, _ = ledger.settled()
     done = _outcome(view, job)
     if done is not None:
         return done
@@ -117,16 +116,16 @@ def open_job(ledger: Ledger, spec: JobSpec) -> BulkTarget | BulkOutcome:
         spec.guard.check(view)
     if spec.overwrite and view.definition.model is not None and view.definition.model.mode == "append":
         raise PermissionDeniedError(
-            f"{tools.collection} is append-only", reason="nothing in it may be overwritten", fix="append to it instead"
+            f"{ledger.collection} is append-only", reason="nothing in it may be overwritten", fix="append to it instead"
         )
     return BulkTarget(
         job=job,
-        collection=tools.collection,
-        pinned=tools.pin(view),
+        collection=ledger.collection,
+        pinned=ledger.pin(view),
         on_conflict=spec.on_conflict,
         overwrite=spec.overwrite,
         tombstone=spec.tombstone,
-        started_ms=tools.clock.now_ms(),
+        started_ms=ledger.clock.now_ms(),
         opened=view.jobs.known[job].number,
     )
 
@@ -141,41 +140,40 @@ def attach(
     and what the commit does. Unless that is OutcomeUnknownError nothing was attached, and the job stays open.
     """
     spec = spec or JobSpec()
-    tools = ledger.bulk_tools()
-    view = tools.view()
+    view = ledger.view()
     done = _outcome(view, target.job)
     if done is not None:
         return done
     told = _reports(target, reports)
-    attaching = Attaching(tools, target, told, documents)
+    attaching = Attaching(ledger, target, told, documents)
     attaching.check_open(view)
     draft = attaching.draft()
     for _ in range(TRIES_MAX):
         draft = attaching.caught_up(draft)
         pending = Pending(
-            tools.writer.chance.token(16).hex(),
+            ledger.batch_id(),
             events=(draft.event(target.job),),
             actor=spec.actor,
             meta=spec.meta,
             guard=Guards.of(spec.guard, AttachGuard(attaching, draft)),
         )
         try:
-            committed = commit_for_sure(tools.commit, tools.settle, pending)
+            committed = commit_for_sure(ledger.commit, ledger.settle, pending)
         except ConflictError as error:
-            done = _outcome(tools.view(), target.job)
+            done = _outcome(ledger.view(), target.job)
             if done is not None:
                 return done
             if not attaching.is_overtaken(error):
                 raise
-            log.info("%s: job %s is checked again: %s", tools.collection, target.job, error.reason)
+            log.info("%s: job %s is checked again: %s", ledger.collection, target.job, error.reason)
             continue
         if committed is not None:
             return _told(target.job, committed.number, told, draft.counts)
-        done = _outcome(tools.view(), target.job)
+        done = _outcome(ledger.view(), target.job)
         if done is not None:
             return done
     raise ConflictError(
-        f"job {target.job} on {tools.collection}",
+        f"job {target.job} on {ledger.collection}",
         reason=f"others wrote to the same documents {TRIES_MAX} times while it was attached",
         fix="run it again when fewer write",
     )
@@ -183,36 +181,35 @@ def attach(
 
 def abort(ledger: Ledger, job: str, reason: str) -> None:
     """Give a job up, if it is open. Nothing is deleted. 1 PUT; failures are only logged: an open job expires."""
-    tools = ledger.bulk_tools()
     events = (JobAborted(job=job_id(job), reason=reason[:1000]),)
     try:
-        tools.commit(Pending(tools.writer.chance.token(16).hex(), events=events))
+        ledger.commit(Pending(ledger.batch_id(), events=events))
     except WormError as error:
-        log.info("%s: job %s was not aborted: %s", tools.collection, job, error)
+        log.info("%s: job %s was not aborted: %s", ledger.collection, job, error)
 
 
-def _open(tools: Tools, spec: JobSpec, job: WriteId, view: View) -> None:
+def _open(ledger: JobLedger, spec: JobSpec, job: WriteId, view: View) -> None:
     opened = JobOpened(job=job, kind=spec.kind, base=view.number)
     pending = Pending(
-        tools.writer.chance.token(16).hex(),
+        ledger.batch_id(),
         events=(*spec.events, opened),
         actor=spec.actor,
         meta=spec.meta,
         guard=spec.guard,
     )
     try:
-        if commit_for_sure(tools.commit, tools.settle, pending) is None and job not in tools.view().jobs.known:
-            tools.commit(pending)
+        if commit_for_sure(ledger.commit, ledger.settle, pending) is None and job not in ledger.view().jobs.known:
+            ledger.commit(pending)
     except OutcomeUnknownError as error:
         # Whether the job is open is unknown, but nothing of it was written: a commit id would mislead.
         raise UnavailableError(
-            f"job {job} on {tools.collection}",
+            f"job {job} on {ledger.collection}",
             reason=f"it could not be opened for sure: {error.reason}",
             fix="retry: nothing of it was written",
             key=error.key,
         ) from error
     except AlreadyExistsError:
-        if job not in tools.view().jobs.known:
+        if job not in ledger.view().jobs.known:
             raise  # not about the job
 
 

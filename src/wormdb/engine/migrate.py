@@ -34,7 +34,7 @@ from wormdb.system.types import LogNumber
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from wormdb.engine.bulk.report import Tools
+    from wormdb.engine.bulk.report import JobLedger
     from wormdb.engine.commit.commit import Committed
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.state.view import Held, View
@@ -82,14 +82,14 @@ class Migration:
         cannot take, that does not fit the model, or that is a duplicate; ConflictError if the definition changes
         meanwhile. Then nothing has changed.
         """
-        tools = self.ledger.bulk_tools()
-        view, _ = tools.known()
+        ledger = self.ledger
+        view, _ = ledger.settled()
         before = view.definition
         if before.model is not None:
             check_version(before.version, before.model, self.model, is_mapped=True)
         open_job(self.ledger, JobSpec(job=job, kind="migrate", on_conflict="replace", actor=self.actor))
         try:
-            return self._attach(tools, job_id(job), self._drafted(tools, view))
+            return self._attach(ledger, job_id(job), self._drafted(ledger, view))
         except OutcomeUnknownError:
             raise
         except BaseException:
@@ -98,13 +98,13 @@ class Migration:
 
     # --- documents ---
 
-    def _drafted(self, tools: Tools, view: View) -> _Draft:
+    def _drafted(self, ledger: JobLedger, view: View) -> _Draft:
         after = self._after(view)
         sampler = Sampler(note_gone=True)
-        writer = BlockWriter(tools.shelf, tools.writer, tools.block_target, after.columns)
+        writer = BlockWriter(ledger.shelf, ledger.writer, ledger.block_target, after.columns)
         rows = ((key, row) for key, held in view.scan() if (row := self._row(held, after)) is not None)
         blocks = writer.write(sampler.watch(rows))
-        return self._checked(tools, _Draft(view, blocks, sampler.sample))
+        return self._checked(ledger, _Draft(view, blocks, sampler.sample))
 
     def _after(self, view: View) -> Definition:
         (event,) = settled((self._event,), is_empty=view.count == 0)
@@ -147,20 +147,18 @@ class Migration:
 
     # --- the entry ---
 
-    def _attach(self, tools: Tools, job: str, draft: _Draft) -> Committed:
+    def _attach(self, ledger: JobLedger, job: str, draft: _Draft) -> Committed:
         for _ in range(TRIES_MAX):
             event = JobAttached(job=job_id(job), blocks=tuple(draft.blocks), sample=encode_sample(draft.sample))
             events: tuple[Event, ...] = (event, self._event, *(() if self.files is None else (self.files,)))
-            pending = Pending(
-                tools.writer.chance.token(16).hex(), events=events, actor=self.actor, guard=_MigrationGuard(self, draft)
-            )
+            pending = Pending(ledger.batch_id(), events=events, actor=self.actor, guard=_MigrationGuard(self, draft))
             try:
-                committed = commit_for_sure(tools.commit, tools.settle, pending)
+                committed = commit_for_sure(ledger.commit, ledger.settle, pending)
                 if committed is not None:
                     return committed
             except _OvertakenError as error:
-                log.info("%s: %s", tools.collection, error)
-                draft = self._caught_up(tools, draft)
+                log.info("%s: %s", ledger.collection, error)
+                draft = self._caught_up(ledger, draft)
         raise ConflictError(
             f"the migration of {self.model.name}",
             reason=f"others wrote {TRIES_MAX} times while it was attached",
@@ -172,11 +170,11 @@ class Migration:
         if (view.definition.body, view.definition.versions) != (before.definition.body, before.definition.versions):
             raise ConflictError(f"the definition of {self.model.name}", reason="another process changed it meanwhile")
 
-    def _caught_up(self, tools: Tools, draft: _Draft) -> _Draft:
+    def _caught_up(self, ledger: JobLedger, draft: _Draft) -> _Draft:
         """The draft with what others wrote since; raises ConflictError if that is not known any more."""
-        view, _ = tools.known()
+        view, _ = ledger.settled()
         self.check_definition(view, draft.view)
-        entries = tools.entries(draft.view.number, view.number)
+        entries = ledger.entries(draft.view.number, view.number)
         if entries is None:
             raise ConflictError(f"the migration of {self.model.name}", reason="the log since it began was trimmed")
         keys: set[bytes] = set()
@@ -184,21 +182,21 @@ class Migration:
             keys |= {id_key(change.id) for batch in entry.batches for change in batch.changes}
             for event in entry.events:
                 if isinstance(event, JobAttached):
-                    keys |= {key for key, _ in tools.attached(event, LogNumber(entry.number)).scan()}
+                    keys |= {key for key, _ in ledger.attached(event, LogNumber(entry.number)).scan()}
         after, now = self._after(view), view.get_many(sorted(keys))
         changes = {key: None if key not in now else self._row(now[key], after) for key in sorted(keys)}
-        merged = Merger(tools.workplace, after.columns, "replace").merge([draft.blocks], changes)
+        merged = Merger(ledger.block_writer(after.columns), "replace").merge([draft.blocks], changes)
         left = {key: row for key, row in draft.sample.rows.items() if key not in changes}
         told = ((key, row.document) for key, row in changes.items() if row is not None)
         sample = Sample(left, draft.sample.limit).after(told, note_gone=True)
-        return self._checked(tools, replace(draft, view=view, blocks=merged.blocks, sample=sample))
+        return self._checked(ledger, replace(draft, view=view, blocks=merged.blocks, sample=sample))
 
-    def _checked(self, tools: Tools, draft: _Draft) -> _Draft:
+    def _checked(self, ledger: JobLedger, draft: _Draft) -> _Draft:
         """The draft; raises InvalidRequestError if documents have the same value in a unique index."""
         unique = [index for index in self._after(draft.view).indexes.ready if index.unique]
         if unique:
             event = JobAttached(job=job_id("checked"), blocks=tuple(draft.blocks))
-            attached = tools.attached(event, LogNumber(draft.view.number + 1))
+            attached = ledger.attached(event, LogNumber(draft.view.number + 1))
             problems = [problem for index in unique for problem in duplicates(index, _Both(attached, draft.view))]
             if problems:
                 raise InvalidRequestError(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from wormdb.engine.ledger import Ledger
 from wormdb.files.compare.check import FileSite, examine_files
 from wormdb.files.sync import sync_files
 from wormdb.maintenance.audit.repair import repair
@@ -25,7 +24,7 @@ __all__ = ["file_site", "repair_all", "verify_all"]
 
 def file_site(site: Site) -> FileSite:
     """The files of a collection as a process sees them that just started. No requests."""
-    return FileSite(Ledger(site.collection, site.around), site.store, site.pool, site.around.chance)
+    return FileSite(site.ledger(), site.store, site.pool, site.runtime.chance)
 
 
 def verify_all(

@@ -114,7 +114,7 @@ def analyze(where: Where, options: AnalyzeOptions, runner: Runner, told: Told | 
     """
     saves = options.save and options.as_of is None and isinstance(read_filter(options.filter), MatchAll)
     if saves:
-        site_of(where).around.before_first_write()
+        site_of(where).runtime.before_first_write()
         where.access().ledger.forget()  # what is pinned begins with the newest root
     tables = TableReader(where.access())
     named = tables.checked(list(options.fields)) if options.fields else None
@@ -138,7 +138,7 @@ def _save(scan: Scan, gathered: _Gathered, *, is_whole: bool) -> bool:
     if view.place is None:
         return False
     site = site_of(scan.state.where)
-    seen = Seen(scan.number, site.around.misc.next(), gathered.rows, changes_through(view), gathered.scale)
+    seen = Seen(scan.number, site.runtime.misc.next(), gathered.rows, changes_through(view), gathered.scale)
     fields = [statistics_of(path, tally, gathered.sampled(path), seen) for path, tally in gathered.fields.items()]
     publish_statistics(site.register, site.writer, view.place.root.collection, fields, is_whole=is_whole)
     scan.state.where.access().ledger.forget()

@@ -161,7 +161,7 @@ def compact(
     site = site_of(where)
     before = _read(site, where)
     read_after(site, LogNumber(before.applied))  # what a newer version wrote there stops this one
-    site.around.before_first_write()
+    site.runtime.before_first_write()
     chosen = plan or plan_compact(where, options)
     rows, is_done = 0, False
     for _ in range(ROUNDS_MAX):
@@ -225,7 +225,7 @@ class _Rewrite:
         """The entries of new blocks; nothing if its blocks are gone, because others replaced them long ago."""
         piece = msgspec.msgpack.decode(body, type=Piece)
         site = site_of(self.where)
-        site.around.before_first_write()
+        site.runtime.before_first_write()
         shelf = Shelf(site.store, site.pool, folder_of(site.paths, self.shape.where))
         try:
             written = write_piece(shelf, site.writer, self.shape, piece)

@@ -27,7 +27,7 @@ from wormdb.format.filter_run import key_hashes
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from wormdb.engine.bulk.report import ConflictRule, Tools
+    from wormdb.engine.bulk.report import ConflictRule, JobLedger
     from wormdb.engine.state.view import View
     from wormdb.engine.tree.definition import Index
     from wormdb.jobs.import_intake import New
@@ -55,7 +55,7 @@ class Suspect(msgspec.Struct, frozen=True, array_like=True):
 class Standing:
     """What is there already, as a task sees it. Not thread-safe."""
 
-    tools: Tools
+    ledger: JobLedger
     view: View
     rule: ConflictRule
     _owners: dict[str, UniqueOwners] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Standing:
         if not index.unique or not own:
             return
         if index.name not in self._owners:
-            self._owners[index.name] = UniqueOwners.of(index, self.view, self.tools.trees)
+            self._owners[index.name] = UniqueOwners.of(index, self.view, self.ledger.trees)
         owners = self._owners[index.name].owners(dict.fromkeys(chain.from_iterable(own.values())))
         for place, keys in own.items():
             owned = next(((key, owner) for key in keys if (owner := owners[key]) is not None), None)

@@ -63,8 +63,8 @@ class Loading:
         """
         access = self.where.access()
         intake = Intake(documents_of(access, self.target, number), self.id_field, dict(self.texts))
-        task = BulkTask(access.ledger.bulk_tools(), self.target, intake.documents, number)
-        standing = Standing(task.tools, task.view, self.target.on_conflict) if self.is_careful else None
+        task = BulkTask(access.ledger, self.target, intake.documents, number)
+        standing = Standing(task.ledger, task.view, self.target.on_conflict) if self.is_careful else None
         filling = _Filling(task, intake, standing, losers, self._maker(access, number))
         lines = 0
         try:
@@ -90,23 +90,23 @@ class Loading:
         self, number: int, rows: Iterable[Rows]
     ) -> Iterator[tuple[Sequence[New], Sequence[Keys | WormError | Fate]]]:
         access = self.where.access()
-        tools = access.ledger.bulk_tools()
+        ledger = access.ledger
         intake = Intake(documents_of(access, self.target, number), self.id_field, dict(self.texts))
-        standing = Standing(tools, tools.unpin(self.target.pinned), self.target.on_conflict)
+        standing = Standing(ledger, ledger.unpin(self.target.pinned), self.target.on_conflict)
         for some in rows:
             news = intake.take(some)
             yield news, standing.keys(news)
 
     def _maker(self, access: Access[Any], number: int) -> ColumnMaker:
         model = access.writer.model
-        chance = TaskChance(access.ledger.bulk_tools().writer.chance, "ulid" if model is None else model.id, number)
+        chance = TaskChance(access.ledger.writer.chance, "ulid" if model is None else model.id, number)
         return ColumnMaker(model, job_clock(self.target.started_ms), chance)
 
 
 def documents_of(access: Access[Any], target: BulkTarget, task: int) -> Writer[Any]:
     """Makes documents of the job's moment, with ids of the task's own. No requests."""
     model = access.writer.model
-    chance = TaskChance(access.ledger.bulk_tools().writer.chance, "ulid" if model is None else model.id, task)
+    chance = TaskChance(access.ledger.writer.chance, "ulid" if model is None else model.id, task)
     return access.writer.at(job_clock(target.started_ms), chance)
 
 

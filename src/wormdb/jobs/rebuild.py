@@ -180,7 +180,7 @@ class _Plan:
         root = site.register.read().root
         if root is None or root.collection != self.collection:
             raise UnavailableError(f"collection {self.where.name}", reason="it was made anew", fix="run it again")
-        site.around.before_first_write()
+        site.runtime.before_first_write()
         return site, site.place(root)
 
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wormdb.engine.log.entries import Log
-from wormdb.engine.log.objects import ObjectWriter
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.engine.log.root import Place, Register
 from wormdb.errors import NotFoundError
 from wormdb.storage.store import ByteRange
 
 if TYPE_CHECKING:
-    from wormdb.engine.ledger import Surroundings
+    from wormdb.engine.ledger import Ledger, Runtime
+    from wormdb.engine.log.objects import ObjectWriter
     from wormdb.format.root import Root
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
@@ -23,23 +23,23 @@ __all__ = ["Site"]
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One collection, and what is needed to read and to write it. The store of `around` caches nothing."""
+    """One collection, and what is needed to read and to write it. The store of `runtime` caches nothing."""
 
     collection: str
     """Its folder, ending with /."""
-    around: Surroundings
+    runtime: Runtime
     passed: frozenset[bytes] = frozenset()
     """Blocks that were found to be sound already, by `wormdb.maintenance.audit.listed.claim_of`."""
 
     @property
     def store(self) -> Store:
         """Where it is."""
-        return self.around.store
+        return self.runtime.store
 
     @property
     def pool(self) -> Pool:
         """For requests side by side."""
-        return self.around.pool
+        return self.runtime.pool
 
     @property
     def paths(self) -> EnginePaths:
@@ -59,7 +59,11 @@ class Site:
     @property
     def writer(self) -> ObjectWriter:
         """Writes new objects."""
-        return ObjectWriter(self.store, self.pool, self.around.misc, self.around.chance)
+        return self.runtime.writer
+
+    def ledger(self) -> Ledger:
+        """A ledger of its own, which begins with the newest root. No requests."""
+        return self.runtime.open(self.collection)
 
     def place(self, root: Root) -> Place:
         """A root of it."""

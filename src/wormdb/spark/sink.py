@@ -94,10 +94,10 @@ class WormWriter(DataSourceArrowWriter):
             return Report(b"")
         number = task_number()
         access = self.where.access()
-        tools = access.ledger.bulk_tools()
+        ledger = access.ledger
         model = access.writer.model
         clock, chance = _moment(access, self.target, number)
-        task = BulkTask(tools, self.target, access.writer.at(clock, chance), number)
+        task = BulkTask(ledger, self.target, access.writer.at(clock, chance), number)
         maker = ColumnMaker(model, clock, chance)
         writer = BatchWriter(task, model=model, texts=dict(self.texts), maker=maker)
         with _plain_memory():
@@ -148,5 +148,5 @@ def _spec(access: Access[Any], job: str, actor: str | None, rule: Any, *, overwr
 def _moment(access: Access[Any], target: BulkTarget, task: int) -> tuple[Clock, Chance]:
     """Documents are of the job's moment, with ids of the task's own."""
     model = access.writer.model
-    chance = access.ledger.bulk_tools().writer.chance
+    chance = access.ledger.writer.chance
     return job_clock(target.started_ms), TaskChance(chance, "ulid" if model is None else model.id, task)

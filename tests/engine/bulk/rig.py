@@ -58,7 +58,7 @@ class Loading:
 
     def task(self, target: BulkTarget, number: int, rows: Rows, *, every: int = 100) -> bytes:
         """Rows as a task; after so many of them it writes what it has."""
-        task = BulkTask(self.rig.ledger(self.store, MANUAL, SMALL).bulk_tools(), target, Plain(), number)
+        task = BulkTask(self.rig.ledger(self.store, MANUAL, SMALL), target, Plain(), number)
         for start in range(0, len(rows), every):
             task.add(Plain().inserts(rows[start : start + every]).operations)
             task._flush()

@@ -87,7 +87,7 @@ def loaded(batch: pa.RecordBatch, model: Model | None, *, by_column: bool) -> tu
     clock, chance = job_clock(target.started_ms), TaskChance(SeededChance(3), "ulid", 5)
     documents: Writer[Any] = Writer("things", model, PlainCodec(), origin="", clock=clock, chance=chance)
     maker = ColumnMaker(model, clock, chance)
-    writer = BatchWriter(BulkTask(ledger.bulk_tools(), target, documents, 5), model=model, maker=maker)
+    writer = BatchWriter(BulkTask(ledger, target, documents, 5), model=model, maker=maker)
     is_made = maker.columns(batch.slice(0, 1)) is not None
     if not by_column:
         writer._maker = None

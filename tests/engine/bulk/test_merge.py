@@ -22,7 +22,7 @@ from wormdb.format.columns import ColumnSpec
 from wormdb.format.key import encode_key
 
 if TYPE_CHECKING:
-    from wormdb.engine.bulk.report import ConflictRule, Tools
+    from wormdb.engine.bulk.report import ConflictRule, JobLedger
     from wormdb.format.blocklist import BlockEntry
 
 COLUMNS = (
@@ -46,12 +46,12 @@ SOURCE = st.dictionaries(IDS, st.tuples(VALUES, st.integers(1, 3)), min_size=1, 
 Source = dict[str, tuple[dict[str, Any], int]]
 
 
-def blocks_of(tools: Tools, source: Source, target: int) -> list[BlockEntry]:
+def blocks_of(ledger: JobLedger, source: Source, target: int) -> list[BlockEntry]:
     rows = sorted(
         (encode_key(identity), Row(identity, 0, seq, json.encode({"_id": identity, **values})))
         for identity, (values, seq) in source.items()
     )
-    return BlockWriter(tools.shelf, tools.writer, target, COLUMNS).write(rows)
+    return BlockWriter(ledger.shelf, ledger.writer, target, COLUMNS).write(rows)
 
 
 def told(merged: Merged | str) -> object:
@@ -76,9 +76,9 @@ def merge(merger: Merger, sources: list[list[BlockEntry]]) -> Merged | str:
     st.sampled_from([1, 3, 10_000]),
 )
 def test_joined_blocks_are_merged_blocks(sources: list[Source], rule: ConflictRule, target: int, some: int) -> None:
-    tools = Rig().ledger(None, MANUAL, Sizes(block_target=target)).bulk_tools()
-    written = [blocks_of(tools, source, 300) for source in sources]
-    merger = Merger(tools.workplace, COLUMNS, rule)
+    ledger = Rig().ledger(None, MANUAL, Sizes(block_target=target))
+    written = [blocks_of(ledger, source, 300) for source in sources]
+    merger = Merger(ledger.block_writer(COLUMNS), rule)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(bulk_join, "ROUND_ROWS", some)
         joined = merge(merger, written)
@@ -89,10 +89,10 @@ def test_joined_blocks_are_merged_blocks(sources: list[Source], rule: ConflictRu
 
 def test_overlapping_blocks_of_texts_are_joined_and_others_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise the property above compares rows with rows."""
-    tools = Rig().ledger(None, MANUAL, Sizes(block_target=10_000)).bulk_tools()
-    merger = Merger(tools.workplace, COLUMNS, "error")
-    plain = [blocks_of(tools, {"a": ({}, 1), "c": ({}, 1)}, 300), blocks_of(tools, {"b": ({}, 1)}, 300)]
-    writer = BlockWriter(tools.shelf, tools.writer, 300, COLUMNS)
+    ledger = Rig().ledger(None, MANUAL, Sizes(block_target=10_000))
+    merger = Merger(ledger.block_writer(COLUMNS), "error")
+    plain = [blocks_of(ledger, {"a": ({}, 1), "c": ({}, 1)}, 300), blocks_of(ledger, {"b": ({}, 1)}, 300)]
+    writer = BlockWriter(ledger.shelf, ledger.writer, 300, COLUMNS)
     gone = writer.write([(encode_key(identity), Row(identity, 0, 2, None)) for identity in ("a", "c")])
     ids: tuple[int | str, ...] = (1, "z")
     mixed = writer.write([(encode_key(one), Row(one, 0, 1, json.encode({"_id": one}))) for one in ids])
@@ -110,11 +110,11 @@ def test_long_sources_are_joined_a_row_group_at_a_time(monkeypatch: pytest.Monke
     """Rows of a source that come after its first row group go where they belong."""
     monkeypatch.setattr(bulk_join, "WHOLE_SOURCES_MAX", whole)
     monkeypatch.setattr(bulk_join, "ROUND_ROWS", some)
-    tools = Rig().ledger(None, MANUAL, Sizes(block_target=10**9)).bulk_tools()
+    ledger = Rig().ledger(None, MANUAL, Sizes(block_target=10**9))
     one: Source = {f"k{n:06}": ({"d": n}, 1) for n in range(0, 60_000, 3)}
     other: Source = {f"k{n:06}": ({"s": "x"}, 2) for n in range(0, 60_000, 7)}
-    sources = [blocks_of(tools, one, 10**9), blocks_of(tools, other, 10**9)]
-    merged = Merger(tools.workplace, COLUMNS, "ignore").merge(sources)
+    sources = [blocks_of(ledger, one, 10**9), blocks_of(ledger, other, 10**9)]
+    merged = Merger(ledger.block_writer(COLUMNS), "ignore").merge(sources)
     assert [block.rows for block in merged.blocks] == [len({**one, **other})]
     assert len(merged.times) == len(one.keys() & other.keys())
     assert {row.seq for row in merged.dropped.values()} == {1}, "the first one's stays"

@@ -39,7 +39,7 @@ Task = list[tuple["Rows", bool]]
 def writer_of(rig: Rig, target: BulkTarget, number: int, sizes: Sizes = SMALL) -> BatchWriter:
     clock, chance = job_clock(target.started_ms), TaskChance(SeededChance(3), "ulid", number)
     documents: Writer[Any] = Writer("things", None, PlainCodec(), origin="", clock=clock, chance=chance)
-    task = BulkTask(rig.ledger(None, MANUAL, sizes).bulk_tools(), target, documents, number)
+    task = BulkTask(rig.ledger(None, MANUAL, sizes), target, documents, number)
     return BatchWriter(task, maker=ColumnMaker(None, clock, chance))
 
 

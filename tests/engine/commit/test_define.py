@@ -45,11 +45,11 @@ def opened() -> tuple[Rig, Ledger]:
 def build(rig: Rig, ledger: Ledger) -> None:
     Builder(
         ledger._register,
-        ledger._forwarder.writer,
+        ledger.writer,
         SerialPool(),
         lambda events, guard: ledger.commit(Pending(rig.chance.token(16).hex(), events=events, guard=guard)),
         ledger.view,
-        forward=ledger._keeper.advance,
+        forward=ledger._advance.run,
     ).run()
 
 

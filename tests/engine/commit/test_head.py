@@ -84,7 +84,7 @@ def test_names_made_after_a_refresh_are_above_those_seen() -> None:
     seen = record_of(body, 1).entry.misc
     ledger = rig.ledger()
     ledger.view()
-    assert ledger._around.misc.next() > Misc(seen)
+    assert ledger._runtime.misc.next() > Misc(seen)
 
 
 # --- knowledge expires, by the store's time ---

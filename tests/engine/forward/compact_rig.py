@@ -30,7 +30,7 @@ def planned(ledger: Ledger, where: ListName, aim: Aim) -> Compaction | None:
 def shelf_of(ledger: Ledger, where: ListName) -> Shelf:
     """One that knows nothing."""
     register = ledger._register
-    return Shelf(register.store, ledger._around.pool, folder_of(register.paths, where))
+    return Shelf(register.store, ledger._runtime.pool, folder_of(register.paths, where))
 
 
 def compact_list(
@@ -40,7 +40,7 @@ def compact_list(
     plan = planned(ledger, where, aim)
     if plan is None:
         return 0, 0
-    shelf, writer = shelf_of(ledger, where), ledger._forwarder.writer
+    shelf, writer = shelf_of(ledger, where), ledger.writer
     written = []
     for piece in plan.selection.pieces:
         between()
@@ -63,10 +63,10 @@ def compact_lists(ledger: Ledger, aim: Aim, between: Callable[[], object] = lamb
 
 def rebuild_trees(ledger: Ledger, aim: Aim) -> list[str]:
     """Make the trees of all ready indexes again; their names."""
-    register, writer = ledger._register, ledger._forwarder.writer
+    register, writer = ledger._register, ledger.writer
     state = register.read()
     assert state.root is not None
-    place = Place(register.store, ledger._around.pool, register.paths, state.root)
+    place = Place(register.store, ledger._runtime.pool, register.paths, state.root)
     shelf = shelf_of(ledger, "blocks")
     pieces = select([tuple(run.blocks(shelf)) for run in runs_in(state.root, "blocks")], aim).pieces
     ready = [one for one in state.root.indexes if one.state == "ready"]

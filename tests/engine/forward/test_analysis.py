@@ -52,7 +52,7 @@ def known(store: Store) -> tuple[FieldStatistics, ...]:
 def publish(store: Store, *fields: FieldStatistics, is_whole: bool = False, seed: int = 1) -> None:
     ledger = ledger_on(store, seed)
     incarnation = root_of(prepared()).collection
-    publish_statistics(ledger._register, ledger._forwarder.writer, incarnation, fields, is_whole=is_whole)
+    publish_statistics(ledger._register, ledger.writer, incarnation, fields, is_whole=is_whole)
 
 
 @lru_cache(maxsize=1)
@@ -66,7 +66,7 @@ def prepared() -> World:
     things.save({"id": "d0", "n": 9})
     ledger = things._ledger
     collection = root_of(world).collection
-    publish_statistics(ledger._register, ledger._forwarder.writer, collection, (OLD,), is_whole=True)
+    publish_statistics(ledger._register, ledger.writer, collection, (OLD,), is_whole=True)
     return world
 
 
@@ -139,7 +139,7 @@ def test_a_collection_that_was_made_anew_is_refused() -> None:
     world = prepared().copy()
     ledger = ledger_on(world)
     with pytest.raises(ConflictError, match="made anew"):
-        publish_statistics(ledger._register, ledger._forwarder.writer, "0" * 32, (NEW,), is_whole=True)
+        publish_statistics(ledger._register, ledger.writer, "0" * 32, (NEW,), is_whole=True)
     assert known(world) == (OLD,)
 
 

@@ -76,7 +76,7 @@ def root_of(rig: Rig) -> Root:
 
 
 def check_sound(rig: Rig) -> None:
-    found = verify(Site(COLLECTION, rig.ledger()._around))
+    found = verify(Site(COLLECTION, rig.ledger()._runtime))
     assert found.findings == ()
 
 
@@ -142,7 +142,7 @@ def test_what_was_compacted_stays_so(before: list[Act]) -> None:
         plan = planned(ledger, where, AIM)
         assert plan is None or not plan.selection.pieces, "nothing is written a second time"
     root = root_of(rig)
-    runs = Runs(Shelf(rig.store, ledger._around.pool, rig.register.paths.data), root.blocks, root.block_pages)
+    runs = Runs(Shelf(rig.store, ledger._runtime.pool, rig.register.paths.data), root.blocks, root.block_pages)
     blocks = sorted(runs.blocks(), key=lambda block: block.key_first)
     assert all(one.key_last < other.key_first for one, other in pairwise(blocks))
 
@@ -277,8 +277,8 @@ def test_trees_that_may_be_gone_are_not_named(hours: int, is_refused: bool) -> N
     assert state.root is not None
     place = Place(rig.store, SerialPool(), PATHS, state.root)
     rig.clock.advance(hours * 3_600)
-    publish_indexes(rig.register, ledger._forwarder.writer, (place, state), [])
+    publish_indexes(rig.register, ledger.writer, (place, state), [])
     ledger.commit(rig.batch(save("a", v=2)))
     ledger.forward()
     with pytest.raises(UnavailableError, match="planned too long ago") if is_refused else nullcontext():
-        publish_indexes(rig.register, ledger._forwarder.writer, (place, state), [])
+        publish_indexes(rig.register, ledger.writer, (place, state), [])

@@ -133,7 +133,7 @@ def test_history_is_the_same_folded_or_not(steps: list[tuple[str, list[str]]]) -
 
 def site_of(rig: Rig) -> Site:
     ledger = rig.ledger(sizes=LARGE)
-    return Site(COLLECTION, ledger._around)
+    return Site(COLLECTION, ledger._runtime)
 
 
 @pytest.mark.parametrize("kind", ["stage", "bulk"])

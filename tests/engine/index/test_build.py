@@ -93,7 +93,7 @@ class Process:
         self.ledger.commit(drop_index(self.world.rig.chance.token(16).hex(), name, seen=self.ledger.view()))
 
     def forward(self) -> None:
-        self.ledger._keeper.advance()
+        self.ledger._advance.run()
 
     def commit(self, events: tuple[Event, ...], guard: Guard) -> object:
         token = self.world.rig.chance.token(16).hex()
@@ -102,7 +102,7 @@ class Process:
     def builder(self, *, chunk_entries: int = 10) -> Builder:
         return Builder(
             self.ledger._register,
-            self.ledger._forwarder.writer,
+            self.ledger.writer,
             SerialPool(),
             self.commit,
             self.ledger.view,

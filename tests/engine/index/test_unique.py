@@ -260,7 +260,7 @@ def test_a_process_that_opens_a_collection_asks_the_tree() -> None:
     ledger = rig.ledger(limits=TailLimits(mode="manual", interval_ms=0))
     ledger.commit(create_index("0" * 32, EMAIL, seen=ledger.view()))
     ledger.commit(rig.batch(*(insert(f"{number:04d}", email=f"user-{number}") for number in range(300))))
-    ledger._keeper.advance()
+    ledger._advance.run()
     ledger.commit(rig.batch(save("0001", email="changed"), remove("0002")))
     view = rig.ledger().view()
     place = view.place

@@ -208,7 +208,7 @@ def test_a_batch_of_a_stream_comes_with_its_documents_or_not_at_all(size: int) -
     rig = Rig()
     ledger = rig.ledger(stage_bytes=1_000)
     ledger.commit(rig.batch(insert("a", by="x" * size), events=(advanced(7),)))
-    entries = ledger._entries(LogNumber(0), LogNumber(rig.slots()[-1]))
+    entries = ledger.entries(LogNumber(0), LogNumber(rig.slots()[-1]))
     assert entries is not None
     told = [any(isinstance(event, StreamAdvanced) for event in one.events) for one in entries]
     assert told == [False] * (len(entries) - 1) + [True], "the entry that has the documents says it"

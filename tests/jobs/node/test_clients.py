@@ -37,15 +37,15 @@ class Client:
 
     def __init__(self, rig: Rig) -> None:
         database = rig.database(SETTINGS)
-        around = database._ledgers.surroundings()
+        runtime = database._ledgers.runtime
         background = AtOnce()
-        self.around = replace(
-            around,
-            limits=replace(around.limits, mode="background"),
+        self.runtime = replace(
+            runtime,
+            limits=replace(runtime.limits, mode="background"),
             background=background,
             services=Services(database.store, rig.clock),
         )
-        self.ledger = Ledger("a/", self.around)
+        self.ledger = Ledger("a/", self.runtime)
         database._ledgers._opened["a/"] = self.ledger
         self.collection = database["a"]
         self._number = 0
@@ -138,10 +138,10 @@ def test_a_client_that_closes_leaves_readable_files_to_services(rig: Rig, monkey
     client.write(1)
     keeper = client.ledger._keeper
     published: list[int] = []
-    keeper.publish = published.append
+    keeper._publish = published.append
     monkeypatch.setattr(type(keeper), "_keeps_files", True)
     client.ledger.finish()
     assert published == []
-    keeper.services = None
+    keeper._services = None
     client.ledger.finish()
     assert published == [1]

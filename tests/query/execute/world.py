@@ -189,7 +189,7 @@ class World:
     def advance(self) -> None:
         """The same, and nothing is built or written again."""
         self.story.append("advance")
-        self.ledger._keeper.advance()
+        self.ledger._advance.run()
 
     def compact(self) -> None:
         """Write all blocks again as larger ones."""
@@ -225,12 +225,12 @@ class World:
 
         builder = Builder(
             ledger._register,
-            ledger._forwarder.writer,
+            ledger.writer,
             SerialPool(),
             commit=ledger._commit_events,
             view=view,
-            forward=ledger._keeper.advance,
-            shelf=ledger._trees,
+            forward=ledger._advance.run,
+            shelf=ledger.trees,
             chunk_entries=3,
         )
         with suppress(_Stopped):

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from wormdb.engine.blocks.listing import Run
-    from wormdb.engine.bulk.report import BulkTarget, Digests, Documents, TaskReport, Tools
+    from wormdb.engine.bulk.report import BulkTarget, Digests, Documents, JobLedger, TaskReport
     from wormdb.engine.state.definition import Definition
     from wormdb.engine.state.view import Held, View
     from wormdb.engine.tree.definition import Index
@@ -96,12 +96,12 @@ class HashSet:
         return found
 
 
-def hashes_of(tools: Tools, digests: Iterable[Digests]) -> HashSet:
+def hashes_of(ledger: JobLedger, digests: Iterable[Digests]) -> HashSet:
     """All hashes of some digests. 1 GET for each that is an object; raises UnavailableError, CorruptionError."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    parts = [unpack_hashes(_packed(tools, one)) for one in digests]
+    parts = [unpack_hashes(_packed(ledger, one)) for one in digests]
     if len(parts) < 2:
         return HashSet(*parts)
     arrays = [pa.Array.from_buffers(pa.uint64(), len(part), [None, pa.py_buffer(part)]) for part in parts]
@@ -112,12 +112,12 @@ def hashes_of(tools: Tools, digests: Iterable[Digests]) -> HashSet:
     return HashSet(hashes)
 
 
-def _packed(tools: Tools, digests: Digests) -> bytes:
+def _packed(ledger: JobLedger, digests: Digests) -> bytes:
     if digests.stored is None:
         return digests.packed
-    key = digests_key(tools, digests.stored.name)
+    key = digests_key(ledger, digests.stored.name)
     try:
-        body = tools.writer.store.get(key).body
+        body = ledger.writer.store.get(key).body
     except NotFoundError as error:
         raise UnavailableError(
             f"object {key}", reason="what a task of the job reported is gone", fix="run the job again", key=key
@@ -135,9 +135,9 @@ class Members:
     filters: dict[str, MembershipFilter]
 
     @classmethod
-    def of(cls, tools: Tools, blocks: Sequence[BlockEntry]) -> Members:
+    def of(cls, ledger: JobLedger, blocks: Sequence[BlockEntry]) -> Members:
         """1 GET for each filter that is not kept, side by side."""
-        return cls(runs_of(blocks), tools.shelf.learn((), blocks)[1])
+        return cls(runs_of(blocks), ledger.shelf.learn((), blocks)[1])
 
     @property
     def blocks(self) -> list[BlockEntry]:
@@ -149,23 +149,23 @@ class Members:
         near = (run.part_for(key) for run in self.runs)
         return any(block is not None and self.filters[block.name].might_contain(key) for block in near)
 
-    def rows(self, tools: Tools, keys: Iterable[bytes]) -> dict[bytes, Row]:
+    def rows(self, ledger: JobLedger, keys: Iterable[bytes]) -> dict[bytes, Row]:
         """The rows with these keys. Costs as `Runs.get_many`."""
         sought = [key for key in keys if self.may_have(key)]
-        return Runs(tools.shelf, self.blocks).get_many(sought) if sought else {}
+        return Runs(ledger.shelf, self.blocks).get_many(sought) if sought else {}
 
 
-def claims_of_reports(tools: Tools, reports: Sequence[TaskReport]) -> dict[str, HashSet]:
+def claims_of_reports(ledger: JobLedger, reports: Sequence[TaskReport]) -> dict[str, HashSet]:
     """What all tasks took in each unique index. Costs as `hashes_of`."""
     names = sorted({digests.name for report in reports for digests in report.claims})
     return {
-        name: hashes_of(tools, [one for report in reports for one in report.claims if one.name == name])
+        name: hashes_of(ledger, [one for report in reports for one in report.claims if one.name == name])
         for name in names
     }
 
 
 def check_between_tasks(
-    tools: Tools, blocks: Sequence[BlockEntry], indexes: Iterable[Index], claims: dict[str, HashSet]
+    ledger: JobLedger, blocks: Sequence[BlockEntry], indexes: Iterable[Index], claims: dict[str, HashSet]
 ) -> None:
     """Raise UniqueViolationError if two documents of a job have one value of a unique index.
 
@@ -174,20 +174,20 @@ def check_between_tasks(
     for index in indexes:
         suspects = set(claims[index.name].repeated) if index.name in claims else set()
         seen: dict[bytes, bytes] = {}
-        for value, identity in claimants(tools, blocks, index, suspects) if suspects else ():
+        for value, identity in claimants(ledger, blocks, index, suspects) if suspects else ():
             owner = seen.setdefault(value, identity)
             if owner != identity:
-                raise clash(tools, blocks, index, value, owner)
+                raise clash(ledger, blocks, index, value, owner)
 
 
 def claimants(
-    tools: Tools, blocks: Sequence[BlockEntry], index: Index, suspects: set[int]
+    ledger: JobLedger, blocks: Sequence[BlockEntry], index: Index, suspects: set[int]
 ) -> Iterator[tuple[bytes, bytes]]:
     """The keys in an index whose hashes are among some, each with the id of a document of the run that has it.
 
     1 GET for each block.
     """
-    rows = (row for block in blocks for _, row in rows_between(tools.shelf, block) if row.document is not None)
+    rows = (row for block in blocks for _, row in rows_between(ledger.shelf, block) if row.document is not None)
     while some := list(islice(rows, _ROWS_AT_ONCE)):
         identities = [json.encode(row.id) for row in some]
         found = extract(index, identities, [row.document for row in some]).keys
@@ -197,9 +197,11 @@ def claimants(
                     yield value, identity
 
 
-def clash(tools: Tools, blocks: Sequence[BlockEntry], index: Index, value: bytes, owner: bytes) -> UniqueViolationError:
+def clash(
+    ledger: JobLedger, blocks: Sequence[BlockEntry], index: Index, value: bytes, owner: bytes
+) -> UniqueViolationError:
     """What is said of a value that two documents of a job have. Costs as a look-up of one of them."""
-    row = Members.of(tools, blocks).rows(tools, [id_key(owner)]).get(id_key(owner))
+    row = Members.of(ledger, blocks).rows(ledger, [id_key(owner)]).get(id_key(owner))
     shown = {} if row is None else keys_of(index, row.document)
     return UniqueViolationError(
         index=index.name, field=index.label, value=shown.get(value), owner=json.decode(owner, name="document id")
@@ -252,7 +254,7 @@ class Draft:
 class Attaching:
     """One try to attach one job. Not thread-safe."""
 
-    tools: Tools
+    ledger: JobLedger
     target: BulkTarget
     reports: Sequence[TaskReport]
     documents: Documents
@@ -267,12 +269,12 @@ class Attaching:
         are an object, and for each filter of a block. Where all else is deleted, a scan of all documents. Raises
         AlreadyExistsError, UniqueViolationError, NotFoundError for a blob that is not there.
         """
-        base = self.tools.unpin(self.target.pinned)
-        self.tools.blobs.require(self._blobs)
+        base = self.ledger.unpin(self.target.pinned)
+        self.ledger.blobs.require(self._blobs)
         merged = self._as_they_are() or self._merger(base.definition).merge(self._runs)
-        self._claims = claims_of_reports(self.tools, self.reports)
-        self._passed = hashes_of(self.tools, [r.passed_ids for r in self.reports if r.passed_ids is not None])
-        check_between_tasks(self.tools, merged.blocks, base.definition.unique, self._claims)
+        self._claims = claims_of_reports(self.ledger, self.reports)
+        self._passed = hashes_of(self.ledger, [r.passed_ids for r in self.reports if r.passed_ids is not None])
+        check_between_tasks(self.ledger, merged.blocks, base.definition.unique, self._claims)
         existing = base.get_many(list(merged.times)) if merged.times else {}
         more = sum(merged.times[key] for key, held in existing.items() if held.document is not None)
         samples = [decode_sample(report.sample, name="the report of a task") for report in self.reports]
@@ -282,7 +284,7 @@ class Attaching:
             blocks, sample = self._with_deletions(base, blocks, sample)
         return Draft(
             view=base,
-            members=Members.of(self.tools, blocks),
+            members=Members.of(self.ledger, blocks),
             replaced=sum(report.replaced for report in self.reports) - more,
             sample=sample,
             sequence=max((report.sequence for report in self.reports), default=0),
@@ -294,12 +296,12 @@ class Attaching:
         Raises ConflictError if the definition changed, or a document on which the job rests; AlreadyExistsError and
         UniqueViolationError if somebody else has now what the job brings.
         """
-        view, _ = self.tools.known()
+        view, _ = self.ledger.settled()
         if _rules(view.definition) != _rules(draft.view.definition):
             self._refuse("the definition of the collection changed while it ran")
         if view.number == draft.view.number:
             return self._uncontested(replace(draft, view=view))
-        entries = self.tools.entries(draft.view.number, view.number)
+        entries = self.ledger.entries(draft.view.number, view.number)
         if entries is None:
             self._refuse("the log since it began has been trimmed")
         changed = self._changed(entries, draft)
@@ -314,7 +316,7 @@ class Attaching:
     def check_after(self, draft: Draft, view: View) -> None:
         """Raise ConflictError if anything that came after the draft may concern it. No requests."""
         self.check_open(view)
-        self.tools.blobs.check(self._blobs, view)
+        self.ledger.blobs.check(self._blobs, view)
         if _rules(view.definition) != _rules(draft.view.definition) or view.base_number > draft.view.number:
             _overtaken("the log was brought forward, or the definition changed")
         for entry in view.overlay.entries(view.number):
@@ -354,21 +356,21 @@ class Attaching:
         """
         blocks = [block for run in self._runs for block in run]
         layers = runs_of(blocks)
-        is_small = sum(block.length for block in blocks) < self.tools.block_target
+        is_small = sum(block.length for block in blocks) < self.ledger.block_target
         if len(layers) < 2 or len(layers) > BULK_LAYERS_MAX or is_small or self.target.overwrite:
             return None
         told = [report.ids for report in self.reports if report.blocks]
         ids = [digests for digests in told if digests is not None]
-        if len(ids) < len(told) or hashes_of(self.tools, ids).repeated:
+        if len(ids) < len(told) or hashes_of(self.ledger, ids).repeated:
             return None
         return Merged([block for run in layers for block in run.entries])
 
     def _merger(self, definition: Definition) -> Merger:
-        return Merger(self.tools.workplace, definition.columns, self.target.on_conflict)
+        return Merger(self.ledger.block_writer(definition.columns), self.target.on_conflict)
 
     def _with_deletions(self, base: View, blocks: list[BlockEntry], sample: Sample) -> tuple[list[BlockEntry], Sample]:
         """The blocks with a row for each document that goes."""
-        kept = hashes_of(self.tools, [r.kept_ids for r in self.reports if r.kept_ids is not None])
+        kept = hashes_of(self.ledger, [r.kept_ids for r in self.reports if r.kept_ids is not None])
         met: list[int] = [0]
 
         def going() -> Iterator[tuple[bytes, Row]]:
@@ -381,7 +383,7 @@ class Attaching:
                     yield key, self._deletion(held)
 
         sampler = Sampler(note_gone=True)
-        writer = BlockWriter(self.tools.shelf, self.tools.writer, self.tools.block_target, base.definition.columns)
+        writer = BlockWriter(self.ledger.shelf, self.ledger.writer, self.ledger.block_target, base.definition.columns)
         gone = writer.write(sampler.watch(going()))
         if met[0] != len(kept) - len(kept.repeated):
             self._refuse("two ids have the same digest")
@@ -399,7 +401,7 @@ class Attaching:
         contested = [one for report in self.reports for one in report.contested]
         for index in draft.view.definition.unique if contested else ():
             own = [one for one in contested if one.index == index.name]
-            owners = UniqueOwners.of(index, draft.view, self.tools.trees).owners(one.value for one in own)
+            owners = UniqueOwners.of(index, draft.view, self.ledger.trees).owners(one.value for one in own)
             taken = {id_key(owner) for owner in owners.values() if owner is not None}
             brought = self._rows(draft, taken)
             for one in own:
@@ -410,7 +412,7 @@ class Attaching:
 
     def _rows(self, draft: Draft, keys: AbstractSet[bytes]) -> dict[bytes, Row]:
         """The rows of a draft with these keys. Costs as `Runs.get_many`."""
-        return draft.members.rows(self.tools, sorted(keys))
+        return draft.members.rows(self.ledger, sorted(keys))
 
     # --- what others wrote ---
 
@@ -429,7 +431,7 @@ class Attaching:
 
     def _attached(self, event: JobAttached, entry: Entry, draft: Draft) -> Iterator[tuple[bytes, Held]]:
         """What another job attached, as far as it may concern this one."""
-        base = self.tools.attached(event, LogNumber(entry.number))
+        base = self.ledger.attached(event, LogNumber(entry.number))
         if self.target.overwrite or self._claims or len(self._passed):
             return base.scan()
         if not draft.blocks:
@@ -466,7 +468,7 @@ class Attaching:
                     if key_hash(value) in claims and not self._rows(draft, {key}):
                         suspects[value] = identity, shown
             hashes = {key_hash(value) for value in suspects}
-            for value, claimant in claimants(self.tools, draft.blocks, index, hashes) if hashes else ():
+            for value, claimant in claimants(self.ledger, draft.blocks, index, hashes) if hashes else ():
                 if value in suspects and suspects[value][0] != claimant:
                     owner, shown = suspects[value]
                     raise UniqueViolationError(
@@ -501,7 +503,7 @@ class Attaching:
         left = {key: row for key, row in draft.sample.rows.items() if key not in changes or changes[key] is not None}
         told = ((key, row.document) for key, row in changes.items() if row is not None)
         sample = Sample(left, draft.sample.limit).after(told, note_gone=True)
-        members = Members.of(self.tools, merged.blocks)
+        members = Members.of(self.ledger, merged.blocks)
         return replace(draft, members=members, replaced=replaced, sample=sample, passed=frozenset(passed))
 
     def _again(self, row: Row | None, held: Held | None, view: View) -> Row | None:
@@ -515,7 +517,9 @@ class Attaching:
 
     def _refuse(self, reason: str) -> NoReturn:
         raise ConflictError(
-            f"job {self.target.job} on {self.tools.collection}", reason=reason, fix="run it again: nothing was attached"
+            f"job {self.target.job} on {self.ledger.collection}",
+            reason=reason,
+            fix="run it again: nothing was attached",
         )
 
 

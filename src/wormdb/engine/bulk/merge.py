@@ -29,14 +29,13 @@ if TYPE_CHECKING:
 
     from wormdb.engine.blocks.shelf import Shelf
     from wormdb.engine.bulk.report import ConflictRule
-    from wormdb.engine.log.objects import ObjectWriter
     from wormdb.format.block import EncodedBlock
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.blockread import Block
-    from wormdb.format.columns import ColumnSpec, EncodedColumn
+    from wormdb.format.columns import EncodedColumn
     from wormdb.format.sidecar import PageMap, Part
 
-__all__ = ["Joiner", "Merged", "Merger", "Workplace", "can_join", "twice"]
+__all__ = ["Joiner", "Merged", "Merger", "can_join", "twice"]
 
 
 # --- Blocks of a job that overlap as one run, column by column: for documents whose ids are text.
@@ -69,20 +68,10 @@ def _is_odd(block: BlockEntry) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Workplace:
-    """Where blocks are read and written."""
-
-    shelf: Shelf
-    writer: ObjectWriter
-    block_target: int
-
-
-@dataclass(frozen=True, slots=True)
 class Joiner:
     """Joins blocks for one job."""
 
-    tools: Workplace
-    columns: Sequence[ColumnSpec]
+    blocks: BlockWriter
     keeps_first: bool
     """Of an id that several sources have, whether the first one's row stays, and not the last one's."""
     meet: Callable[[bytes, Row, int], None]
@@ -95,14 +84,14 @@ class Joiner:
         page map and 1 or 2 for each row group instead. Two are made while others are read. Raises what `meet` does,
         CorruptionError, UnavailableError.
         """
-        writer = BlockWriter(self.tools.shelf, self.tools.writer, self.tools.block_target, self.columns)
+        writer = self.blocks
         types = [(stats.path, stats.type) for stats in sources[0][0].columns]
         written: list[BlockEntry] = []
         making: deque[Iterator[EncodedBlock]] = deque()
-        for table in _portions(self._rounds(sources), self.tools.block_target):
+        for table in _portions(self._rounds(sources), self.blocks.bytes_target):
             if len(making) == BLOCKS_AT_ONCE:
                 written.append(writer.put(next(making.popleft())))
-            making.append(self.tools.shelf.begin(lambda table: _block(table, types), table))
+            making.append(self.blocks.shelf.begin(lambda table: _block(table, types), table))
         return written + [writer.put(next(made)) for made in making]
 
     def _rounds(self, sources: Sequence[Sequence[BlockEntry]]) -> Iterator[pa.Table]:
@@ -121,10 +110,10 @@ class Joiner:
             names = [*RESERVED[:-1], *(stats.path for stats in entry.columns[1:]), _DOC]
             opened: Iterator[Block]
             if whole or entry.length <= BLOCK_WHOLE_BYTES:
-                block = self.tools.shelf.whole(entry)
+                block = self.blocks.shelf.whole(entry)
                 groups, opened = block.groups, repeat(block)
             else:
-                page_map = self.tools.shelf.learn([entry])[0][entry.name]
+                page_map = self.blocks.shelf.learn([entry])[0][entry.name]
                 groups, opened = len(page_map.groups), self._parts(entry, page_map, names)
             for group, part in zip(range(groups), opened, strict=False):
                 yield read_arrow(part, names, groups=[group]), place < len(blocks) or group + 1 < groups
@@ -134,7 +123,7 @@ class Joiner:
         footer: list[tuple[Part, bytes]] = []
         for group in range(len(page_map.groups)):
             wanted = parts_for(page_map, names, groups=[group])[len(footer) :]
-            bodies = self.tools.shelf.ranges(entry, [ByteRange(part.offset, part.length) for part in wanted])
+            bodies = self.blocks.shelf.ranges(entry, [ByteRange(part.offset, part.length) for part in wanted])
             found = [*footer, *zip(wanted, bodies, strict=True)]
             footer = found[:1]
             yield assemble_block(page_map, found)
@@ -311,8 +300,7 @@ class Merged:
 class Merger:
     """Makes runs for one job."""
 
-    tools: Workplace
-    columns: Sequence[ColumnSpec]
+    blocks: BlockWriter
     rule: ConflictRule
 
     def merge(
@@ -328,13 +316,12 @@ class Merger:
         pieces = [_Piece(b.key_first, b.key_last, place, b) for place, blocks in enumerate(sources) for b in blocks]
         pieces += [_Piece(key, key, -1, None, row) for key, row in (changes or {}).items()]
         merged = Merged([])
-        writer = BlockWriter(self.tools.shelf, self.tools.writer, self.tools.block_target, self.columns)
-        for cluster in _clusters(pieces, self.tools.block_target // SMALL_SHARE):
+        for cluster in _clusters(pieces, self.blocks.bytes_target // SMALL_SHARE):
             only = cluster[0].block if len(cluster) == 1 else None
             if only is not None:
                 merged.blocks.append(only)
             else:
-                merged.blocks.extend(self._joined(cluster, merged) or writer.write(self._rows(cluster, merged)))
+                merged.blocks.extend(self._joined(cluster, merged) or self.blocks.write(self._rows(cluster, merged)))
         return merged
 
     def _joined(self, cluster: Sequence[_Piece], merged: Merged) -> list[BlockEntry]:
@@ -344,7 +331,7 @@ class Merger:
             if piece.block is None:
                 return []
             sources.setdefault(piece.source, []).append(piece.block)
-        if not can_join(self.tools.shelf, [block for blocks in sources.values() for block in blocks]):
+        if not can_join(self.blocks.shelf, [block for blocks in sources.values() for block in blocks]):
             return []
 
         def meet(key: bytes, row: Row, times: int) -> None:
@@ -352,7 +339,7 @@ class Merger:
                 raise twice(row)
             merged.dropped[key], merged.times[key] = row, times
 
-        joiner = Joiner(self.tools, self.columns, self.rule == "ignore", meet)
+        joiner = Joiner(self.blocks, self.rule == "ignore", meet)
         return joiner.write([sources[source] for source in sorted(sources)])
 
     def _rows(self, cluster: Sequence[_Piece], merged: Merged) -> Iterator[tuple[bytes, Row]]:
@@ -387,7 +374,7 @@ class Merger:
             if piece.block is None:
                 yield piece.first, source, piece.row
             else:
-                for key, row in rows_between(self.tools.shelf, piece.block):
+                for key, row in rows_between(self.blocks.shelf, piece.block):
                     yield key, source, row
 
 

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import msgspec
 
-from wormdb.engine.bulk.merge import Workplace
 from wormdb.format.blocklist import BlockEntry
 from wormdb.format.frame import Count, Name, decode_message, encode_message
 from wormdb.format.root import ObjectRef
 from wormdb.settings import BULK_REPORT_BYTES_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from wormdb.engine.blocks.shelf import Shelf
+    from wormdb.engine.blocks.write import BlockWriter
     from wormdb.engine.commit.blobs import Blobs
     from wormdb.engine.commit.commit import Committed
     from wormdb.engine.commit.operations import Operation, Pending
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from wormdb.engine.index.shelf import IndexShelf
     from wormdb.engine.log.objects import ObjectWriter
     from wormdb.engine.state.view import Base, Held, View
+    from wormdb.format.columns import ColumnSpec
     from wormdb.format.entry import Entry
     from wormdb.format.event import JobAttached
     from wormdb.system.clock import Clock
@@ -41,7 +42,6 @@ __all__ = [
     "Digests",
     "Documents",
     "TaskReport",
-    "Tools",
     "decode_report",
     "encode_report",
     "pack_hashes",
@@ -93,34 +93,83 @@ class HasOperations(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Tools:
-    """What a ledger lends to bulk jobs."""
-
-    collection: str
-    shelf: Shelf
-    writer: ObjectWriter
-    trees: IndexShelf
-    clock: Clock
-    block_target: int
-    known: Callable[[], tuple[View, int]]
-    """The newest state, with all that was attached in its root."""
-    view: Callable[[], View]
-    """The newest state."""
-    entries: Callable[[LogNumber, LogNumber], Sequence[Entry] | None]
-    """The log after one number through another; None if it has been trimmed."""
-    attached: Callable[[JobAttached, LogNumber], Base]
-    commit: Callable[[Pending], Committed]
-    settle: Callable[[str], Fate]
-    """What became of a commit, after which it can no longer land."""
-    pin: Callable[[View], Pinned]
-    unpin: Callable[[Pinned], View]
-    blobs: Blobs
+class JobLedger(Protocol):
+    """A ledger as jobs use it: they read states, write objects that no root names yet, and commit entries."""
 
     @property
-    def workplace(self) -> Workplace:
-        """Where blocks of documents are read and written."""
-        return Workplace(self.shelf, self.writer, self.block_target)
+    def collection(self) -> str:
+        """Its folder, ending with /."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """The time of this process."""
+        ...
+
+    @property
+    def shelf(self) -> Shelf:
+        """Its blocks of documents."""
+        ...
+
+    @property
+    def trees(self) -> IndexShelf:
+        """The trees of its indexes."""
+        ...
+
+    @property
+    def blobs(self) -> Blobs:
+        """Its blobs."""
+        ...
+
+    @property
+    def writer(self) -> ObjectWriter:
+        """Writes new objects."""
+        ...
+
+    @property
+    def block_target(self) -> int:
+        """About how many bytes a block has."""
+        ...
+
+    def block_writer(self, columns: Sequence[ColumnSpec]) -> BlockWriter:
+        """Writes blocks of documents that have these columns."""
+        ...
+
+    def view(self) -> View:
+        """The newest state."""
+        ...
+
+    def settled(self) -> tuple[View, int]:
+        """The newest state, with all that was attached in its root, and the greatest id made of digits in it."""
+        ...
+
+    def entries(self, after: LogNumber, through: LogNumber) -> Sequence[Entry] | None:
+        """The log after one number through another; None if it has been trimmed."""
+        ...
+
+    def attached(self, event: JobAttached, number: LogNumber) -> Base:
+        """The documents of blocks that entry `number` attaches."""
+        ...
+
+    def pin(self, view: View) -> Pinned:
+        """A state as a value that can be sent to another process."""
+        ...
+
+    def unpin(self, pinned: Pinned) -> View:
+        """The state that was pinned."""
+        ...
+
+    def batch_id(self) -> str:
+        """A new id for a batch."""
+        ...
+
+    def commit(self, pending: Pending) -> Committed:
+        """Commit one batch."""
+        ...
+
+    def settle(self, commit_id: str) -> Fate:
+        """What became of a commit, after which it can no longer land."""
+        ...
 
 
 class Digests(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from wormdb.engine.blocks.write import BlockWriter
 from wormdb.engine.bulk.inserts import check_inserts, sampled
 from wormdb.engine.commit.operations import Guards, Pending
 from wormdb.engine.commit.validate import Group
@@ -33,17 +32,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from wormdb.engine.blocks.shelf import Shelf
+    from wormdb.engine.bulk.report import JobLedger
     from wormdb.engine.commit.commit import Committed
     from wormdb.engine.index.shelf import IndexShelf
-    from wormdb.engine.log.objects import ObjectWriter
     from wormdb.engine.state.view import View
     from wormdb.engine.tree.definition import Index
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.entry import Change, Entry
     from wormdb.format.sample import Sample
-    from wormdb.system.clock import Chance
-    from wormdb.system.types import LogNumber
 
 __all__ = ["Stager"]
 
@@ -98,35 +94,27 @@ class _Pinned:
 class Stager:
     """Commits large batches to one collection."""
 
-    collection: str
-    shelf: Shelf
-    writer: ObjectWriter
-    trees: IndexShelf
-    chance: Chance
-    known: Callable[[], tuple[View, int]]
-    """The newest state, and the greatest id made of digits in it."""
-    entries: Callable[[LogNumber, LogNumber], Sequence[Entry] | None]
-    """The log after one number through another; None if it has been trimmed."""
+    ledger: JobLedger
     commit: Callable[[Pending], Committed]
-    block_target: int
+    """Commits its entries, by the deadline of the batch."""
 
     def run(self, pending: Pending) -> Committed:
         """Commit a batch. 2 PUTs for the job's two entries and 2 a block; memory for the whole batch.
 
         Raises what a commit raises. After an error other than OutcomeUnknownError nothing was written that counts.
         """
-        job = WriteId(self.chance.token(16).hex())
-        view, _ = self.known()
+        job = WriteId(self.ledger.batch_id())
+        view, _ = self.ledger.settled()
         opened = JobOpened(job=job, kind=UNNAMED, base=view.number)
         # What says that the batch is written must come with it; a definition must come before its documents.
         last = tuple(event for event in pending.events if isinstance(event, StreamAdvanced))
         first = tuple(event for event in pending.events if event not in last)
         try:
-            self.commit(replace(pending, id=self._new_id(), operations=(), events=(*first, opened)))
+            self.commit(replace(pending, id=self.ledger.batch_id(), operations=(), events=(*first, opened)))
         except OutcomeUnknownError as error:
             # Whether the job is open is unknown, but nothing of the batch was written: a commit id would mislead.
             raise UnavailableError(
-                f"batch of {len(pending.operations)} changes to {self.collection}",
+                f"batch of {len(pending.operations)} changes to {self.ledger.collection}",
                 reason=f"its job could not be opened for sure: {error.reason}",
                 fix="retry: nothing of it was written",
                 key=error.key,
@@ -147,7 +135,7 @@ class Stager:
             if checked is None:
                 checked, checks = self._check(pending), checks + 1
             if written[0] != checked.rows:
-                blocks = BlockWriter(self.shelf, self.writer, self.block_target, checked.view.definition.columns)
+                blocks = self.ledger.block_writer(checked.view.definition.columns)
                 written = checked.rows, blocks.write_side_by_side(checked.rows.items())
             attached = JobAttached(
                 job=job,
@@ -164,12 +152,12 @@ class Stager:
                     )
                 )
             except _OvertakenError as error:
-                log.info("%s: a staged batch is checked again: %s", self.collection, error.reason)
+                log.info("%s: a staged batch is checked again: %s", self.ledger.collection, error.reason)
                 checked = self._caught_up(checked)
                 continue
             return replace(committed, changes=checked.changes)
         raise ConflictError(
-            f"batch of {len(pending.operations)} changes to {self.collection}",
+            f"batch of {len(pending.operations)} changes to {self.ledger.collection}",
             reason=f"others changed the same documents {CHECKS_MAX} times while it was staged",
             fix="retry later, or in smaller batches",
         )
@@ -180,10 +168,10 @@ class Stager:
         A large batch takes longer to check than others take to bring the log forward, so it must not start again
         for that alone. 1 GET for each entry between.
         """
-        view, _ = self.known()
+        view, _ = self.ledger.settled()
         # Of a root that was opened anew the definition has another number, and says the same.
         same = replace(view.definition, number=checked.view.definition.number) == checked.view.definition
-        entries = self.entries(checked.view.number, view.number) if same else None
+        entries = self.ledger.entries(checked.view.number, view.number) if same else None
         if entries is None or any(isinstance(event, JobAttached) for entry in entries for event in entry.events):
             return None
         try:
@@ -194,9 +182,9 @@ class Stager:
         return replace(checked, view=view)
 
     def _check(self, pending: Pending) -> _Checked:
-        view, greatest = self.known()
-        head = _Pinned(view, self.trees, greatest)
-        group = Group(head, self.collection)
+        view, greatest = self.ledger.settled()
+        head = _Pinned(view, self.ledger.trees, greatest)
+        group = Group(head, self.ledger.collection)
         inserted = check_inserts(pending, view, head.unique, group.takes_snapshot)
         if inserted is not None:
             changes, rows = inserted.changes, inserted.rows
@@ -221,13 +209,12 @@ class Stager:
 
     def _abort(self, job: WriteId, cause: WormError) -> None:
         try:
-            self.commit(Pending(self._new_id(), events=(JobAborted(job=job, reason=cause.reason or str(cause)),)))
+            self.commit(
+                Pending(self.ledger.batch_id(), events=(JobAborted(job=job, reason=cause.reason or str(cause)),))
+            )
         except WormError as error:
             # It stays open until it expires; what it wrote is named by nobody.
-            log.warning("%s: job %s could not be aborted: %s", self.collection, job, error)
-
-    def _new_id(self) -> str:
-        return self.chance.token(16).hex()
+            log.warning("%s: job %s could not be aborted: %s", self.ledger.collection, job, error)
 
 
 def _sorted(rows: dict[bytes, Row]) -> dict[bytes, Row]:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from wormdb.engine.bulk.report import BulkTarget, Documents, Tools
+    from wormdb.engine.bulk.report import BulkTarget, Documents, JobLedger
     from wormdb.engine.commit.operations import Operation
     from wormdb.engine.state.view import Held, View
     from wormdb.engine.tree.definition import Index
@@ -68,7 +68,7 @@ class _New(NamedTuple):
 class BulkTask:
     """One attempt at one task. Give it inserts, then ask for the report. Not thread-safe."""
 
-    tools: Tools
+    ledger: JobLedger
     target: BulkTarget
     documents: Documents
     task: int = 0
@@ -101,7 +101,7 @@ class BulkTask:
     def view(self) -> View:
         """The state that the job began with. Costs as `Ledger.unpin`, once."""
         if self._view is None:
-            self._view = self.tools.unpin(self.target.pinned)
+            self._view = self.ledger.unpin(self.target.pinned)
         return self._view
 
     def add(self, operations: Sequence[Operation]) -> None:
@@ -133,7 +133,7 @@ class BulkTask:
             self._flush_columns()
         self._tables.append(columns)
         self._table_size += columns.table.column(DOCUMENT).nbytes
-        if self._table_size >= (self.tools.block_target if columns.fresh else BULK_PORTION_BYTES):
+        if self._table_size >= (self.ledger.block_target if columns.fresh else BULK_PORTION_BYTES):
             self._flush_columns(is_end=False)
 
     def report(self) -> bytes:
@@ -175,7 +175,7 @@ class BulkTask:
         )
 
     def _merger(self) -> Merger:
-        return Merger(self.tools.workplace, self.view.definition.columns, self.target.on_conflict)
+        return Merger(self.ledger.block_writer(self.view.definition.columns), self.target.on_conflict)
 
     # --- one portion ---
 
@@ -200,7 +200,7 @@ class BulkTask:
         # Its columns stay in pieces: a copy of all documents would cost about as much as making them.
         table = pa.concat_tables([part.table for part in parts], promote_options="default")
         if parts[0].fresh and not is_end:
-            *_, (last, _) = cuts(table.column(DOCUMENT), self.tools.block_target)
+            *_, (last, _) = cuts(table.column(DOCUMENT), self.ledger.block_target)
             if last:
                 rest, table = table.slice(last), table.slice(0, last)
                 self._tables, self._table_size = [Columns(rest, fresh=True)], rest.column(DOCUMENT).nbytes
@@ -231,7 +231,7 @@ class BulkTask:
         self._sequence = max(self._sequence, portion.sequence())
         columns, writer = self.view.definition.columns, self._writer()
         now = None if self.view.definition.model is None else moment(self.target.started_ms)
-        self._portions.append([writer.put(b) for b in portion.blocks(columns, self.tools.block_target, now)])
+        self._portions.append([writer.put(b) for b in portion.blocks(columns, self.ledger.block_target, now)])
         self._samples.append(portion.sample())
         if not portion.fresh:
             self._ids.extend(portion.hashes)
@@ -316,7 +316,7 @@ class BulkTask:
 
     def _check_owners(self, index: Index, identities: Sequence[bytes], keys: Sequence[Sequence[bytes]]) -> None:
         if index.name not in self._owners:
-            self._owners[index.name] = UniqueOwners.of(index, self.view, self.tools.trees)
+            self._owners[index.name] = UniqueOwners.of(index, self.view, self.ledger.trees)
         owners = self._owners[index.name].owners(chain.from_iterable(keys))
         for identity, own in zip(identities, keys, strict=True):
             for value in own:
@@ -335,14 +335,14 @@ class BulkTask:
 
     def _writer(self) -> BlockWriter:
         columns = self.view.definition.columns
-        return BlockWriter(self.tools.shelf, self.tools.writer, self.tools.block_target, columns)
+        return BlockWriter(self.ledger.shelf, self.ledger.writer, self.ledger.block_target, columns)
 
     def _digests(self, name: str, hashes: array[int]) -> Digests:
         packed = pack_hashes(hashes)
         if len(packed) <= BULK_DIGESTS_INLINE_MAX:
             return Digests(name=name, packed=packed)
-        stored = self.tools.writer.new_name()
-        self.tools.writer.put(NewObject(digests_key(self.tools, stored), packed))
+        stored = self.ledger.writer.new_name()
+        self.ledger.writer.put(NewObject(digests_key(self.ledger, stored), packed))
         return Digests(name=name, stored=ObjectRef(name=stored, sha256=sha256(packed).digest(), length=len(packed)))
 
 
@@ -388,9 +388,9 @@ def violation(view: View, index: Index, value: bytes, owner: bytes) -> UniqueVio
     )
 
 
-def digests_key(tools: Tools, name: str) -> str:
+def digests_key(ledger: JobLedger, name: str) -> str:
     """The object that has the digests of a task."""
-    return f"{tools.shelf.folder}{name}.hashes"
+    return f"{ledger.shelf.folder}{name}.hashes"
 
 
 def join_samples(samples: Iterable[Sample]) -> Sample:

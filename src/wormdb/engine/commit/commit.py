@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
 from wormdb.engine.commit.head import is_recent
-from wormdb.engine.commit.turns import Pace
 from wormdb.engine.commit.validate import Group
 from wormdb.engine.log.entries import Record
 from wormdb.errors import (
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.commit.head import Head
     from wormdb.engine.commit.operations import Pending
+    from wormdb.engine.commit.turns import Pace
     from wormdb.engine.log.clock import MiscClock
     from wormdb.engine.log.entries import Log
     from wormdb.engine.log.root import Register
@@ -123,7 +123,7 @@ class _Try:
 class Committer:
     """Commits groups of batches to one collection, one group at a time."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - everything comes in by argument, for tests and simulations
         self,
         log: Log,
         *,
@@ -132,8 +132,13 @@ class Committer:
         misc: MiscClock,
         clock: Clock,
         chance: Chance,
+        pace: Pace,
+        settle_attached: Callable[[], object],
     ) -> None:
-        """Nothing is read or written yet."""
+        """Nothing is read or written yet.
+
+        `pace` hears of each entry from the head; `settle_attached` brings into the root what a job attached.
+        """
         self._log = log
         self._store = log.store
         self._paths = log.paths
@@ -143,10 +148,8 @@ class Committer:
         self._misc = misc
         self._clock = clock
         self._chance = chance
-        self.settle_attached: Callable[[], object] = lambda: None
-        """Brings into the root what a job attached."""
-        self._pace = Pace(clock, chance)
-        head.on_news = self._heard
+        self._settle_attached = settle_attached
+        self._pace = pace
         self._in_flight: _Try | None = None
         self._outcomes: dict[str, Outcome] = {}
         """Of the batches of the commit that is under way, or of the last one."""
@@ -293,7 +296,7 @@ class Committer:
         if self._head.has_attached:
             # Which unique values the attached documents have is told by the trees of a root, not by the entry.
             try:
-                self.settle_attached()
+                self._settle_attached()
             except OutcomeUnknownError as error:
                 # Unknown is what became of the root; of the batches that wait nothing was written.
                 raise UnavailableError(error.what, reason=error.reason, fix="retry", key=error.key) from error
@@ -325,9 +328,6 @@ class Committer:
             ended = self._head.look(look.width)
             self._pace.looked(self._clock.monotonic() - start, look.width, ended=ended)
         return ended
-
-    def _heard(self, entry: Entry) -> None:
-        self._pace.heard(entry.number, entry.write_id, self._clock.now_ms() - (entry.misc >> 8) / 1000)
 
     def _is_settled(self) -> bool:
         return self._head.caught_up and not self._head.has_attached

@@ -97,16 +97,20 @@ class Point:
 class Head:
     """The newest known state. Thread-safe; whoever needs two facts to fit together holds `lock`."""
 
-    def __init__(self, log: Log, register: Register, misc: MiscClock, load: Loader) -> None:
-        """Knows nothing yet; `load` makes bases, without requests until they are used."""
+    def __init__(
+        self, log: Log, register: Register, misc: MiscClock, load: Loader, on_news: Callable[[Entry], object]
+    ) -> None:
+        """Knows nothing yet; `load` makes bases, without requests until they are used.
+
+        `on_news` is told each entry as it becomes known, in order; with `lock` held.
+        """
         self.lock = TimedLock(f"state of {log.collection}", is_reentrant=True)
         self._log = log
         self._register = register
         self._misc = misc
         self._load = load
         self._openings = 0
-        self.on_news: Callable[[Entry], object] = lambda _: None
-        """Told each entry as it becomes known, in order; with `lock` held."""
+        self._on_news = on_news
         self.forget()
 
     def forget(self) -> None:
@@ -372,7 +376,7 @@ class Head:
         self._points[record.number] = self._last
         self._tail_bytes += record.bytes
         self.opened, self.caught_up = whole
-        self.on_news(entry)
+        self._on_news(entry)
 
     def _follow(self, number: LogNumber, known: StoreTime | None, tails: Iterable[TailRound]) -> LogNumber | None:
         """Take in what comes after `number`, known at `known`; how far it goes, or None if the view was too old."""

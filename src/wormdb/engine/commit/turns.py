@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.commit.commit import Outcome
     from wormdb.engine.commit.operations import Pending
+    from wormdb.format.entry import Entry
     from wormdb.system.clock import Chance, Clock
 
 __all__ = ["GroupCommit", "Look", "Pace"]
@@ -111,6 +112,10 @@ class Pace:
                 # Alone in the queue it promises no turn: those outside would wait for the end of it, and again.
                 left = TURN_COMMITS if self._is_shared() else 1
         return f"{self._mark}{left:02x}"
+
+    def told(self, entry: Entry) -> None:
+        """An entry is known, the next of the log; see `Head`."""
+        self.heard(entry.number, entry.write_id, self._clock.now_ms() - (entry.misc >> 8) / 1000)
 
     def heard(self, number: int, write_id: str, age_ms: float) -> None:
         """Entry `number` is known, the next of the log; it is `age_ms` old by its own time. One call at a time."""

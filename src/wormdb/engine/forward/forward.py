@@ -17,11 +17,11 @@ from wormdb.engine.blocks.grow import Growth
 from wormdb.engine.blocks.listing import is_run, runs_of
 from wormdb.engine.blocks.runs import Runs, row_of
 from wormdb.engine.blocks.shelf import Shelf
-from wormdb.engine.bulk.merge import Merger, Workplace
+from wormdb.engine.blocks.write import BlockWriter
+from wormdb.engine.bulk.merge import Merger
 from wormdb.engine.history.changes import project_history
 from wormdb.engine.history.fold import Folder
 from wormdb.engine.index.advance import project_indexes
-from wormdb.engine.log.objects import ObjectWriter
 from wormdb.engine.log.root import Place
 from wormdb.engine.state.projection import DEFAULT_SIZES, Outcome, Sizes, Step, net_of
 from wormdb.engine.state.successor import following_root
@@ -33,21 +33,19 @@ from wormdb.format.sample import Sampler, decode_sample, encode_sample
 from wormdb.system.clock import new_write_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from wormdb.engine.blocks.grow import Grown
     from wormdb.engine.index.shelf import IndexShelf
-    from wormdb.engine.log.clock import MiscClock
+    from wormdb.engine.log.objects import ObjectWriter
     from wormdb.engine.log.root import Register, RootState
     from wormdb.engine.state.projection import Stage
     from wormdb.engine.state.view import View
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.entry import Entry
     from wormdb.format.sample import Sample
-    from wormdb.storage.pool import Pool
-    from wormdb.system.clock import Chance
 
-__all__ = ["DEFAULT_SIZES", "Forwarder", "Shelves", "Sizes", "project_data"]
+__all__ = ["DEFAULT_SIZES", "Forwarder", "Sizes", "project_data"]
 
 
 # --- The documents as a projection of the log: runs of blocks, how many there are, and a sample of them.
@@ -109,43 +107,21 @@ def _outcome(step: Step, grown: Grown, sample: Sample, sequence: int) -> Outcome
 
 
 @dataclass(frozen=True, slots=True)
-class Shelves:
-    """What is kept of a collection's objects from root to root; None keeps nothing."""
-
-    data: Shelf | None = None
-    trees: IndexShelf | None = None
-    past: Shelf | None = None
-
-    def project(self, step: Step) -> Iterator[Outcome]:
-        """What each projection makes of a step."""
-        yield project_data(step, self.data)
-        yield project_indexes(step, self.trees)
-        yield project_history(step, self.past)
-
-
-NO_SHELVES = Shelves()
-
-
-@dataclass(frozen=True, slots=True)
 class Forwarder:
-    """Forwards one collection."""
+    """Forwards one collection. Its shelves keep what is read again from root to root."""
 
     register: Register
-    pool: Pool
-    misc: MiscClock
-    chance: Chance
-    sizes: Sizes = DEFAULT_SIZES
-    shelves: Shelves = NO_SHELVES
+    writer: ObjectWriter
+    """Writes what the next root names."""
+    sizes: Sizes
+    data: Shelf
+    trees: IndexShelf
+    past: Shelf
 
     @property
     def collection(self) -> str:
         """Its folder."""
         return self.register.collection
-
-    @property
-    def writer(self) -> ObjectWriter:
-        """Writes what the next root names."""
-        return ObjectWriter(self.register.store, self.pool, self.misc, self.chance)
 
     def run(self, current: RootState, stages: Sequence[Stage]) -> RootState:
         """Bring the root that was read to the last of the stages, which follow it.
@@ -182,16 +158,14 @@ class Forwarder:
 
     @property
     def _folder(self) -> Folder:
-        store, paths = self.register.store, self.register.paths
-        data = self.shelves.data or Shelf(store, self.pool, paths.data)
-        return Folder(data, self.shelves.past or Shelf(store, self.pool, paths.history), self.writer, self.sizes)
+        return Folder(self.data, self.past, self.writer, self.sizes)
 
     def _project(self, root: Root, stage: Stage) -> tuple[Root, tuple[str, ...]]:
         """The root after one stage, and the keys of what it no longer names."""
         view = stage.view
         attached = next((event for entry in stage.entries for event in entry.events if _attaches(event)), None)
         step = Step(
-            place=Place(self.register.store, self.pool, self.register.paths, root),
+            place=Place(self.register.store, self.writer.pool, self.register.paths, root),
             view=view,
             entries=stage.entries,
             net=net_of(stage.entries, view),
@@ -202,7 +176,8 @@ class Forwarder:
         )
         fields: dict[str, object] = {}
         retired: tuple[str, ...] = ()
-        for outcome in self.shelves.project(step):
+        projections = project_data(step, self.data), project_indexes(step, self.trees), project_history(step, self.past)
+        for outcome in projections:
             fields |= outcome.fields
             retired += outcome.retired
         changed = msgspec.structs.replace(
@@ -225,18 +200,17 @@ class Forwarder:
         runs = runs_of(job.blocks)
         if len(runs) < 2:
             return None
-        shelf = self.shelves.data or Shelf(self.register.store, self.pool, self.register.paths.data)
-        workplace = Workplace(shelf, self.writer, self.sizes.block_target)
-        # Whoever attached them made sure that no id is there twice.
-        merged = Merger(workplace, view.definition.columns, "replace").merge([run.entries for run in runs])
+        blocks = BlockWriter(self.data, self.writer, self.sizes.block_target, view.definition.columns)
+        # The job made sure that no id is there twice before it attached them.
+        merged = Merger(blocks, "replace").merge([run.entries for run in runs])
         return tuple(merged.blocks)
 
     def _first(self) -> Root:
         return Root(
             path=self.collection,
-            collection=new_write_id(self.chance),
+            collection=new_write_id(self.writer.chance),
             revision=0,
-            write_id=new_write_id(self.chance),
+            write_id=new_write_id(self.writer.chance),
             misc=0,
             hash_applied=bytes(32),
             hash_trimmed=bytes(32),

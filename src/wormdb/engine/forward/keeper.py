@@ -32,12 +32,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wormdb.engine.commit.head import Head
+    from wormdb.engine.forward.build import Builder
     from wormdb.engine.forward.forward import Forwarder
+    from wormdb.engine.forward.rewrite import Rewriter
     from wormdb.engine.log.peers import Services
-    from wormdb.engine.log.root import Register, RootState
+    from wormdb.engine.log.root import Register
     from wormdb.system.clock import Chance, Clock
 
-__all__ = ["DEFAULT_LIMITS", "Background", "ForwardMode", "Keeper", "TailLimits"]
+__all__ = ["DEFAULT_LIMITS", "Advance", "Background", "ForwardMode", "Keeper", "TailLimits"]
 
 log = logging.getLogger(__name__)
 
@@ -69,82 +71,23 @@ class TailLimits:
 DEFAULT_LIMITS = TailLimits()
 
 
-class Keeper:
-    """Keeps the tail of one collection short. Thread-safe."""
+class Advance:
+    """Brings the root to the newest entry, in one thread at a time. Thread-safe."""
 
     def __init__(
-        self,
-        head: Head,
-        register: Register,
-        forwarder: Forwarder,
-        *,
-        limits: TailLimits,
-        clock: Clock,
-        chance: Chance,
+        self, head: Head, register: Register, forwarder: Forwarder, *, interval_ms: float, clock: Clock
     ) -> None:
-        """Nothing is read or written yet. `build`, `publish`, `background`, `services` are set by who has them."""
+        """Nothing is read or written yet; `interval_ms` is what lies between two swaps of the root at least."""
         self._head = head
         self._register = register
         self._forwarder = forwarder
-        self._limits = limits
+        self._interval_ms = interval_ms
         self._clock = clock
-        self._chance = chance
         self._turn = TimedLock(f"forwarding of {head.collection}")
         self._swapped: float | None = None
-        self._building = TimedLock(f"work on {head.collection}")
-        self.build: Callable[[], object] = lambda: None
-        """Goes on with the indexes that are not ready yet; may commit."""
-        self.rewrite: Callable[[], RootState] | None = None
-        """Writes some blocks of older versions of the model again."""
-        self.publish: Callable[[LogNumber], object] | None = None
-        """Brings readable files to the state of a root, which has applied the log through a number."""
-        self._unpublished_since: float | None = None
-        """When this process committed first what it has not brought forward yet; None if there is nothing."""
-        self.background: Background | None = None
-        self.services: Services | None = None
-        """Those to whom work in the background is left while they live."""
-        self._left_since: float | None = None
 
-    def forward(self) -> LogNumber:
-        """Bring the whole log into the projections, build the indexes that wait, write files; through which number.
-
-        Some blocks of older versions of the model are written again, and the others at the next calls.
-
-        2 GETs if nothing is new. Otherwise 1 PUT for the root, 2 for each new block (documents and history), 1 for
-        each changed node of an index, and the GETs of what is merged. Waits until a second after the last swap.
-        """
-        since, self._unpublished_since = self._unpublished_since, None
-        try:
-            return self._forward()
-        except BaseException:
-            self._unpublished_since = since
-            raise
-
-    def _forward(self) -> LogNumber:
-        number = self.advance()
-        if self._wants_work:
-            # Not under `_turn`: a build commits, and who commits may have to wait for its turn.
-            self._work()
-        if self.publish is not None and self._keeps_files:
-            # Not under `_turn` either: what waits for a root need not wait for files.
-            self.publish(LogNumber(self._head.applied))
-        return number
-
-    def _work(self) -> None:
-        """Build indexes and write blocks again, unless another thread does."""
-        depth = self._building.depth
-        try:
-            if not self._building.attempt():
-                return
-            if self._wants_build:
-                self.build()
-            if self.rewrite is not None and self._wants_rewrite:
-                self._head.rebase(self.rewrite())
-        finally:
-            self._building.release_to(depth)
-
-    def advance(self) -> LogNumber:
-        """As `forward`, but indexes that wait go on waiting."""
+    def run(self) -> LogNumber:
+        """Bring the whole log into the projections; through which number. Costs as `Keeper.forward`."""
         with self._turn:
             for _ in range(ATTEMPTS_MAX):
                 self._head.refresh()
@@ -176,6 +119,111 @@ class Keeper:
             f"forwarding of {self._head.collection}", reason="others were faster every time", fix="retry later"
         )
 
+    @property
+    def rests(self) -> bool:
+        """Whether the root was swapped less than the interval ago."""
+        return self._swapped is not None and (self._clock.monotonic() - self._swapped) * 1000 < self._interval_ms
+
+    def is_free(self) -> bool:
+        """Whether no other thread does it now."""
+        depth = self._turn.depth
+        try:
+            return self._turn.attempt()
+        finally:
+            self._turn.release_to(depth)
+
+    def _look_again(self) -> None:
+        """Make sure that the root is older, and not only the answer."""
+        known = self._head.applied
+        state = self._register.read()
+        if state.applied < known:
+            self._head.step_back(state)
+
+    def _await_interval(self) -> None:
+        if self._swapped is None:
+            return
+        rest = self._interval_ms / 1000 - (self._clock.monotonic() - self._swapped)
+        if rest > 0:
+            pause(self._clock, rest)
+
+
+class Keeper:
+    """Keeps the tail of one collection short. Thread-safe."""
+
+    def __init__(  # noqa: PLR0913 - everything comes in by argument, for tests and simulations
+        self,
+        head: Head,
+        register: Register,
+        advance: Advance,
+        builder: Builder,
+        rewriter: Rewriter,
+        *,
+        limits: TailLimits,
+        clock: Clock,
+        chance: Chance,
+        publish: Callable[[LogNumber], object] | None = None,
+        background: Background | None = None,
+        services: Services | None = None,
+    ) -> None:
+        """Nothing is read or written yet.
+
+        `publish` brings readable files to the state of a root, which has applied the log through a number. Work in the
+        background is left to `services` while they live.
+        """
+        self._head = head
+        self._register = register
+        self._advance = advance
+        self._builder = builder
+        self._rewriter = rewriter
+        self._publish = publish
+        self._background = background
+        self._services = services
+        self._limits = limits
+        self._clock = clock
+        self._chance = chance
+        self._building = TimedLock(f"work on {head.collection}")
+        self._unpublished_since: float | None = None
+        """When this process committed first what it has not brought forward yet; None if there is nothing."""
+        self._left_since: float | None = None
+
+    def forward(self) -> LogNumber:
+        """Bring the whole log into the projections, build the indexes that wait, write files; through which number.
+
+        Some blocks of older versions of the model are written again, and the others at the next calls.
+
+        2 GETs if nothing is new. Otherwise 1 PUT for the root, 2 for each new block (documents and history), 1 for
+        each changed node of an index, and the GETs of what is merged. Waits until a second after the last swap.
+        """
+        since, self._unpublished_since = self._unpublished_since, None
+        try:
+            return self._forward()
+        except BaseException:
+            self._unpublished_since = since
+            raise
+
+    def _forward(self) -> LogNumber:
+        number = self._advance.run()
+        if self._wants_work:
+            # Not under the lock of `_advance`: a build commits, and a commit may have to wait for that lock.
+            self._work()
+        if self._publish is not None and self._keeps_files:
+            # Nor this: what waits for a root need not wait for files.
+            self._publish(LogNumber(self._head.applied))
+        return number
+
+    def _work(self) -> None:
+        """Build indexes and write blocks again, unless another thread does."""
+        depth = self._building.depth
+        try:
+            if not self._building.attempt():
+                return
+            if self._wants_build:
+                self._builder.run()
+            if self._wants_rewrite:
+                self._head.rebase(self._rewriter.run())
+        finally:
+            self._building.release_to(depth)
+
     def after_commit(self) -> None:
         """Bring the tail forward if it is long enough, as the mode says."""
         limits = self._limits
@@ -183,8 +231,8 @@ class Keeper:
             self._unpublished_since = self._clock.monotonic()
         if limits.mode == "manual" or not (self._is_due() or self._waits_for_files):
             return
-        if limits.mode == "background" and self.background is not None:
-            self.background.submit(self._head.collection, self._forward_when_due)
+        if limits.mode == "background" and self._background is not None:
+            self._background.submit(self._head.collection, self._forward_when_due)
         else:
             # A failure here is not the commit's: that is in the log, and the caller must hear so. The next
             # one tries again, and at the tail's limit `make_room` says why it cannot go on.
@@ -193,7 +241,7 @@ class Keeper:
     def finish(self) -> None:
         """Write the readable files of what this process committed, before it goes; what fails is left to others."""
         is_asked = self._unpublished_since is not None and self._limits.mode != "manual"
-        if is_asked and self.publish is not None and self._keeps_files and not self._has_services:
+        if is_asked and self._publish is not None and self._keeps_files and not self._has_services:
             failure = self._try_forward()
             if failure is not None:
                 log.warning("%s: readable files wait for the next writer: %s", self._head.collection, failure)
@@ -239,15 +287,15 @@ class Keeper:
     def _waits_for_files(self) -> bool:
         """In the background somebody is there to come back when it is time."""
         is_asked = self._unpublished_since is not None and self._limits.mode == "background"
-        return is_asked and self.publish is not None and self._keeps_files
+        return is_asked and self._publish is not None and self._keeps_files
 
     def _is_due(self) -> bool:
         if self._head.has_attached or self._wants_work:
             return True
         limits = self._limits
-        if self.publish is not None and self._keeps_files and self._files_rest <= 0:
+        if self._publish is not None and self._keeps_files and self._files_rest <= 0:
             return True
-        if self._swapped is not None and (self._clock.monotonic() - self._swapped) * 1000 < limits.interval_ms:
+        if self._advance.rests:
             return False
         return self._is_over(limits.forward_entries, limits.forward_bytes)
 
@@ -271,7 +319,7 @@ class Keeper:
 
     @property
     def _has_services(self) -> bool:
-        return self._limits.mode == "background" and self.services is not None and self.services.are_live()
+        return self._limits.mode == "background" and self._services is not None and self._services.are_live()
 
     def _is_left(self) -> bool:
         """Whether services live that look after the tail. If it is due for two windows, it is looked at. 1 GET then."""
@@ -291,32 +339,14 @@ class Keeper:
 
     def _try_forward(self) -> WormError | None:
         """Forward, unless another thread does; what went wrong, if anything did."""
-        depth = self._turn.depth
-        try:
-            if not self._turn.attempt():
-                return None
-        finally:
-            self._turn.release_to(depth)
+        if not self._advance.is_free():
+            return None
         try:
             with beside(self._clock, BESIDE_SECONDS):
                 self.forward()
         except WormError as error:
             return error
         return None
-
-    def _look_again(self) -> None:
-        """Make sure that the root is older, and not only the answer."""
-        known = self._head.applied
-        state = self._register.read()
-        if state.applied < known:
-            self._head.step_back(state)
-
-    def _await_interval(self) -> None:
-        if self._swapped is None:
-            return
-        rest = self._limits.interval_ms / 1000 - (self._clock.monotonic() - self._swapped)
-        if rest > 0:
-            pause(self._clock, rest)
 
 
 # --- One thread that does what need not be waited for.

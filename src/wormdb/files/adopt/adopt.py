@@ -37,7 +37,7 @@ from wormdb.system.types import LogNumber, Misc, WriteId
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.engine.ledger import Ledger, Surroundings
+    from wormdb.engine.ledger import Ledger, Runtime
     from wormdb.engine.state.view import View
     from wormdb.errors import Problem
     from wormdb.files.adopt.listing import Inventory
@@ -92,7 +92,7 @@ class Adopter:
     """Adopts one collection."""
 
     ledger: Ledger
-    around: Surroundings
+    runtime: Runtime
     names: FileNames
     events: Callable[[View], tuple[Event, ...]]
     """The definition that the collection gets, as events, for a state; no requests."""
@@ -120,9 +120,9 @@ class Adopter:
         ConflictError if another process adopts it too or a file was changed meanwhile, and what a commit raises.
         """
         view = self.ledger.view()
-        keeper = RecordKeeper(self.around.store, self._paths.adoption, self.collection, self.around.chance)
+        keeper = RecordKeeper(self.runtime.store, self._paths.adoption, self.collection, self.runtime.chance)
         left = keeper.read()
-        chosen = self.around.chance.token(16).hex() if left is None else left.job
+        chosen = self.runtime.batch_id() if left is None else left.job
         job = job_id(job) if job is not None else WriteId(chosen)
         done = view.jobs.known.get(job)
         if done is not None and done.state == "attached":
@@ -148,20 +148,20 @@ class _Run:
     """One run of one job."""
 
     def __init__(self, adopter: Adopter, keeper: RecordKeeper, job: WriteId, choices: Choices, view: View) -> None:
-        around, paths = adopter.around, EnginePaths.of_collection(adopter.collection)
+        runtime, paths = adopter.runtime, EnginePaths.of_collection(adopter.collection)
         self._of = adopter
         self._keeper = keeper
         self._job = job
         self._choices = choices
         self._view = view
-        self._data = Shelf(around.store, around.pool, paths.data)
-        self._past = Shelf(around.store, around.pool, paths.history)
+        self._data = Shelf(runtime.store, runtime.pool, paths.data)
+        self._past = Shelf(runtime.store, runtime.pool, paths.history)
         self._events = settled_events(adopter.events(view), is_empty=True)
         self._definition = view.definition.after(self._events, LogNumber(view.number + 1))
 
     def run(self) -> Adoption:
         adopter, choices = self._of, self._choices
-        store = adopter.around.store
+        store = adopter.runtime.store
         inventory = take_inventory(store, adopter.names, lambda done: adopter.told("listing", done, 0))
         if not inventory.documents:
             raise NotFoundError(
@@ -172,8 +172,8 @@ class _Run:
         plan = self._plan(inventory)
         left = self._keeper.record
         record = left if left is not None and (left.job, left.plan) == (self._job, plan) else None
-        limit = adopter.around.misc.next() if record is None else record.limit
-        reader = Reader(store, adopter.around.pool, adopter.names, limit)
+        limit = adopter.runtime.misc.next() if record is None else record.limit
+        reader = Reader(store, adopter.runtime.pool, adopter.names, limit)
         total = len(inventory.documents)
         indexes = self._definition.indexes.ready
         found = survey(reader, inventory, choices, indexes, lambda done: adopter.told("reading", done, total))
@@ -183,7 +183,7 @@ class _Run:
         if fatal := found.fatal or (found.broken if is_empty else []):
             fix = "correct the files: nothing is left without them" if is_empty else _fix_of(found)
             raise InvalidRequestError(f"adoption of {adopter.collection}", problems=fatal, fix=fix)
-        adopter.around.before_first_write()
+        adopter.runtime.before_first_write()
         adopter.claim()
         if record is None:
             fresh = AdoptRecord(
@@ -215,12 +215,12 @@ class _Run:
 
     def _stage(self, reader: Reader, inventory: Inventory) -> None:
         """Write the documents behind those that are written already."""
-        around, record = self._of.around, self._keeper.record
+        runtime, record = self._of.runtime, self._keeper.record
         assert record is not None
         through = record.parts[-1].through if record.parts else b""
         wanted = [(key, listed) for key, listed in inventory.documents if key > through and listed.digest]
-        writer = ObjectWriter(around.store, around.pool, around.misc, around.chance)
-        target = around.sizes.block_target
+        writer = ObjectWriter(runtime.store, runtime.pool, runtime.misc, runtime.chance)
+        target = runtime.sizes.block_target
         stage = Stage.of(self._keeper, (self._data, self._past), writer, self._definition.columns, target)
         for place, reading in enumerate(reader.read(wanted)):
             settled, listed = reading.settled, reading.listed
@@ -245,7 +245,7 @@ class _Run:
 
     def _compare(self, attached: JobAttached, inventory: Inventory) -> None:
         adopter = self._of
-        rehearsal = Rehearsal(adopter.around, adopter.names, self._view, self._definition, attached)
+        rehearsal = Rehearsal(adopter.runtime, adopter.names, self._view, self._definition, attached)
         try:
             rehearsal.compare(inventory, adopter.told)
         except (CorruptionError, SnapshotTooOldError) as error:
@@ -260,7 +260,7 @@ class _Run:
         adopter, seen = self._of, self._view
         opened = JobOpened(job=self._job, kind="adopt", base=seen.number)
         pending = Pending(
-            adopter.around.chance.token(16).hex(),
+            adopter.runtime.batch_id(),
             events=(*self._events, opened, attached),
             actor=adopter.actor,
             meta=adopter.meta,

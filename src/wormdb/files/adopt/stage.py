@@ -30,7 +30,7 @@ from wormdb.system.types import LogNumber
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from wormdb.engine.ledger import Surroundings
+    from wormdb.engine.ledger import Runtime
     from wormdb.engine.log.objects import ObjectWriter
     from wormdb.engine.state.definition import Definition
     from wormdb.engine.state.view import Held
@@ -212,7 +212,7 @@ _EVERY = 100
 class Rehearsal:
     """The state that an entry will make which is not written yet, on top of one without documents."""
 
-    around: Surroundings
+    runtime: Runtime
     names: FileNames
     seen: View
     definition: Definition
@@ -240,21 +240,21 @@ class Rehearsal:
             _differs(self.names.collection, "there are more documents than files")
 
     def _view(self) -> tuple[View, Shelf, Shelf]:
-        around, seen, job = self.around, self.seen, self.attached.job
+        runtime, seen, job = self.runtime, self.seen, self.attached.job
         paths = EnginePaths.of_collection(self.names.collection)
-        data, past = (Shelf(around.store, around.pool, folder) for folder in (paths.data, paths.history))
+        data, past = (Shelf(runtime.store, runtime.pool, folder) for folder in (paths.data, paths.history))
         number = LogNumber(seen.number + 1)
         entry = Entry(
             number=number,
             write_id=job,
-            misc=around.misc.next(),
-            node=around.misc.node,
+            misc=runtime.misc.next(),
+            node=runtime.misc.node,
             previous=bytes(32),
             batches=(Batch(id=job),),
             events=(self.attached,),
         )
         overlay = Overlay()
-        overlay.apply(entry, AttachedBase(around.store, around.pool, paths, self.attached.blocks, number, data))
+        overlay.apply(entry, AttachedBase(runtime.store, runtime.pool, paths, self.attached.blocks, number, data))
         view = View(number, self.definition, seen.base, seen.number, overlay, self.attached.added, seen.jobs)
         return view, data, past
 

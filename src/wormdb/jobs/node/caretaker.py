@@ -143,7 +143,7 @@ class Caretaker:
 
     @property
     def _settings(self) -> Settings:
-        return self.database._means.settings  # noqa: SLF001 - this package is a part of the database
+        return self.database._settings  # noqa: SLF001 - this package is a part of the database
 
     def _ledger(self, prefix: str) -> Ledger:
         return self.database._ledgers.of(prefix)  # noqa: SLF001 - this package is a part of the database

@@ -213,7 +213,7 @@ class Node:
 
     def _silent(self) -> Deadline:
         """For work that ends when the store does not answer."""
-        settings = self.database._means.settings  # noqa: SLF001 - this package is a part of the database
+        settings = self.database._settings  # noqa: SLF001 - this package is a part of the database
         return Deadline(self._clock, settings.read_seconds, "read_seconds", "work")
 
     def _keep_beating(self) -> None:

@@ -194,7 +194,7 @@ class Workload:
             except WormError as error:
                 return error
 
-        pool = self._database._means.pool  # noqa: SLF001 - this package is a part of the database
+        pool = self._database._pool  # noqa: SLF001 - this package is a part of the database
         for start in range(0, len(some), _AT_ONCE):
             part = some[start : start + _AT_ONCE]
             for watched, found in zip(part, pool.map(asked, part), strict=True):

@@ -64,7 +64,7 @@ def write_list(site: Site, root: Root, where: Where, rows: Iterable[tuple[bytes,
     shelf = Shelf(site.store, site.pool, listed.folder)
     columns = HISTORY_COLUMNS if listed.is_history else Definition.of_root(root).columns
     members = member_of if listed.is_history else None
-    blocks = BlockWriter(shelf, site.writer, site.around.sizes.block_target, columns, members)
+    blocks = BlockWriter(shelf, site.writer, site.runtime.sizes.block_target, columns, members)
     level = max((run.level for run in listed.runs), default=0)
     entries = blocks.write(rows, run=root.applied, level=level, kind="base")
     newest = Upgrades.of(root.versions).newest if where == "blocks" else 0

@@ -14,7 +14,6 @@ import msgspec
 
 from wormdb.engine.blocks.runs import RunBase
 from wormdb.engine.index.advance import project_indexes
-from wormdb.engine.ledger import Ledger
 from wormdb.engine.log.objects import NewObject
 from wormdb.engine.state.definition import Definition
 from wormdb.engine.state.jobs import Jobs
@@ -63,7 +62,7 @@ def rebuild_root(site: Site, state: RootState, chain: Chain) -> None:
             key=site.paths.root,
         )
     store = _WithoutRoot(site.store, site.paths.root, state)
-    Ledger(site.collection, replace(site.around, store=store, background=None)).forward()
+    replace(site.runtime, store=store, background=None).open(site.collection).forward()
 
 
 class _WithoutRoot(WrappedStore):
@@ -142,7 +141,7 @@ def _mend(site: Site, examined: Examination, *, accept_loss: bool) -> list[Loss]
     root = examined.state.root
     if root is None or examined.agreement is None:
         return None
-    site.around.misc.observe(Misc(root.misc))
+    site.runtime.misc.observe(Misc(root.misc))
     work = _Round(site, examined, examined.agreement, root)
     work.run()
     if work.root == root:
@@ -236,7 +235,7 @@ class _Round:
         base = RunBase(self.site.place(bare))
         definition = Definition.of_root(root)
         view = View(number, definition, base, number, Overlay(), root.rows, Jobs.of(root.jobs))
-        step = Step(self.site.place(bare), view, (), (), self.site.writer, self.site.around.sizes)
+        step = Step(self.site.place(bare), view, (), (), self.site.writer, self.site.runtime.sizes)
         try:
             made: tuple[IndexRoot, ...] = project_indexes(step).fields["indexes"]
         except (InvalidRequestError, CorruptionError) as error:

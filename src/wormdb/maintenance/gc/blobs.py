@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final
 from wormdb.engine.commit.operations import Pending
 from wormdb.engine.index.read import read_index
 from wormdb.engine.index.shelf import IndexShelf
-from wormdb.engine.ledger import Ledger
 from wormdb.engine.state.view import View
 from wormdb.engine.tree.definition import OWNERS
 from wormdb.engine.tree.entries import value_key_of
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from wormdb.engine.index.read import IndexReader
+    from wormdb.engine.ledger import Ledger
     from wormdb.format.entry import Batch
     from wormdb.maintenance.gc.report import Gathered
     from wormdb.maintenance.site import Site
@@ -76,7 +76,7 @@ def collect_blobs(site: Site, gathered: Gathered) -> None:
     now = _store_time(site, may_write=not gathered.is_dry)
     if now is None:
         return
-    ledger = Ledger(site.collection, site.around)
+    ledger = site.ledger()
     for _ in range(TRIES_MAX):
         plan = plan_blobs(site, ledger.view(), now)
         if plan is None:
@@ -106,7 +106,7 @@ def _store_time(site: Site, *, may_write: bool) -> StoreTime | None:
     known = site.store.probe(site.paths.root).time
     if known is not None or not may_write:
         return known
-    site.store.put(site.paths.gc_probe, site.around.chance.token(16))
+    site.store.put(site.paths.gc_probe, site.runtime.chance.token(16))
     return site.store.head(site.paths.gc_probe).modified
 
 
@@ -144,7 +144,7 @@ def condemn(site: Site, ledger: Ledger, seen: View, keys: Sequence[BlobKey]) -> 
     """
     guard = _CondemnGuard(seen, frozenset(keys))
     events = tuple(BlobCondemned(sha256=bytes.fromhex(key.sha256), suffix=key.suffix) for key in keys)
-    ledger.commit(Pending(site.around.chance.token(16).hex(), events=events, guard=guard))
+    ledger.commit(Pending(site.runtime.batch_id(), events=events, guard=guard))
     log.info("%s: condemned %d blobs that no document refers to", site.collection, len(keys))
 
 

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.history.fold import is_full
-from wormdb.engine.ledger import Ledger
 from wormdb.engine.state.trim import Trimmer
 from wormdb.engine.tree.definition import OWNERS
 from wormdb.errors import ConflictError, CorruptionError, SnapshotTooOldError, UnavailableError
@@ -73,7 +72,7 @@ def collect(site: Site, rules: Rules, *, dry_run: bool = False, told: Callable[[
     UnavailableError if others swapped the root every time; OutcomeUnknownError, after which another run goes on.
     """
     if not dry_run:
-        site.around.check()
+        site.runtime.check()
     gathered = Gathered(site.collection, dry_run)
     conflicts, after = 0, ""
     while True:
@@ -82,7 +81,7 @@ def collect(site: Site, rules: Rules, *, dry_run: bool = False, told: Callable[[
             return gathered.collected()
         if is_full(state.root) and not dry_run and not conflicts:
             # As older releases left it: to swap it, there must be room.
-            Ledger(site.collection, site.around).forward()
+            site.ledger().forward()
             conflicts += 1
             continue
         try:
@@ -166,7 +165,7 @@ class _Round:
         jobs = OpenJobs.after(site, self.root, tail)
         stale = jobs.stale(now, self.rules.job_expiry_ms)
         if stale and not is_dry:
-            site.around.before_first_write()
+            site.runtime.before_first_write()
             expired = jobs.expire(stale)
             self.gathered.expired += expired
             raise ConflictError(
@@ -192,19 +191,19 @@ class _Round:
         return found.reached
 
     def _through(self, now: StoreTime) -> LogNumber:
-        floor = self.site.around.trim_floor(self.site.collection)
+        floor = self.site.runtime.trim_floor(self.site.collection)
         return self._trimmer.through(self.root, now, self.rules.log_retention_ms, floor)
 
     @property
     def _trimmer(self) -> Trimmer:
-        around = self.site.around
-        return Trimmer(self.site.log, self.site.register, around.misc, around.chance)
+        runtime = self.site.runtime
+        return Trimmer(self.site.log, self.site.register, runtime.misc, runtime.chance)
 
     def _probed(self) -> StoreTime:
         """The store's time, now that the root has been read. 1 PUT, and 1 HEAD if its answer has no time."""
         store, key = self.site.store, self.site.paths.gc_probe
-        self.site.around.before_first_write()
-        time = store.put(key, self.site.around.chance.token(16)).time
+        self.site.runtime.before_first_write()
+        time = store.put(key, self.site.runtime.chance.token(16)).time
         return store.head(key).modified if time is None else time
 
     # --- looking ---
@@ -276,8 +275,8 @@ class _Round:
         at = self._probed() if retired.has_undated else StoreTime(0)
         following = retired.following(raised, at, gone)
         if has_orphans or following != self.root:
-            self.site.around.before_first_write()
-            self.site.around.misc.observe(Misc(self.root.misc))
+            self.site.runtime.before_first_write()
+            self.site.runtime.misc.observe(Misc(self.root.misc))
             self.site.register.swap(self.state, trimmer.followed(following))
 
     def _delete(self, victims: Sequence[Victim]) -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from wormdb.engine.commit.operations import Pending
-from wormdb.engine.ledger import Ledger
 from wormdb.engine.state.jobs import Jobs
 from wormdb.errors import ConflictError, CorruptionError, NotFoundError, UnsupportedFormatError
 from wormdb.format.adopt_record import decode_adopt_record
@@ -68,10 +67,10 @@ class OpenJobs:
 
     def expire(self, jobs: Sequence[str]) -> list[str]:
         """Say in the log that jobs are over; which of them were not over before. 1 PUT each, as every commit."""
-        ledger = Ledger(self.site.collection, self.site.around)
+        ledger = self.site.ledger()
         expired = []
         for job in jobs:
-            pending = Pending(self.site.around.chance.token(16).hex(), events=(JobExpired(job=WriteId(job)),))
+            pending = Pending(self.site.runtime.batch_id(), events=(JobExpired(job=WriteId(job)),))
             try:
                 ledger.commit(pending)
             except (ConflictError, NotFoundError) as error:

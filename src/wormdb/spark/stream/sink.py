@@ -177,7 +177,7 @@ def _operations(access: Access[Any], view: View, newest: Sequence[tuple[Given, i
 
 def _made_at(access: Access[Any], now_ms: int) -> Writer[Any]:
     """Makes documents of one moment, so that times of it are known not to have been given."""
-    return access.writer.at(job_clock(now_ms), access.ledger.bulk_tools().writer.chance)
+    return access.writer.at(job_clock(now_ms), access.ledger.writer.chance)
 
 
 def _is_written(view: View, advanced: StreamAdvanced) -> bool:
