@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import wormdb
 from benchmarks.measure import Count, Row, compare
-from wormdb.cli.engines import RATES
+from wormdb.cli.input.engine import RATES
 from wormdb.jobs.compact import CompactOptions
 from wormdb.jobs.export import ExportOptions
 from wormdb.jobs.local import LocalRunner

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wormdb.cli.commands import index, table_rebuild
+from wormdb.cli.commands import index
+from wormdb.cli.commands.table import rebuild as table_rebuild
 from wormdb.settings import Settings
 from wormdb.storage.memory import drop_memory
 

@@ -77,10 +77,13 @@ def test_help_imports_no_more_than_it_needs() -> None:
         "wormdb.cli",
         "wormdb.cli.commands",
         "wormdb.cli.commands.table",
+        "wormdb.cli.commands.table.group",
         "wormdb.cli.main",
-        "wormdb.cli.terminal",
+        "wormdb.cli.show",
+        "wormdb.cli.show.terminal",
         "wormdb.cli.verbs",
         "wormdb.errors",
+        "wormdb.system",
         "wormdb.system.installed",
     ]
     assert [verb for verb in VERBS if verb not in done.stdout] == []

@@ -13,9 +13,9 @@ from bson import ObjectId
 
 import wormdb
 from tests.cli.printed import Printed, worm
-from wormdb.cli.changes import FieldChange, field_changes
-from wormdb.cli.documents import readings
+from wormdb.cli.input.document import readings
 from wormdb.cli.main import run
+from wormdb.cli.show.changes import FieldChange, field_changes
 from wormdb.schema.load import load_model
 
 if TYPE_CHECKING:

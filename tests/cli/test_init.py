@@ -9,7 +9,7 @@ import pytest
 
 import wormdb
 from tests.cli.printed import worm
-from wormdb.cli.naming import folder_of, model_name, path_to
+from wormdb.cli.input.schema import folder_of, model_name, path_to
 
 if TYPE_CHECKING:
     from pathlib import Path

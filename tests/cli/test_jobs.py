@@ -9,8 +9,9 @@ import click
 import pytest
 
 from tests.cli.printed import fill, worm
-from wormdb.cli import engines, steps
 from wormdb.cli.commands.pipeline import MOVED
+from wormdb.cli.input import engine as engines
+from wormdb.cli.input import engine as steps
 from wormdb.cli.main import worm as root
 from wormdb.jobs.work import Step
 

@@ -6,7 +6,7 @@ import io
 from contextlib import redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING
 
-from wormdb.cli.progress import counting, working
+from wormdb.cli.show.progress import counting, working
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import wormdb
 from tests.cli.printed import captured, worm
-from wormdb.cli.rows import columns_of, write_rows
+from wormdb.cli.show.rows import columns_of, write_rows
 from wormdb.system.clock import SystemChance
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 
 import wormdb
 from tests.cli.printed import fill, worm
-from wormdb.cli.shown import size_text, width_of
+from wormdb.cli.show.text import size_text, width_of
 from wormdb.query.request import STRATEGIES
 
 
@@ -274,7 +274,7 @@ def test_how_it_is_found(shop: str) -> None:
 
 
 def test_only_so_many_columns_as_a_terminal_has_room_for(shop: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from wormdb.cli import rows
+    from wormdb.cli.show import rows
 
     monkeypatch.setenv("COLUMNS", "30")
     monkeypatch.setattr(rows, "_is_terminal", lambda: True)

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 import wormdb
 from wormdb.cli.main import run
 from wormdb.cli.main import worm as root
-from wormdb.cli.shown import one_line
-from wormdb.cli.terminal import guarded_terminals, harmless, write_own
+from wormdb.cli.show.terminal import guarded_terminals, harmless, write_own
+from wormdb.cli.show.text import one_line
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ import pytest
 import wormdb
 from tests.cli.printed import worm
 from tests.coming_from_s3worm.crm import ACME, BEGIN, SCHEMA, TIME, WIDGETS, Crm
-from wormdb.cli.commands import table_rebuild
+from wormdb.cli.commands.table import rebuild as table_rebuild
 from wormdb.settings import Settings
 from wormdb.storage.memory import drop_memory
 

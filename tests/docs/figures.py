@@ -8,7 +8,7 @@ to the pages, and finds every figure that neither has.
 from __future__ import annotations
 
 from wormdb import settings as limits
-from wormdb.cli.engines import auto_bytes
+from wormdb.cli.input.engine import auto_bytes
 from wormdb.engine.tree.nodes import BYTES_TARGET
 from wormdb.files.adopt.stage import PART_BYTES
 from wormdb.files.write.tables import SMALL_BYTES

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from wormdb.cli.terminal import guard_terminals, guarded_terminals
+from wormdb.cli.show.terminal import guard_terminals, guarded_terminals
 from wormdb.cli.verbs import Verbs
 from wormdb.errors import InvalidRequestError, MissingExtraError, WormError
 from wormdb.system.installed import __version__

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wormdb.cli.output import camel, counted, print_json
-from wormdb.cli.place import AS_JSON, MODEL, URL
-from wormdb.cli.progress import tell_line
+from wormdb.cli.input.place import AS_JSON, MODEL, URL
+from wormdb.cli.show.progress import tell_line
+from wormdb.cli.show.text import camel, counted, print_json
 from wormdb.cli.verbs import Verb
 from wormdb.errors import InvalidRequestError
 

@@ -9,8 +9,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from wormdb.cli.output import camel, counted, print_json, print_table
-from wormdb.cli.place import AS_JSON, MODEL, SCHEMA, URL, find_collection, open_database
+from wormdb.cli.input.place import AS_JSON, MODEL, SCHEMA, URL, find_collection, open_database
+from wormdb.cli.show.text import camel, counted, print_json, print_table
 from wormdb.cli.verbs import Verb
 from wormdb.errors import AlreadyExistsError, InvalidRequestError
 from wormdb.format import json

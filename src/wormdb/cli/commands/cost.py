@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from wormdb.cli.output import print_json, print_table
+from wormdb.cli.show.text import print_json, print_table
 from wormdb.jobs.costs import PRICE_LISTS, Bill, Used, Workload, predict, used
 from wormdb.storage.open import open_store
 from wormdb.system.clock import SystemClock

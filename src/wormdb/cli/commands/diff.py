@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wormdb.api.database import connect
-from wormdb.cli.changes import say_changes
-from wormdb.cli.documents import IN_MODEL, document_words, find_document
-from wormdb.cli.output import print_values
-from wormdb.cli.place import AS_JSON, URL
+from wormdb.cli.input.document import IN_MODEL, document_words, find_document
+from wormdb.cli.input.place import AS_JSON, URL
+from wormdb.cli.show.changes import say_changes
+from wormdb.cli.show.text import print_values
 from wormdb.cli.verbs import Verb
 from wormdb.errors import InvalidRequestError
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import click
 import msgspec
 
-from wormdb.cli.output import print_json, print_table
+from wormdb.cli.show.text import print_json, print_table
 from wormdb.storage.cloud.bucket import bucket_findings
 from wormdb.storage.examine import Examination, Status, examine
 from wormdb.storage.open import open_store

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wormdb.api.database import connect
-from wormdb.cli.confirm import YES, is_confirmed
-from wormdb.cli.output import counted, print_json
-from wormdb.cli.place import AS_JSON, MODEL, URL, complete_models, find_collection
-from wormdb.cli.progress import told_of
-from wormdb.cli.ruled import Column, print_ruled
+from wormdb.cli.input.place import AS_JSON, MODEL, URL, YES, complete_models, find_collection, is_confirmed
+from wormdb.cli.show.progress import told_of
+from wormdb.cli.show.text import Column, counted, print_json, print_ruled
 from wormdb.cli.verbs import Verb
 from wormdb.settings import Settings
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import click
 
 from wormdb.api.database import connect
-from wormdb.cli.found import existing_status
-from wormdb.cli.output import counted, print_json
-from wormdb.cli.place import NAMES, PLACE, place_of
+from wormdb.cli.input.place import NAMES, PLACE, existing_status, place_of
+from wormdb.cli.show.text import counted, print_json
 from wormdb.settings import Settings
 
 __all__ = ["command"]

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from wormdb.api.database import connect
-from wormdb.cli.asked import FILTER, read_filters
-from wormdb.cli.output import print_values
-from wormdb.cli.place import AS_JSON, MODEL, URL, find_collection
-from wormdb.cli.ruled import Column, print_ruled
+from wormdb.cli.input.place import AS_JSON, MODEL, URL, find_collection
+from wormdb.cli.input.question import FILTER, read_filters
+from wormdb.cli.show.text import Column, print_ruled, print_values
 from wormdb.cli.verbs import Verb
 from wormdb.format import json
 

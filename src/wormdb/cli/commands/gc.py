@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from wormdb.api.database import connect
-from wormdb.cli.found import existing_status
-from wormdb.cli.output import camel, counted, print_json, print_table
-from wormdb.cli.place import NAMES, PLACE, place_of
-from wormdb.cli.progress import tell_line
+from wormdb.cli.input.place import NAMES, PLACE, existing_status, place_of
+from wormdb.cli.show.progress import tell_line
+from wormdb.cli.show.text import camel, counted, print_json, print_table
 from wormdb.settings import Settings
 from wormdb.storage.conditions import remove_probes
 

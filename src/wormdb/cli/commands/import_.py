@@ -10,12 +10,12 @@ import click
 from wormdb.api.database import connect
 from wormdb.api.imports import CONFLICT_RULES, ImportResult
 from wormdb.api.records import FORMS, plain_cells
-from wormdb.cli.documents import ACTOR
-from wormdb.cli.output import counted, print_json
-from wormdb.cli.place import AS_JSON, URL, complete_models, find_collection
-from wormdb.cli.progress import loading
-from wormdb.cli.rejects import Rejects, mended
-from wormdb.cli.sources import open_source
+from wormdb.cli.input.document import ACTOR
+from wormdb.cli.input.place import AS_JSON, URL, complete_models, find_collection
+from wormdb.cli.input.rejects import Rejects, mended
+from wormdb.cli.input.sources import open_source
+from wormdb.cli.show.progress import loading
+from wormdb.cli.show.text import counted, print_json
 from wormdb.cli.verbs import Verb
 from wormdb.errors import InvalidRequestError, WormError
 from wormdb.settings import MIB, Settings

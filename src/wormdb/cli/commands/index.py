@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wormdb.api.database import connect
-from wormdb.cli.indexed import kind_of, line_of
-from wormdb.cli.output import counted, print_json
-from wormdb.cli.place import AS_JSON, MODEL, URL, find_collection
-from wormdb.cli.progress import working
-from wormdb.cli.ruled import Column, print_ruled
+from wormdb.cli.input.place import AS_JSON, MODEL, URL, find_collection
+from wormdb.cli.show.indexes import kind_of, line_of
+from wormdb.cli.show.progress import working
+from wormdb.cli.show.text import Column, counted, print_json, print_ruled
 from wormdb.cli.verbs import Verb
 from wormdb.format.bson_types import TYPE_NAMES
 from wormdb.settings import Settings

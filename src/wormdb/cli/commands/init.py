@@ -9,10 +9,9 @@ from typing import Any
 import click
 import msgspec
 
-from wormdb.cli.naming import folder_of
-from wormdb.cli.output import print_json
-from wormdb.cli.place import AS_JSON
-from wormdb.cli.schema_file import DEFAULTS
+from wormdb.cli.input.place import AS_JSON
+from wormdb.cli.input.schema import DEFAULTS, folder_of
+from wormdb.cli.show.text import print_json
 from wormdb.cli.verbs import Verb
 from wormdb.errors import AlreadyExistsError, InvalidRequestError
 from wormdb.schema.load import load_schema

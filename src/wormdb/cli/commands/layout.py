@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import click
 
 from wormdb.api.database import connect
-from wormdb.cli.output import counted, print_json
-from wormdb.cli.place import AS_JSON, URL, complete_models
-from wormdb.cli.progress import told_of
+from wormdb.cli.input.place import AS_JSON, URL, complete_models
+from wormdb.cli.show.progress import told_of
+from wormdb.cli.show.text import counted, print_json
 from wormdb.cli.verbs import Verb
 from wormdb.errors import InvalidRequestError
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from wormdb.cli.output import print_json, print_table
-from wormdb.cli.schema_file import schema_file
+from wormdb.cli.input.schema import schema_file
+from wormdb.cli.show.text import print_json, print_table
 from wormdb.errors import InvalidRequestError
 from wormdb.schema.load import SchemaCheck, check_schema
 from wormdb.settings import SCHEMA_BYTES_MAX

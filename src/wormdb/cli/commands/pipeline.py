@@ -30,7 +30,7 @@ class _Moved(Verbs):
         """The command that a verb means now."""
         if cmd_name not in MOVED:
             return super().get_command(ctx, cmd_name)
-        module = MOVED[cmd_name].replace(" ", "_")
+        module = MOVED[cmd_name].replace(" ", ".")
         command = importlib.import_module(f"wormdb.cli.commands.{module}").command
         assert isinstance(command, click.Command)
         return command

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wormdb.cli.engines import opened_pipeline, with_engine
-from wormdb.cli.inferring import apply_inferred
-from wormdb.cli.output import camel, counted, print_json
-from wormdb.cli.place import AS_JSON, URL, complete_models
+from wormdb.cli.input.engine import opened_pipeline, with_engine
+from wormdb.cli.input.infer import apply_inferred
+from wormdb.cli.input.place import AS_JSON, URL, complete_models
+from wormdb.cli.show.text import camel, counted, print_json
 from wormdb.cli.verbs import Verb
 from wormdb.errors import InvalidRequestError
 

@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wormdb.api.database import connect
-from wormdb.cli.changes import ENDS, say_changes
-from wormdb.cli.confirm import YES, is_confirmed
-from wormdb.cli.documents import ACTOR, IN_MODEL, document_words, find_document
-from wormdb.cli.output import print_json, print_values
-from wormdb.cli.place import AS_JSON, URL
-from wormdb.cli.ruled import Column, print_ruled
-from wormdb.cli.shown import size_text
+from wormdb.cli.input.document import ACTOR, IN_MODEL, document_words, find_document
+from wormdb.cli.input.place import AS_JSON, URL, YES, is_confirmed
+from wormdb.cli.show.changes import ENDS, say_changes
+from wormdb.cli.show.text import Column, print_json, print_ruled, print_values, size_text
 from wormdb.cli.verbs import Verb
 from wormdb.errors import InvalidRequestError, NotFoundError
 

@@ -9,10 +9,9 @@ import click
 
 from wormdb.api.database import connect
 from wormdb.api.schema import read_schema
-from wormdb.cli.found import existing_status
-from wormdb.cli.output import camel, counted, print_json, print_table
-from wormdb.cli.place import NAMES, PLACE, place_of
-from wormdb.cli.schema_file import DEFAULTS
+from wormdb.cli.input.place import NAMES, PLACE, existing_status, place_of
+from wormdb.cli.input.schema import DEFAULTS
+from wormdb.cli.show.text import camel, counted, print_json, print_table
 from wormdb.errors import InvalidRequestError
 
 if TYPE_CHECKING:

@@ -7,12 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wormdb.api.database import connect
-from wormdb.cli.confirm import YES, is_confirmed
-from wormdb.cli.documents import ACTOR, IN_MODEL, document_words, find_document, trashing_collection
-from wormdb.cli.output import counted, print_values
-from wormdb.cli.place import AS_JSON, URL, complete_models
-from wormdb.cli.ruled import Column, print_ruled
-from wormdb.cli.shown import cell_of, time_text
+from wormdb.cli.input.document import ACTOR, IN_MODEL, document_words, find_document, trashing_collection
+from wormdb.cli.input.place import AS_JSON, URL, YES, complete_models, is_confirmed
+from wormdb.cli.show.text import Column, cell_of, counted, print_ruled, print_values, time_text
 from wormdb.cli.verbs import Verb
 from wormdb.errors import NotFoundError
 from wormdb.format.wrappers import moment

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wormdb.api.database import connect
-from wormdb.cli.engines import LOCAL_MASTER, opened_pipeline, wants_spark, with_engine
-from wormdb.cli.found import missing_collection
-from wormdb.cli.output import camel, counted, print_json, print_table
-from wormdb.cli.place import NAMES, PLACE, find_model, place_of
-from wormdb.cli.progress import tell_line
+from wormdb.cli.input.engine import LOCAL_MASTER, opened_pipeline, wants_spark, with_engine
+from wormdb.cli.input.place import NAMES, PLACE, find_model, missing_collection, place_of
+from wormdb.cli.show.progress import tell_line
+from wormdb.cli.show.text import camel, counted, print_json, print_table
 from wormdb.cli.verbs import Verb
 from wormdb.errors import InvalidRequestError
 from wormdb.maintenance.audit.report import Checked

@@ -6,7 +6,7 @@ import platform
 
 import click
 
-from wormdb.cli.output import print_json, print_table
+from wormdb.cli.show.text import print_json, print_table
 from wormdb.system.installed import EXTRAS, __version__, is_installed
 
 __all__ = ["command"]

@@ -1,0 +1,79 @@
+"""worm node list: the services of a database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from wormdb.api.database import connect
+from wormdb.cli.input.place import AS_JSON, URL
+from wormdb.cli.show.text import Column, camel, print_json, print_ruled
+from wormdb.cli.verbs import Verb
+from wormdb.jobs.node.overview import overview_of
+from wormdb.settings import NODE_WINDOW_MS, Settings
+
+if TYPE_CHECKING:
+    from wormdb.jobs.node.overview import CollectionTurn, NodeStatus
+
+__all__ = ["command"]
+
+NODES = (
+    Column("Node", 0, is_right=True),
+    Column("State", 0),
+    Column("Beat", 0, is_right=True),
+    Column("Incarnation", 0),
+    Column("Version", 0),
+    Column("Process", 0),
+)
+COLLECTIONS = (
+    Column("Collection", 0),
+    Column("Turn", 0, is_right=True),
+    Column("Log", 0, is_right=True),
+    Column("Lag", 0, is_right=True),
+    Column("Bytes", 0, is_right=True),
+    Column("Errors", 0),
+)
+
+
+@click.command("list", cls=Verb, examples=("worm node list", "worm node list --json"))
+@click.option(
+    "--interval",
+    type=click.IntRange(1),
+    default=NODE_WINDOW_MS,
+    show_default=True,
+    metavar="MS",
+    help="As of the nodes.",
+)
+@URL
+@AS_JSON
+def command(url: str, interval: int, *, as_json: bool) -> None:
+    """Show nodes, whose turn it is, and how far each collection is behind its log.
+
+    Beat is the time since a node's heartbeat changed, by the store's clock: after three of its intervals it counts as
+    dead. Lag is the number of log entries that are not brought forward. Writes nothing.
+    """
+    with connect(url, settings=Settings(forward="manual")) as database:
+        found = overview_of(database, window_ms=interval)
+    if as_json:
+        nodes, collections = ([camel(each) for each in part] for part in (found.nodes, found.collections))
+        print_json({"nodes": nodes, "collections": collections})
+        return
+    if found.nodes:
+        print_ruled(NODES, [_node_row(each) for each in found.nodes])
+    else:
+        click.echo("no nodes: whoever writes brings the log forward")
+    if found.collections:
+        click.echo("")
+        print_ruled(COLLECTIONS, [_collection_row(each) for each in found.collections])
+
+
+def _node_row(node: NodeStatus) -> tuple[str, ...]:
+    beat = f"{node.age_seconds:,.0f} s"
+    return (str(node.node), node.state, beat, node.incarnation[:8] or "--", node.version or "--", node.name or "--")
+
+
+def _collection_row(each: CollectionTurn) -> tuple[str, ...]:
+    errors = "; ".join(f"node {node}: {error}" for node, error in each.errors.items())
+    turn = "--" if each.turn is None else str(each.turn)
+    return (each.collection, turn, f"{each.number:,}", f"{each.lag_entries:,}", f"{each.lag_bytes:,}", errors)

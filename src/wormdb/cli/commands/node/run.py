@@ -1,0 +1,148 @@
+"""worm node run: one service, in the foreground."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import click
+
+from wormdb.api.database import connect
+from wormdb.cli.input.place import URL
+from wormdb.cli.show.text import camel, counted, print_json
+from wormdb.cli.verbs import Verb
+from wormdb.errors import InvalidRequestError
+from wormdb.jobs.node.node import Node
+from wormdb.jobs.node.pace import Pace
+from wormdb.settings import NODE_KILL_SECONDS, NODE_WINDOW_MS, Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Self
+
+    from wormdb.jobs.node.workload import Round
+
+__all__ = ["command"]
+
+EXAMPLES = (
+    "worm node run --url s3://bucket/prefix",
+    "worm node run --id 3 --port 9464",
+    "worm node run --once --json",
+)
+
+
+@click.command("run", cls=Verb, examples=EXAMPLES)
+@click.option("--id", "node", type=int, metavar="N", help="The node's id, 0 to 255. [default: the lowest free one]")
+@click.option("--once", is_flag=True, help="Do one round for every collection and exit, for cron.")
+@click.option("--port", type=int, help="Serve /health and /metrics on loopback; 0 takes a free port and prints it.")
+@click.option(
+    "--interval",
+    type=int,
+    default=NODE_WINDOW_MS,
+    show_default=True,
+    metavar="MS",
+    help="How long a turn is, and how often a busy node beats; the same for all nodes.",
+)
+@click.option("--json", "as_json", is_flag=True, help="With --once, print one JSON document.")
+@URL
+def command(url: str, node: int | None, interval: int, port: int | None, *, once: bool, as_json: bool) -> int:
+    """Look after a database until stopped, or for one round.
+
+    The id is held by a heartbeat in the bucket: a second process with it is refused. SIGTERM and SIGINT end the node
+    after the step that it is in. Killing it at any moment loses nothing: another node, or a writer, goes on.
+    Errors of a collection are logged on standard error, shown by worm node list, and tried again later.
+    """
+    if once and port is not None:
+        raise InvalidRequestError("--once with --port", reason="one round is over before anybody asks")
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    with _Watchdog() as watchdog, connect(url, settings=Settings(forward="manual")) as database:
+        service = Node(database, node=node, pace=Pace(interval_ms=interval))
+        if once:
+            rounds = service.run_once()
+            _print_rounds(rounds, as_json=as_json)
+            return 1 if any(each.error for each in rounds) else 0
+        try:
+            _on_signals(lambda *_: _give_up(watchdog))
+            service.start()
+        except _GivenUp:
+            click.echo("stopped before it had an id")
+            return 0
+        _on_signals(lambda *_: _end(service, watchdog))
+        with ExitStack() as stack:
+            click.echo(f"node {service.id} looks after {database.url}")
+            if port is not None:
+                from wormdb.jobs.node.endpoint import Endpoint
+
+                listening = stack.enter_context(Endpoint(service, port)).port
+                click.echo(f"health and metrics: http://127.0.0.1:{listening}")
+            sys.stdout.flush()
+            service.run()
+        click.echo(f"node {service.id} has stopped")
+    return 0
+
+
+class _Watchdog:
+    """Ends the process some time after it was told to stop, even if something waits for ever.
+
+    A killed node loses nothing. Whoever comes to the end of the `with` statement before needs it no more.
+    """
+
+    def __init__(self) -> None:
+        self._timer: threading.Timer | None = None
+
+    def start(self) -> None:
+        if self._timer is None:
+            self._timer = threading.Timer(NODE_KILL_SECONDS, _kill)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+def _end(service: Node, watchdog: _Watchdog) -> None:
+    watchdog.start()
+    service.end()
+
+
+def _kill() -> None:
+    sys.stderr.write("the node was stopped while it waited for the store\n")
+    sys.stderr.flush()
+    os._exit(1)
+
+
+class _GivenUp(BaseException):
+    """A signal came while the node waited for its id."""
+
+
+def _give_up(watchdog: _Watchdog) -> None:
+    watchdog.start()
+    raise _GivenUp
+
+
+def _on_signals(act: Callable[..., None]) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, act)
+
+
+def _print_rounds(rounds: Sequence[Round], *, as_json: bool) -> None:
+    if as_json:
+        print_json([camel(each) for each in rounds])
+        return
+    for each in rounds:
+        news = counted(each.entries, "entry", "entries") if each.entries else "nothing new"
+        removed = f", {counted(each.purged, 'document', 'documents')} purged" if each.purged else ""
+        removed += f", {counted(each.collected, 'object', 'objects')} collected" if each.collected else ""
+        failed = f": {each.error}" if each.error else ""
+        click.echo(f"{each.collection}: {news}, through {each.through:,}{removed}{failed}")
+    if not rounds:
+        click.echo("no collections")

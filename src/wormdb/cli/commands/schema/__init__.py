@@ -1,0 +1,5 @@
+"""worm schema: one module a verb."""
+
+from wormdb.cli.commands.schema.group import command
+
+__all__ = ["command"]

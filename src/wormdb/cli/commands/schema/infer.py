@@ -1,0 +1,102 @@
+"""worm schema infer: a model from data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from wormdb.api.database import connect
+from wormdb.api.records import FORMS
+from wormdb.cli.input.place import find_collection
+from wormdb.cli.input.schema import folder_of, model_name, path_to
+from wormdb.cli.input.sources import STDIN, open_source
+from wormdb.cli.show.progress import loading
+from wormdb.cli.show.text import counted, print_json
+from wormdb.cli.verbs import Verb
+from wormdb.errors import InvalidRequestError
+from wormdb.schema.infer import Inference
+from wormdb.schema.load import load_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["command"]
+
+
+@click.command(
+    "infer",
+    cls=Verb,
+    examples=(
+        "worm schema infer customers.csv > .worm/schema.json",
+        "worm schema infer *.ndjson.gz --model Event --id-field key --enums",
+        "worm schema infer --collection org/people --url ./shop",
+    ),
+)
+@click.argument("files", nargs=-1, metavar="[FILE]...")
+@click.option("--collection", metavar="NAME", help="Look at the documents of a collection instead.")
+@click.option("--model", "name", metavar="NAME", help="The name of the model.  [default: made of the file's name]")
+@click.option("--path", metavar="PATH", help="Where its documents lie, without the id.  [default: made of the name]")
+@click.option("--id-field", metavar="FIELD", help="The field that is the id.  [default: id or _id]")
+@click.option("--enums", is_flag=True, help="Allow only the texts that are there, where these are few.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Look at N documents only.")
+@click.option("--format", "form", type=click.Choice(FORMS), help="How files are written.  [default: as they look]")
+@click.option("--separator", metavar="SIGN", help="What is between cells of CSV.  [default: a comma; a tab in .tsv]")
+@click.option("--url", envvar="WORM_URL", show_envvar=True, help="The database of --collection.")
+def command(files: tuple[str, ...], **options: Any) -> None:
+    """Print a schema that all the data fits: types, required fields, arrays, nested objects and ids.
+
+    FILE is as for worm import, which takes the same data without rejects then. ISO text is datetime, values of several
+    types are any, in CSV text. A field is required if every document has it. Ids that are uuid, ulid, objectid or
+    numbered keep their kind, others are given; where they are missing they are made.
+    """
+    if bool(files) == (options["collection"] is not None):
+        raise InvalidRequestError("worm schema infer", reason="it needs data", fix="name files, or --collection NAME")
+    inference = Inference(id_field=options["id_field"], enums=options["enums"])
+    if files:
+        folder, name = _see_files(inference, files, options)
+    else:
+        folder, name = _see_collection(inference, options)
+    if options["name"]:
+        name = options["name"]
+        folder = folder if options["collection"] else f"@{folder_of(name)}"
+    schema = {
+        "schemaVersion": "1.0",
+        "sourceOfTruth": "local",
+        "models": {name: inference.model((options["path"] or folder).rstrip("/"))},
+    }
+    print_json(load_schema(schema, name="the schema of this data").to_json())
+
+
+def _see_files(inference: Inference, files: Sequence[str], options: dict[str, Any]) -> tuple[str, str]:
+    skipped = 0
+    for file in files:
+        with open_source(file, options["form"], options["separator"]) as source:
+            for record in loading(source.records(), "records", source.done):
+                if inference.count == options["limit"]:
+                    break
+                if record.values is None:
+                    skipped += 1
+                elif record.is_text:
+                    inference.see_cells(record.values)
+                else:
+                    inference.see(record.values)
+    if skipped:
+        click.echo(f"{counted(skipped, 'record', 'records')} could not be read", err=True)
+    stem = "records" if files[0] == STDIN else Path(files[0]).name.partition(".")[0]
+    name = model_name(stem)
+    return f"@{folder_of(name)}", name
+
+
+def _see_collection(inference: Inference, options: dict[str, Any]) -> tuple[str, str]:
+    if not options["url"]:
+        raise InvalidRequestError("--collection", reason="no database is named", fix="add --url, or set WORM_URL")
+    with connect(options["url"]) as database:
+        collection = find_collection(database, options["collection"])
+        for document in loading(collection.scan(), "documents", lambda: None):
+            if inference.count == options["limit"]:
+                break
+            inference.see(document)
+        name = model_name(collection.prefix.rstrip("/").rpartition("/")[2])
+        return path_to(collection.prefix) or f"@{folder_of(name)}", name

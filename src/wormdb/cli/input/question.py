@@ -1,0 +1,173 @@
+"""What is asked of a collection on the command line: options, and what they mean to `Collection.find`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from wormdb.bql.text import parse_filter_text, parse_sort_text
+from wormdb.bql.tree import MatchAll, conjunction
+from wormdb.cli.show.rows import columns_of
+from wormdb.errors import InvalidRequestError
+from wormdb.format import json
+from wormdb.query.request import STRATEGIES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from wormdb.api.collection import Collection
+    from wormdb.api.document import Document
+    from wormdb.api.options import FindOptions, WrittenSelect
+    from wormdb.api.results import Results
+    from wormdb.bql.sorting import SortSpec
+    from wormdb.bql.tree import Filter
+    from wormdb.cli.show.rows import Columns
+    from wormdb.query.execute.explain import Explanation
+    from wormdb.schema.model import Model
+
+__all__ = [
+    "AS_OF",
+    "CSV_SAFE",
+    "FILTER",
+    "SELECT",
+    "SORT",
+    "STRATEGY",
+    "Asked",
+    "columns_for",
+    "read_as_of",
+    "read_filters",
+]
+
+FILTER = click.option(
+    "--filter",
+    "filters",
+    multiple=True,
+    metavar="CONDITIONS",
+    help="Such as status=active,tags~vip or 'amount>100'; several hold together. JSON if it begins with {.",
+)
+SORT = click.option("--sort", metavar="FIELD:ORDER,…", help="Sort by fields, each asc or desc.")
+SELECT = click.option("--select", metavar="FIELD,…", help="Only these fields, and the id. A projection if it is JSON.")
+STRATEGY = click.option(
+    "--strategy", type=click.Choice(STRATEGIES), help="Use only this way of finding, or fail if it cannot be used."
+)
+CSV_SAFE = click.option(
+    "--csv-safe",
+    is_flag=True,
+    help="In CSV no text is a formula for a spreadsheet, nor has control characters; worm import --csv-safe reads it.",
+)
+AS_OF = click.option("--as-of", metavar="MOMENT", help="The state of a log number, or of a time such as 2026-02-24.")
+
+ORDERS = ("asc", "desc")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One question, read from options."""
+
+    filter: Filter
+    select: WrittenSelect | None
+    options: FindOptions
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Asked:
+        """Raises InvalidRequestError with the place of the first mistake. No requests."""
+        found: FindOptions = {}
+        if options.get("sort"):
+            found["sort"] = _read_sort(options["sort"])
+        if options.get("limit") is not None:
+            found["limit"] = options["limit"]
+        if options.get("offset"):
+            found["offset"] = options["offset"]
+        if options.get("page"):
+            found["page"] = options["page"]
+        if options.get("strategy"):
+            found["strategy"] = options["strategy"]
+        if options.get("as_of") is not None:
+            found["as_of"] = read_as_of(options["as_of"])
+        return cls(read_filters(options["filters"]), _read_select(options.get("select")), found)
+
+    @property
+    def limit(self) -> int | None:
+        """How many rows at most."""
+        return self.options.get("limit")
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The columns that were named, the id first; None if none were, or a projection shows others too."""
+        if not isinstance(self.select, list):
+            return None
+        return tuple(dict.fromkeys(("id", *("id" if name == "_id" else name for name in self.select))))
+
+    @property
+    def is_of_all(self) -> bool:
+        """Whether it asks for all documents as they are now."""
+        return isinstance(self.filter, MatchAll) and "as_of" not in self.options
+
+    def find(self, collection: Collection[Document]) -> Results[Any]:
+        """The rows. No requests yet."""
+        if self.select is None:
+            return collection.find(self.filter, **self.options)
+        return collection.find(self.filter, select=self.select, **self.options)
+
+    def explain(self, collection: Collection[Document], *, analyze: bool) -> Explanation:
+        """How the rows are found."""
+        return collection.explain(self.filter, select=self.select, analyze=analyze, **self.options)
+
+
+def read_filters(texts: Sequence[str]) -> Filter:
+    """What all of several filters match. Raises InvalidRequestError with the column of the first mistake."""
+    return conjunction([_read_filter(text) for text in texts])
+
+
+def _read_filter(text: str) -> Filter:
+    try:
+        return parse_filter_text(text)
+    except InvalidRequestError as error:
+        if not error.problems:
+            raise
+        # The message has a picture of the place, which one line cannot hold.
+        raise type(error)(f"--filter {text!r:.100}", fix=error.fix, problems=error.problems) from error
+
+
+def _read_sort(text: str) -> SortSpec:
+    for part in text.split(","):
+        name, colon, order = part.strip().rpartition(":")
+        if colon and order not in ORDERS:
+            raise InvalidRequestError(
+                f"--sort {part.strip()!r:.100}",
+                reason=f"there is no order {order!r:.40}",
+                fix=f"write {name}:asc or {name}:desc; a name with a colon needs one of them behind it",
+            )
+    return parse_sort_text(text)
+
+
+def _read_select(text: str | None) -> WrittenSelect | None:
+    if not text:
+        return None
+    if not text.lstrip().startswith("{"):
+        return [name.strip() for name in text.split(",")]
+    written = json.parse(text, operators=True)
+    if not isinstance(written, dict):
+        raise InvalidRequestError(f"--select {text!r:.100}", reason="it is no document", fix='write {"name": 1}')
+    return written
+
+
+def read_as_of(text: str | None) -> int | str | None:
+    """A log number, or a time as text, in UTC if it names no zone; None for now. What is no time stays as it is."""
+    if text is None or text.isdecimal():
+        return None if text is None else int(text)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    return text if time.utcoffset() is not None else time.replace(tzinfo=UTC).isoformat()
+
+
+def columns_for(asked: Asked, model: Model | None) -> Columns | None:
+    """The columns of a file: those that were named, else the model's; None if only the rows tell."""
+    if asked.select is not None:
+        return None if asked.names is None else columns_of(asked.names)
+    return None if model is None else columns_of(("id", *model.columns))

@@ -1,0 +1,1 @@
+"""What commands print: tables, rows, changes, progress, guarded against control characters."""
