@@ -9,13 +9,20 @@ from __future__ import annotations
 
 from wormdb import settings as limits
 from wormdb.cli.input.engine import auto_bytes
-from wormdb.engine.tree.nodes import BYTES_TARGET
+from wormdb.engine.commit.turns import DOOR_EVERY
+from wormdb.engine.forward.rewrite import SWAP_BLOCKS, TURN_SWAPS
+from wormdb.engine.tree import statistics
+from wormdb.engine.tree.nodes import BYTES_TARGET, ENTRIES_TARGET
 from wormdb.files.adopt.stage import PART_BYTES
 from wormdb.files.write.tables import SMALL_BYTES
+from wormdb.format import field_statistics
 from wormdb.format.block import PAGE_BYTES
+from wormdb.jobs import analyze, field_tally
+from wormdb.jobs.costs import INDEX_BYTES, PACKED, SPARE
 from wormdb.jobs.import_sources import PIECE_BYTES
 from wormdb.jobs.node.pace import Pace
 from wormdb.jobs.shares import TASK_BYTES
+from wormdb.query.planner.cache import PLANS_MAX
 from wormdb.settings import Settings
 from wormdb.storage.folder.directories import LOCK_SECONDS_MAX, TICK_MS
 from wormdb.storage.folder.time import PATIENCE_MS, SETTLING_MS
@@ -84,6 +91,7 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
         ("is answered later than {} after its tail", (seconds(ms(limits.KNOWLEDGE_MS_MAX)),)),
         ("reads the root again every {}", (_ROOT,)),
     ],
+    "docs/design/0004-groups-and-versions.md": [("Every {} entries the queue", (DOOR_EVERY,))],
     "docs/design/0005-root-and-forwarding.md": [
         ("a sample of {} documents", (limits.SAMPLE_ROWS,)),
         ("removes them after {}", (days(ms(limits.ORPHAN_MS)),)),
@@ -93,7 +101,9 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
         ("the lowest tier is up to {}", (mib(limits.RUN_BYTES_SMALLEST),)),
         ("{} blocks a page", (limits.LIST_PAGE_BLOCKS,)),
     ],
+    "docs/design/0009-queries.md": [("its cached way ({} a collection)", (PLANS_MAX,))],
     "docs/design/0010-history-and-moments.md": [("the newest {} jobs stay so", (limits.LOADS_KEPT,))],
+    "docs/design/0011-schema-versions.md": [("in the background, {} at a time", (SWAP_BLOCKS * TURN_SWAPS,))],
     "docs/design/0012-bulk-jobs.md": [
         ("at most {} lie one over another", (limits.BULK_LAYERS_MAX,)),
         ("the newest {} attached jobs", (limits.LOADS_KEPT,)),
@@ -122,6 +132,8 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
     "docs/design/0020-deadlines-and-interrupts.md": [("At most {} such requests", (limits.UNANSWERED_MAX,))],
     "docs/explanation/indexes.md": [
         ("whose key is over {}", (kib(limits.INDEX_KEY_BYTES_MAX),)),
+        ("fills nodes with {:,} entries", (ENTRIES_TARGET,)),
+        ("a histogram of {} buckets", (statistics.BUCKETS,)),
         ("about {} is the target", (kib(BYTES_TARGET),)),
     ],
     "docs/explanation/scaling.md": [("blocks of {}, before", (mib(limits.BLOCK_BYTES_TARGET),))],
@@ -160,6 +172,8 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
         ("a LIST in {:g} s, 2 more in {}", (PACE.look_seconds, minutes(PACE.discover_seconds))),
         ("a GET in {:g} s for each collection", (PACE.probe_seconds_max,)),
         ("writes of `log_retention_ms` ({})", (_RETENTION,)),
+        ("bytes \N{MULTIPLICATION SIGN} {} \N{MULTIPLICATION SIGN} {}:", (PACKED, SPARE)),
+        ("indexes \N{MULTIPLICATION SIGN} {} \N{MULTIPLICATION SIGN} {} |", (INDEX_BYTES, SPARE)),
         ("commits / {:,}", (DEFAULTS.forward_entries,)),
     ],
     "docs/how-to/errors.md": [
@@ -188,6 +202,12 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
     "docs/how-to/history.md": [("a document could hold, up to {}", (kib(limits.METADATA_BYTES_MAX),))],
     "docs/how-to/import.md": [("in batches of {:,}, or {}", (limits.IMPORT_RECORDS, mib(limits.IMPORT_BYTES)))],
     "docs/how-to/jobs.md": [
+        ("Up to {:,} different values are counted", (field_tally.VALUES_MAX,)),
+        ("a sample of {:,} documents", (analyze.SAMPLE_ROWS,)),
+        (
+            "{} frequent values and a histogram of {} parts",
+            (field_statistics.TOP_MAX, field_statistics.BUCKETS),
+        ),
         ("what was found, up to {} of it", (kib(limits.FIELD_STATISTICS_BYTES_MAX),)),
         (
             "newest {:,} jobs are remembered, and of up to {:,} for {}",
@@ -220,6 +240,7 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
         ("up to {}, {}", (minutes(PACE.shared_seconds), _SHARED)),
     ],
     "docs/how-to/query.md": [("while others write, for {}", (_CURSOR,))],
+    "docs/how-to/schema-versions.md": [("by processes that write, {} at a time", (SWAP_BLOCKS * TURN_SWAPS,))],
     "docs/how-to/spark.md": [
         ("one for about {}, and", (mib(TASK_BYTES),)),
         ("up to {} blocks lie one over another", (limits.BULK_LAYERS_MAX,)),
