@@ -61,31 +61,11 @@ class TableReader(Generic[T]):
 
         Costs as `scan_columns`; of the past as a scan of history.
         """
-        import pyarrow as pa
-
-        from wormdb.api.columns import ArrowColumn
-
         named = None if columns is None else self.checked(columns)
         reading = _RangeReader.of(self.access, start, stop, as_of)
         named = named or default_columns(reading.model)
         _check_known(reading.model, named, self.access.name)
-        gathered = {
-            name: ArrowColumn(path, declared_type(reading.model, path))
-            for name, path in named.items()
-            if path != DOCUMENT
-        }
-        texts: list[pa.Array] = []
-        for portion in reading.portions(list(named.values())):
-            for column in gathered.values():
-                column.add(portion)
-            if DOCUMENT in named.values():
-                texts += portion.table.column(DOCUMENT).chunks
-        return pa.table(
-            {
-                name: gathered[name].finish() if name in gathered else pa.chunked_array(texts, pa.large_string())
-                for name in named
-            }
-        )
+        return _joined(reading.portions(list(named.values())), named, reading.model)
 
     def rows(self, columns: Sequence[str], start: Any, stop: Any, as_of: Moment) -> Iterator[dict[str, Any]]:
         """The id and some fields of each document of a range, in order of id. Costs as `arrow`."""
@@ -308,23 +288,27 @@ def table_of(state: AnyState[Any], request: Request) -> pa.Table:
 
     Costs what the plan costs; documents are not read if columns tell everything.
     """
-    import pyarrow as pa
-
-    from wormdb.api.columns import ArrowColumn
     from wormdb.bql.projection_parse import parse_projection
 
     named = _named(request.projection) or default_columns(state.model)
     paths = list(named.values())
     if request.projection is None and DOCUMENT not in paths:
         request = replace(request, projection=parse_projection(_outermost(paths)))
-    gathered = {
-        name: ArrowColumn(path, declared_type(state.model, path)) for name, path in named.items() if path != DOCUMENT
-    }
+    return _joined(_portions(state, request, paths), named, state.model)
+
+
+def _joined(portions: Iterable[Portion], named: Mapping[str, str], model: Model | None) -> pa.Table:
+    """Columns of portions one after the other, by name: those in `named`, in the types that a model declares."""
+    import pyarrow as pa
+
+    from wormdb.api.columns import ArrowColumn
+
+    gathered = {name: ArrowColumn(path, declared_type(model, path)) for name, path in named.items() if path != DOCUMENT}
     texts: list[pa.Array] = []
-    for portion in _portions(state, request, paths):
+    for portion in portions:
         for column in gathered.values():
             column.add(portion)
-        if DOCUMENT in paths:
+        if DOCUMENT in named.values():
             texts += portion.table.column(DOCUMENT).chunks
     return pa.table(
         {

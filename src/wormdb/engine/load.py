@@ -20,14 +20,12 @@ from typing import TYPE_CHECKING, Final
 from wormdb.engine.bulk.attach import AttachGuard, Attaching
 from wormdb.engine.bulk.report import CONFLICT_RULES, BulkTarget, decode_report
 from wormdb.engine.commit.operations import Guards, Pending
-from wormdb.engine.commit.resolve import commit_for_sure
+from wormdb.engine.commit.resolve import commit_for_sure, opening
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
     InvalidRequestError,
-    OutcomeUnknownError,
     PermissionDeniedError,
-    UnavailableError,
     WormError,
 )
 from wormdb.format.event import JobAborted, JobOpened
@@ -198,16 +196,9 @@ def _open(ledger: JobLedger, spec: JobSpec, job: WriteId, view: View) -> None:
         guard=spec.guard,
     )
     try:
-        if commit_for_sure(ledger.commit, ledger.settle, pending) is None and job not in ledger.view().jobs.known:
-            ledger.commit(pending)
-    except OutcomeUnknownError as error:
-        # Whether the job is open is unknown, but nothing of it was written: a commit id would mislead.
-        raise UnavailableError(
-            f"job {job} on {ledger.collection}",
-            reason=f"it could not be opened for sure: {error.reason}",
-            fix="retry: nothing of it was written",
-            key=error.key,
-        ) from error
+        with opening(f"job {job} on {ledger.collection}"):
+            if commit_for_sure(ledger.commit, ledger.settle, pending) is None and job not in ledger.view().jobs.known:
+                ledger.commit(pending)
     except AlreadyExistsError:
         if job not in ledger.view().jobs.known:
             raise  # not about the job

@@ -15,12 +15,13 @@ import msgspec
 
 from wormdb.engine.bulk.inserts import check_inserts, sampled
 from wormdb.engine.commit.operations import Guards, Pending
+from wormdb.engine.commit.resolve import opening
 from wormdb.engine.commit.validate import Group
 from wormdb.engine.index.unique import UniqueOwners
 from wormdb.engine.state.jobs import UNNAMED
 from wormdb.engine.state.view import id_key, sequence_of
 from wormdb.engine.tree.definition import claims_of
-from wormdb.errors import ConflictError, OutcomeUnknownError, UnavailableError, WormError
+from wormdb.errors import ConflictError, OutcomeUnknownError, WormError
 from wormdb.format import json
 from wormdb.format.block import Row
 from wormdb.format.event import JobAborted, JobAttached, JobOpened, StreamAdvanced
@@ -109,16 +110,8 @@ class Stager:
         # What says that the batch is written must come with it; a definition must come before its documents.
         last = tuple(event for event in pending.events if isinstance(event, StreamAdvanced))
         first = tuple(event for event in pending.events if event not in last)
-        try:
+        with opening(f"batch of {len(pending.operations)} changes to {self.ledger.collection}"):
             self.commit(replace(pending, id=self.ledger.batch_id(), operations=(), events=(*first, opened)))
-        except OutcomeUnknownError as error:
-            # Whether the job is open is unknown, but nothing of the batch was written: a commit id would mislead.
-            raise UnavailableError(
-                f"batch of {len(pending.operations)} changes to {self.ledger.collection}",
-                reason=f"its job could not be opened for sure: {error.reason}",
-                fix="retry: nothing of it was written",
-                key=error.key,
-            ) from error
         try:
             return self._attach(replace(pending, events=last), job)
         except OutcomeUnknownError:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from wormdb.engine.log.root import Register
     from wormdb.system.clock import Chance
 
-__all__ = ["Fate", "Resolver", "commit_for_sure", "landed"]
+__all__ = ["Fate", "Resolver", "commit_for_sure", "landed", "opening"]
 
 
 class Fate(StrEnum):
@@ -109,6 +109,23 @@ class Resolver:
 #
 # A job ends in one entry. If the answer to it is lost the job settles the slot, so that it knows, or says that it does
 # not know. And where more is to be done after the entry, a failure of that must not say that nothing was written.
+
+
+@contextmanager
+def opening(what: str) -> Iterator[None]:
+    """The entry that opens a job: if it cannot be told whether it is there, `what` did not happen all the same.
+
+    Nothing of the job is written yet, so the id of that commit would mislead: raises UnavailableError instead.
+    """
+    try:
+        yield
+    except OutcomeUnknownError as error:
+        raise UnavailableError(
+            what,
+            reason=f"its job could not be opened for sure: {error.reason}",
+            fix="retry: nothing of it was written",
+            key=error.key,
+        ) from error
 
 
 def commit_for_sure(
