@@ -151,6 +151,20 @@ def test_what_many_documents_were_before_a_job_is_read_at_once() -> None:
         assert [(document(row["_before"]) or {}).get("n") for row in rows[40:]] == list(range(40))
 
 
+def test_of_a_removed_document_the_id_is_told_whatever_its_type() -> None:
+    with database() as db:
+        things = db["things"]
+        for identity in (1, 2, "x"):
+            things.insert({"_id": identity})
+        for identity in (1, 2, "x"):
+            things.delete(identity)
+        stream = Stream(url=db.url, collection="things", changes="true", columns="id,_doc,_op")
+        rows = [row for rows in stream.batches() for row in rows]
+        assert [row["id"] for row in rows] == ["1", "2", '"x"'] * 2
+        assert [row["_op"] for row in rows] == ["create"] * 3 + ["delete"] * 3
+        assert [document(row["_doc"]) for row in rows] == [{"id": 1}, {"id": 2}, {"id": "x"}, None, None, None]
+
+
 def test_the_first_batch_is_repeated_from_where_it_began() -> None:
     with database() as db:
         db["things"].insert({"_id": "a"})

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tests.engine.rig import COLLECTION, PATHS
+from wormdb.bql.update import apply_update, parse_update
 from wormdb.engine.blocks.listing import list_run
 from wormdb.engine.blocks.runs import AttachedBase, RunBase
 from wormdb.engine.blocks.shelf import Shelf
@@ -14,12 +16,13 @@ from wormdb.engine.log.clock import MiscClock
 from wormdb.engine.log.objects import ObjectWriter
 from wormdb.engine.log.root import Place
 from wormdb.engine.state.definition import Definition
+from wormdb.engine.state.upgrade import Upgrades, encode_mapping
 from wormdb.engine.state.view import EmptyBase, Overlay, View
 from wormdb.format import json
 from wormdb.format.block import Row
 from wormdb.format.entry import Batch, Change, Entry
 from wormdb.format.key import encode_key
-from wormdb.format.root import Root
+from wormdb.format.root import Root, SchemaVersion
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["Gone", "Layers", "all_values"]
 
 NOBODY = WriteId("0" * 32)
+NOW = datetime(2020, 1, 1, tzinfo=UTC)
 Values = dict[str, Any]
 
 
@@ -93,6 +97,20 @@ class Layers:
         self.number += 1
         self.overlay.apply(self._entry([self._change(document) for document in documents]))
 
+    def upgrade(self, mapping: Values) -> None:
+        """A mapping that changes what all documents up to here are shown as; it is in the root if a run follows."""
+        self.number += 1
+        if self.overlay.entries(LogNumber(self.number)):
+            self.overlay.apply(self._entry(()))
+        known = self.definition.versions
+        added = SchemaVersion(
+            number=self.number, version=len(known) + 2, before=bytes(32), mapping=encode_mapping(mapping)
+        )
+        versions = (*known, added)
+        self.definition = replace(self.definition, versions=versions, upgrades=Upgrades.of(versions))
+        update = parse_update(mapping)
+        self.model = {key: apply_update(update, one, now=NOW) for key, one in self.model.items()}
+
     def view(self, *, cold: bool = False) -> View:
         """The state now; a cold one knows nothing of the blocks yet."""
         shelf = Shelf(self.store, self.pool, PATHS.data) if cold else self.shelf
@@ -106,6 +124,7 @@ class Layers:
             hash_applied=bytes(32),
             hash_trimmed=bytes(32),
             definition=b"",
+            versions=tuple(one for one in self.definition.versions if one.number <= self.base_number),
             blocks=tuple(self.blocks),
             block_pages=tuple(self.pages),
         )

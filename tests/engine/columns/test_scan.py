@@ -58,7 +58,7 @@ FAMILIES: list[SearchStrategy[Any]] = [st.integers(0, 5), st.sampled_from(["a", 
 @st.composite
 def documents(draw: st.DrawFn, identities: list[Any]) -> Any:
     identity = draw(st.sampled_from(identities))
-    fate = draw(st.integers(0, 9))
+    fate = draw(st.integers(0, 7))
     if fate == 0:
         return identity, Gone()
     if fate == 1:
@@ -78,10 +78,18 @@ COLUMNS = st.lists(
     unique_by=lambda spec: spec.path,
 )
 
+MAPPINGS: list[dict[str, Any]] = [
+    {"$set": {"a": 7}},
+    {"$set": {"z": 1}},
+    {"$unset": {"t": ""}},
+    {"$rename": {"b": "a"}},
+    {"$rename": {"a": "t"}},
+]
+
 
 @st.composite
 def layered(draw: st.DrawFn) -> Layers:
-    """Runs, attached blocks and entries, with columns that change from one to the next."""
+    """Runs, attached blocks, entries and mappings, with columns that change from one to the next."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(block, "_GROUP_ROWS", draw(st.sampled_from([2, 100])))
         patch.setattr(block, "PAGE_BYTES", draw(st.sampled_from([1, block.PAGE_BYTES])))
@@ -91,15 +99,20 @@ def layered(draw: st.DrawFn) -> Layers:
 @st.composite
 def laid(draw: st.DrawFn) -> Layers:
     layers = Layers(block_target=draw(st.sampled_from([1, 200, 100_000])))
-    identities = IDS[draw(st.sampled_from(sorted(IDS)))]
+    identities = IDS[draw(st.sampled_from([*sorted(IDS), "mixed"]))]
     several = st.lists(documents(identities), max_size=8)
     for _ in range(draw(st.integers(0, 3))):
         layers.run(draw(several), draw(COLUMNS))
-    for kind in draw(st.lists(st.sampled_from(["attach", "change"]), max_size=3)):
-        if kind == "attach":
-            layers.attach(draw(several), draw(COLUMNS))
-        else:
-            layers.change(draw(several))
+        if draw(st.integers(0, 2)) == 0:
+            layers.upgrade(draw(st.sampled_from(MAPPINGS)))
+    for kind in draw(st.lists(st.sampled_from(["attach", "change", "upgrade"]), max_size=3)):
+        match kind:
+            case "attach":
+                layers.attach(draw(several), draw(COLUMNS))
+            case "change":
+                layers.change(draw(several))
+            case _:
+                layers.upgrade(draw(st.sampled_from(MAPPINGS)))
     return layers
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.columns.rig import Gone, Layers
-from tests.engine.columns.test_scan import COLUMNS, IDS, documents, layered, spans
+from tests.engine.columns.test_scan import COLUMNS, IDS, by_parts, documents, layered, spans
 from wormdb.engine.blocks.cache import ColumnCache, Label, State
 from wormdb.engine.blocks.portion import DOCUMENT, VERSION
 from wormdb.engine.blocks.runs import RunBase
@@ -20,7 +20,7 @@ from wormdb.engine.columns.scan import scan_columns
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING
-from wormdb.format.path import TRAVERSED
+from wormdb.format.path import TRAVERSED, get_direct, parse_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -104,6 +104,33 @@ def test_ranges_and_documents_are_answered_with_a_cache_too(layers: Layers, data
         found = told(scan_columns(layers.view(), ["_id", *names], low=low, high=high, in_order=in_order), names)
         assert found == expected if in_order else sorted(found) == sorted(expected)
         told(scan_columns(layers.view(), ["_id", *NAMES]), NAMES)
+
+
+@given(layered(), st.permutations(NAMES), st.data())
+def test_columns_that_were_read_one_after_the_other_tell_the_same(
+    layers: Layers, order: list[str], data: st.DataObject
+) -> None:
+    layers.shelf.columns = ColumnCache(1 << 24)
+    for count in range(len(order) + 1):
+        names = order[:count]
+        expected = [
+            tuple(cell(get_direct(document, parse_path(name))) for name in ("_id", *names))
+            for document in layers.expected()
+        ]
+        in_order = data.draw(st.booleans())
+        with by_parts(data):
+            found = told(scan_columns(layers.view(), ["_id", *names], in_order=in_order), names)
+        assert found == expected if in_order else sorted(found) == sorted(expected)
+
+
+def test_a_document_that_tells_two_columns_is_the_newest_form_of_it() -> None:
+    layers = Layers()
+    layers.shelf.columns = ColumnCache(1 << 24)
+    layers.run([{"_id": 1, "b": 1}, {"_id": 2, "b": 1}, {"_id": "x", "a": 0, "b": "y"}])
+    layers.upgrade({"$rename": {"b": "a"}})
+    told(scan_columns(layers.view(), ["_id"]), [])
+    found = told(scan_columns(layers.view(), ["_id", "a"]), ["a"])
+    assert found == [(cell(1), cell(1)), (cell(2), cell(1)), (cell("x"), cell("y"))]
 
 
 def warm(documents: Iterable[dict[str, Any]], size: int = 1 << 24) -> Layers:

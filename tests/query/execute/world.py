@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from wormdb.api.collection import Collection
     from wormdb.api.document import Document
+    from wormdb.engine.forward.forward import Sizes
     from wormdb.engine.state.view import View
     from wormdb.query.execute.answer import Hit
     from wormdb.query.request import Request
@@ -83,6 +84,8 @@ class World:
     """Fields that the model declares; documents are stored whatever it says."""
     cache_bytes: int = 0
     """Of the processes that `things` belongs to."""
+    sizes: Sizes = SMALL
+    """Of blocks: with the small ones a run has several."""
     rig: Rig = field(default_factory=Rig)
 
     def __post_init__(self) -> None:
@@ -95,8 +98,8 @@ class World:
         if self.manifest:
             self.model["manifest"] = {"enabled": True, "fields": list(self.manifest)}
         self.store = MeteredStore(self.rig.store, clock=self.rig.clock)
-        self.ledger = self.rig.ledger(self.store, MANUAL, SMALL)
-        self._stager = self.rig.ledger(self.store, MANUAL, SMALL, stage_bytes=1)
+        self.ledger = self.rig.ledger(self.store, MANUAL, self.sizes)
+        self._stager = self.rig.ledger(self.store, MANUAL, self.sizes, stage_bytes=1)
         definition = load_model("Thing", self.model).canonical()
         self.ledger.commit(self.rig.batch(events=(SchemaChanged(definition=definition),)))
         self.documents: dict[bytes, Values] = {}
@@ -111,7 +114,7 @@ class World:
         """The collection as a process sees it that is there from the beginning."""
 
     def __repr__(self) -> str:
-        return "\n".join([f"World({self.model}, cache_bytes={self.cache_bytes})", *self.story])
+        return "\n".join([f"World({self.model}, cache_bytes={self.cache_bytes}, sizes={self.sizes})", *self.story])
 
     def _index(self, name: str) -> Values:
         """An index as the model has it: of a field that is declared as no array, it has one value."""
@@ -194,13 +197,13 @@ class World:
     def compact(self) -> None:
         """Write all blocks again as larger ones."""
         self.story.append("compact")
-        compact_lists(self.ledger, Aim(SMALL.block_target * 3, everything=True))
+        compact_lists(self.ledger, Aim(self.sizes.block_target * 3, everything=True))
 
     def rebuild(self) -> None:
         """Make the trees of ready indexes again."""
         self.story.append("rebuild")
         if self.ledger._register.read().root is not None:
-            rebuild_trees(self.ledger, Aim(SMALL.block_target, everything=True))
+            rebuild_trees(self.ledger, Aim(self.sizes.block_target, everything=True))
 
     def trim(self) -> None:
         """Remove the entries of the log that blocks and history have."""
@@ -244,7 +247,7 @@ class World:
 
     def cold(self) -> EngineSource:
         """The same for a process that knows nothing yet."""
-        ledger = self.rig.ledger(self.store, MANUAL, SMALL)
+        ledger = self.rig.ledger(self.store, MANUAL, self.sizes)
         return EngineSource.of(ledger.view(), ledger)
 
     def opened(self) -> Collection[Document]:
@@ -255,7 +258,12 @@ class World:
         return Database(
             self.store,
             SerialPool(),
-            settings=Settings(forward="manual", forward_interval_ms=0, block_bytes=300, cache_bytes=self.cache_bytes),
+            settings=Settings(
+                forward="manual",
+                forward_interval_ms=0,
+                block_bytes=self.sizes.block_target,
+                cache_bytes=self.cache_bytes,
+            ),
             schema=load_schema({"schemaVersion": "1.0", "sourceOfTruth": "local", "models": {"Thing": model}}),
             actor=None,
             clock=self.rig.clock,

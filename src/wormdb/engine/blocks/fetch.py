@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.sidecar import PageMap
 
-__all__ = ["rows_at", "rows_between", "rows_by_key"]
+__all__ = ["rows_at", "rows_between", "rows_by_key", "rows_shown"]
 
 BLOCK_WHOLE_BYTES: Final = 64 * KIB
 """A block up to this size is read whole, even if a part of it is wanted: its sidecar would cost a request more."""
@@ -49,7 +49,7 @@ def _read_by_key(shelf: Shelf, entry: BlockEntry, page_map: PageMap, keys: Seque
         if ref is not None:
             places.setdefault(ref.page if isinstance(ref, PageRef) else ref.group, []).append(key)
     if page_map.pages is None:
-        return _pick(_shown(shelf, entry, _group_rows(shelf, entry, page_map, places)), keys)
+        return _pick(rows_shown(shelf, entry, _group_rows(shelf, entry, page_map, places)), keys)
     found: dict[bytes, Row] = {}
     wanted = sorted(places)
     for start in range(0, len(wanted), _PAGES_AT_ONCE):
@@ -70,8 +70,8 @@ def rows_between(
     SnapshotTooOldError.
     """
     if low <= entry.key_first and (high is None or entry.key_last < high):
-        return _shown(shelf, entry, read_documents(shelf.whole(entry)))
-    return _between(_shown(shelf, entry, _rows_near(shelf, entry, low, high)), low, high)
+        return rows_shown(shelf, entry, read_documents(shelf.whole(entry)))
+    return _between(rows_shown(shelf, entry, _rows_near(shelf, entry, low, high)), low, high)
 
 
 def rows_at(shelf: Shelf, entry: BlockEntry, start: int, stop: int) -> Iterator[tuple[bytes, Row]]:
@@ -81,13 +81,13 @@ def rows_at(shelf: Shelf, entry: BlockEntry, start: int, stop: int) -> Iterator[
     row group that has some. Raises CorruptionError, SnapshotTooOldError.
     """
     if (start == 0 and stop >= entry.rows) or entry.length <= BLOCK_WHOLE_BYTES:
-        return _shown(shelf, entry, islice(read_documents(shelf.whole(entry)), start, stop))
+        return rows_shown(shelf, entry, islice(read_documents(shelf.whole(entry)), start, stop))
     page_map = shelf.learn([entry])[0][entry.name]
     ends = list(accumulate(group.rows for group in page_map.groups))
     first, last = bisect_right(ends, start), bisect_left(ends, stop)
     begin = ends[first - 1] if first else 0
     rows = _group_rows(shelf, entry, page_map, range(first, min(last + 1, len(ends))))
-    return _shown(shelf, entry, islice(rows, start - begin, stop - begin))
+    return rows_shown(shelf, entry, islice(rows, start - begin, stop - begin))
 
 
 def _between(rows: Iterable[tuple[bytes, Row]], low: bytes, high: bytes | None) -> Iterator[tuple[bytes, Row]]:
@@ -137,9 +137,9 @@ def _page_ref(page_map: PageMap, page: int) -> PageRef:
 
 def _from_page(shelf: Shelf, entry: BlockEntry, ref: PageRef, body: bytes, keys: Sequence[bytes]) -> dict[bytes, Row]:
     if len(keys) > 1:
-        return _pick(_shown(shelf, entry, read_page_rows(body, ref)), keys)
+        return _pick(rows_shown(shelf, entry, read_page_rows(body, ref)), keys)
     row = read_page(body, ref, keys[0])
-    return {} if row is None else dict(_shown(shelf, entry, [row]))
+    return {} if row is None else dict(rows_shown(shelf, entry, [row]))
 
 
 def _pick(rows: Iterable[tuple[bytes, Row]], keys: Sequence[bytes]) -> dict[bytes, Row]:
@@ -147,7 +147,7 @@ def _pick(rows: Iterable[tuple[bytes, Row]], keys: Sequence[bytes]) -> dict[byte
     return {key: row for key, row in rows if key in wanted}
 
 
-def _shown(shelf: Shelf, entry: BlockEntry, rows: Iterable[Row]) -> Iterator[tuple[bytes, Row]]:
+def rows_shown(shelf: Shelf, entry: BlockEntry, rows: Iterable[Row]) -> Iterator[tuple[bytes, Row]]:
     """Rows with their keys, as the shelf shows them, and with the block's number if they were written before it."""
     if not entry.rev_first:
         rows = (row if row.rev else Row(row.id, entry.run, row.seq, row.document, row.trash) for row in rows)

@@ -2,8 +2,8 @@
 
 A portion is what a column scan yields. Its table has each column under its path and, where one is needed, the
 companion `$kind.<path>` (docs/format/objects.md says what its codes mean). Where a cell is elsewhere,
-or the whole document was asked for, `$doc` has the document; in other rows that is null. Where versions were asked
-for, `$rev` and `$seq` have the revision and the count of changes.
+or the whole document was asked for, `$doc` has the document as it is shown now, and of a deleted one at least its id;
+in other rows that is null. Where versions were asked for, `$rev` and `$seq` have the revision and the count of changes.
 """
 
 from __future__ import annotations

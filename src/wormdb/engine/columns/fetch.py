@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.engine.blocks.cache import Decoded, Label, decoded_of, portion_of
-from wormdb.engine.blocks.fetch import BLOCK_WHOLE_BYTES
+from wormdb.engine.blocks.fetch import BLOCK_WHOLE_BYTES, rows_shown
 from wormdb.engine.blocks.portion import (
     DOCUMENT,
     VERSION_TYPES,
@@ -85,7 +85,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """Rows of one block, deletions too. A deleted row has no values, and its document is what the trash has."""
+    """Rows of one block, deletions too. A deleted row has no values but its id, which its document tells, as ever."""
 
     portion: Portion
     deleted: pa.ChunkedArray | None
@@ -159,8 +159,8 @@ def _read(shelf: Shelf, entry: BlockEntry, wanted: Wanted, low: bytes = b"", hig
     absent = [spec for path, spec in wanted.specs.items() if path not in stored]
     typed = [*(["_id"] if wanted.with_ids or absent else []), *(path for path in wanted.specs if path in stored)]
     whole = bool(absent) or wanted.with_documents
-    columns = [*typed, *(["_deleted"] if entry.deleted else []), *(["_doc"] if whole else [])]
-    columns += _STORED_VERSIONS if wanted.with_versions else ["_rev"] if whole and shelf.upgrades.is_old(entry) else []
+    needed = [*typed, *(["_deleted"] if entry.deleted else []), *(reader.of_documents if whole else [])]
+    columns = list(dict.fromkeys([*needed, *(_STORED_VERSIONS if wanted.with_versions else ())]))
     block, types = reader.open(columns), {path: stored[path] for path in typed}
     # Documents are much longer than the columns made of them: those of one row group are in memory at a time.
     steps = [range(group, group + 1) for group in reader.groups] if absent else [reader.groups]
@@ -192,7 +192,7 @@ def _from_table(reader: _Reader, groups: range, table: pa.Table, choice: _Choice
     wanted, types = choice.wanted, dict(choice.types)
     deleted = table.column("_deleted") if reader.entry.deleted else None
     if "_doc" in table.column_names:
-        table = _mapped(reader, table, deleted)
+        table = _mapped(reader, table)
     besides = {"_deleted", "_doc", *_STORED_VERSIONS}
     columns = {name: table.column(name) for name in table.column_names if name not in besides}
     if choice.absent:
@@ -213,15 +213,16 @@ def _from_table(reader: _Reader, groups: range, table: pa.Table, choice: _Choice
     return Fetched(Portion(_as_table(columns), types), deleted)
 
 
-def _mapped(reader: _Reader, table: pa.Table, deleted: pa.ChunkedArray | None) -> pa.Table:
-    """The same rows with their documents as the shelf shows them."""
+def _mapped(reader: _Reader, table: pa.Table) -> pa.Table:
+    """The same rows with their documents as the shelf shows them; what is left of a deleted one tells its id."""
     upgrades, entry = reader.shelf.upgrades, reader.entry
     if not upgrades.is_old(entry):
         return table
-    bodies, numbers = _documents(table, deleted), table.column("_rev").to_pylist()
+    cells, numbers = _cells(table), table.column("_rev").to_pylist()
+    gone = table.column("_deleted").to_pylist() if entry.deleted else [False] * len(cells)
     shown = [
-        None if body is None else upgrades.document(body, max(entry.shape, number or entry.run))
-        for body, number in zip(bodies, numbers, strict=True)
+        cell if is_gone else upgrades.document(cell, max(entry.shape, number or entry.run))
+        for cell, number, is_gone in zip(cells, numbers, gone, strict=True)
     ]
     place = table.column_names.index("_doc")
     return table.set_column(place, "_doc", _chunked(texts_of(shown)))
@@ -260,6 +261,12 @@ class _Reader:
     def key(self) -> str:
         return self.shelf.block_key(self.entry.name)
 
+    @property
+    def of_documents(self) -> list[str]:
+        """The columns that tell what documents are now."""
+        is_old = self.shelf.upgrades.is_old(self.entry)
+        return ["_doc", *(["_rev"] if is_old else []), *(["_deleted"] if is_old and self.entry.deleted else [])]
+
     def open(self, columns: Sequence[str]) -> Block:
         """The block, with some columns of the row groups that are wanted."""
         if self.block is not None:
@@ -270,21 +277,21 @@ class _Reader:
         return assemble_block(self.page_map, zip(parts, bodies, strict=True))
 
     def cells(self, rows: Sequence[int], table: pa.Table, groups: range) -> list[bytes]:
-        """What `_doc` has in some of the rows of the table that was read from row groups."""
+        """The documents of some of the rows of the table that was read from row groups, as the shelf shows them."""
         import pyarrow as pa
 
-        if "_doc" not in table.column_names and self.page_map is not None and self.page_map.pages is not None:
+        places = pa.array(rows, pa.int64())
+        if "_doc" in table.column_names:
+            return _cells(table.select(["_doc"]).take(places))
+        if self.page_map is not None and self.page_map.pages is not None:
             first = sum(group.rows for group in self.page_map.groups[: groups.start])
             return _page_cells(self.shelf, self.entry, self.page_map, [first + row for row in rows])
-        if "_doc" not in table.column_names:
-            table = read_arrow(self.open(["_doc"]), ["_doc"], groups=groups)
-        texts = table.column("_doc").take(pa.array(rows, pa.int64()))
-        found: list[bytes] = texts.cast(pa.large_binary()).to_pylist()
-        return found
+        names = self.of_documents
+        return _cells(_mapped(self, read_arrow(self.open(names), names, groups=groups).take(places)))
 
 
 def _page_cells(shelf: Shelf, entry: BlockEntry, page_map: PageMap, rows: Sequence[int]) -> list[bytes]:
-    """What `_doc` has in some rows of a block, which come in ascending order."""
+    """The documents of some rows of a block, which come in ascending order, as the shelf shows them."""
     assert page_map.pages is not None
     wanted: dict[int, list[int]] = {}
     for row in rows:
@@ -297,8 +304,9 @@ def _page_cells(shelf: Shelf, entry: BlockEntry, page_map: PageMap, rows: Sequen
             ByteRange(page_map.offsets[page], page_map.pages[page].length) for page in pages[start:][:_PAGES_AT_ONCE]
         ]
         for page, span, body in zip(pages[start:], spans, shelf.ranges(entry, spans), strict=False):
-            cells = read_page_rows(body, PageRef(page_map, page, span.start, span.length))
-            found += [cells[place].cell for place in wanted[page]]
+            stored = read_page_rows(body, PageRef(page_map, page, span.start, span.length))
+            shown = rows_shown(shelf, entry, [stored[place] for place in wanted[page]])
+            found += [row.cell for _, row in shown]
     return found
 
 
@@ -349,12 +357,17 @@ def _ids(columns: Mapping[str, pa.ChunkedArray], kind: str, texts: pa.ChunkedArr
 
 
 def _documents(table: pa.Table, deleted: pa.ChunkedArray | None) -> list[bytes | None]:
+    cells = _cells(table)
+    if deleted is None:
+        return list(cells)
+    return [None if gone else cell for gone, cell in zip(deleted.to_pylist(), cells, strict=True)]
+
+
+def _cells(table: pa.Table) -> list[bytes]:
     import pyarrow as pa
 
-    documents: list[bytes | None] = table.column("_doc").cast(pa.large_binary()).to_pylist()
-    if deleted is None:
-        return documents
-    return [None if gone else document for gone, document in zip(deleted.to_pylist(), documents, strict=True)]
+    cells: list[bytes] = table.column("_doc").cast(pa.large_binary()).to_pylist()
+    return cells
 
 
 @dataclass(frozen=True, slots=True)

@@ -236,10 +236,8 @@ def portion_of_rows(rows: Sequence[Held], wanted: Wanted) -> Portion:
         if encoded[path].kinds is not None:
             columns[KIND_PREFIX + path] = encoded[path].kinds
             needed |= set(elsewhere_rows(encoded[path].kinds))
-    if wanted.with_documents:
-        columns[DOCUMENT] = texts_of(documents)
-    elif needed:
-        cells = [_cell(held) if row in needed else None for row, held in enumerate(rows)]
+    if wanted.with_documents or needed:
+        cells = [_cell(held) if wanted.with_documents or row in needed else None for row, held in enumerate(rows)]
         columns[DOCUMENT] = texts_of(cells)
     types = {path: encoded[path].type for path in columns if path in encoded}
     if wanted.with_versions:

@@ -133,6 +133,7 @@ class ChangeTable:
 
     def _typed(self, told: Sequence[Told], whole: pa.Schema) -> Sequence[pa.Array]:
         import pyarrow as pa
+        import pyarrow.compute as pc
 
         if not self.columns:
             return []
@@ -146,8 +147,12 @@ class ChangeTable:
         rows = [Held(one.change.id, one.entry.number, one.change.seq, one.change.after) for one in told]
         schema = pa.schema([whole.field(column.name) for column in self.columns])
         (batch,) = batches(iter([portion_of_rows(rows, wanted)]), self.columns, schema)
-        arrays: Sequence[pa.Array] = batch.columns
-        return arrays
+        is_there = pa.array([one.change.after is not None for one in told])
+        pairs = zip(self.columns, batch.columns, strict=True)
+        return [
+            pc.if_else(is_there, array, pa.scalar(None, array.type)) if column.path == DOCUMENT else array
+            for column, array in pairs
+        ]
 
 
 def _text(body: bytes | None) -> str | None:
