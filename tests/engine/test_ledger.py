@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from tests.engine.rig import PATHS, HookStore, Rig, contents, insert, save
-from wormdb.engine.ledger import TailLimits
+from wormdb.engine.ledger import Ledger, TailLimits
 from wormdb.errors import OutcomeUnknownError, PermissionDeniedError, UnavailableError
 from wormdb.system.types import LogNumber
 from wormdb.testing.fault_store import Fault, FaultStore
@@ -207,16 +207,23 @@ def test_one_thread_at_a_time_brings_the_tail_forward() -> None:
 def test_the_store_is_asked_before_every_kind_of_write_and_never_before_a_read() -> None:
     rig = Rig()
     asked: list[int] = []
-    ledger = rig.ledger()
-    object.__setattr__(ledger._runtime, "before_first_write", lambda: asked.append(1))
+
+    def opened() -> Ledger:
+        ledger = rig.ledger()
+        object.__setattr__(ledger._runtime, "before_first_write", lambda: asked.append(1))
+        return ledger
+
+    ledger = opened()
     ledger.view()
     list(ledger.feed(LogNumber(0)).poll())
     ledger.resolve(f"1-{'a' * 32}-{'b' * 32}")
     assert asked == []
     ledger.commit(rig.batch(insert("a")))
-    ledger.forward()
-    ledger.trim(0)
-    ledger.resolve(f"2-{'a' * 32}-{'b' * 32}", settle=True)
+    ledger.commit(rig.batch(insert("b")))
+    assert len(asked) == 1, "once is enough for a ledger"
+    opened().forward()
+    opened().trim(0)
+    opened().resolve(f"3-{'a' * 32}-{'b' * 32}", settle=True)
     assert len(asked) == 4
 
 

@@ -117,7 +117,6 @@ class Context:
     """A number in [0, 1), by chance."""
     now_ms: Callable[[], int]
     by: By
-    new_batch_id: Callable[[], str]
     creating: Callable[[], None]
     """Told before the first entry of a new collection is committed."""
     clock: Clock
@@ -412,7 +411,7 @@ class Access(Generic[T]):
 
     def _commit(self, operations: tuple[Operation, ...], events: tuple[Event, ...], by: By, guard: Guard) -> Committed:
         pending = Pending(
-            id=self.context.new_batch_id(),
+            id=self.ledger.batch_id(),
             operations=operations,
             events=events,
             actor=by.actor,

@@ -359,7 +359,7 @@ def _keep_owners(access: Access[Any]) -> None:
     guard = Guards((access.writer.guard((), events), IndexGuard(created)))
     if events:
         access.context.creating()
-    pending = Pending(access.context.new_batch_id(), events=(*events, created), guard=guard)
+    pending = Pending(access.ledger.batch_id(), events=(*events, created), guard=guard)
     try:
         access.ledger.commit(pending, seconds=access.context.settings.commit_seconds)
     except ConflictError:

@@ -479,7 +479,6 @@ class Database:
             fraction=self._chance.fraction,
             now_ms=self._clock.now_ms,
             by=self._by,
-            new_batch_id=self._ledgers.batch_id,
             creating=self._publish,
             clock=self._clock,
             usage=self._metered.mark,

@@ -72,7 +72,7 @@ class FunctionRegistry:
             )
         tree = read_filter(filter)
         pending = register_function(
-            access.context.new_batch_id(), name, tree, collection=access.name, actor=access.context.by.actor
+            access.ledger.batch_id(), name, tree, collection=access.name, actor=access.context.by.actor
         )
         access.log.commit(pending, seconds=access.context.settings.commit_seconds)
         return self.get(name)
@@ -84,9 +84,7 @@ class FunctionRegistry:
         """
         access = self._access
         access.check_mode()
-        pending = drop_function(
-            access.context.new_batch_id(), name, collection=access.name, actor=access.context.by.actor
-        )
+        pending = drop_function(access.ledger.batch_id(), name, collection=access.name, actor=access.context.by.actor)
         access.log.commit(pending, seconds=access.context.settings.commit_seconds)
 
     def get(self, name: str) -> FunctionDefinition:

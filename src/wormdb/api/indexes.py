@@ -50,9 +50,7 @@ class Indexes(Generic[T]):
         """Make an index, and with `wait` build it. Raises as `Collection.create_index` says."""
         access = self._access
         access.check_mode()
-        pending = create_index(
-            access.context.new_batch_id(), index, seen=access.present(), actor=access.context.by.actor
-        )
+        pending = create_index(access.ledger.batch_id(), index, seen=access.present(), actor=access.context.by.actor)
         committed = access.ledger.commit(pending, seconds=access.context.settings.commit_seconds)
         with landed(f"index {index.name}", committed, rest=_BUILT_LATER):
             if wait:
@@ -93,7 +91,7 @@ class Indexes(Generic[T]):
         if found is not None and found.state == "failed":
             access.check_mode()
             pending = create_index(
-                access.context.new_batch_id(), found.index, seen=access.present(), actor=access.context.by.actor
+                access.ledger.batch_id(), found.index, seen=access.present(), actor=access.context.by.actor
             )
             committed = access.ledger.commit(pending, seconds=access.context.settings.commit_seconds)
         with landed(f"index {name}", committed, rest=_BUILT_LATER):
@@ -133,7 +131,7 @@ class Indexes(Generic[T]):
         """Drop an index. Raises as `Collection.drop_index` says."""
         access = self._access
         access.check_mode()
-        pending = drop_index(access.context.new_batch_id(), name, seen=access.present(), actor=access.context.by.actor)
+        pending = drop_index(access.ledger.batch_id(), name, seen=access.present(), actor=access.context.by.actor)
         access.ledger.commit(pending, seconds=access.context.settings.commit_seconds)
 
 

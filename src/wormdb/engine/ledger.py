@@ -173,6 +173,8 @@ class Ledger:
         """Its blobs, and the check that documents refer to no other."""
         self._trimmer = Trimmer(self._log, self._register, runtime.misc, chance)
         self._resolver = Resolver(self._log, self._register, runtime.misc, chance)
+        self._is_tried = False
+        """Whether the store was tried before a write of this ledger."""
         self._refreshed: float | None = None
         self._undisturbed = LogNumber(0)
         """The number at which this process last saw that no other writes."""
@@ -299,12 +301,18 @@ class Ledger:
         if deadline is None or not deadline.is_patient:  # else the caller has said how long it tries
             deadline = Deadline(self._runtime.clock, seconds, "commit_seconds", "steps", is_patient=True)
         with within(deadline):
-            self._runtime.before_first_write()
+            self._before_write()
             pending = self.blobs.guarded(pending)
             if pending.is_plain and pending.bytes_about >= 2 * self._runtime.stage_bytes:
                 deadline.become_work()
                 return Stager(self, partial(self.commit, seconds=seconds)).run(pending)
             return self._commit(pending, self._runtime.clock.monotonic() + deadline.left)
+
+    def _before_write(self) -> None:
+        """Have the store tried before the first write; raises UnsupportedStoreError."""
+        if not self._is_tried:
+            self._runtime.before_first_write()
+            self._is_tried = True
 
     def _commit(self, pending: Pending, deadline: float) -> Committed:
         start, others = self._runtime.clock.monotonic(), self._head.others
@@ -374,7 +382,7 @@ class Ledger:
         self._runtime.check()
         commit = CommitId.parse(commit_id)
         if settle:
-            self._runtime.before_first_write()
+            self._before_write()
         return self._resolver.resolve(commit, settle=settle)
 
     def feed(self, after: LogNumber, digest: bytes = b"") -> Feed:
@@ -392,7 +400,7 @@ class Ledger:
         2 GETs, 1 LIST, up to 1 PUT and 1 DELETE for each 1,000.
         """
         self._runtime.check()
-        self._runtime.before_first_write()
+        self._before_write()
         return self._trimmer.run(retention_ms, self._runtime.trim_floor(self.collection))
 
     def finish(self) -> None:
@@ -405,7 +413,7 @@ class Ledger:
         See `Keeper.forward` for what it costs.
         """
         self._runtime.check()
-        self._runtime.before_first_write()
+        self._before_write()
         return self._keeper.forward()
 
 

@@ -62,7 +62,7 @@ def write(  # noqa: PLR0913 - options of one call, each with a default
         options["outer"] = json.dumps(dict(outer))
     where = Where.of(options, store_variables(spark), WRITE_OPTIONS)
     access = where.access()
-    options["job"] = job or access.context.new_batch_id()
+    options["job"] = job or access.ledger.batch_id()
     identity = next((name for name in ("id", "_id") if name in df.columns), None)
     ordered = df
     if identity is not None:

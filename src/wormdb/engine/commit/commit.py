@@ -276,8 +276,9 @@ class Committer:
     def _wanted(self, waiting: list[Pending], outcomes: dict[str, Outcome]) -> list[Pending]:
         """The batches without an outcome; those that were withdrawn get one, which nobody hears."""
         with self._fates:
-            gone = UnavailableError(f"commit to {self._collection}", reason="its time was over; nothing was written")
-            outcomes |= {one.id: gone for one in waiting if one.id in self._withdrawn and one.id not in outcomes}
+            if gone := [one.id for one in waiting if one.id in self._withdrawn and one.id not in outcomes]:
+                what, reason = f"commit to {self._collection}", "its time was over; nothing was written"
+                outcomes |= dict.fromkeys(gone, UnavailableError(what, reason=reason))
             return [pending for pending in waiting if pending.id not in outcomes]
 
     def settled(self) -> tuple[View, int]:

@@ -354,7 +354,9 @@ class Head:
     def _extend(self, record: Record) -> None:
         whole = self._taken_apart()
         entry, last = record.entry, self._last
-        definition = last.definition.after(entry.events, record.number)
+        definition, jobs = last.definition, last.jobs
+        if entry.events:
+            definition, jobs = definition.after(entry.events, record.number), jobs.after(entry)
         if definition is not last.definition and definition.unique != last.definition.unique:
             self._unique = {}
         for keys in self._unique.values():
@@ -371,7 +373,6 @@ class Head:
                 self._unique = {}
         self._overlay.apply(entry, attached)
         self._misc.observe(Misc(entry.misc))
-        jobs = last.jobs.after(entry)
         self._last = Point(record.number, record.hash, definition, count, sequence, jobs, record.bytes)
         self._points[record.number] = self._last
         self._tail_bytes += record.bytes

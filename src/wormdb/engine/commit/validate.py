@@ -94,7 +94,8 @@ class Group:
             raise ConflictError(f"entry {self.number} of {self._collection}", reason="another batch has it for itself")
         if pending.guard is not None:
             pending.guard.check(self._seen())
-        self._jobs.check(pending.events)
+        if pending.events:
+            self._jobs.check(pending.events)
         batch = _BatchCheck(self, self._begun_at(pending))
         keyed = [
             (operation, None if isinstance(operation, InsertNext) else id_key(operation.id))
@@ -105,12 +106,14 @@ class Group:
         changes = tuple(change for operation, key in keyed for change in batch.apply(operation, key))
         if not changes and (pending.operations or not pending.events):
             return ()
-        # A definition counts for the batch that brings it: the first batch of a collection does.
-        events = settled(pending.events, is_empty=self._count == 0)
-        definition = self._definition.after(events, LogNumber(self.number))
+        events: tuple[Event, ...] = ()
+        definition, jobs = self._definition, self._jobs
+        if pending.events:
+            # A definition counts for the batch that brings it: the first batch of a collection does.
+            events = settled(pending.events, is_empty=self._count == 0)
+            definition, jobs = definition.after(events, LogNumber(self.number)), jobs.told(events, self.number)
         claims = batch.claims(definition.indexes)
-        self._definition = definition
-        self._jobs = self._jobs.told(events, self.number)
+        self._definition, self._jobs = definition, jobs
         self.events[pending.id] = events
         self._accepted, self._is_alone = True, pending.is_alone
         self._count += sum((change.after is not None) - (change.before is not None) for change in changes)
@@ -295,7 +298,9 @@ class _BatchCheck:
         if loaded is not None:
             if not self._group.unchanged(key, loaded):
                 self._conflict(operation, loaded.held.rev)
-            return changed or self._group.upgrades.held(loaded.held, max(loaded.number, loaded.held.rev))
+            if changed is not None or not self._group.upgrades.steps:
+                return changed or loaded.held
+            return self._group.upgrades.held(loaded.held, max(loaded.number, loaded.held.rev))
         rev = None if isinstance(operation, Purge) else operation.rev
         if changed is not None and rev is None:
             return changed
