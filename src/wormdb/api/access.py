@@ -32,10 +32,9 @@ if TYPE_CHECKING:
     from wormdb.api.document import By
     from wormdb.api.write import EncodedDocument, PreparedOperation, Writer
     from wormdb.engine.bulk.report import ConflictRule
-    from wormdb.engine.commit.commit import Committed
     from wormdb.engine.commit.operations import Guard, Operation
     from wormdb.engine.history.read import History
-    from wormdb.engine.ledger import Ledger
+    from wormdb.engine.ledger import Committed, Ledger
     from wormdb.engine.state.view import Held, View
     from wormdb.files.foreign.collection import ForeignCollection
     from wormdb.files.keeper import FilesKeeper

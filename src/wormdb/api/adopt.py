@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 from wormdb.api.schema import PublishedSchema
-from wormdb.engine.commit.commit import Committed
 from wormdb.engine.commit.resolve import landed
+from wormdb.engine.ledger import Committed
 from wormdb.errors import ConflictError, InvalidRequestError
 from wormdb.files.adopt.adopt import Adopter
 from wormdb.files.adopt.survey import Choices

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from wormdb.engine.commit.commit import Committed
+    from wormdb.engine.ledger import Committed
 
 __all__ = ["Batch"]
 

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from wormdb.api.records import Record
     from wormdb.api.status import IndexDescription, IndexSummary, ManifestStatus, ParquetFiles
     from wormdb.api.write import PreparedOperation
-    from wormdb.engine.commit.commit import Committed
     from wormdb.engine.commit.resolve import Fate
+    from wormdb.engine.ledger import Committed
     from wormdb.maintenance.gc.report import GcResult
     from wormdb.system.deadline import within
 

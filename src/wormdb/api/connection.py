@@ -7,13 +7,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wormdb.engine.blocks.cache import ColumnCache
-from wormdb.engine.forward.keeper import Background, TailLimits
-from wormdb.engine.ledger import Ledger, Runtime
-from wormdb.engine.log.clock import MiscClock
+from wormdb.engine.ledger import Background, ColumnCache, Ledger, MiscClock, Runtime, Services, Sizes, TailLimits
 from wormdb.engine.log.paths import ENGINE_FOLDER, EnginePaths, is_immutable
-from wormdb.engine.log.peers import Services
-from wormdb.engine.state.projection import Sizes
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.files.keeper import FilesKeeper
 from wormdb.maintenance.gc.collect import Rules, collect
@@ -32,7 +27,7 @@ from wormdb.system.types import LogNumber
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from wormdb.engine.forward.keeper import ForwardMode
+    from wormdb.engine.ledger import ForwardMode
     from wormdb.maintenance.gc.report import GcResult
     from wormdb.schema.model import Schema
     from wormdb.storage.meter import MeteredStore

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from wormdb.api.document import By
-    from wormdb.engine.commit.commit import Committed
-    from wormdb.engine.ledger import Ledger
+    from wormdb.engine.ledger import Committed, Ledger
     from wormdb.engine.state.definition import Definition
     from wormdb.engine.state.view import View
     from wormdb.files.keeper import FilesKeeper

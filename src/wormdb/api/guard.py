@@ -12,8 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol, assert_never
 
 from wormdb.bql.match import compile_filter
-from wormdb.engine.commit.operations import Insert, InsertNext, Purge, Remove, Restore, Save
-from wormdb.engine.commit.validate import mapped_operation
+from wormdb.engine.commit.operations import Insert, InsertNext, Purge, Remove, Restore, Save, mapped_operation
 from wormdb.engine.state.view import changed_after, id_key
 from wormdb.errors import ConflictError, PermissionDeniedError, ValidationError
 from wormdb.format import json

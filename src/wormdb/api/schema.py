@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 
     from wormdb.api.document import By
     from wormdb.api.files import Filing
-    from wormdb.engine.commit.commit import Committed
-    from wormdb.engine.ledger import Ledger
+    from wormdb.engine.ledger import Committed, Ledger
     from wormdb.engine.migrate import Migrate
     from wormdb.engine.state.view import View
     from wormdb.schema.model import Model

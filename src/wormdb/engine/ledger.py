@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from wormdb.engine.blocks.cache import ColumnCache
 from wormdb.engine.blocks.runs import AttachedBase, RunBase
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.blocks.write import BlockWriter
@@ -24,14 +25,16 @@ from wormdb.engine.commit.turns import GroupCommit, Pace
 from wormdb.engine.feed import Feed, FeedParts
 from wormdb.engine.forward.build import Builder
 from wormdb.engine.forward.forward import DEFAULT_SIZES, Forwarder, Sizes
-from wormdb.engine.forward.keeper import DEFAULT_LIMITS, Advance, Keeper, TailLimits
+from wormdb.engine.forward.keeper import DEFAULT_LIMITS, Advance, Background, ForwardMode, Keeper, TailLimits
 from wormdb.engine.forward.rewrite import Rewriter
 from wormdb.engine.history.read import History
 from wormdb.engine.index.read import read_index
 from wormdb.engine.index.shelf import IndexShelf
+from wormdb.engine.log.clock import MiscClock
 from wormdb.engine.log.entries import Log
 from wormdb.engine.log.objects import ObjectWriter
 from wormdb.engine.log.paths import EnginePaths
+from wormdb.engine.log.peers import Services
 from wormdb.engine.log.root import Place, Register
 from wormdb.engine.state.trim import Trimmer
 from wormdb.engine.state.view import EmptyBase
@@ -43,14 +46,10 @@ from wormdb.system.types import LogNumber
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from wormdb.engine.blocks.cache import ColumnCache
     from wormdb.engine.commit.head import Ahead
     from wormdb.engine.commit.operations import Guard
     from wormdb.engine.commit.resolve import Fate
-    from wormdb.engine.forward.keeper import Background
     from wormdb.engine.index.read import IndexReader
-    from wormdb.engine.log.clock import MiscClock
-    from wormdb.engine.log.peers import Services
     from wormdb.engine.log.root import RootState
     from wormdb.engine.state.view import Base, Held, View
     from wormdb.engine.tree.definition import Index
@@ -61,7 +60,18 @@ if TYPE_CHECKING:
     from wormdb.storage.store import Store
     from wormdb.system.clock import Chance, Clock
 
-__all__ = ["Ledger", "Runtime", "TailLimits"]
+__all__ = [
+    "Background",
+    "ColumnCache",
+    "Committed",
+    "ForwardMode",
+    "Ledger",
+    "MiscClock",
+    "Runtime",
+    "Services",
+    "Sizes",
+    "TailLimits",
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final
 from wormdb.engine.blocks.runs import AttachedBase, RunBase
 from wormdb.engine.columns.scan import is_excluded
 from wormdb.engine.state.view import id_key
-from wormdb.engine.tree.entries import Range
-from wormdb.engine.tree.tree import EVERYTHING
+from wormdb.engine.tree.entries import ALL_ENTRIES, Range
 from wormdb.jobs.narrowing import NAN_KEY
 from wormdb.settings import KIB, MIB
 
@@ -51,7 +50,7 @@ _TAIL_ROW_BYTES: Final = KIB
 class Share:
     """What one task reads: a range of keys of ids, or some keys."""
 
-    span: Range = EVERYTHING
+    span: Range = ALL_ENTRIES
     keys: tuple[bytes, ...] | None = None
     bounds: tuple[tuple[str, Range], ...] = ()
     """By which blocks are left out."""
@@ -72,7 +71,7 @@ def shares(state: PinnedState, narrowing: Narrowing, *, tasks: int | None) -> li
     if keys is not None:
         parts = [tuple(keys[start : start + TASK_IDS]) for start in range(0, len(keys), TASK_IDS)]
         return [Share(keys=part, size=_TAIL_ROW_BYTES * len(part), rows=len(part)) for part in parts]
-    span = narrowing.ranges.get("_id", EVERYTHING)
+    span = narrowing.ranges.get("_id", ALL_ENTRIES)
     # The past lies in other blocks, but where ids are many now they were likely many then.
     found = _Blocks.of(view or state.newest(), span)
     bounds = {} if view is None else _bounds(found, narrowing)
@@ -83,8 +82,8 @@ def shares(state: PinnedState, narrowing: Narrowing, *, tasks: int | None) -> li
 
 def all_ranges(state: PinnedState, *, tasks: int | None) -> list[Share]:
     """Ranges that together have every id, also of documents that are gone. Costs as `shares` without filters."""
-    found = _Blocks.of(state.newest(), EVERYTHING)
-    spans = _Cut(found, EVERYTHING, tasks).spans(is_past=True)
+    found = _Blocks.of(state.newest(), ALL_ENTRIES)
+    spans = _Cut(found, ALL_ENTRIES, tasks).spans(is_past=True)
     return [Share(one, None, (), *found.amount(one)) for one in spans]
 
 

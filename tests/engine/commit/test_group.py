@@ -9,10 +9,10 @@ import pytest
 
 from tests.engine.rig import HookStore, Rig, contents, entry_at, insert, save
 from wormdb.engine.commit.commit import Committed
-from wormdb.engine.commit.head import BEFORE_FIRST
 from wormdb.engine.commit.operations import Pending
 from wormdb.engine.commit.resolve import Fate
 from wormdb.engine.commit.turns import GroupCommit, _Ticket
+from wormdb.engine.log.entries import BEFORE_FIRST
 from wormdb.errors import (
     AlreadyExistsError,
     LimitExceededError,

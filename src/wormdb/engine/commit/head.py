@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from wormdb.engine.index.unique import UniqueOwners
+from wormdb.engine.log.entries import BEFORE_FIRST
 from wormdb.engine.state.definition import Definition
 from wormdb.engine.state.jobs import Jobs
 from wormdb.engine.state.projection import Stage
@@ -42,13 +43,10 @@ if TYPE_CHECKING:
     from wormdb.storage.store import Probe
     from wormdb.system.types import StoreTime
 
-__all__ = ["BEFORE_FIRST", "Ahead", "Head", "Loader", "Point", "is_recent"]
+__all__ = ["Ahead", "Head", "Loader", "Point", "is_recent"]
 
 Ahead = tuple[LogNumber, "Iterator[Probe]"]
 """A log number, and the answer about the slot after it."""
-
-BEFORE_FIRST = bytes(32)
-"""What the first entry carries as the hash of the one before it."""
 
 log = logging.getLogger(__name__)
 

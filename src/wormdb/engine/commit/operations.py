@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
@@ -12,6 +12,7 @@ from wormdb.format import json
 from wormdb.format.event import JobAttached, SchemaChanged
 
 if TYPE_CHECKING:
+    from wormdb.engine.state.upgrade import Upgrades
     from wormdb.engine.state.view import Held, View
     from wormdb.format.event import Event
     from wormdb.system.types import LogNumber
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Guard",
     "Guards",
+    "IdentifiedOperation",
     "Insert",
     "InsertNext",
     "Loaded",
@@ -28,6 +30,7 @@ __all__ = [
     "Remove",
     "Restore",
     "Save",
+    "mapped_operation",
 ]
 
 CREATED = "createdAt"
@@ -113,7 +116,27 @@ class InsertNext(msgspec.Struct, frozen=True, gc=False):
     document: bytes
 
 
-Operation = Insert | InsertNext | Save | Remove | Restore | Purge
+IdentifiedOperation = Insert | Save | Remove | Restore | Purge
+Operation = IdentifiedOperation | InsertNext
+
+
+def mapped_operation(operation: IdentifiedOperation, upgrades: Upgrades, begun: int) -> IdentifiedOperation:
+    """An operation with its document as it is now: it is as it was at entry `begun`, or when it was loaded.
+
+    Raises InvalidRequestError, LimitExceededError for a document that cannot be mapped.
+    """
+    if not upgrades.steps or isinstance(operation, Remove | Purge) or operation.document is None:
+        return operation
+    if isinstance(operation, Save) and operation.loaded is not None and not operation.is_anew:
+        begun = operation.loaded.number
+    elif isinstance(operation, Restore) and operation.number is not None:
+        begun = operation.number
+    if begun >= upgrades.newest:
+        return operation
+    document = upgrades.check(operation.document, begun)
+    if isinstance(operation, Insert):
+        return Insert(operation.id, document, operation.fresh)
+    return replace(operation, document=document)
 
 
 class Guard(Protocol):

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from wormdb.engine.commit.commit import CommitId, Committed
-from wormdb.engine.commit.head import BEFORE_FIRST
+from wormdb.engine.log.entries import BEFORE_FIRST
 from wormdb.errors import OutcomeUnknownError, UnavailableError, WormError
 from wormdb.format.entry import Entry, encode_entry
 from wormdb.format.event import Nothing

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, assert_never
 
-from wormdb.engine.commit.operations import Insert, InsertNext, Purge, Remove, Restore, Save
+from wormdb.engine.commit.operations import Insert, InsertNext, Purge, Remove, Restore, Save, mapped_operation
 from wormdb.engine.index.unique import UniqueOwners
 from wormdb.engine.state.definition import settled
 from wormdb.engine.state.upgrade import document_of
@@ -26,7 +26,7 @@ from wormdb.system.types import LogNumber
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from wormdb.engine.commit.operations import Loaded, Operation, Pending
+    from wormdb.engine.commit.operations import IdentifiedOperation, Loaded, Operation, Pending
     from wormdb.engine.state.indexes import IndexStates
     from wormdb.engine.state.upgrade import Upgrades
     from wormdb.engine.state.view import View
@@ -35,9 +35,7 @@ if TYPE_CHECKING:
     from wormdb.format.kinds import Document
     from wormdb.schema.model import Model
 
-__all__ = ["Group", "Head", "mapped_operation", "show", "trashed"]
-
-_Identified = Insert | Save | Remove | Restore | Purge
+__all__ = ["Group", "Head", "show", "trashed"]
 
 
 class Head(Protocol):
@@ -241,7 +239,7 @@ class _BatchCheck:
         self.changed[key] = Held(operation.id, self._group.number, change.seq, change.after, change.trash)
         return [change]
 
-    def _change(self, operation: _Identified, before: Held | None) -> Change | None:
+    def _change(self, operation: IdentifiedOperation, before: Held | None) -> Change | None:
         """What an operation does to what is there; None if nothing."""
         image = None if before is None else before.document
         op: Literal["restore", "purge"] | None = None
@@ -288,7 +286,7 @@ class _BatchCheck:
         rest = operation.document[1:]
         return Insert(identity, b'{"_id":' + identity + (b"" if rest == b"}" else b",") + rest, fresh=True)
 
-    def _before(self, operation: _Identified, key: bytes) -> Held | None:
+    def _before(self, operation: IdentifiedOperation, key: bytes) -> Held | None:
         """What an operation follows; what it was read as must be there when the batch begins, or it is refused."""
         changed = self.changed.get(key)
         if isinstance(operation, Insert | Restore):
@@ -309,12 +307,12 @@ class _BatchCheck:
             self._conflict(operation, rev)
         return changed or held
 
-    def _missing(self, operation: _Identified, reason: str = "it does not exist") -> NoReturn:
+    def _missing(self, operation: IdentifiedOperation, reason: str = "it does not exist") -> NoReturn:
         raise NotFoundError(
             f"document {show(operation.id)} in {self._group.collection}", reason=reason, key=operation.id.decode()
         )
 
-    def _exists(self, operation: _Identified, fix: str) -> NoReturn:
+    def _exists(self, operation: IdentifiedOperation, fix: str) -> NoReturn:
         raise AlreadyExistsError(
             f"document {show(operation.id)} in {self._group.collection}",
             reason="it exists already",
@@ -322,7 +320,7 @@ class _BatchCheck:
             key=operation.id.decode(),
         )
 
-    def _conflict(self, operation: _Identified, rev: int) -> NoReturn:
+    def _conflict(self, operation: IdentifiedOperation, rev: int) -> NoReturn:
         raise ConflictError(
             f"document {show(operation.id)} in {self._group.collection}",
             reason=f"it changed since it was read at revision {rev}",
@@ -373,25 +371,6 @@ class _BatchCheck:
                     )
                 claims[value] = self.changed[key].id
         return {(index, value): owner for value, owner in claims.items()}
-
-
-def mapped_operation(operation: _Identified, upgrades: Upgrades, begun: int) -> _Identified:
-    """An operation with its document as it is now: it is as it was at entry `begun`, or when it was loaded.
-
-    Raises InvalidRequestError, LimitExceededError for a document that cannot be mapped.
-    """
-    if not upgrades.steps or isinstance(operation, Remove | Purge) or operation.document is None:
-        return operation
-    if isinstance(operation, Save) and operation.loaded is not None and not operation.is_anew:
-        begun = operation.loaded.number
-    elif isinstance(operation, Restore) and operation.number is not None:
-        begun = operation.number
-    if begun >= upgrades.newest:
-        return operation
-    document = upgrades.check(operation.document, begun)
-    if isinstance(operation, Insert):
-        return Insert(operation.id, document, operation.fresh)
-    return replace(operation, document=document)
 
 
 def _looks_up(operation: Operation) -> bool:

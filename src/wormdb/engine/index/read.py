@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from wormdb.engine.state.projection import net_of
 from wormdb.engine.state.view import id_key, merge_newest
-from wormdb.engine.tree.entries import Range, changes_of
-from wormdb.engine.tree.tree import EVERYTHING
+from wormdb.engine.tree.entries import ALL_ENTRIES, Range, changes_of
 from wormdb.format import json
 from wormdb.format.blob import blob_keys_in
 
@@ -47,7 +46,7 @@ class IndexReader:
     own: Mapping[bytes, tuple[Entry, ...]] = field(default_factory=dict)
     """The entries of each of them, by the key of its id."""
 
-    def scan(self, span: Range = EVERYTHING, *, reverse: bool = False, limit: int | None = None) -> Iterator[Entry]:
+    def scan(self, span: Range = ALL_ENTRIES, *, reverse: bool = False, limit: int | None = None) -> Iterator[Entry]:
         """The entries of a range in order of key, or against it. Costs as `TreeReader.scan`."""
         added = self.added[self._within(span)]
         entries = self._untouched(self._stored(span, reverse, limit))
@@ -78,7 +77,7 @@ class IndexReader:
             for span, stored in zip(spans, self.tree.ranges(spans), strict=True)
         ]
 
-    def count(self, span: Range = EVERYTHING) -> int:
+    def count(self, span: Range = ALL_ENTRIES) -> int:
         """How many entries a range has, without reading what lies inside: 2 GETs a level at most.
 
         If blocks were attached since the root, the entries of the range are read.

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from wormdb.storage.store import Probe, Store
     from wormdb.system.types import StoreTime
 
-__all__ = ["Log", "Record", "TailRound"]
+__all__ = ["BEFORE_FIRST", "Log", "Record", "TailRound"]
+
+BEFORE_FIRST = bytes(32)
+"""What the first entry carries as the hash of the one before it."""
 
 
 @dataclass(frozen=True, slots=True)

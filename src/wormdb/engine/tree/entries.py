@@ -7,7 +7,7 @@ prefix of another's.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.tree.definition import keys_of
 from wormdb.format import json
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from wormdb.format.kinds import Document
 
 __all__ = [
+    "ALL_ENTRIES",
     "Change",
     "Entry",
     "Range",
@@ -81,6 +82,9 @@ class Range:
     def empty(self) -> bool:
         """Whether no key can be in it."""
         return self.high is not None and self.high <= self.low
+
+
+ALL_ENTRIES: Final = Range()
 
 
 def changes_of(index: Index, identity: bytes, before: Document | None, after: Document | None) -> list[Change]:

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from wormdb.engine.tree.entries import Range
+from wormdb.engine.tree.entries import ALL_ENTRIES, Range
 from wormdb.errors import CorruptionError, Problem, SnapshotTooOldError, UnsupportedFormatError
 from wormdb.format.node import Inner
 
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from wormdb.engine.tree.nodes import NodeSource, Tree
     from wormdb.format.node import Child, Leaf, Node
 
-__all__ = ["EVERYTHING", "TreeReader", "overlapping", "verify"]
+__all__ = ["TreeReader", "overlapping", "verify"]
 
-EVERYTHING: Final = Range()
 
 LEAVES_AHEAD_MAX: Final = 16
 """Leaves that a scan asks for at once, after it has begun with fewer."""
@@ -109,7 +108,7 @@ class TreeReader:
                 found[place] += _entries(leaf, spans[place])
         return found
 
-    def scan(self, span: Range = EVERYTHING, *, reverse: bool = False, limit: int | None = None) -> Iterator[Entry]:
+    def scan(self, span: Range = ALL_ENTRIES, *, reverse: bool = False, limit: int | None = None) -> Iterator[Entry]:
         """The entries of a range in order of key, or against it.
 
         1 GET for each node touched. Leaves are asked for side by side: 1, 2, 4 and up to 16 at once, or as many
@@ -152,7 +151,7 @@ class TreeReader:
             for below in inner.children:
                 yield from self._refs(below, level - 1)
 
-    def count(self, span: Range = EVERYTHING) -> int:
+    def count(self, span: Range = ALL_ENTRIES) -> int:
         """How many entries a range has, without reading what lies inside: 2 GETs a level at most."""
         return self.count_many([span])[0]
 

@@ -12,8 +12,8 @@ from hashlib import blake2b, sha256
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from wormdb.engine.blocks.shelf import Shelf
-from wormdb.engine.commit.commit import Committed
 from wormdb.engine.commit.operations import Pending
+from wormdb.engine.ledger import Committed
 from wormdb.engine.log.objects import ObjectWriter
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.engine.state.definition import settled as settled_events

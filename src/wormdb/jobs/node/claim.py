@@ -24,7 +24,7 @@ from wormdb.system.installed import __version__
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wormdb.engine.log.clock import MiscClock
+    from wormdb.engine.ledger import MiscClock
     from wormdb.engine.log.peers import Peer, Peers
     from wormdb.format.heartbeat import NodeState, Written
     from wormdb.storage.store import Store

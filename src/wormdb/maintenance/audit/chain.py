@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from wormdb.engine.commit.head import BEFORE_FIRST
 from wormdb.engine.history.changes import past_of
-from wormdb.engine.log.entries import Record
+from wormdb.engine.log.entries import BEFORE_FIRST, Record
 from wormdb.errors import CorruptionError
 from wormdb.format.event import JobAttached
 from wormdb.format.past import Taken, encode_past
