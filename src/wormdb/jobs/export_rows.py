@@ -14,8 +14,8 @@ from wormdb.format import json
 from wormdb.format.path import TRAVERSED, parse_path
 from wormdb.jobs.export_types import seen_of, unpacked
 from wormdb.jobs.plain_text import csv_line
-from wormdb.query.execute.answer import Showing
-from wormdb.query.execute.rows import Columns
+from wormdb.query.execute.answer import HitMaker
+from wormdb.query.execute.rows import ColumnBatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.blocks.portion import Portion
     from wormdb.jobs.export_types import Seen
-    from wormdb.query.execute.rows import Batch, Documents
+    from wormdb.query.execute.rows import DocumentBatch, RowBatch
     from wormdb.query.request import Request
 
 __all__ = ["Lines", "TableFile", "cells_along", "csv_lines", "document_lines", "projected_lines"]
@@ -115,13 +115,13 @@ def _shown(body: bytes) -> bytes:
 
 def projected_lines(portion: Portion, request: Request) -> list[bytes]:
     """What a projection shows of whole documents. No requests."""
-    showing = Showing(request, _decoded)
-    hits = showing.hits(Columns(portion, is_whole=True))
+    showing = HitMaker(request, _decoded)
+    hits = showing.hits(ColumnBatch(portion, is_whole=True))
     return [json.encode(with_id(hit.document)) + b"\n" for hit in hits]
 
 
-def _decoded(batch: Batch) -> Documents:
-    assert isinstance(batch, Columns), "documents were asked for with their rows"
+def _decoded(batch: RowBatch) -> DocumentBatch:
+    assert isinstance(batch, ColumnBatch), "documents were asked for with their rows"
     return batch.decoded()
 
 

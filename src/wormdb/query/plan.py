@@ -41,11 +41,11 @@ __all__ = [
     "Order",
     "Part",
     "Plan",
-    "Rejected",
+    "RejectedPlan",
     "Residual",
     "Scan",
     "Union",
-    "rebuilt",
+    "rebuild",
 ]
 
 ALL_IDS: Final = Range()
@@ -166,7 +166,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class RejectedPlan:
     """A way that would have been possible, or was asked for and is not."""
 
     strategy: Strategy
@@ -184,18 +184,18 @@ class Plan:
     strategy: Strategy
     reason: str
     cost: Cost
-    rejected: tuple[Rejected, ...] = ()
+    rejected: tuple[RejectedPlan, ...] = ()
     is_cached: bool = False
     """Whether the choice came from the plan cache."""
 
 
-def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
+def rebuild(node: Node, change: Callable[[Node], Node]) -> Node:
     """The tree with every node changed, those below first; the same object if nothing did. No requests."""
     if isinstance(node, Fetch | Residual | Order | Part):
-        child = rebuilt(node.child, change)
+        child = rebuild(node.child, change)
         return change(node if child is node.child else replace(node, child=child))
     if isinstance(node, Union | Intersection):
-        children = tuple([_ids(rebuilt(child, change)) for child in node.children])
+        children = tuple([_ids(rebuild(child, change)) for child in node.children])
         same = all(map(lambda one, other: one is other, children, node.children))
         return change(node if same else type(node)(children))
     return change(node)

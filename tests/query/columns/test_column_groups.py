@@ -23,7 +23,7 @@ from wormdb.format.json import encode
 from wormdb.query.columns import tally as column_groups
 from wormdb.query.columns import tally as column_sums
 from wormdb.query.columns.cells import Cells
-from wormdb.query.columns.tally import ColumnTally, cut
+from wormdb.query.columns.tally import ColumnTally, split_sums
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -108,7 +108,7 @@ def test_every_type_of_column(name: str, others: list[Any]) -> None:
 
 @given(numbers=st.lists(st.floats(-1e280, 1e280), max_size=30))
 def test_the_pieces_of_doubles_have_the_exact_sum(numbers: list[float]) -> None:
-    pieces = cut(Cells(pa.array(numbers, pa.float64()), "double"))
+    pieces = split_sums(Cells(pa.array(numbers, pa.float64()), "double"))
     assert pieces is not None
     (total,) = pieces.join([[sum(column.to_pylist())] for column in pieces.columns])
     assert total * Fraction(2) ** pieces.power == sum(map(Fraction, numbers))

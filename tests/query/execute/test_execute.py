@@ -19,7 +19,7 @@ from wormdb.errors import LimitExceededError, SnapshotTooOldError, UnavailableEr
 from wormdb.format import json
 from wormdb.format.key import encode_key
 from wormdb.query.execute.answer import count, count_plan, explain, run, run_plan
-from wormdb.query.execute.executor import Demand, Limits, scan_index
+from wormdb.query.execute.executor import Demand, QueryLimits, scan_index
 from wormdb.query.execute.explain import explain_plan
 from wormdb.query.execute.measure import Watch
 from wormdb.query.plan import (
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.state.view import Held
     from wormdb.engine.tree.entries import Entry
-    from wormdb.query.execute.explain import Step
+    from wormdb.query.execute.explain import PlanStep
     from wormdb.query.plan import Node
 
 EVERYTHING_READ = Scan(("_id", DOCUMENT))
@@ -274,14 +274,16 @@ class Listed:
 
 
 def scanned(source: Any, node: IndexScan, demand: Demand) -> list[bytes]:
-    return [key for batch in scan_index(node, source, demand, Limits(Request(), ManualClock())) for key in batch.keys]
+    return [
+        key for batch in scan_index(node, source, demand, QueryLimits(Request(), ManualClock())) for key in batch.keys
+    ]
 
 
 @pytest.mark.parametrize("reverse", [False, True])
 def test_as_many_entries_are_asked_for_as_will_be_taken(reverse: bool) -> None:
     source = Listed(range(500))
     node = IndexScan("byN", (Range(),), reverse=reverse)
-    batches = scan_index(node, source, Demand(20, is_firm=True), Limits(Request(), ManualClock()))  # type: ignore[arg-type] # no scans
+    batches = scan_index(node, source, Demand(20, is_firm=True), QueryLimits(Request(), ManualClock()))  # type: ignore[arg-type] # no scans
     assert len(next(batches)) == 20
     assert (source.asked, source.read) == ([20], 20)
     rest = [key for batch in batches for key in batch.keys]
@@ -293,7 +295,7 @@ def test_as_many_entries_are_asked_for_as_will_be_taken(reverse: bool) -> None:
 
 def test_a_loose_demand_reads_as_it_goes() -> None:
     source = Listed(range(500))
-    batches = scan_index(IndexScan("byN", (Range(),)), source, Demand(20), Limits(Request(), ManualClock()))  # type: ignore[arg-type] # no scans
+    batches = scan_index(IndexScan("byN", (Range(),)), source, Demand(20), QueryLimits(Request(), ManualClock()))  # type: ignore[arg-type] # no scans
     assert len(next(batches)) == 20
     assert (source.asked, source.read) == ([None], 20)
 
@@ -325,7 +327,7 @@ def test_a_range_that_is_read_to_its_end_is_asked_for_at_once() -> None:
 # --- what is measured ---
 
 
-def steps(step: Step) -> list[tuple[str, int]]:
+def steps(step: PlanStep) -> list[tuple[str, int]]:
     assert step.taken is not None
     return [(step.name, step.taken.rows), *(found for child in step.children for found in steps(child))]
 

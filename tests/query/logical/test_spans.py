@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wormdb.format.kinds import Kind
-from wormdb.query.logical.values import ALL, bracket, has_all, has_any, is_apart, is_within, joined, shared
+from wormdb.query.logical.values import ALL, bracket, has_all, has_any, intersect_spans, is_apart, is_within, join_spans
 
 Numbers = set[int]
 
@@ -15,7 +15,7 @@ LISTS = st.lists(PAIRS, max_size=5)
 
 
 def spans_of(pairs: list[tuple[int, int]]) -> tuple[tuple[bytes, bytes], ...]:
-    return joined([(bytes((low,)), bytes((high,))) for low, high in pairs])
+    return join_spans([(bytes((low,)), bytes((high,))) for low, high in pairs])
 
 
 def numbers_of(pairs: list[tuple[int, int]]) -> Numbers:
@@ -30,7 +30,7 @@ def numbers_in(spans: tuple[tuple[bytes, bytes], ...]) -> Numbers:
 def test_spans_are_sets(a: list[tuple[int, int]], b: list[tuple[int, int]]) -> None:
     left, right = numbers_of(a), numbers_of(b)
     assert numbers_in(spans_of(a)) == left
-    assert numbers_in(shared(spans_of(a), spans_of(b))) == left & right
+    assert numbers_in(intersect_spans(spans_of(a), spans_of(b))) == left & right
     assert is_apart(spans_of(a), spans_of(b)) is not bool(left & right)
     assert is_within(spans_of(a), spans_of(b)) is (left <= right)
 
@@ -49,4 +49,4 @@ def test_one_span_in_several(a: list[tuple[int, int]], one: tuple[int, int]) -> 
 
 
 def test_the_brackets_leave_no_gap() -> None:
-    assert joined(map(bracket, Kind)) == ALL
+    assert join_spans(map(bracket, Kind)) == ALL

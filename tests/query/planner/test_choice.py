@@ -20,7 +20,7 @@ from wormdb.query.request import Request
 from wormdb.query.sources.source import Facts, IndexFacts
 
 if TYPE_CHECKING:
-    from wormdb.query.execute.explain import Step
+    from wormdb.query.execute.explain import PlanStep
     from wormdb.query.plan import Plan
 
 ROWS = 100_000
@@ -68,7 +68,7 @@ def request(written: dict[str, Any], **options: Any) -> Request:
 def text_of(plan: Plan, facts: Facts = SHOP) -> str:
     """The plan in one line, from the top down."""
 
-    def written(step: Step) -> str:
+    def written(step: PlanStep) -> str:
         inner = ", ".join(map(written, step.children))
         detail = f" [{step.detail}]" if step.detail else ""
         return f"{step.name}{detail}" + (f" < ({inner})" if len(step.children) > 1 else f" < {inner}" if inner else "")

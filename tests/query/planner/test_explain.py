@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.query.planner.test_choice import SHOP, request
 from wormdb.query.execute.explain import explain_plan, render
-from wormdb.query.execute.measure import Taken
+from wormdb.query.execute.measure import Measurement
 from wormdb.query.plan import Fetch, Plan
 from wormdb.query.planner.cache import PlanCache
 from wormdb.query.planner.planner import make_plan
@@ -72,10 +72,10 @@ def test_the_cache_is_told() -> None:
 
 
 def test_what_happened_is_told_of_every_node() -> None:
-    def taken_of(node: object) -> Taken:
-        return Taken(5, 1.5, 3, 2_000, 0.0000012) if isinstance(node, Fetch) else Taken()
+    def taken_of(node: object) -> Measurement:
+        return Measurement(5, 1.5, 3, 2_000, 0.0000012) if isinstance(node, Fetch) else Measurement()
 
-    done = explain_plan(plan(), SHOP, taken_of=taken_of, taken=Taken(2, 2.25, 3, 2_000, 0.0000012))
+    done = explain_plan(plan(), SHOP, taken_of=taken_of, taken=Measurement(2, 2.25, 3, 2_000, 0.0000012))
     assert (done.requests, done.bytes, done.rows, done.milliseconds, done.dollars) == (3, 2_000, 2, 2.25, 0.0000012)
     assert "took 3 requests, 2.0 KB, 2 rows, 2.2 ms, $0.0000012" in str(done)
     assert "Fetch  [3 requests, 2.0 KB, 5 rows, 1.5 ms]" in str(done)

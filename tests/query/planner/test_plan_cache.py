@@ -9,7 +9,7 @@ import pytest
 
 from tests.query.planner.test_choice import SHOP, index, request, text_of
 from wormdb.query.plan import Cost
-from wormdb.query.planner.cache import Choice, PlanCache
+from wormdb.query.planner.cache import PlanCache, PlanChoice
 from wormdb.query.planner.planner import make_plan, shape_key
 
 if TYPE_CHECKING:
@@ -93,5 +93,5 @@ def test_those_longest_unused_are_dropped() -> None:
 
 def test_a_cache_of_no_size_keeps_nothing() -> None:
     cache = PlanCache(0)
-    cache.keep("shape", Choice(("full",), 1, (), is_simple=True, is_plain=True, entries=0, reason="", cost=Cost()))
+    cache.keep("shape", PlanChoice(("full",), 1, (), is_simple=True, is_plain=True, entries=0, reason="", cost=Cost()))
     assert len(cache) == 0

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from wormdb.files.foreign.choose import Choice
     from wormdb.files.foreign.site import Site
     from wormdb.query.execute.answer import Hit
-    from wormdb.query.execute.explain import Explanation, Step
-    from wormdb.query.execute.measure import Metered, Taken
+    from wormdb.query.execute.explain import Explanation, PlanStep
+    from wormdb.query.execute.measure import Measurement, Metered
     from wormdb.query.plan import Node
     from wormdb.query.request import Request
 
@@ -53,8 +53,8 @@ def explained(
     request: Request,
     look: Look,
     *,
-    taken_of: Callable[[Node], Taken] | None = None,
-    taken: Taken | None = None,
+    taken_of: Callable[[Node], Measurement] | None = None,
+    taken: Measurement | None = None,
 ) -> Explanation:
     """A choice for people, with its cost. For a full scan the files are listed, if they were not yet."""
     fetched = _fetched(choice, request)
@@ -85,7 +85,7 @@ def _find_fetch(node: Node) -> Fetch | None:
     return node if isinstance(node, Fetch) else None
 
 
-def _costed(step: Step, read: Cost, fetched: int) -> Step:
+def _costed(step: PlanStep, read: Cost, fetched: int) -> PlanStep:
     """The same steps with what they cost over files: leaves are read, and a fetch asks for each document."""
     children = tuple(_costed(child, read, fetched) for child in step.children)
     cost = read

@@ -31,7 +31,7 @@ from wormdb.format.path import parse_path, resolve
 from wormdb.query.logical.rules import simplify
 from wormdb.query.physical.question import Question, filter_paths, find_ids, finish, join_names, order_paths
 from wormdb.query.physical.scans import propose_columns, propose_documents, why_no_fetch, why_no_scan
-from wormdb.query.plan import Cost, Empty, Fetch, IdLookup, Order, Part, Plan, Rejected, Residual, Scan
+from wormdb.query.plan import Cost, Empty, Fetch, IdLookup, Order, Part, Plan, RejectedPlan, Residual, Scan
 from wormdb.query.request import STRATEGIES
 from wormdb.query.sources.source import Facts
 
@@ -300,7 +300,7 @@ class _Chooser:
         before = STRATEGIES[: STRATEGIES.index(strategy)]
         asked = self.request.strategy
         rejected = tuple(
-            Rejected(one, one, None, self.reasons.get(one) or f"strategy {asked} was asked for")
+            RejectedPlan(one, one, None, self.reasons.get(one) or f"strategy {asked} was asked for")
             for one in before
             if self.reasons.get(one) or asked is not None
         )

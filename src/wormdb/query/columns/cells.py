@@ -40,19 +40,19 @@ __all__ = [
     "as_double",
     "as_unscaled",
     "ask_cells",
-    "by_distinct",
+    "ask_distinct",
     "cells_of",
-    "complement",
-    "decoded",
+    "decode_cells",
     "double_bound",
     "element_kind",
     "element_lists",
-    "exact",
     "integer_bound",
     "is_nan",
+    "join_chunks",
     "mask_of_rows",
+    "negate",
     "rows_of_mask",
-    "whole",
+    "to_fraction",
 ]
 
 Outcome: TypeAlias = "bool | pa.Array | pa.ChunkedArray"
@@ -144,7 +144,7 @@ def element_lists(cells: Cells) -> tuple[Cells, Callable[[Outcome], Outcome]]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    arrays = whole(cells.array)
+    arrays = join_chunks(cells.array)
     elements = Cells(arrays.flatten(), element_kind(cells.kind) or "", null=None)
     lengths = pc.fill_null(pc.list_value_length(arrays), 0).cast(pa.int64())
 
@@ -160,7 +160,7 @@ def element_lists(cells: Cells) -> tuple[Cells, Callable[[Outcome], Outcome]]:
     return elements, any_of
 
 
-def decoded(array: pa.Array | pa.ChunkedArray, kind: str) -> list[Any]:
+def decode_cells(array: pa.Array | pa.ChunkedArray, kind: str) -> list[Any]:
     """The exact values of cells of a type; MISSING for null. CorruptionError for what is no value. No requests."""
     import pyarrow as pa
 
@@ -168,23 +168,23 @@ def decoded(array: pa.Array | pa.ChunkedArray, kind: str) -> list[Any]:
     return decode_column(chunked, None, kind, name="a column")
 
 
-def by_distinct(test: Callable[[Any], bool], array: pa.Array | pa.ChunkedArray, kind: str) -> pa.Array:
+def ask_distinct(test: Callable[[Any], bool], array: pa.Array | pa.ChunkedArray, kind: str) -> pa.Array:
     """A mask of the cells whose values pass a test, which is asked once for each different cell; null stays null."""
     import pyarrow as pa
 
-    encoded = whole(array).dictionary_encode()
-    passed = pa.array([test(value) for value in decoded(encoded.dictionary, kind)], pa.bool_())
+    encoded = join_chunks(array).dictionary_encode()
+    passed = pa.array([test(value) for value in decode_cells(encoded.dictionary, kind)], pa.bool_())
     return passed.take(encoded.indices)
 
 
-def whole(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+def join_chunks(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Cells in one piece; copied only if they are in several."""
     import pyarrow as pa
 
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
-def complement(outcome: Outcome) -> Outcome:
+def negate(outcome: Outcome) -> Outcome:
     """True where it is false."""
     import pyarrow.compute as pc
 
@@ -220,7 +220,7 @@ DECIMAL_MAX: Final = 10**38 - 1
 """The greatest unscaled value of a column of decimals."""
 
 
-def exact(number: float | Decimal128) -> Fraction | float:
+def to_fraction(number: float | Decimal128) -> Fraction | float:
     """A number as a fraction; infinities and NaN as they are."""
     if type(number) is Decimal128:
         decimal = number.to_decimal()
@@ -245,7 +245,7 @@ def integer_bound(
 
     A bool if all or none of them are.
     """
-    value = exact(number)
+    value = to_fraction(number)
     if isinstance(value, float):
         return not isnan(value) and op in (("lt", "lte") if value > 0 else ("gt", "gte"))
     value *= 10**scale
@@ -261,7 +261,7 @@ def integer_bound(
 
 def double_bound(op: Comparison, number: float | Decimal128) -> tuple[Comparison, float] | bool:
     """What to ask of doubles, so that they are in that relation to a number other than NaN; False: none is."""
-    value = exact(number)
+    value = to_fraction(number)
     if isinstance(value, float):
         return op, value
     double = _nearest(value)
@@ -281,7 +281,7 @@ def as_unscaled(number: float | Decimal128, *, scale: int = 0, least: int = INT_
 
 def as_double(number: float | Decimal128) -> float | None:
     """The double that is the number; None if there is none, or it is NaN."""
-    value = exact(number)
+    value = to_fraction(number)
     if isinstance(value, float):
         return None if isnan(value) else value
     double = _nearest(value)
@@ -357,7 +357,7 @@ def ask_cells(condition: Filter, cells: Cells, test: Callable[[Any], bool]) -> O
         case StartsWith() | EndsWith() | Contains() | RegexMatch():
             return _is_text(condition, cells, test) if cells.kind == "string" else False
         case _:
-            return by_distinct(test, cells.array, cells.kind)
+            return ask_distinct(test, cells.array, cells.kind)
 
 
 def _spread(outcome: Outcome, coded: Coded) -> Outcome:
@@ -389,7 +389,7 @@ def _compare(op: Comparison, value: Any, cells: Cells, test: Callable[[Any], boo
     if bracket is not _BRACKETS[cells.kind]:
         return False
     if bracket is Kind.BINARY and op != "eq":  # the shorter is less, which Arrow does not know
-        return by_distinct(test, cells.array, cells.kind)
+        return ask_distinct(test, cells.array, cells.kind)
     if bracket is Kind.NUMBER:
         found = _number_bound(op, value, cells)
         if found is None:
@@ -450,7 +450,7 @@ def _is_in(values: Sequence[Any], cells: Cells, test: Callable[[Any], bool]) -> 
     import pyarrow.compute as pc
 
     if cells.kind == "string" and any(type(value) is Regex for value in values):
-        return by_distinct(test, cells.array, cells.kind)
+        return ask_distinct(test, cells.array, cells.kind)
     alike = [value for value in values if kind_of(value) is _BRACKETS[cells.kind]]
     wanted = [cell for value in alike if (cell := _listed(value, cells)) is not None]
     found: Outcome = False
@@ -514,7 +514,7 @@ def _leaves(condition: Mod, cells: Cells, test: Callable[[Any], bool]) -> Outcom
         return False
     divisor = abs(condition.divisor)
     if cells.kind == "decimal" or divisor > INT_MAX or not INT_MIN <= condition.remainder <= INT_MAX:
-        return by_distinct(test, cells.array, cells.kind)
+        return ask_distinct(test, cells.array, cells.kind)
     numbers = cells.array
     if cells.kind == "double":
         # Of doubles from -2**63 up to but not including 2**63 the whole part is an integer of 64 bits.
@@ -554,7 +554,7 @@ def _has_match(condition: RegexMatch, cells: Cells, test: Callable[[Any], bool])
             return pc.match_substring_regex(cells.array, source, ignore_case="i" in condition.options)
         except pa.ArrowInvalid:  # over the memory that Arrow gives a pattern
             pass
-    return by_distinct(test, cells.array, cells.kind)
+    return ask_distinct(test, cells.array, cells.kind)
 
 
 def _is_stable(source: str) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from wormdb.format.json import encode
 from wormdb.format.kinds import MISSING
-from wormdb.query.columns.cells import cells_of, decoded, element_kind, whole
+from wormdb.query.columns.cells import cells_of, decode_cells, element_kind, join_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from wormdb.format.path import Path
     from wormdb.query.columns.cells import Cells
 
-__all__ = ["Batch", "Found", "GroupedRows", "Numbered", "group_rows"]
+__all__ = ["GroupFunctions", "GroupResults", "GroupedRows", "NumberedCells", "group_rows"]
 
 
 @dataclass(frozen=True, slots=True)
-class Numbered:
+class NumberedCells:
     """Cells by numbers: equal numbers are equal values, of one type and written alike."""
 
     numbers: pa.Array
@@ -30,18 +30,18 @@ class Numbered:
     """Of each number; MISSING where the cell is null."""
 
     @classmethod
-    def of(cls, cells: Cells) -> Numbered:
+    def of(cls, cells: Cells) -> NumberedCells:
         """Of the cells of any column. No requests."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
         kind, array = _hashable(cells)
-        encoded = whole(array).dictionary_encode(null_encoding="encode")
-        values = decoded(encoded.dictionary, kind)
+        encoded = join_chunks(array).dictionary_encode(null_encoding="encode")
+        values = decode_cells(encoded.dictionary, kind)
         integers = cells.integers()
         if integers is None:
             return cls(encoded.indices, values)
-        both = pc.add(pc.multiply(encoded.indices.cast(pa.int64()), 2), whole(integers).cast(pa.int64()))
+        both = pc.add(pc.multiply(encoded.indices.cast(pa.int64()), 2), join_chunks(integers).cast(pa.int64()))
         again = both.dictionary_encode()
         return cls(
             again.indices,
@@ -66,7 +66,7 @@ def _hashable(cells: Cells) -> tuple[str, pa.Array | pa.ChunkedArray]:
 
     if element_kind(cells.kind) is None:
         return cells.kind, cells.array
-    values = decoded(cells.array, cells.kind)
+    values = decode_cells(cells.array, cells.kind)
     return "json", pa.array([None if value is MISSING else encode(value).decode() for value in values], pa.string())
 
 
@@ -98,7 +98,7 @@ class GroupedRows:
                 flags = cells.to_pylist()
                 parts[-1] = [int(value) if flag else value for value, flag in zip(parts[-1], flags, strict=True)]
             else:
-                parts.append([None if value is MISSING else value for value in decoded(cells, kind)])
+                parts.append([None if value is MISSING else value for value in decode_cells(cells, kind)])
         return list(zip(*parts, strict=True))
 
 
@@ -125,7 +125,7 @@ def _numbered(columns: Sequence[Cells], rows: int) -> GroupedRows:
     groups = pa.repeat(pa.scalar(0, pa.int32()), rows)
     keys: list[tuple[Any, ...]] = [()]
     for cells in columns:
-        numbered = Numbered.of(cells)
+        numbered = NumberedCells.of(cells)
         values = [None if value is MISSING else value for value in numbered.values]
         pairs = numbered.with_groups(groups).dictionary_encode()
         groups = pairs.indices
@@ -135,7 +135,7 @@ def _numbered(columns: Sequence[Cells], rows: int) -> GroupedRows:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class GroupResults:
     """Results of all groups."""
 
     table: pa.Table
@@ -151,7 +151,7 @@ class Found:
 
 
 @dataclass(slots=True)
-class Batch:
+class GroupFunctions:
     """Functions of columns that are asked together."""
 
     readers: dict[int, Any] = field(default_factory=dict)
@@ -169,15 +169,15 @@ class Batch:
         self._asked[f"{name}_{function}"] = (name, function)
         return f"{name}_{function}"
 
-    def run(self, rows: GroupedRows) -> tuple[Sequence[tuple[Any, ...]], Found]:
+    def run(self, rows: GroupedRows) -> tuple[Sequence[tuple[Any, ...]], GroupResults]:
         """The keys of all groups, and their results in the same order. No requests."""
         import pyarrow as pa
 
         places = [f"k{place}" for place in range(len(rows.columns))]
         table = pa.table([*rows.columns, *self._columns.values()], names=[*places, *self._columns])
         if not places and not self._columns:
-            return [()], Found(pa.table({"count_all": [rows.count]}))
+            return [()], GroupResults(pa.table({"count_all": [rows.count]}))
         found = table.group_by(places).aggregate(list(self._asked.values()))
         if rows.keys is not None:
-            return rows.keys, Found(found.sort_by(places[0]))
-        return rows.decode([found.column(place) for place in places], found.num_rows), Found(found)
+            return rows.keys, GroupResults(found.sort_by(places[0]))
+        return rows.decode([found.column(place) for place in places], found.num_rows), GroupResults(found)

@@ -33,13 +33,13 @@ from wormdb.format.wrappers import regex_options
 from wormdb.query.columns.cells import (
     Cells,
     ask_cells,
-    by_distinct,
+    ask_distinct,
     cells_of,
-    complement,
-    decoded,
+    decode_cells,
     element_kind,
     element_lists,
     mask_of_rows,
+    negate,
     rows_of_mask,
 )
 
@@ -53,7 +53,16 @@ if TYPE_CHECKING:
     from wormdb.format.kinds import Document
     from wormdb.query.columns.cells import Outcome
 
-__all__ = ["Asked", "ColumnFilter", "ElementCells", "Leaf", "Node", "RowCells", "both", "compile_columns"]
+__all__ = [
+    "CellRows",
+    "ColumnFilter",
+    "ConditionNode",
+    "ElementCells",
+    "FilterNode",
+    "RowCells",
+    "compile_columns",
+    "conjoin",
+]
 
 
 # --- One condition of a filter, asked of a column.
@@ -64,7 +73,7 @@ __all__ = ["Asked", "ColumnFilter", "ElementCells", "Leaf", "Node", "RowCells", 
 # --- what is asked ---
 
 
-class Asked(Protocol):
+class CellRows(Protocol):
     """Rows that have columns."""
 
     def cells(self, name: str) -> Cells:
@@ -103,19 +112,19 @@ class ElementCells:
         return self.elements
 
 
-class Node(Protocol):
+class FilterNode(Protocol):
     """A part of a filter."""
 
-    def ask(self, rows: Asked, *, among: Outcome) -> Outcome:
+    def ask(self, rows: CellRows, *, among: Outcome) -> Outcome:
         """Which rows match; anything may stand in rows that are not `among` those that matter."""
         ...
 
-    def weight(self, rows: Asked) -> int:
+    def weight(self, rows: CellRows) -> int:
         """How much of it Python has to do: 0 nothing, 1 perhaps some rows, 2 all rows."""
         ...
 
 
-def both(a: Outcome, b: Outcome) -> Outcome:
+def conjoin(a: Outcome, b: Outcome) -> Outcome:
     """Where the two are true."""
     import pyarrow.compute as pc
 
@@ -130,7 +139,7 @@ def both(a: Outcome, b: Outcome) -> Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class ConditionNode:
     """One condition on one path."""
 
     condition: Any
@@ -140,10 +149,10 @@ class Leaf:
     of_value: Callable[[Document], bool]
     """Of {"v": the value of the path}, arrays gone through."""
     of_document: Callable[[Document], bool]
-    inner: Node | None
+    inner: FilterNode | None
 
     @classmethod
-    def of(cls, condition: Any, inner: Node | None = None) -> Leaf:
+    def of(cls, condition: Any, inner: FilterNode | None = None) -> ConditionNode:
         """A condition with a path; `inner` is what `ElemMatch` of kind "value" asks of an element."""
         return cls(
             condition,
@@ -154,15 +163,15 @@ class Leaf:
             inner,
         )
 
-    def weight(self, rows: Asked) -> int:
-        """As `Node`."""
+    def weight(self, rows: CellRows) -> int:
+        """As `FilterNode`."""
         cells = rows.cells(self.name)
         if cells.kind == "json" or (element_kind(cells.kind) is not None and self._is_about_arrays()):
             return 2
         return int(cells.codes is not None)
 
-    def ask(self, rows: Asked, *, among: Outcome) -> Outcome:
-        """As `Node`."""
+    def ask(self, rows: CellRows, *, among: Outcome) -> Outcome:
+        """As `FilterNode`."""
         import pyarrow.compute as pc
 
         cells = rows.cells(self.name)
@@ -189,7 +198,7 @@ class Leaf:
         def passes(value: Any) -> bool:
             return self.of_value({"v": value})
 
-        return _of_some(cells, among, lambda array: by_distinct(passes, array, "json"))
+        return _of_some(cells, among, lambda array: ask_distinct(passes, array, "json"))
 
     def _elsewhere(self, rows: RowCells, numbers: list[int]) -> list[int]:
         """Those of some rows that match, by values that are not in the column."""
@@ -229,13 +238,13 @@ class Leaf:
             return any_of(self.inner.ask(ElementCells(elements), among=True)) if self.inner is not None else False
         if isinstance(condition, Contains):
             condition = Compare((), "eq", condition.value)
-            return any_of(Leaf.of(condition).ask(ElementCells(elements), among=True))
+            return any_of(ConditionNode.of(condition).ask(ElementCells(elements), among=True))
         found = any_of(elements.completed(ask_cells(condition, elements, self.test), self.test))
         if not self._is_about_arrays():
             return self.test([]) or found
-        left = both(among, complement(found))
-        whole = _of_some(cells, left, lambda array: self._of_whole(decoded(array, cells.kind)))
-        return complement(both(complement(found), complement(whole)))
+        left = conjoin(among, negate(found))
+        whole = _of_some(cells, left, lambda array: self._of_whole(decode_cells(array, cells.kind)))
+        return negate(conjoin(negate(found), negate(whole)))
 
     def _of_whole(self, values: list[Any]) -> pa.Array:
         import pyarrow as pa
@@ -272,7 +281,7 @@ class ColumnFilter:
 
     paths: frozenset[str]
     """The columns that a portion must have: dotted paths."""
-    _node: Node
+    _node: FilterNode
 
     def mask(self, portion: Portion) -> pa.Array | pa.ChunkedArray:
         """Which rows match: booleans without nulls. No requests; raises CorruptionError for damaged cells."""
@@ -296,41 +305,41 @@ def compile_columns(tree: Filter) -> ColumnFilter:
 class _Constant:
     outcome: bool
 
-    def ask(self, rows: Asked, *, among: Outcome) -> Outcome:  # noqa: ARG002 - a node's signature
+    def ask(self, rows: CellRows, *, among: Outcome) -> Outcome:  # noqa: ARG002 - a node's signature
         return self.outcome
 
-    def weight(self, rows: Asked) -> int:  # noqa: ARG002 - see above
+    def weight(self, rows: CellRows) -> int:  # noqa: ARG002 - see above
         return 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Negation:
-    node: Node
+    node: FilterNode
 
-    def ask(self, rows: Asked, *, among: Outcome) -> Outcome:
-        return complement(self.node.ask(rows, among=among))
+    def ask(self, rows: CellRows, *, among: Outcome) -> Outcome:
+        return negate(self.node.ask(rows, among=among))
 
-    def weight(self, rows: Asked) -> int:
+    def weight(self, rows: CellRows) -> int:
         return self.node.weight(rows)
 
 
 @dataclass(frozen=True, slots=True)
 class _Conjunction:
-    nodes: Sequence[Node]
+    nodes: Sequence[FilterNode]
 
-    def ask(self, rows: Asked, *, among: Outcome) -> Outcome:
+    def ask(self, rows: CellRows, *, among: Outcome) -> Outcome:
         found: Outcome = True
         for node in sorted(self.nodes, key=lambda node: node.weight(rows)):
-            found = both(found, node.ask(rows, among=both(among, found)))
+            found = conjoin(found, node.ask(rows, among=conjoin(among, found)))
             if found is False:
                 break
         return found
 
-    def weight(self, rows: Asked) -> int:
+    def weight(self, rows: CellRows) -> int:
         return max(node.weight(rows) for node in self.nodes)
 
 
-def _compiled(tree: Filter, paths: set[str]) -> Node:
+def _compiled(tree: Filter, paths: set[str]) -> FilterNode:
     match tree:
         case MatchAll() | MatchNone():
             return _Constant(isinstance(tree, MatchAll))
@@ -346,7 +355,7 @@ def _compiled(tree: Filter, paths: set[str]) -> Node:
         case _:
             paths.add(".".join(tree.path))
             inner = _compiled(tree.filter, set()) if isinstance(tree, ElemMatch) and tree.kind == "value" else None
-            return Leaf.of(tree, inner)
+            return ConditionNode.of(tree, inner)
 
 
 def _item(path: tuple[str, ...], value: Any) -> Filter:

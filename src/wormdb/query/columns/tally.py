@@ -17,8 +17,16 @@ from wormdb.bql.aggregation import AggregationState, aggregation_fields
 from wormdb.engine.blocks.portion import join_portions
 from wormdb.format.json import decode_document
 from wormdb.format.kinds import MISSING, Decimal128
-from wormdb.query.columns.cells import DECIMAL_MAX, cells_of, decoded, element_kind, element_lists, rows_of_mask, whole
-from wormdb.query.columns.grouping import Batch, Numbered, group_rows
+from wormdb.query.columns.cells import (
+    DECIMAL_MAX,
+    cells_of,
+    decode_cells,
+    element_kind,
+    element_lists,
+    join_chunks,
+    rows_of_mask,
+)
+from wormdb.query.columns.grouping import GroupFunctions, NumberedCells, group_rows
 from wormdb.settings import INT_MAX, INT_MIN
 
 if TYPE_CHECKING:
@@ -30,9 +38,9 @@ if TYPE_CHECKING:
     from wormdb.bql.update_numbers import Number
     from wormdb.engine.blocks.portion import Portion
     from wormdb.query.columns.cells import Cells
-    from wormdb.query.columns.grouping import Found
+    from wormdb.query.columns.grouping import GroupResults
 
-__all__ = ["ColumnTally", "Pieces", "add_pairs", "ask_function", "cut", "magnitude"]
+__all__ = ["ColumnTally", "SumPieces", "add_pairs", "ask_function", "magnitude", "split_sums"]
 
 
 # --- Exact sums of number columns: cut into pieces that Arrow can add without rounding, put together afterwards.
@@ -51,7 +59,7 @@ _MOST_POWER: Final = 960  # beyond it the rounding constant would be infinite
 
 
 @dataclass(frozen=True, slots=True)
-class Pieces:
+class SumPieces:
     """A column as columns whose sums are exact."""
 
     kind: type[Number]
@@ -62,7 +70,7 @@ class Pieces:
     """Of the sums of each column, one a group, the whole sum of each group."""
 
 
-def cut(cells: Cells) -> Pieces | None:
+def split_sums(cells: Cells) -> SumPieces | None:
     """A column of finite numbers in pieces; None if they are too large for that.
 
     Doubles that stand for integers are left to the caller.
@@ -70,7 +78,7 @@ def cut(cells: Cells) -> Pieces | None:
     import pyarrow.compute as pc
 
     if cells.kind == "double":
-        return _doubles(whole(cells.array))
+        return _doubles(join_chunks(cells.array))
     low, high = (value.as_py() for value in pc.min_max(cells.array).values())
     bound = max(abs(_unscaled(low)), abs(_unscaled(high))) * cells.rows
     if cells.kind == "decimal":
@@ -87,11 +95,11 @@ def _unscaled(value: int | Decimal | None) -> int:
     return -number if sign else number
 
 
-def _integers(array: Any) -> Pieces:
-    return Pieces(int, [array], 0, lambda sums: sums[0])
+def _integers(array: Any) -> SumPieces:
+    return SumPieces(int, [array], 0, lambda sums: sums[0])
 
 
-def _long_integers(array: Any) -> Pieces:
+def _long_integers(array: Any) -> SumPieces:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -101,11 +109,11 @@ def _long_integers(array: Any) -> Pieces:
     def join(sums: Sequence[Sequence[Any]]) -> list[int]:
         return [((above or 0) << _HALF_BITS) + (below or 0) for above, below in zip(*sums, strict=True)]
 
-    return Pieces(int, [high, low], 0, join)
+    return SumPieces(int, [high, low], 0, join)
 
 
-def _decimals(array: Any) -> Pieces:
-    return Pieces(Decimal128, [array], -array.type.scale, lambda sums: [_unscaled(total) for total in sums[0]])
+def _decimals(array: Any) -> SumPieces:
+    return SumPieces(Decimal128, [array], -array.type.scale, lambda sums: [_unscaled(total) for total in sums[0]])
 
 
 def magnitude(array: pa.Array) -> float:
@@ -120,7 +128,7 @@ def magnitude(array: pa.Array) -> float:
     return inf if isnan(value) else value
 
 
-def _doubles(array: pa.Array) -> Pieces | None:
+def _doubles(array: pa.Array) -> SumPieces | None:
     import pyarrow.compute as pc
 
     most = magnitude(array)
@@ -140,8 +148,8 @@ def _doubles(array: pa.Array) -> Pieces | None:
         array = pc.subtract(array, upper)
         most = magnitude(array)
     if not columns:
-        return Pieces(float, [array], 0, lambda sums: [0] * len(sums[0]))
-    return Pieces(float, columns, powers[-1], lambda sums: _joined(sums, powers))
+        return SumPieces(float, [array], 0, lambda sums: [0] * len(sums[0]))
+    return SumPieces(float, columns, powers[-1], lambda sums: _joined(sums, powers))
 
 
 def _joined(sums: Sequence[Sequence[float | None]], powers: Sequence[int]) -> list[int]:
@@ -156,7 +164,7 @@ def _joined(sums: Sequence[Sequence[float | None]], powers: Sequence[int]) -> li
 # --- One function of an aggregation over the cells of one column: what Arrow is asked, and how its answer is read.
 
 if TYPE_CHECKING:
-    Reader = Callable[[Found, Sequence[Any]], None]
+    Reader = Callable[[GroupResults, Sequence[Any]], None]
     """Adds the results of all groups to their accumulators."""
 
 
@@ -166,7 +174,7 @@ _COMPARED: Final = frozenset({"int64", "double", "decimal", "string", "bool", "d
 _NULL_CODE: Final = 1
 
 
-def ask_function(name: str, cells: Cells | None, batch: Batch) -> Reader | None:
+def ask_function(name: str, cells: Cells | None, batch: GroupFunctions) -> Reader | None:
     """Put a function of cells, none of them elsewhere, into a batch; None if it has to be done by `add_pairs`.
 
     Only to count there are no cells.
@@ -181,14 +189,14 @@ def ask_function(name: str, cells: Cells | None, batch: Batch) -> Reader | None:
     return _ask_sum(cells, batch) if cells.kind in _NUMBERS else _ignore  # what is no number does not count
 
 
-def _ignore(found: Found, targets: Sequence[Any]) -> None:
+def _ignore(found: GroupResults, targets: Sequence[Any]) -> None:
     """Nothing is to be added."""
 
 
-def _ask_count(batch: Batch) -> Reader:
+def _ask_count(batch: GroupFunctions) -> Reader:
     name = batch.ask(None, "count_all")
 
-    def read(found: Found, targets: Sequence[Any]) -> None:
+    def read(found: GroupResults, targets: Sequence[Any]) -> None:
         for target, count in zip(targets, found.values(name), strict=True):
             target.count = count
 
@@ -198,7 +206,7 @@ def _ask_count(batch: Batch) -> Reader:
 # --- sums ---
 
 
-def _ask_sum(cells: Cells, batch: Batch) -> Reader | None:
+def _ask_sum(cells: Cells, batch: GroupFunctions) -> Reader | None:
     """Doubles that stand for integers are added apart: a sum without a double is an integer."""
     import pyarrow.compute as pc
 
@@ -225,14 +233,14 @@ def _ask_sum(cells: Cells, batch: Batch) -> Reader | None:
     return reader
 
 
-def _ask_pieces(cells: Cells, batch: Batch, *, is_integer: bool) -> Reader | None:
-    pieces = cut(cells)
+def _ask_pieces(cells: Cells, batch: GroupFunctions, *, is_integer: bool) -> Reader | None:
+    pieces = split_sums(cells)
     if pieces is None:
         return None
     counted = batch.ask(pieces.columns[0], "count") if cells.array.null_count else batch.ask(None, "count_all")
     names = [batch.ask(column, "sum") for column in pieces.columns]
 
-    def read(found: Found, targets: Sequence[Any]) -> None:
+    def read(found: GroupResults, targets: Sequence[Any]) -> None:
         kind, power = pieces.kind, pieces.power
         numbers = pieces.join([found.values(name) for name in names])
         if is_integer:
@@ -250,21 +258,21 @@ def _shifted(number: int, power: int) -> int:
 
 
 def _all_of(readers: Sequence[Reader]) -> Reader:
-    def read(found: Found, targets: Sequence[Any]) -> None:
+    def read(found: GroupResults, targets: Sequence[Any]) -> None:
         for each in readers:
             each(found, targets)
 
     return read
 
 
-def _ask_special(cells: Cells, values: Sequence[float], batch: Batch) -> tuple[Reader, Cells]:
+def _ask_special(cells: Cells, values: Sequence[float], batch: GroupFunctions) -> tuple[Reader, Cells]:
     """What adds some values of a double column to each group that has them, and the column without these."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if cells.kind != "double":
         return _ignore, cells
-    array = left = whole(cells.array)
+    array = left = join_chunks(cells.array)
     bits = array.view(pa.int64())
     some = {nan, inf, -inf} if magnitude(array) == inf else set()
     some |= {-0.0} if pc.min(bits).as_py() == INT_MIN else set()  # the bits of -0.0
@@ -277,7 +285,7 @@ def _ask_special(cells: Cells, values: Sequence[float], batch: Batch) -> tuple[R
         asked.append((value, batch.ask(same, "any")))
         left = pc.if_else(same, _nothing(cells), left)
 
-    def read(found: Found, targets: Sequence[Any]) -> None:
+    def read(found: GroupResults, targets: Sequence[Any]) -> None:
         for value, name in asked:
             for target, has_any in zip(targets, found.values(name), strict=True):
                 if has_any:
@@ -301,7 +309,7 @@ def _nothing(cells: Cells) -> pa.Scalar:
 # --- extremes ---
 
 
-def _ask_extreme(name: str, cells: Cells, batch: Batch) -> Reader:
+def _ask_extreme(name: str, cells: Cells, batch: GroupFunctions) -> Reader:
     """NaN is a number below all others, and of equal numbers it matters which there are: -0.0 or 0.0, 1 or 1.0."""
     import pyarrow.compute as pc
 
@@ -313,10 +321,10 @@ def _ask_extreme(name: str, cells: Cells, batch: Batch) -> Reader:
         columns = [pc.if_else(integers, nothing, left.array), pc.if_else(integers, left.array, nothing)]
     names = [batch.ask(column, name) for column in columns]
 
-    def read(found: Found, targets: Sequence[Any]) -> None:
+    def read(found: GroupResults, targets: Sequence[Any]) -> None:
         special(found, targets)
         for place, asked in enumerate(names):
-            for target, value in zip(targets, decoded(found.cells(asked), cells.kind), strict=True):
+            for target, value in zip(targets, decode_cells(found.cells(asked), cells.kind), strict=True):
                 if value is not MISSING:
                     target.add(int(value) if place else value)
 
@@ -333,11 +341,11 @@ def add_pairs(name: str, cells: Cells, groups: pa.Array, targets: Sequence[Any])
     if name == "distinct":
         _add_nulls(cells, groups, targets)
         if element_kind(cells.kind) is not None:
-            groups = groups.take(pc.list_parent_indices(whole(cells.array)))
+            groups = groups.take(pc.list_parent_indices(join_chunks(cells.array)))
             cells, _ = element_lists(cells)
     if not cells.rows:
         return
-    numbered = Numbered.of(cells)
+    numbered = NumberedCells.of(cells)
     values = [cells.null if value is MISSING else value for value in numbered.values]
     is_sum = name in {"sum", "avg"}
     if len(targets) == 1 and not is_sum:
@@ -355,7 +363,7 @@ def _add_nulls(cells: Cells, groups: pa.Array, targets: Sequence[Any]) -> None:
     import pyarrow.compute as pc
 
     if cells.codes is not None:
-        for group in pc.unique(groups.filter(whole(pc.equal(cells.codes, _NULL_CODE)))).to_pylist():
+        for group in pc.unique(groups.filter(join_chunks(pc.equal(cells.codes, _NULL_CODE)))).to_pylist():
             targets[group].add(None)
 
 
@@ -419,7 +427,7 @@ class ColumnTally:
         """Take in rows of which columns tell everything."""
         functions = self.aggregation.functions
         columns = {path: cells_of(portion, path) for path in self.paths}
-        batch = Batch()
+        batch = GroupFunctions()
         readers = [ask_function(function.name, columns.get(".".join(function.path)), batch) for function in functions]
         rows = group_rows(portion, self.aggregation.group_by or (), numbered=None in readers)
         keys, found = batch.run(rows)

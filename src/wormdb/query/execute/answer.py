@@ -21,10 +21,10 @@ from wormdb.query.execute.executor import Executor, count_entries
 from wormdb.query.execute.explain import explain_plan
 from wormdb.query.execute.measure import Watch
 from wormdb.query.execute.order import order_keys
-from wormdb.query.execute.rows import Columns, Keys
+from wormdb.query.execute.rows import ColumnBatch, KeyBatch
 from wormdb.query.plan import IndexCount
 from wormdb.query.planner.planner import make_plan
-from wormdb.query.sources.source import Counted
+from wormdb.query.sources.source import CountingSource
 from wormdb.system.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from wormdb.format.path import Path
     from wormdb.query.execute.explain import Explanation
     from wormdb.query.execute.measure import Metered
-    from wormdb.query.execute.rows import Batch, Documents, Known
+    from wormdb.query.execute.rows import DocumentBatch, ReadBatch, RowBatch
     from wormdb.query.plan import Node
     from wormdb.query.planner.cache import PlanCache
     from wormdb.query.request import Request
@@ -78,14 +78,14 @@ def run_plan(
 ) -> Iterator[Hit]:
     """The same by a plan that is given; `watch` measures its nodes."""
     executor = Executor(request, source, clock or SystemClock(), watch)
-    showing = Showing(request, executor.fetch)
+    showing = HitMaker(request, executor.fetch)
     for batch in executor.batches(root):
         yield from showing.hits(batch)
 
 
 def count(request: Request, source: Source, *, cache: PlanCache | None = None, clock: Clock | None = None) -> int:
     """How many rows the answer has. No requests for all documents; raises what `run` does."""
-    if _is_of_all(request) and isinstance(source, Counted):
+    if _is_of_all(request) and isinstance(source, CountingSource):
         return _in_part(source.count_all(), request)
     asked = replace(request, is_count=True)
     return count_plan(make_plan(asked, source.facts, cache).root, asked, source, clock=clock)
@@ -101,7 +101,7 @@ def count_plan(
         )
     executor = Executor(request, source, clock or SystemClock(), watch)
     batches = executor.batches(root, in_order=False)
-    return sum(len(executor.fetch(one) if isinstance(one, Keys) and not one.is_sure else one) for one in batches)
+    return sum(len(executor.fetch(one) if isinstance(one, KeyBatch) and not one.is_sure else one) for one in batches)
 
 
 def explain(
@@ -178,10 +178,10 @@ def aggregate_plan(
 ) -> dict[str, Any]:
     """The result by a plan that is given, for what `needed_request` gave."""
     executor = Executor(asked, source, clock or SystemClock())
-    showing = Showing(asked, executor.fetch)
+    showing = HitMaker(asked, executor.fetch)
     columns, documents = ColumnTally(aggregation), AggregationState(aggregation)
     for batch in executor.batches(root, in_order=False):
-        if isinstance(batch, Columns) and batch.covers(columns.paths):
+        if isinstance(batch, ColumnBatch) and batch.covers(columns.paths):
             columns.add(batch.portion)
         else:
             for hit in showing.hits(batch):
@@ -228,9 +228,9 @@ def tabulate_plan(
 ) -> Iterator[Portion | list[Hit]]:
     """The same by a plan that is given."""
     executor = Executor(request, source, clock or SystemClock())
-    showing = Showing(request, executor.fetch)
+    showing = HitMaker(request, executor.fetch)
     for batch in executor.batches(root):
-        if paths and isinstance(batch, Columns) and batch.covers(paths):
+        if paths and isinstance(batch, ColumnBatch) and batch.covers(paths):
             yield batch.portion
         else:
             yield list(showing.hits(batch))
@@ -272,7 +272,7 @@ class Hit:
 class Places:
     """Where some rows stand, found out when that of the first is wanted: most answers are never gone on with."""
 
-    def __init__(self, batch: Known, sort: SortSpec) -> None:
+    def __init__(self, batch: ReadBatch, sort: SortSpec) -> None:
         """Nothing is made yet."""
         self._batch = batch
         self._sort = sort
@@ -288,26 +288,26 @@ class Places:
         return order_keys(self._batch, self._sort)
 
 
-class Showing:
+class HitMaker:
     """Makes the rows of one answer."""
 
-    def __init__(self, request: Request, fetch: Callable[[Batch], Documents]) -> None:
+    def __init__(self, request: Request, fetch: Callable[[RowBatch], DocumentBatch]) -> None:
         """`fetch` gives the documents of rows, in their order, without those that do not exist. No requests."""
         self._sort = request.sort
         self._fetch = fetch
         self._projected = None if request.projection is None else _Projected(request.projection, request)
 
-    def hits(self, batch: Batch) -> Iterator[Hit]:
+    def hits(self, batch: RowBatch) -> Iterator[Hit]:
         """The rows of a batch. Costs a fetch of those of which columns do not tell enough."""
         # A batch may be a whole block: decoded, its documents are many times as large as they are stored.
         for start in range(0, len(batch), SHOWN_AT_ONCE):
             yield from self._some(batch.cut(start, min(start + SHOWN_AT_ONCE, len(batch))))
 
-    def _some(self, batch: Batch) -> Iterator[Hit]:
+    def _some(self, batch: RowBatch) -> Iterator[Hit]:
         projected = self._projected
         if projected is None:
             yield from self._whole(self._fetch(batch))
-        elif isinstance(batch, Columns) and projected.paths and batch.covers(projected.needs):
+        elif isinstance(batch, ColumnBatch) and projected.paths and batch.covers(projected.needs):
             yield from self._by_columns(batch, projected)
         else:
             found = self._fetch(batch)
@@ -315,11 +315,11 @@ class Showing:
             for row, document in enumerate(found.documents):
                 yield Hit(places, row, None, projected.of_document(document))
 
-    def _whole(self, found: Documents) -> Iterator[Hit]:
+    def _whole(self, found: DocumentBatch) -> Iterator[Hit]:
         assert found.helds is not None, "versions are read with whole documents"
         return map(Hit, repeat(Places(found, self._sort)), range(len(found)), found.helds, found.documents)
 
-    def _by_columns(self, batch: Columns, projected: _Projected) -> Iterator[Hit]:
+    def _by_columns(self, batch: ColumnBatch, projected: _Projected) -> Iterator[Hit]:
         places = Places(batch, self._sort)
         if projected.plain:
             rows = zip(*map(batch.portion.values, projected.plain), strict=True)

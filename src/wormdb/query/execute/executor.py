@@ -23,7 +23,7 @@ from wormdb.format import json
 from wormdb.query.columns.match import compile_columns
 from wormdb.query.columns.order import sort_paths
 from wormdb.query.execute.order import Ordering, is_by_id, order_keys
-from wormdb.query.execute.rows import Columns, Documents, Keys
+from wormdb.query.execute.rows import ColumnBatch, DocumentBatch, KeyBatch
 from wormdb.query.physical.question import filter_paths
 from wormdb.query.plan import Empty, Fetch, IdLookup, IndexScan, Intersection, Order, Part, Residual, Scan, Union
 from wormdb.system.deadline import current
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from wormdb.engine.tree.entries import Entry
     from wormdb.format.kinds import Document
     from wormdb.query.execute.measure import Watch
-    from wormdb.query.execute.rows import Batch, Known
+    from wormdb.query.execute.rows import ReadBatch, RowBatch
     from wormdb.query.plan import Node
     from wormdb.query.request import Request
     from wormdb.query.sources.source import Entries, Facts, IndexFacts, Source
@@ -46,7 +46,7 @@ __all__ = [
     "BATCH_MAX",
     "Demand",
     "Executor",
-    "Limits",
+    "QueryLimits",
     "asked_of_documents",
     "count_entries",
     "place_of_after",
@@ -88,7 +88,7 @@ class Demand:
         return Demand(self.rows, in_order=self.in_order)
 
 
-def scan_index(node: IndexScan, source: Source, demand: Demand, limits: Limits) -> Iterator[Keys]:
+def scan_index(node: IndexScan, source: Source, demand: Demand, limits: QueryLimits) -> Iterator[KeyBatch]:
     """The ids of the entries of ranges, each once, in the order of its first entry.
 
     An index of which a document may have several entries keeps the
@@ -102,7 +102,7 @@ def scan_index(node: IndexScan, source: Source, demand: Demand, limits: Limits) 
     size = demand.first
     while some := list(islice(keys, limits.allowed(size))):
         limits.look(len(some))
-        yield Keys(some)
+        yield KeyBatch(some)
         size = min(2 * size, BATCH_MAX)
 
 
@@ -172,7 +172,7 @@ def count_entries(index: Entries, spans: Iterable[Range]) -> int:
 # --- How far a query may go: rows that it looks at, and time.
 
 
-class Limits:
+class QueryLimits:
     """What one request allows."""
 
     def __init__(self, request: Request, clock: Clock) -> None:
@@ -259,12 +259,12 @@ class Executor:
     watch: Watch | None = None
     _after_below: Node | None = field(default=None, init=False)
     _asked: frozenset[str] = field(default=frozenset(), init=False)
-    _limits: Limits = field(init=False)
+    _limits: QueryLimits = field(init=False)
 
     def __post_init__(self) -> None:
-        self._limits = Limits(self.request, self.clock)
+        self._limits = QueryLimits(self.request, self.clock)
 
-    def batches(self, root: Node, *, in_order: bool = True) -> Iterator[Batch]:
+    def batches(self, root: Node, *, in_order: bool = True) -> Iterator[RowBatch]:
         """The rows that a plan finds, in its order or in any. Nothing is read until the first batch is taken.
 
         Raises LimitExceededError over `rows_max`, UnavailableError at the deadline, and what the source raises.
@@ -273,14 +273,14 @@ class Executor:
         self._asked = asked_of_documents(root, self.source.facts)
         return self._run(root, Demand(in_order=in_order))
 
-    def fetch(self, batch: Batch) -> Documents:
+    def fetch(self, batch: RowBatch) -> DocumentBatch:
         """The whole documents of rows, in their order; without those that do not exist.
 
         Versions are there if the request shows whole documents.
         """
-        if isinstance(batch, Documents):
+        if isinstance(batch, DocumentBatch):
             return batch
-        if isinstance(batch, Columns) and batch.is_whole:
+        if isinstance(batch, ColumnBatch) and batch.is_whole:
             return batch.decoded()
         keys = batch.keys
         held = self.source.fetch(keys)
@@ -288,17 +288,17 @@ class Executor:
         there = [key for key in keys if key in held]
         helds = [held[key] for key in there]
         documents = [json.decode_document(one.document or b"", name="document") for one in helds]
-        return Documents(there, documents, helds)
+        return DocumentBatch(there, documents, helds)
 
     # --- nodes ---
 
-    def _run(self, node: Node, demand: Demand) -> Iterator[Batch]:
+    def _run(self, node: Node, demand: Demand) -> Iterator[RowBatch]:
         found = self._of(node, demand)
         if node is self._after_below:
             found = self._after(found)
         return found if self.watch is None else self.watch.over(node, found)
 
-    def _of(self, node: Node, demand: Demand) -> Iterator[Batch]:
+    def _of(self, node: Node, demand: Demand) -> Iterator[RowBatch]:
         match node:
             case Empty():
                 return iter(())
@@ -321,7 +321,7 @@ class Executor:
             case _:
                 raise AssertionError("a count has no rows")
 
-    def _scan(self, node: Scan, demand: Demand) -> Iterator[Batch]:
+    def _scan(self, node: Scan, demand: Demand) -> Iterator[RowBatch]:
         """The portions of a scan; where documents are read, also columns for what is asked of them above.
 
         Blocks without such a column make it of their documents, which is faster than to decode each.
@@ -344,15 +344,15 @@ class Executor:
                 # A block has more rows than are needed; they only matter where they are counted.
                 taken = self._limits.allowed(size) if self._limits.are_rows_counted else most
                 self._limits.look(min(taken, portion.rows - start))
-                yield Columns(portion.slice(start, start + taken), is_whole)
+                yield ColumnBatch(portion.slice(start, start + taken), is_whole)
                 start, size = start + taken, min(2 * size, BATCH_MAX)
 
-    def _named(self, keys: Sequence[bytes], demand: Demand) -> Iterator[Batch]:
+    def _named(self, keys: Sequence[bytes], demand: Demand) -> Iterator[RowBatch]:
         for batch in _in_batches(keys, demand, is_sure=False):
             self._limits.look(len(batch))
             yield batch
 
-    def _combined(self, node: Intersection | Union, demand: Demand) -> Iterator[Batch]:
+    def _combined(self, node: Intersection | Union, demand: Demand) -> Iterator[RowBatch]:
         first, *others = node.children
         keys, is_sure = self._ids(first)
         for child in others:
@@ -371,10 +371,10 @@ class Executor:
         is_sure = True
         for batch in self._run(node, _ALL):
             keys.update(batch.keys)
-            is_sure = is_sure and not (isinstance(batch, Keys) and not batch.is_sure)
+            is_sure = is_sure and not (isinstance(batch, KeyBatch) and not batch.is_sure)
         return keys, is_sure
 
-    def _fetched(self, child: Node, demand: Demand) -> Iterator[Batch]:
+    def _fetched(self, child: Node, demand: Demand) -> Iterator[RowBatch]:
         size = BATCH_MAX if demand.rows is None else demand.first
         for batch in self._run(child, demand):
             for start in range(0, len(batch), size):
@@ -383,23 +383,23 @@ class Executor:
                     yield found
             size = min(2 * size, BATCH_MAX)
 
-    def _residual(self, node: Residual, demand: Demand) -> Iterator[Batch]:
+    def _residual(self, node: Residual, demand: Demand) -> Iterator[RowBatch]:
         names = filter_paths(node.filter)
         columns = compile_columns(node.filter)
         matches: Callable[[Document], bool] | None = None  # made for the first documents: most filters never see any
         for batch in self._run(node.child, demand.loosened()):
             known = self._told(batch, names)
-            if isinstance(known, Columns):
+            if isinstance(known, ColumnBatch):
                 mask = columns.mask(known.portion)
                 narrow = demand.narrow or Portion.filter
-                found: Known = Columns(narrow(known.portion, mask), known.is_whole)
+                found: ReadBatch = ColumnBatch(narrow(known.portion, mask), known.is_whole)
             else:
                 matches = matches or compile_filter(node.filter)
                 found = known.pick([row for row, document in enumerate(known.documents) if matches(document)])
             if len(found):
                 yield found
 
-    def _ordered(self, node: Order) -> Iterator[Batch]:
+    def _ordered(self, node: Order) -> Iterator[RowBatch]:
         paths = sort_paths(node.sort)
         ordering = Ordering(node.sort, node.first)
         # Who measures wants to see every row that matches, and rows before a page are not among the first of it.
@@ -410,7 +410,7 @@ class Executor:
         self._limits.check_time()
         yield from ordering.rows(BATCH_MAX)
 
-    def _part(self, node: Part, demand: Demand) -> Iterator[Batch]:
+    def _part(self, node: Part, demand: Demand) -> Iterator[RowBatch]:
         wanted = (
             demand.rows if node.limit is None else node.limit if demand.rows is None else min(node.limit, demand.rows)
         )
@@ -433,34 +433,34 @@ class Executor:
 
     # --- what nodes need ---
 
-    def _sure(self, batch: Batch) -> Batch:
+    def _sure(self, batch: RowBatch) -> RowBatch:
         """Rows that exist."""
-        return self.fetch(batch) if isinstance(batch, Keys) and not batch.is_sure else batch
+        return self.fetch(batch) if isinstance(batch, KeyBatch) and not batch.is_sure else batch
 
-    def _told(self, batch: Batch, names: Iterable[str]) -> Known:
+    def _told(self, batch: RowBatch, names: Iterable[str]) -> ReadBatch:
         """Rows with all that is to know about some paths: by columns, or by documents."""
-        if isinstance(batch, Documents) or (isinstance(batch, Columns) and batch.covers(names)):
+        if isinstance(batch, DocumentBatch) or (isinstance(batch, ColumnBatch) and batch.covers(names)):
             return batch
-        if isinstance(batch, Columns) and batch.is_whole:
+        if isinstance(batch, ColumnBatch) and batch.is_whole:
             return batch.decoded()
         return self.fetch(batch)
 
-    def _after(self, found: Iterator[Batch]) -> Iterator[Batch]:
+    def _after(self, found: Iterator[RowBatch]) -> Iterator[RowBatch]:
         """Only rows behind the last one of the page before."""
         sort, after = self.request.sort, self.request.after or b""
         names = sort_paths(sort)
         for batch in found:
             known = batch if is_by_id(sort) else self._told(batch, names)
-            orders = known.keys if isinstance(known, Keys) else order_keys(known, sort)
+            orders = known.keys if isinstance(known, KeyBatch) else order_keys(known, sort)
             rows = [row for row, order in enumerate(orders) if order > after]
             if rows:
                 yield known if len(rows) == len(known) else known.pick(rows)
 
 
-def _in_batches(keys: Sequence[bytes], demand: Demand, *, is_sure: bool) -> Iterator[Batch]:
+def _in_batches(keys: Sequence[bytes], demand: Demand, *, is_sure: bool) -> Iterator[RowBatch]:
     size = BATCH_MAX if demand.rows is None else demand.first
     start = 0
     while start < len(keys):
-        yield Keys(keys[start : start + size], is_sure)
+        yield KeyBatch(keys[start : start + size], is_sure)
         start += size
         size = min(2 * size, BATCH_MAX)

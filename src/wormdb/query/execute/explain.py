@@ -37,25 +37,25 @@ from wormdb.query.selectivity import Selectivity
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from wormdb.query.execute.measure import Taken
-    from wormdb.query.plan import Node, Plan, Rejected
+    from wormdb.query.execute.measure import Measurement
+    from wormdb.query.plan import Node, Plan, RejectedPlan
     from wormdb.query.planner.cost import Estimate
     from wormdb.query.request import Strategy
     from wormdb.query.sources.source import Facts
 
-__all__ = ["Explanation", "Step", "explain_plan", "render"]
+__all__ = ["Explanation", "PlanStep", "explain_plan", "render"]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PlanStep:
     """One node of a plan."""
 
     name: str
     detail: str
     cost: Cost
     """What is expected of it with all below it."""
-    children: tuple[Step, ...] = ()
-    taken: Taken | None = None
+    children: tuple[PlanStep, ...] = ()
+    taken: Measurement | None = None
     """What it took with all below it; None if it did not run."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -78,10 +78,10 @@ class Explanation:
     estimated_requests: int
     manifest_fields: tuple[str, ...]
     """The fields of the manifest, as the model configures them; none if it has no manifest."""
-    plan: Step
-    rejected: tuple[Rejected, ...] = ()
+    plan: PlanStep
+    rejected: tuple[RejectedPlan, ...] = ()
     cached: bool = False
-    taken: Taken | None = None
+    taken: Measurement | None = None
 
     @property
     def requests(self) -> int | None:
@@ -130,15 +130,15 @@ def explain_plan(
     plan: Plan,
     facts: Facts,
     *,
-    taken_of: Callable[[Node], Taken] | None = None,
-    taken: Taken | None = None,
+    taken_of: Callable[[Node], Measurement] | None = None,
+    taken: Measurement | None = None,
 ) -> Explanation:
     """A plan for people; if it was carried out, with what each node took and the whole of it. No requests."""
     seen: dict[int, Estimate] = {}
     estimate(plan.root, facts, Selectivity(facts), seen=seen)
 
-    def step(node: Node) -> Step:
-        return Step(
+    def step(node: Node) -> PlanStep:
+        return PlanStep(
             type(node).__name__,
             _detail(node),
             seen[id(node)].cost,
@@ -209,7 +209,7 @@ def _detail(node: Node) -> str:
 # --- texts ---
 
 
-def _tree(step: Step, first: str, rest: str) -> Iterator[str]:
+def _tree(step: PlanStep, first: str, rest: str) -> Iterator[str]:
     text = f"{step.name}  {step.detail}".rstrip()
     if step.taken is not None:
         text += f"  [{_taken_text(step.taken)}]"
@@ -236,7 +236,7 @@ def _cost_text(cost: Cost) -> str:
     return f"{requests}, {_size(cost.bytes)}, {rows}"
 
 
-def _taken_text(taken: Taken) -> str:
+def _taken_text(taken: Measurement) -> str:
     text = f"{_counted(taken.requests, 'request')}, {_size(taken.bytes)}, {_counted(taken.rows, 'row')}"
     return f"{text}, {taken.milliseconds:.1f} ms"
 
@@ -245,10 +245,10 @@ def _cost_dict(cost: Cost) -> dict[str, float]:
     return {part.name: round(getattr(cost, part.name), 2) for part in fields(Cost)}
 
 
-def _taken_dict(taken: Taken) -> dict[str, float]:
+def _taken_dict(taken: Measurement) -> dict[str, float]:
     return {part.name: getattr(taken, part.name) for part in fields(taken)}
 
 
-def _rejected_dict(rejected: Rejected) -> dict[str, Any]:
+def _rejected_dict(rejected: RejectedPlan) -> dict[str, Any]:
     found: dict[str, Any] = {"strategy": rejected.strategy, "what": rejected.what, "reason": rejected.reason}
     return found if rejected.cost is None else found | {"estimate": _cost_dict(rejected.cost)}

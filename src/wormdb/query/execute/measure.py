@@ -10,11 +10,11 @@ from wormdb.storage.meter import S3_STANDARD, Usage
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from wormdb.query.execute.rows import Batch
+    from wormdb.query.execute.rows import RowBatch
     from wormdb.query.plan import Node
     from wormdb.system.clock import Clock
 
-__all__ = ["Metered", "Taken", "Watch"]
+__all__ = ["Measurement", "Metered", "Watch"]
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ Metered: TypeAlias = Usage
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class Measurement:
     """What one node took, and all below it with it."""
 
     rows: int = 0
@@ -35,8 +35,8 @@ class Taken:
     dollars: float = 0.0
     """By the list price of S3 Standard (`wormdb.storage.meter`), wherever the objects are."""
 
-    def __add__(self, other: Taken) -> Taken:
-        return Taken(
+    def __add__(self, other: Measurement) -> Measurement:
+        return Measurement(
             self.rows + other.rows,
             self.milliseconds + other.milliseconds,
             self.requests + other.requests,
@@ -55,13 +55,15 @@ class Watch:
         """Without a meter there are no requests and bytes."""
         self._clock = clock
         self._meter = meter
-        self._taken: dict[int, Taken] = {}
+        self._taken: dict[int, Measurement] = {}
 
-    def over(self, node: Node, found: Iterator[Batch]) -> Iterator[Batch]:
+    def over(self, node: Node, found: Iterator[RowBatch]) -> Iterator[RowBatch]:
         """The same batches, measured."""
         while True:
             batch, taken = self._measure(lambda: next(found, None))
-            self._taken[id(node)] = self.taken(node) + (taken if batch is None else taken + Taken(rows=len(batch)))
+            self._taken[id(node)] = self.taken(node) + (
+                taken if batch is None else taken + Measurement(rows=len(batch))
+            )
             if batch is None:
                 return
             yield batch
@@ -72,20 +74,20 @@ class Watch:
         self._taken[id(node)] = taken
         return number
 
-    def whole(self, work: Callable[[], int]) -> Taken:
+    def whole(self, work: Callable[[], int]) -> Measurement:
         """What some work took that gives so many rows."""
         rows, taken = self._measure(work)
-        return taken + Taken(rows=rows)
+        return taken + Measurement(rows=rows)
 
-    def taken(self, node: Node) -> Taken:
+    def taken(self, node: Node) -> Measurement:
         """What a node of the plan has taken so far; nothing if it was not needed."""
-        return self._taken.get(id(node), Taken())
+        return self._taken.get(id(node), Measurement())
 
-    def _measure(self, work: Callable[[], T]) -> tuple[T, Taken]:
+    def _measure(self, work: Callable[[], T]) -> tuple[T, Measurement]:
         begin, mark = self._clock.monotonic(), None if self._meter is None else self._meter()
         result = work()
         seconds = self._clock.monotonic() - begin
         if self._meter is None or mark is None:
-            return result, Taken(milliseconds=1000 * seconds)
+            return result, Measurement(milliseconds=1000 * seconds)
         used = self._meter() - mark
-        return result, Taken(0, 1000 * seconds, used.requests, used.bytes_down, used.dollars_at(S3_STANDARD))
+        return result, Measurement(0, 1000 * seconds, used.requests, used.bytes_down, used.dollars_at(S3_STANDARD))

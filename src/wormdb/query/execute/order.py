@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from wormdb.bql.sorting import sort_key
 from wormdb.query.columns import order as column_order
 from wormdb.query.columns.order import TopRows
-from wormdb.query.execute.rows import Columns, Documents, join_documents
+from wormdb.query.execute.rows import ColumnBatch, DocumentBatch, join_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from wormdb.bql.sorting import SortSpec
     from wormdb.engine.blocks.portion import Portion
-    from wormdb.query.execute.rows import Known
+    from wormdb.query.execute.rows import ReadBatch
 
 __all__ = ["Ordering", "is_by_id", "order_keys"]
 
@@ -29,11 +29,11 @@ def is_by_id(sort: SortSpec) -> bool:
     return not sort.fields or (sort.fields[0].path == ("_id",) and not sort.fields[0].descending)
 
 
-def order_keys(batch: Known, sort: SortSpec) -> Sequence[bytes]:
+def order_keys(batch: ReadBatch, sort: SortSpec) -> Sequence[bytes]:
     """The sort key of each row, of documents, or of columns that tell the fields of the sort."""
     if is_by_id(sort):
         return batch.keys
-    if isinstance(batch, Documents):
+    if isinstance(batch, DocumentBatch):
         return list(map(sort_key(sort), batch.documents))
     return column_order.order_keys(batch.portion, sort)
 
@@ -50,9 +50,9 @@ class Ordering:
         self._documents = _TopDocuments(sort, first)
         self._is_whole = True
 
-    def add(self, batch: Known) -> None:
+    def add(self, batch: ReadBatch) -> None:
         """Take some rows in."""
-        if isinstance(batch, Documents):
+        if isinstance(batch, DocumentBatch):
             self._documents.add(batch)
         else:
             self._columns.add(batch.portion)
@@ -62,11 +62,11 @@ class Ordering:
         """Of the rows of a mask, all that may be among the first."""
         return self._columns.narrowed(portion, mask)
 
-    def rows(self, size: int) -> Iterator[Known]:
+    def rows(self, size: int) -> Iterator[ReadBatch]:
         """All rows in order, so many at a time."""
         portion, documents = self._columns.finish(), self._documents.finish()
         assert portion is None or documents is None, "batches are of one kind"
-        found: Known | None = documents if portion is None else Columns(portion, self._is_whole)
+        found: ReadBatch | None = documents if portion is None else ColumnBatch(portion, self._is_whole)
         for start in range(0, 0 if found is None else len(found), size):
             assert found is not None
             yield found.cut(start, min(start + size, len(found)))
@@ -77,10 +77,10 @@ class _TopDocuments:
         self._sort = sort
         self._first = first
         self._found: list[tuple[bytes, int, int]] = []
-        self._batches: list[Documents] = []
+        self._batches: list[DocumentBatch] = []
         self._bound: bytes | None = None
 
-    def add(self, batch: Documents) -> None:
+    def add(self, batch: DocumentBatch) -> None:
         place, bound = len(self._batches), self._bound
         keys = order_keys(batch, self._sort)
         self._found += [(key, place, row) for row, key in enumerate(keys) if bound is None or key < bound]
@@ -88,7 +88,7 @@ class _TopDocuments:
         if self._first is not None and len(self._found) > 2 * self._first + _SLACK_ROWS:
             self._settle()
 
-    def finish(self) -> Documents | None:
+    def finish(self) -> DocumentBatch | None:
         self._settle()
         return self._batches[0] if self._found else None
 

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from wormdb.schema.model import Field, Model
 
     ModelOf: TypeAlias = Callable[[str], Model | None]
-    StateOf: TypeAlias = Callable[[str], "Referred"]
+    StateOf: TypeAlias = Callable[[str], "ReferredState"]
 
-__all__ = ["Reference", "Referred", "populate", "read_references", "references_of"]
+__all__ = ["Reference", "ReferredState", "populate", "read_references", "references_of"]
 
 
-class Referred(Protocol):
+class ReferredState(Protocol):
     """One state of a collection that refs lead to."""
 
     def fetch(self, keys: Sequence[bytes]) -> dict[bytes, Held]:

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from wormdb.engine.blocks.portion import Portion
     from wormdb.format.kinds import Document
 
-__all__ = ["Batch", "Columns", "Documents", "Keys", "Known", "join_documents"]
+__all__ = ["ColumnBatch", "DocumentBatch", "KeyBatch", "ReadBatch", "RowBatch", "join_documents"]
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class KeyBatch:
     """Rows of which only the keys of their ids are known."""
 
     keys: Sequence[bytes]
@@ -32,17 +32,17 @@ class Keys:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def pick(self, rows: Sequence[int]) -> Keys:
+    def pick(self, rows: Sequence[int]) -> KeyBatch:
         """Rows by their numbers, in that order."""
-        return Keys(_at(self.keys, rows), self.is_sure)
+        return KeyBatch(_at(self.keys, rows), self.is_sure)
 
-    def cut(self, start: int, stop: int) -> Keys:
+    def cut(self, start: int, stop: int) -> KeyBatch:
         """Rows from `start` up to but not including `stop`."""
-        return Keys(self.keys[start:stop], self.is_sure)
+        return KeyBatch(self.keys[start:stop], self.is_sure)
 
 
 @dataclass(frozen=True, slots=True)
-class Documents:
+class DocumentBatch:
     """Rows with their whole documents."""
 
     keys: Sequence[bytes]
@@ -53,19 +53,19 @@ class Documents:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def pick(self, rows: Sequence[int]) -> Documents:
+    def pick(self, rows: Sequence[int]) -> DocumentBatch:
         """Rows by their numbers, in that order."""
         helds = None if self.helds is None else _at(self.helds, rows)
-        return Documents(_at(self.keys, rows), _at(self.documents, rows), helds)
+        return DocumentBatch(_at(self.keys, rows), _at(self.documents, rows), helds)
 
-    def cut(self, start: int, stop: int) -> Documents:
+    def cut(self, start: int, stop: int) -> DocumentBatch:
         """Rows from `start` up to but not including `stop`."""
         helds = None if self.helds is None else self.helds[start:stop]
-        return Documents(self.keys[start:stop], self.documents[start:stop], helds)
+        return DocumentBatch(self.keys[start:stop], self.documents[start:stop], helds)
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class ColumnBatch:
     """Rows of a portion, which has `_id`; perhaps with whole documents that nobody has decoded yet."""
 
     portion: Portion
@@ -80,21 +80,21 @@ class Columns:
         """The keys of the ids."""
         return encode_keys(self.portion.values("_id"))
 
-    def pick(self, rows: Sequence[int]) -> Columns:
+    def pick(self, rows: Sequence[int]) -> ColumnBatch:
         """Rows by their numbers, in that order."""
         import pyarrow as pa
 
-        return Columns(self.portion.take(pa.array(rows, pa.int64())), self.is_whole)
+        return ColumnBatch(self.portion.take(pa.array(rows, pa.int64())), self.is_whole)
 
-    def cut(self, start: int, stop: int) -> Columns:
+    def cut(self, start: int, stop: int) -> ColumnBatch:
         """Rows from `start` up to but not including `stop`."""
-        return Columns(self.portion.slice(start, stop), self.is_whole)
+        return ColumnBatch(self.portion.slice(start, stop), self.is_whole)
 
     def covers(self, names: Iterable[str]) -> bool:
         """Whether there is a column for each of some paths."""
         return all(name in self.portion.types for name in names)
 
-    def decoded(self) -> Documents:
+    def decoded(self) -> DocumentBatch:
         """The same rows with their documents, which all are there."""
         texts = self.portion.documents()
         documents = [json.decode_document(text, name="document") for text in texts]
@@ -106,23 +106,23 @@ class Columns:
                 Held(json.encode(identity), rev, seq, text)
                 for identity, (rev, seq), text in zip(ids, versions, texts, strict=True)
             ]
-        return Documents(encode_keys(ids), documents, helds)
+        return DocumentBatch(encode_keys(ids), documents, helds)
 
 
-Known: TypeAlias = Documents | Columns
+ReadBatch: TypeAlias = DocumentBatch | ColumnBatch
 """Rows of which more is known than their ids."""
 
-Batch: TypeAlias = Keys | Known
+RowBatch: TypeAlias = KeyBatch | ReadBatch
 
 
 def _at(items: Sequence[T], rows: Sequence[int]) -> list[T]:
     return [items[row] for row in rows]
 
 
-def join_documents(batches: Sequence[Documents]) -> Documents:
+def join_documents(batches: Sequence[DocumentBatch]) -> DocumentBatch:
     """The rows of several batches, one after the other."""
     helds = [held for batch in batches for held in batch.helds or ()]
-    return Documents(
+    return DocumentBatch(
         [key for batch in batches for key in batch.keys],
         [document for batch in batches for document in batch.documents],
         helds if all(batch.helds is not None for batch in batches) else None,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from wormdb.bql.tree import All, And, Compare, Filter, Not, Or, RegexMatch
 from wormdb.format.kinds import Regex
 from wormdb.format.wrappers import regex_options
-from wormdb.query.logical.values import is_apart, is_within, joined, shared
+from wormdb.query.logical.values import intersect_spans, is_apart, is_within, join_spans
 
 if TYPE_CHECKING:
     from wormdb.format.path import Path
@@ -139,8 +139,8 @@ def _implies_by_values(a: Literal, b: Literal, scope: Scope) -> bool:
         return False
     if a.positive is not b.positive:
         if a.positive:
-            return is_apart(shared(first.most, second.most), scope.domain(path))
-        return scope.is_filled(path) and is_within(scope.domain(path), joined([*first.least, *second.least]))
+            return is_apart(intersect_spans(first.most, second.most), scope.domain(path))
+        return scope.is_filled(path) and is_within(scope.domain(path), join_spans([*first.least, *second.least]))
     if not a.positive:
         first, second = second, first
-    return is_within(shared(first.most, scope.domain(path)), second.least)
+    return is_within(intersect_spans(first.most, scope.domain(path)), second.least)

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
     Step = Callable[[Filter, Scope], Filter]
 
-__all__ = ["PASSES_MAX", "RULES", "Rule", "simplify"]
+__all__ = ["PASSES_MAX", "RULES", "FilterRule", "simplify"]
 
 PASSES_MAX: Final = 100
 """Changes of one filter; each leaves less, so this only guards against a mistake in a rule."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class FilterRule:
     """A change of one filter whose parts are settled; it returns the filter itself where there is nothing to do."""
 
     name: str
@@ -46,12 +46,12 @@ class Rule:
 
 
 RULES: Final = (
-    Rule("folding", (And, Or, Not, In, All, ElemMatch, Mod), folding),
-    Rule("flatten", (And, Or), flatten, is_early=True),
-    Rule("double_negation", (Not,), double_negation),
-    Rule("contradiction", (And, Compare, ElemMatch, Size, All, Type), contradiction),
-    Rule("tautology", (Or, Compare, Exists), tautology),
-    Rule("redundancy", (And, Or), redundancy),
+    FilterRule("folding", (And, Or, Not, In, All, ElemMatch, Mod), folding),
+    FilterRule("flatten", (And, Or), flatten, is_early=True),
+    FilterRule("double_negation", (Not,), double_negation),
+    FilterRule("contradiction", (And, Compare, ElemMatch, Size, All, Type), contradiction),
+    FilterRule("tautology", (Or, Compare, Exists), tautology),
+    FilterRule("redundancy", (And, Or), redundancy),
 )
 """In this order at every filter."""
 
@@ -78,7 +78,7 @@ def _steps(without: frozenset[str]) -> _Steps:
     return _Steps(_by_kind([rule for rule in rules if rule.is_early]), _by_kind(rules))
 
 
-def _by_kind(rules: Sequence[Rule]) -> Mapping[type, tuple[Step, ...]]:
+def _by_kind(rules: Sequence[FilterRule]) -> Mapping[type, tuple[Step, ...]]:
     kinds = {kind for rule in rules for kind in rule.on}
     return {kind: tuple(rule.apply for rule in rules if kind in rule.on) for kind in kinds}
 

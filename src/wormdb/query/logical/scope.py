@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.bql.tree import Compare, EndsWith, Exists, In, Mod, RegexMatch, StartsWith, Type
 from wormdb.format.kinds import Kind
-from wormdb.query.logical.values import ALL, Spans, ValueSet, bracket, joined, value_set
+from wormdb.query.logical.values import ALL, Spans, ValueSet, bracket, join_spans, value_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,9 +27,9 @@ _ID_KINDS: Final = (
     Kind.DATE,
     Kind.TIMESTAMP,
 )
-_IDS: Final = joined([bracket(kind) for kind in _ID_KINDS])
-_ELEMENTS: Final = joined([bracket(kind) for kind in Kind if kind is not Kind.MISSING])
-_NO_ARRAYS: Final = joined([bracket(kind) for kind in Kind if kind is not Kind.ARRAY])
+_IDS: Final = join_spans([bracket(kind) for kind in _ID_KINDS])
+_ELEMENTS: Final = join_spans([bracket(kind) for kind in Kind if kind is not Kind.MISSING])
+_NO_ARRAYS: Final = join_spans([bracket(kind) for kind in Kind if kind is not Kind.ARRAY])
 
 
 def always_true(_: Path) -> bool:

@@ -20,17 +20,17 @@ __all__ = [
     "ALL",
     "NONE",
     "Spans",
-    "Tested",
+    "TestedCondition",
     "ValueSet",
     "bracket",
     "has_all",
     "has_any",
+    "intersect_spans",
     "is_apart",
     "is_unusual",
     "is_within",
-    "joined",
+    "join_spans",
     "point_of",
-    "shared",
     "value_set",
 ]
 
@@ -55,7 +55,7 @@ def bracket(kind: Kind) -> tuple[bytes, bytes]:
     return bytes((kind,)), bytes((kind + _TAG_STEP,))
 
 
-def joined(spans: Iterable[tuple[bytes, bytes]]) -> Spans:
+def join_spans(spans: Iterable[tuple[bytes, bytes]]) -> Spans:
     """What any of them holds; they may come in any order, overlap, and be empty."""
     found: list[tuple[bytes, bytes]] = []
     for low, high in sorted(spans):
@@ -68,7 +68,7 @@ def joined(spans: Iterable[tuple[bytes, bytes]]) -> Spans:
     return tuple(found)
 
 
-def shared(a: Spans, b: Spans) -> Spans:
+def intersect_spans(a: Spans, b: Spans) -> Spans:
     """What both hold."""
     if b is ALL:
         return a
@@ -87,7 +87,7 @@ def shared(a: Spans, b: Spans) -> Spans:
 
 def is_apart(a: Spans, b: Spans) -> bool:
     """Whether they have nothing in common."""
-    return not shared(a, b)
+    return not intersect_spans(a, b)
 
 
 def is_within(a: Spans, b: Spans) -> bool:
@@ -113,7 +113,7 @@ def has_all(spans: Spans, span: tuple[bytes, bytes]) -> bool:
     return place > 0 and spans[place - 1][1] >= span[1]
 
 
-Tested: TypeAlias = Compare | In | Exists | Type | Mod | RegexMatch | StartsWith | EndsWith
+TestedCondition: TypeAlias = Compare | In | Exists | Type | Mod | RegexMatch | StartsWith | EndsWith
 """Conditions that hold if some value of their path passes a test, the elements of an array and itself among them."""
 
 
@@ -135,7 +135,7 @@ _STRINGS: Final = bracket(Kind.STRING)
 _AFTER_NAN: Final = encode_key(nan) + b"\0"
 _NULLS: Final = (bracket(Kind.MISSING)[0], bracket(Kind.NULL)[1])
 _TEXTS: Final = (_STRINGS, bracket(Kind.REGEX))
-_PRESENT: Final = joined([bracket(kind) for kind in Kind if kind is not Kind.MISSING])
+_PRESENT: Final = join_spans([bracket(kind) for kind in Kind if kind is not Kind.MISSING])
 _ALONE: Final = {Kind.MINKEY, Kind.MAXKEY}
 _UNUSUAL: Final = frozenset({type(None), MinKey, MaxKey, list, dict, Regex})
 _NUMBER_TYPES: Final = frozenset({"double", "int", "long", "decimal"})
@@ -155,7 +155,7 @@ _TYPES: Final = {
 }
 
 
-def value_set(condition: Tested) -> ValueSet:
+def value_set(condition: TestedCondition) -> ValueSet:
     """The values that pass the test of a condition."""
     match condition:
         case Compare(_, op, value):
@@ -227,9 +227,9 @@ def _comparison(op: Comparison, value: Any) -> Spans:
 
 
 def _membership(values: Sequence[Any]) -> ValueSet:
-    points = joined([point_of(value) for value in values if type(value) is not Regex])
+    points = join_spans([point_of(value) for value in values if type(value) is not Regex])
     if any(type(value) is Regex for value in values):
-        return ValueSet(points, joined([*points, *_TEXTS]))
+        return ValueSet(points, join_spans([*points, *_TEXTS]))
     return _exactly(points)
 
 
@@ -237,8 +237,8 @@ def _of_types(names: Sequence[str]) -> ValueSet:
     least = [bracket(_TYPES[name]) for name in names if name in _TYPES]
     numbers = _NUMBER_TYPES.intersection(names)
     if not numbers or numbers == _NUMBER_TYPES:
-        return _exactly(joined([*least, _NUMBERS] if numbers else least))
-    return ValueSet(joined(least), joined([*least, _NUMBERS]))
+        return _exactly(join_spans([*least, _NUMBERS] if numbers else least))
+    return ValueSet(join_spans(least), join_spans([*least, _NUMBERS]))
 
 
 def _beginning(prefix: str) -> tuple[bytes, bytes]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from wormdb.query.physical.terms import join_ranges
-from wormdb.query.plan import IdLookup, IndexCount, IndexScan, Union, rebuilt
+from wormdb.query.plan import IdLookup, IndexCount, IndexScan, Union, rebuild
 
 if TYPE_CHECKING:
     from wormdb.engine.tree.entries import Range
@@ -18,7 +18,7 @@ __all__ = ["adjacent_spans"]
 
 def adjacent_spans(node: Node, _: Selectivity) -> Node:
     """A plan with the fewest ranges. No requests."""
-    return rebuilt(node, _joined)
+    return rebuild(node, _joined)
 
 
 def _joined(node: Node) -> Node:

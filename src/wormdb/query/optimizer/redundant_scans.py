@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wormdb.query.physical.terms import intersect_ranges
-from wormdb.query.plan import IdLookup, IndexScan, Intersection, Union, rebuilt
+from wormdb.query.plan import IdLookup, IndexScan, Intersection, Union, rebuild
 
 if TYPE_CHECKING:
     from wormdb.query.plan import Node
@@ -18,7 +18,7 @@ __all__ = ["redundant_scans"]
 
 def redundant_scans(node: Node, _: Selectivity) -> Node:
     """A plan without parts that change nothing. No requests."""
-    return rebuilt(node, _dropped)
+    return rebuild(node, _dropped)
 
 
 def _dropped(node: Node) -> Node:

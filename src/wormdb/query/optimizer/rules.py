@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from wormdb.query.plan import Node
     from wormdb.query.selectivity import Selectivity
 
-__all__ = ["RULES", "Rule", "optimize"]
+__all__ = ["RULES", "PlanRule", "optimize"]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PlanRule:
     """A change of a whole plan; it returns the plan itself where there is nothing to do."""
 
     name: str
@@ -32,9 +32,9 @@ class Rule:
 
 
 RULES: Final = (
-    Rule("redundant_scans", (Union, Intersection), redundant_scans),
-    Rule("adjacent_spans", (Union, IndexScan, IndexCount), adjacent_spans),
-    Rule("selective_first", (Residual, Intersection), selective_first, needs_sample=True),
+    PlanRule("redundant_scans", (Union, Intersection), redundant_scans),
+    PlanRule("adjacent_spans", (Union, IndexScan, IndexCount), adjacent_spans),
+    PlanRule("selective_first", (Residual, Intersection), selective_first, needs_sample=True),
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wormdb.bql.tree import And, ElemMatch, Or, RegexMatch
-from wormdb.query.plan import IdLookup, IndexScan, Intersection, Residual, rebuilt
+from wormdb.query.plan import IdLookup, IndexScan, Intersection, Residual, rebuild
 
 if TYPE_CHECKING:
     from wormdb.bql.tree import Filter
@@ -28,7 +28,7 @@ def selective_first(node: Node, selectivity: Selectivity) -> Node:
             return each if children == each.children else Intersection(children)
         return each
 
-    return rebuilt(node, change)
+    return rebuild(node, change)
 
 
 def _effort(tree: Filter) -> float:

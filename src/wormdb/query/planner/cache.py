@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
     from wormdb.engine.tree.definition import Index
     from wormdb.query.physical.question import Way
-    from wormdb.query.plan import Cost, Rejected
+    from wormdb.query.plan import Cost, RejectedPlan
     from wormdb.query.sources.source import Facts
 
-__all__ = ["PLANS_MAX", "Choice", "PlanCache"]
+__all__ = ["PLANS_MAX", "PlanCache", "PlanChoice"]
 
 PLANS_MAX: Final = 200
 """Shapes that are kept for a collection."""
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class PlanChoice:
     """The way that was chosen for a shape, and what was known then."""
 
     way: Way
@@ -40,7 +40,7 @@ class Choice:
     """Entries of indexes that were expected to be read: with many more the choice is made again."""
     reason: str
     cost: Cost
-    rejected: tuple[Rejected, ...] = ()
+    rejected: tuple[RejectedPlan, ...] = ()
 
     def fits(self, facts: Facts) -> bool:
         """Whether it was made for this root and these indexes."""
@@ -57,13 +57,13 @@ class PlanCache:
     def __init__(self, size: int = PLANS_MAX) -> None:
         """For so many shapes; 0 keeps none."""
         self._size = size
-        self._choices: OrderedDict[Hashable, Choice] = OrderedDict()
+        self._choices: OrderedDict[Hashable, PlanChoice] = OrderedDict()
         self._lock = Lock()
 
     def __len__(self) -> int:
         return len(self._choices)
 
-    def find(self, key: Hashable, facts: Facts) -> Choice | None:
+    def find(self, key: Hashable, facts: Facts) -> PlanChoice | None:
         """The choice for a shape, if it fits; one that does not is dropped. No requests."""
         with self._lock:
             found = self._choices.get(key)
@@ -75,7 +75,7 @@ class PlanCache:
             self._choices.move_to_end(key)
             return found
 
-    def keep(self, key: Hashable, choice: Choice) -> None:
+    def keep(self, key: Hashable, choice: PlanChoice) -> None:
         """Remember a choice. No requests."""
         with self._lock:
             self._choices[key] = choice

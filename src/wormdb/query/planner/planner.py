@@ -28,11 +28,11 @@ from wormdb.query.plan import (
     Order,
     Part,
     Plan,
-    Rejected,
+    RejectedPlan,
     Residual,
     Union,
 )
-from wormdb.query.planner.cache import Choice
+from wormdb.query.planner.cache import PlanChoice
 from wormdb.query.planner.cost import estimate
 from wormdb.query.request import STRATEGIES
 from wormdb.query.selectivity import Selectivity
@@ -97,7 +97,7 @@ def make_plan(request: Request, facts: Facts, cache: PlanCache | None = None) ->
         entries = _entries(best.root, facts)
         cache.keep(
             key,
-            Choice(
+            PlanChoice(
                 best.candidate.way,
                 facts.version,
                 known,
@@ -168,16 +168,16 @@ def _rate(question: Question) -> tuple[_Rated, list[_Rated]]:
     return best, [each for each in rated if each is not best]
 
 
-def _rejected(question: Question, best: _Rated, others: Sequence[_Rated]) -> tuple[Rejected, ...]:
+def _rejected(question: Question, best: _Rated, others: Sequence[_Rated]) -> tuple[RejectedPlan, ...]:
     found = []
     for each in others[:_REJECTED_MAX]:
         reason = f"{each.estimate.score / max(best.estimate.score, 1.0):.1f} times the cost"
         if question.request.strategy not in {None, each.candidate.strategy}:
             reason = f"strategy {question.request.strategy} was asked for"
-        found.append(Rejected(each.candidate.strategy, each.candidate.what, each.estimate.cost, reason))
+        found.append(RejectedPlan(each.candidate.strategy, each.candidate.what, each.estimate.cost, reason))
     possible = {best.candidate.strategy, *(each.candidate.strategy for each in others)}
     found += [
-        Rejected(strategy, strategy, None, _unavailable(question, strategy)[0])
+        RejectedPlan(strategy, strategy, None, _unavailable(question, strategy)[0])
         for strategy in STRATEGIES
         if strategy not in possible
     ]
@@ -220,7 +220,7 @@ def shape_key(request: Request) -> Hashable:
     )
 
 
-def _planned_again(request: Request, facts: Facts, choice: Choice) -> Plan | None:
+def _planned_again(request: Request, facts: Facts, choice: PlanChoice) -> Plan | None:
     """The chosen way with the values of this request; None if it is impossible or would read far more than then."""
     tree = request.filter if choice.is_simple else _simplified(request.filter, facts)
     if isinstance(tree, MatchNone):

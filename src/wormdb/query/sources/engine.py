@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from wormdb.query.sources.source import Entries
     from wormdb.schema.model import Model
 
-__all__ = ["EngineSource", "Known", "known_of"]
+__all__ = ["EngineSource", "RootKnowledge", "knowledge_of"]
 
 
 # --- What the engine knows of a view without requests, kept for as long as its root and its tail are the same.
@@ -53,20 +53,20 @@ _STORED_SHARE: Final = 0.4
 """What a value takes in a block, compared with its JSON, about."""
 
 _lock = threading.Lock()
-_known: WeakKeyDictionary[Base, Known] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Base, RootKnowledge] = WeakKeyDictionary()
 
 
-def known_of(view: View) -> Known:
+def knowledge_of(view: View) -> RootKnowledge:
     """What is kept of a view's root. No requests."""
     with _lock:
         known = _known.get(view.base)
         if known is None:
-            known = _known[view.base] = Known()
+            known = _known[view.base] = RootKnowledge()
         return known
 
 
 @dataclass(slots=True)
-class Known:
+class RootKnowledge:
     """What was learned of one root and of the tail over it. Thread-safe."""
 
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -314,12 +314,12 @@ class EngineSource:
 
     view: View
     ledger: Ledger
-    _known: Known
+    _known: RootKnowledge
 
     @classmethod
     def of(cls, view: View, ledger: Ledger) -> EngineSource:
         """The source of a view of this ledger. No requests."""
-        return cls(view, ledger, known_of(view))
+        return cls(view, ledger, knowledge_of(view))
 
     @property
     def facts(self) -> Facts:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from wormdb.format.field_statistics import FieldStatistics
     from wormdb.format.kinds import Document
 
-__all__ = ["Counted", "Entries", "Facts", "IndexFacts", "Source"]
+__all__ = ["CountingSource", "Entries", "Facts", "IndexFacts", "Source"]
 
 
 class Entries(Protocol):
@@ -77,7 +77,7 @@ class Source(Protocol):
 
 
 @runtime_checkable
-class Counted(Protocol):
+class CountingSource(Protocol):
     """A source that knows how many documents there are."""
 
     def count_all(self) -> int:
