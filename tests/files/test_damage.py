@@ -9,7 +9,7 @@ import pytest
 
 from tests.files.writer_rig import Process, World, check_files, readable, schema_of
 from wormdb.errors import InvalidRequestError
-from wormdb.files.compare.check import FileSite, examine_files
+from wormdb.files.compare.check import CollectionFiles, examine_files
 from wormdb.files.contents.manifest import checksum_of
 from wormdb.files.status import status_of
 from wormdb.files.sync import sync_files
@@ -28,9 +28,9 @@ PARTED = schema_of(manifest={"enabled": True, "partitionThreshold": 2, "maxParti
 FOLDER = "org/customers/"
 
 
-def site_of(process: Process, store: Store) -> FileSite:
+def site_of(process: Process, store: Store) -> CollectionFiles:
     ledger = process.customers._ledger
-    return FileSite(ledger, store, SerialPool(), SeededChance(5))
+    return CollectionFiles(ledger, store, SerialPool(), SeededChance(5))
 
 
 def faults_in(world: World, schema: Schema = SCHEMA) -> dict[str, str]:

@@ -16,7 +16,7 @@ from wormdb.errors import UnavailableError
 from wormdb.files import keeper
 from wormdb.files.contents.index import IndexTexts, index_texts
 from wormdb.files.write import publication
-from wormdb.files.write.guard import Draft, put_guarded
+from wormdb.files.write.guard import FileDraft, put_guarded
 from wormdb.files.write.tables import BEGINNING, has_parts, is_uneven, lows_of, part_of, parts_of
 from wormdb.format.json import encode_document
 from wormdb.schema.load import load_schema
@@ -249,7 +249,7 @@ def test_how_many_parts() -> None:
 
 def test_an_older_state_never_replaces_a_newer_one() -> None:
     store = MemoryStore()
-    new, old = (Draft("k", b'{"_rev": %d}' % number, number, is_entity=True, is_new=True) for number in (7, 5))
+    new, old = (FileDraft("k", b'{"_rev": %d}' % number, number, is_entity=True, is_new=True) for number in (7, 5))
     version = put_guarded(store, new).version
     assert put_guarded(store, old).is_newer
     assert put_guarded(store, new).version == version
@@ -261,7 +261,7 @@ def test_an_older_state_never_replaces_a_newer_one() -> None:
 
 def test_a_newer_state_that_comes_between_look_and_write_stays() -> None:
     store = HookStore(MemoryStore())
-    older, mine, newer = (Draft("k", b'{"_rev": %d}' % number, number, is_entity=True) for number in (3, 5, 7))
+    older, mine, newer = (FileDraft("k", b'{"_rev": %d}' % number, number, is_entity=True) for number in (3, 5, 7))
     put_guarded(store, older)
 
     def rival(verb: str, _: str) -> None:
@@ -277,8 +277,8 @@ def test_a_newer_state_that_comes_between_look_and_write_stays() -> None:
 def test_a_refusal_now_and_then_stops_nothing() -> None:
     for fault in (Fault.UNAVAILABLE_503, Fault.THROTTLED_429, Fault.CONFLICT_409, Fault.ANSWER_LOST):
         store = FaultStore(MemoryStore(), {1: fault})
-        put_guarded(store, Draft("k", b'{"log": 1}', 1, is_new=True))
+        put_guarded(store, FileDraft("k", b'{"log": 1}', 1, is_new=True))
         assert store.get("k").body == b'{"log": 1}'
     store = FaultStore(MemoryStore(), dict.fromkeys(range(1, 20, 2), Fault.UNAVAILABLE_503))
     with pytest.raises(UnavailableError):
-        put_guarded(store, Draft("k", b"{}", 1, is_new=True))
+        put_guarded(store, FileDraft("k", b"{}", 1, is_new=True))

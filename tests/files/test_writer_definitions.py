@@ -17,7 +17,7 @@ from wormdb.files.write import guard, publication, publish
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from wormdb.files.write.guard import Draft, Written
+    from wormdb.files.write.guard import FileDraft, WrittenFile
     from wormdb.schema.model import Schema
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
@@ -45,7 +45,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, process: Process, act: Callable[[
     """Write files; before the first one of a document something else happens."""
     real, acts = guard.put_all, [act]
 
-    def late(store: Store, pool: Pool, drafts: Iterable[Draft]) -> list[Written]:
+    def late(store: Store, pool: Pool, drafts: Iterable[FileDraft]) -> list[WrittenFile]:
         while acts:
             acts.pop()()
         return real(store, pool, drafts)

@@ -19,7 +19,7 @@ from wormdb.format.key import encode_key
 from wormdb.format.root import encode_root
 from wormdb.maintenance.audit.listed import CheckedList
 from wormdb.maintenance.audit.mend import FIELDS
-from wormdb.maintenance.audit.report import Report
+from wormdb.maintenance.audit.report import AuditReport
 from wormdb.storage.store import Always
 from wormdb.system.clock import new_write_id
 
@@ -76,7 +76,7 @@ def put_root(world: World, root: Root) -> None:
 def lie_in_entries(world: World, where: Where, change: Callable[[BlockEntry], BlockEntry | None]) -> None:
     """Change what a list says of its blocks, one by one; None leaves a block out. All checksums agree."""
     site, root = site_on(world, seed=1_000 + len(keys_in(world))), root_of(world)
-    listed = CheckedList(site, where, root, Report())
+    listed = CheckedList(site, where, root, AuditReport())
     shelf = Shelf(world, site.pool, listed.folder)
     entries: list[BlockEntry] = []
     pages: list[BlockPageRef] = []
@@ -94,7 +94,7 @@ def lie_in_entries(world: World, where: Where, change: Callable[[BlockEntry], Bl
 def lie_in_rows(world: World, where: Where, change: Callable[[Row], Row | None]) -> None:
     """Change rows of the blocks of a list; None leaves a row out. All checksums, counts and statistics agree."""
     site = site_on(world, seed=1_000 + len(keys_in(world)))
-    folder = CheckedList(site, where, root_of(world), Report()).folder
+    folder = CheckedList(site, where, root_of(world), AuditReport()).folder
 
     def rewritten(entry: BlockEntry) -> BlockEntry | None:
         key = f"{folder}{entry.name}.parquet"

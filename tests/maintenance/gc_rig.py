@@ -17,7 +17,7 @@ from wormdb.engine.load import BulkOutcome, JobSpec
 from wormdb.engine.log.clock import MiscClock
 from wormdb.errors import ConflictError
 from wormdb.maintenance.audit.verify import named_objects
-from wormdb.maintenance.gc.collect import Rules, collect
+from wormdb.maintenance.gc.collect import RetentionRules, collect
 from wormdb.maintenance.gc.jobs import read_tail
 from wormdb.maintenance.gc.retired import attached_names, read_retired
 from wormdb.maintenance.site import Site
@@ -49,7 +49,7 @@ __all__ = [
 
 HOUR = 3_600.0
 DAY = 24 * HOUR
-RULES = Rules(log_retention_ms=7 * DAY_MS, job_expiry_ms=7 * DAY_MS)
+RULES = RetentionRules(log_retention_ms=7 * DAY_MS, job_expiry_ms=7 * DAY_MS)
 ROWS: list[tuple[str, dict[str, Any]]] = [(f"j{number}", {"n": number, "pad": "p" * 90}) for number in range(12)]
 
 

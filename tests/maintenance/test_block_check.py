@@ -8,7 +8,7 @@ import pytest
 from wormdb.format import json
 from wormdb.format.block import Row, write_block
 from wormdb.format.columns import ColumnSpec
-from wormdb.maintenance.audit.block_check import block_faults, content_of, read_sidecar, salvaged, sidecar_faults
+from wormdb.maintenance.audit.block_check import block_faults, content_of, read_sidecar, salvage_rows, sidecar_faults
 
 ROWS = [
     Row(f"k{number:03d}", 1, 1, json.encode_document({"_id": f"k{number:03d}", "n": number, "pad": "x" * 9_000}))
@@ -45,8 +45,8 @@ def test_pages_that_are_as_they_were_are_saved() -> None:
     assert page_map.pages is not None
     assert len(page_map.pages) > 3
     damaged[page_map.offsets[1] + 40] ^= 1
-    found = salvaged(bytes(damaged), BLOCK.sidecar, ENTRY, name="b")
+    found = salvage_rows(bytes(damaged), BLOCK.sidecar, ENTRY, name="b")
     lost = range(page_map.first_rows[1], page_map.first_rows[2])
     assert found == [row for place, row in enumerate(ROWS) if place not in lost]
-    assert salvaged(bytes(damaged), b"", ENTRY, name="b") == []
-    assert salvaged(None, BLOCK.sidecar, ENTRY, name="b") == []
+    assert salvage_rows(bytes(damaged), b"", ENTRY, name="b") == []
+    assert salvage_rows(None, BLOCK.sidecar, ENTRY, name="b") == []

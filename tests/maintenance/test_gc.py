@@ -23,8 +23,8 @@ from wormdb.format.adopt_record import AdoptRecord, encode_adopt_record
 from wormdb.format.root import Root
 from wormdb.maintenance.gc import collect as module
 from wormdb.maintenance.gc import retired as gc_retired
-from wormdb.maintenance.gc.collect import Rules, collect
-from wormdb.maintenance.gc.report import Gathered, Tally, Victim
+from wormdb.maintenance.gc.collect import RetentionRules, collect
+from wormdb.maintenance.gc.report import GcReport, Tally, Victim
 from wormdb.maintenance.gc.retired import NameSet, read_retired
 from wormdb.settings import Settings
 from wormdb.storage.conditions import ensure_conditions, forget_conditions
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from wormdb.storage.store import Precondition, PutResult, Store
 
-SHORT = Rules(log_retention_ms=3_600_000, job_expiry_ms=RULES.job_expiry_ms)
+SHORT = RetentionRules(log_retention_ms=3_600_000, job_expiry_ms=RULES.job_expiry_ms)
 """The log is kept for an hour only."""
 LEFT = f"{PATHS.data}0000000000000001-00000000.parquet"
 
@@ -403,7 +403,7 @@ def test_every_field_of_a_root_that_names_objects_is_known() -> None:
 
 
 def test_a_report_lists_the_first_and_counts_all() -> None:
-    gathered = Gathered("things/", is_dry=False)
+    gathered = GcReport("things/", is_dry=False)
     gathered.add(Victim(f"key{number}", "node", "garbage", 2) for number in range(2_500))
     found = gathered.collected()
     assert len(found.victims) == 1_000

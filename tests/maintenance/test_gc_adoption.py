@@ -18,7 +18,7 @@ from tests.maintenance.gc_rig import DAY
 from tests.maintenance.rival_store import Before
 from tests.simulation.mutants import rewritten
 from wormdb.errors import CorruptionError, WormError
-from wormdb.maintenance.gc.collect import _Round
+from wormdb.maintenance.gc.collect import _CollectionRound
 from wormdb.maintenance.gc.jobs import OpenJobs
 from wormdb.testing.fault_store import SimulatedCrash
 
@@ -134,7 +134,7 @@ def test_an_adoption_goes_on_before_every_request_of_gc() -> None:
     ("place", "rule", "mistake"),
     [
         (OpenJobs, "if self._is_adopted_now():", "if False:"),
-        (_Round, "self._check_unattached(known.tail)", "pass"),
+        (_CollectionRound, "self._check_unattached(known.tail)", "pass"),
     ],
     ids=["its record is not asked", "the log is not asked after the record"],
 )

@@ -9,7 +9,7 @@ import pytest
 from tests.maintenance.gc_rig import SCHEDULES
 from tests.simulation.mutants import rewritten
 from wormdb.errors import WormError
-from wormdb.maintenance.gc.collect import _Round
+from wormdb.maintenance.gc.collect import _CollectionRound
 from wormdb.maintenance.gc.jobs import OpenJobs
 from wormdb.maintenance.gc.retired import RetiredObjects
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 MISTAKES: dict[str, tuple[str, Mistake]] = {
     "the root is not swapped": (
         "slow_publisher",
-        lambda: rewritten(_Round, ("if has_orphans or following != self.root:", "if False:")),
+        lambda: rewritten(_CollectionRound, ("if has_orphans or following != self.root:", "if False:")),
     ),
     "the tail is not asked": (
         "attached_in_the_tail",
-        lambda: rewritten(_Round, ("attached_names(place, tail)", "attached_names(place, [])")),
+        lambda: rewritten(_CollectionRound, ("attached_names(place, tail)", "attached_names(place, [])")),
     ),
     "open jobs are not asked": (
         "slow_job",
@@ -38,7 +38,9 @@ MISTAKES: dict[str, tuple[str, Mistake]] = {
     ),
     "a job is given up without a word": (
         "forgotten_job",
-        lambda: rewritten(_Round, ("if stale and not is_dry:", "if not all(map(jobs.jobs.known.pop, stale)):")),
+        lambda: rewritten(
+            _CollectionRound, ("if stale and not is_dry:", "if not all(map(jobs.jobs.known.pop, stale)):")
+        ),
     ),
     "retired objects have no grace": (
         "slow_reader",
@@ -50,16 +52,16 @@ MISTAKES: dict[str, tuple[str, Mistake]] = {
     ),
     "retired objects are taken for orphans": (
         "slow_reader",
-        lambda: rewritten(_Round, ("or info.key in known.kept or", "or")),
+        lambda: rewritten(_CollectionRound, ("or info.key in known.kept or", "or")),
     ),
     "the time is the local clock's": (
         "fast_clock",
-        lambda: rewritten(_Round, ("now = self.state.time", "now = site.runtime.clock.now_ms()")),
+        lambda: rewritten(_CollectionRound, ("now = self.state.time", "now = site.runtime.clock.now_ms()")),
     ),
     "entries go before the swap": (
         "overtaken",
         lambda: rewritten(
-            _Round,
+            _CollectionRound,
             ("self._swap(retired, due", "self._delete(found.entries)\n    self._swap(retired, due"),
         ),
     ),

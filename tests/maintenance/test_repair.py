@@ -27,7 +27,7 @@ from wormdb.errors import CorruptionError, InvalidRequestError, SnapshotTooOldEr
 from wormdb.format.root import Mark
 from wormdb.maintenance.audit.listed import CheckedList, Where
 from wormdb.maintenance.audit.repair import repair
-from wormdb.maintenance.audit.report import Report
+from wormdb.maintenance.audit.report import AuditReport
 from wormdb.maintenance.audit.verify import verify
 from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
 
@@ -166,7 +166,7 @@ def unmerged_job() -> tuple[World, str]:
     things.insert_many([thing(number, pad="r" * 600) for number in range(70, 80)])
     things.forward()
     wheres: tuple[Where, ...] = ("attached", "blocks")
-    lists = [CheckedList(site_on(world), where, root_of(world), Report()) for where in wheres]
+    lists = [CheckedList(site_on(world), where, root_of(world), AuditReport()) for where in wheres]
     attached, documents = [{entry.name for entry in one.entries(one.runs[0])} for one in lists]
     assert attached == documents
     return world, f"{PATHS.data}{min(attached)}.parquet"

@@ -31,7 +31,7 @@ from wormdb.engine.forward.build import _Build
 from wormdb.errors import WormError
 from wormdb.maintenance.audit.chain import check_chain
 from wormdb.maintenance.audit.listed import CheckedList, Where
-from wormdb.maintenance.audit.report import Report
+from wormdb.maintenance.audit.report import AuditReport
 from wormdb.maintenance.audit.verify import verify
 from wormdb.storage.store import Always
 from wormdb.testing.fault_store import FaultStore
@@ -102,7 +102,7 @@ def test_one_request_an_object_and_none_that_writes() -> None:
     assert {request.verb for request in store.trace} <= {"get", "get_range", "probe"}
     # Blocks of jobs that were not merged are documents and history; nothing else is read twice.
     wheres: tuple[Where, ...] = ("attached", "blocks")
-    lists = [CheckedList(site_on(world), where, root, Report()) for where in wheres]
+    lists = [CheckedList(site_on(world), where, root, AuditReport()) for where in wheres]
     attached, documents = [{key for run in one.runs for e in one.entries(run) for key in one.keys(e)} for one in lists]
     assert Counter(keys) - Counter(set(keys)) == Counter(attached & documents)
     assert set(named(world)) <= set(keys)
@@ -179,14 +179,14 @@ def test_every_entry_of_the_log_but_the_last() -> None:
         for how in ("flip", "delete", "swap"):
             world = whole.copy()
             damage(world, key, how)
-            report = Report()
+            report = AuditReport()
             chain = check_chain(site_on(world), root, report)
             assert key in {finding.key for finding in report.findings}, (key, how)
             assert chain.broken
             assert place + 1 in chain.broken
     world = whole.copy()
     world.delete(log[-1])
-    report = Report()
+    report = AuditReport()
     assert not check_chain(site_on(world), root, report).broken
 
 

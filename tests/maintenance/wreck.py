@@ -22,7 +22,7 @@ from wormdb.engine.state.projection import Sizes
 from wormdb.engine.tree.nodes import NodeLimits
 from wormdb.format.root import decode_retired
 from wormdb.maintenance.audit.listed import CheckedList
-from wormdb.maintenance.audit.report import Report
+from wormdb.maintenance.audit.report import AuditReport
 from wormdb.maintenance.audit.verify import named_objects
 from wormdb.maintenance.site import Site
 from wormdb.schema.load import load_schema
@@ -278,9 +278,9 @@ def objects_by_kind(world: World) -> dict[str, str]:
         found["leaf"] = next(key for key in named(world) if key.startswith(PATHS.index(index.name)) and key != top)
         if index.membership is not None:
             found[f"{index.name} filter"] = f"{PATHS.index(index.name)}{index.membership.name}"
-    kept = CheckedList(site_on(world), "attached", root, Report())
+    kept = CheckedList(site_on(world), "attached", root, AuditReport())
     loaded = {entry.name for run in kept.runs for entry in kept.entries(run)}
-    merged = CheckedList(site_on(world), "blocks", root, Report())
+    merged = CheckedList(site_on(world), "blocks", root, AuditReport())
     blocks = [entry for run in merged.runs for entry in merged.entries(run) if entry.name not in loaded]
     found["documents merged"] = f"{PATHS.data}{blocks[0].name}.parquet"
     log = sorted(key for key in named(world) if key.startswith(PATHS.entries))

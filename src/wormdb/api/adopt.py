@@ -10,7 +10,7 @@ from wormdb.engine.commit.resolve import landed
 from wormdb.engine.ledger import Committed
 from wormdb.errors import ConflictError, InvalidRequestError
 from wormdb.files.adopt.adopt import Adopter
-from wormdb.files.adopt.survey import Choices
+from wormdb.files.adopt.survey import AdoptionChoices
 from wormdb.files.contents.names import FileNames, Placement
 from wormdb.files.write.record import claim_name, known_owner
 from wormdb.format.event import FilesSwitched, SchemaChanged
@@ -103,7 +103,7 @@ class Adopting:
         )
         if "told" in options:
             adopter = replace(adopter, told=options["told"])
-        choices = Choices(
+        choices = AdoptionChoices(
             on_broken=options.get("on_broken", "error"),
             on_mismatch=options.get("on_mismatch", "error"),
             verify=options.get("verify", True),

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wormdb.bql.projection import Part, Projection
     from wormdb.engine.blocks.portion import Portion
     from wormdb.engine.state.view import View
-    from wormdb.files.foreign.answer import Answer
+    from wormdb.files.foreign.answer import ForeignAnswer
     from wormdb.format.path import Path
     from wormdb.query.execute.answer import Hit
     from wormdb.query.request import Request
@@ -103,7 +103,7 @@ class _RangeReader:
     low: bytes
     high: bytes | None
     past: Iterator[tuple[bytes, Held]] | None = None
-    answer: Answer | None = None
+    answer: ForeignAnswer | None = None
 
     @classmethod
     def of(cls, access: Access[Any], start: Any, stop: Any, as_of: Moment) -> _RangeReader:

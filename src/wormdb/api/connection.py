@@ -11,7 +11,7 @@ from wormdb.engine.ledger import Background, ColumnCache, Ledger, MiscClock, Run
 from wormdb.engine.log.paths import ENGINE_FOLDER, EnginePaths, is_immutable
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.files.keeper import FilesKeeper
-from wormdb.maintenance.gc.collect import Rules, collect
+from wormdb.maintenance.gc.collect import RetentionRules, collect
 from wormdb.maintenance.site import Site
 from wormdb.query.planner.cache import PlanCache
 from wormdb.settings import CLOSE_SECONDS, COLUMNS_CACHE_SHARE, Settings
@@ -190,7 +190,7 @@ class Ledgers:
         """Remove from a collection what nobody needs any more. Costs and raises as `collect`."""
         self.lifetime.check()
         settings = self._settings
-        rules = Rules(log_retention_ms=settings.log_retention_ms, job_expiry_ms=settings.job_expiry_ms)
+        rules = RetentionRules(log_retention_ms=settings.log_retention_ms, job_expiry_ms=settings.job_expiry_ms)
         return collect(self.site(prefix), rules, dry_run=dry_run, told=told)
 
     def plans_of(self, prefix: str) -> PlanCache:

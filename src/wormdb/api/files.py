@@ -12,7 +12,7 @@ from wormdb.engine.commit.operations import Pending
 from wormdb.engine.commit.resolve import landed
 from wormdb.errors import ConflictError, InvalidRequestError
 from wormdb.files.compare.check import names_in
-from wormdb.files.migrate import planned, switch_to
+from wormdb.files.migrate import plan_migration, switch_to
 from wormdb.files.status import status_of
 from wormdb.files.sync import remove_files, sync_files
 from wormdb.files.verify import file_site
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from wormdb.engine.state.definition import Definition
     from wormdb.engine.state.view import View
     from wormdb.files.keeper import FilesKeeper
-    from wormdb.files.migrate import Migration
+    from wormdb.files.migrate import LayoutMigration
     from wormdb.files.status import FilesStatus
     from wormdb.files.sync import FilesSyncResult
     from wormdb.maintenance.site import Site
@@ -103,7 +103,7 @@ class ReadableFiles:
         wanted: Mapping[str, Layout],
         dry_run: bool = False,
         told: Callable[[int], None] | None = None,
-    ) -> Migration:
+    ) -> LayoutMigration:
         """Move some of `oplog`, `snapshots` and `trash` of a collection to other places; from where to where.
 
         1 PUT for the log, and for each file that moves 1 PUT and a part of a DELETE; 1 GET for each document. The
@@ -113,7 +113,7 @@ class ReadableFiles:
         """
         (prefix,) = self._prefixes([name])
         ledger = self._ledger(prefix)
-        migration = planned(ledger.view(), prefix, wanted)
+        migration = plan_migration(ledger.view(), prefix, wanted)
         if dry_run:
             return migration
         moved = None
@@ -125,7 +125,7 @@ class ReadableFiles:
         return migration
 
     def _moved(self, view: View, prefix: str, wanted: Mapping[str, Layout]) -> FilesSwitched | None:
-        migration = planned(view, prefix, wanted)
+        migration = plan_migration(view, prefix, wanted)
         return switch_to(migration, view, self._site(prefix).runtime.store) if migration.is_needed else None
 
     def _switch(self, prefix: str, *, enabled: bool) -> Committed | None:

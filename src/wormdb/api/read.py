@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from wormdb.engine.blocks.portion import Portion
     from wormdb.engine.state.moments import AsOf
     from wormdb.engine.state.view import Held, View
-    from wormdb.files.foreign.answer import Answer
+    from wormdb.files.foreign.answer import ForeignAnswer
     from wormdb.query.execute.answer import Hit
     from wormdb.query.execute.explain import Explanation
     from wormdb.query.planner.cache import PlanCache
@@ -109,7 +109,7 @@ class FileState(Generic[T]):
     """Files that another program keeps: they have no states, and are read as they are."""
 
     access: Access[T]
-    answer: Answer
+    answer: ForeignAnswer
     number: LogNumber = _NO_NUMBER
 
     @property

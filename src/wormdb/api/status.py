@@ -11,7 +11,7 @@ from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.state.indexes import PRIMARY
 from wormdb.engine.tree.statistics import decode_statistics
 from wormdb.errors import InvalidRequestError
-from wormdb.files.foreign.manifest import Manifest as FileManifest
+from wormdb.files.foreign.manifest import ForeignManifest
 from wormdb.files.table_state import table_states
 from wormdb.files.write.tables import MANIFEST
 from wormdb.format.bson_types import bson_type_of
@@ -469,7 +469,7 @@ def _status_of_files(files: ForeignCollection) -> ManifestStatus:
     found, count = files.manifest()
     model = files.site.model
     is_wanted = found.exists or (model.manifest.enabled and not model.is_singleton)
-    reason = None if isinstance(found, FileManifest) else found.reason
+    reason = None if isinstance(found, ForeignManifest) else found.reason
     return ManifestStatus(
         exists=found.exists,
         fresh=found.is_fresh,

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.errors import ConflictError, UnavailableError
-from wormdb.files.compare.check import FileSite, names_in
+from wormdb.files.compare.check import CollectionFiles, names_in
 from wormdb.files.write.announce import Announcement, announce_all
-from wormdb.files.write.publication import Lost, Publication, Tools
+from wormdb.files.write.publication import LostAttempts, Publication, Tools
 from wormdb.files.write.record import RecordRegister
-from wormdb.files.write.tables import Patience, specs_of
+from wormdb.files.write.tables import TablePatience, specs_of
 from wormdb.system.deadline import TimedLock
 from wormdb.system.types import LogNumber
 
@@ -47,9 +47,9 @@ class FilesKeeper:
         self._turns: dict[str, TimedLock] = {}
         self._lock = threading.Lock()
 
-    def site(self, ledger: Ledger) -> FileSite:
+    def site(self, ledger: Ledger) -> CollectionFiles:
         """The files of a collection, to be looked at. No requests."""
-        return FileSite(ledger, self._tools.store, self._tools.pool, self._chance)
+        return CollectionFiles(ledger, self._tools.store, self._tools.pool, self._chance)
 
     def publish(self, ledger: Ledger, number: LogNumber) -> None:
         """Bring the files of a collection to its state, which has the log through `number` at least.
@@ -100,7 +100,7 @@ class FilesKeeper:
         with self._turn(ledger.collection):
             if not tools.is_forced and self._is_done(ledger, number):
                 return
-            lost: Lost | None = None
+            lost: LostAttempts | None = None
             for _ in range(_ATTEMPTS_MAX):
                 attempt = self._begin(ledger, tools, is_again=lost is not None)
                 if attempt is None:
@@ -110,7 +110,7 @@ class FilesKeeper:
                     known = attempt.run(lost)
                 except ConflictError:
                     log.info("%s: somebody else writes the readable files", ledger.collection)
-                    lost = lost or Lost(began)
+                    lost = lost or LostAttempts(began)
                     lost.after = min(lost.after, began)
                     lost.tables |= attempt.touched
                     lost.places.append(attempt.record.places)
@@ -146,7 +146,7 @@ class FilesKeeper:
         if record is None or record.fill is not None or record.through < max(number, view.number):
             return False
         specs = specs_of(view.definition) if view.definition.keeps_files else {}
-        patience = Patience(self._tools.clock.now_ms(), self._tools.seconds)
+        patience = TablePatience(self._tools.clock.now_ms(), self._tools.seconds)
         return not any(
             patience.is_due(table, part)
             for table in record.tables

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from wormdb.schema.model import Layout
     from wormdb.storage.store import Store
 
-__all__ = ["Migration", "planned", "switch_to"]
+__all__ = ["LayoutMigration", "plan_migration", "switch_to"]
 
 _KINDS: Final = ("oplog", "snapshots", "trash")
 
 
 @dataclass(frozen=True, slots=True)
-class Migration:
+class LayoutMigration:
     """Where the system folders of a collection lay, and where they shall lie."""
 
     collection: str
@@ -52,7 +52,7 @@ class Migration:
         }
 
 
-def planned(view: View, collection: str, wanted: Mapping[str, Layout]) -> Migration:
+def plan_migration(view: View, collection: str, wanted: Mapping[str, Layout]) -> LayoutMigration:
     """What it takes to have some of `oplog`, `snapshots` and `trash` elsewhere. No requests.
 
     Raises InvalidRequestError if the collection keeps no readable files, or for a folder or layout that there is not.
@@ -70,10 +70,10 @@ def planned(view: View, collection: str, wanted: Mapping[str, Layout]) -> Migrat
         )
     before = Placement.switched(files)
     oplog, snapshots, trash = (wanted.get(kind, getattr(before, kind)) for kind in _KINDS)
-    return Migration(collection, before, Placement(oplog, snapshots, trash, before.name), view.count)
+    return LayoutMigration(collection, before, Placement(oplog, snapshots, trash, before.name), view.count)
 
 
-def switch_to(migration: Migration, view: View, store: Store) -> FilesSwitched:
+def switch_to(migration: LayoutMigration, view: View, store: Store) -> FilesSwitched:
     """The event that puts a migration in force. 1 PUT if a folder at the root of the bucket needs its short name."""
     model, after = view.definition.model, migration.after
     assert model is not None, "only models have readable files"

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from wormdb.files.compare.check import names_in
-from wormdb.files.compare.faults import listed_keys
+from wormdb.files.compare.faults import list_files
 
 if TYPE_CHECKING:
-    from wormdb.files.compare.check import FileSite
+    from wormdb.files.compare.check import CollectionFiles
     from wormdb.format.files_record import FilesTable
     from wormdb.schema.model import Layout
 
@@ -83,7 +83,7 @@ class FilesStatus:
         }
 
 
-def status_of(site: FileSite, *, counted: bool = False) -> FilesStatus:
+def status_of(site: CollectionFiles, *, counted: bool = False) -> FilesStatus:
     """How far the files are. 1 GET, and as `Ledger.view`; with `counted` also 1 LIST for each 1,000 objects."""
     record = site.register.read().record
     view = site.ledger.view()
@@ -94,7 +94,7 @@ def status_of(site: FileSite, *, counted: bool = False) -> FilesStatus:
     is_kept = view.definition.keeps_files
     files = None
     if counted and names is not None:
-        files = sum(not found.is_elsewhere for page in listed_keys(site.store, names) for _, found in page)
+        files = sum(not found.is_elsewhere for page in list_files(site.store, names) for _, found in page)
     return FilesStatus(
         collection=site.ledger.collection,
         enabled=is_kept,

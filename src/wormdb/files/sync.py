@@ -22,12 +22,12 @@ from wormdb.errors import (
     UnavailableError,
 )
 from wormdb.files.compare.check import examine_files, names_in
-from wormdb.files.compare.faults import listed_keys
+from wormdb.files.compare.faults import list_files
 from wormdb.files.contents.expected import files_of
 from wormdb.files.contents.names import BUCKET_SENTINEL
 from wormdb.files.write.guard import number_in
 from wormdb.files.write.publish import identity_of
-from wormdb.files.write.tables import unwritten
+from wormdb.files.write.tables import mark_unwritten
 from wormdb.format.files_record import FilesFill
 from wormdb.settings import DELETE_MANY_KEYS
 from wormdb.storage.store import IfAbsent, IfMatch
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from wormdb.engine.state.view import View
-    from wormdb.files.compare.check import FileSite
+    from wormdb.files.compare.check import CollectionFiles
     from wormdb.files.compare.faults import FileFault
     from wormdb.files.contents.names import FileNames
     from wormdb.files.keeper import FilesKeeper
@@ -73,7 +73,9 @@ class FilesSyncResult:
     """The log number through which files are."""
 
 
-def sync_files(site: FileSite, keeper: FilesKeeper, told: Callable[[int], None] = lambda _: None) -> FilesSyncResult:
+def sync_files(
+    site: CollectionFiles, keeper: FilesKeeper, told: Callable[[int], None] = lambda _: None
+) -> FilesSyncResult:
     """Reconcile every file with the state; what was done. Repeatable, and safe beside other writers.
 
     Costs what brings the files to the state, and what `examine_files` costs once, or more often if something is wrong.
@@ -114,7 +116,7 @@ def sync_files(site: FileSite, keeper: FilesKeeper, told: Callable[[int], None] 
     return done
 
 
-def _mend(site: FileSite, faults: Iterable[FileFault]) -> None:
+def _mend(site: CollectionFiles, faults: Iterable[FileFault]) -> None:
     documents: dict[bytes, set[str]] = {}
     tables: set[TableKey] = set()
     keys: set[str] = set()
@@ -127,7 +129,7 @@ def _mend(site: FileSite, faults: Iterable[FileFault]) -> None:
                 tables.add(fault.table)
     keyed = list(documents)
     for start in range(0, len(keyed), _BATCH):
-        _Documents(site).mend({key: documents[key] for key in keyed[start : start + _BATCH]})
+        _DocumentSync(site).mend({key: documents[key] for key in keyed[start : start + _BATCH]})
     if keys:
         mend_tables(site, tables, keys)
 
@@ -136,10 +138,10 @@ def _mend(site: FileSite, faults: Iterable[FileFault]) -> None:
 
 
 @dataclass(slots=True)
-class _Documents:
+class _DocumentSync:
     """The files of some documents."""
 
-    site: FileSite
+    site: CollectionFiles
 
     def mend(self, documents: dict[bytes, set[str]]) -> None:
         """Write what should be there, and delete of the named keys what should not; by the keys of ids."""
@@ -223,7 +225,7 @@ def _number(there: StoredObject, names: FileNames) -> int:
     return number_in(there.body, is_entity=is_entity)
 
 
-def _delete(site: FileSite, keys: Iterable[str]) -> None:
+def _delete(site: CollectionFiles, keys: Iterable[str]) -> None:
     doomed = sorted(keys)
     for start in range(0, len(doomed), DELETE_MANY_KEYS):
         site.store.delete_many(doomed[start : start + DELETE_MANY_KEYS])
@@ -232,7 +234,7 @@ def _delete(site: FileSite, keys: Iterable[str]) -> None:
 # --- tables ---
 
 
-def mend_tables(site: FileSite, tables: set[TableKey], keys: set[str]) -> None:
+def mend_tables(site: CollectionFiles, tables: set[TableKey], keys: set[str]) -> None:
     """Remove what is wrong, and have the record say that it is to be written again. 1 GET, 1 PUT, and the deletes.
 
     The next flush writes the tables; another writer that was faster does the same.
@@ -248,7 +250,7 @@ def mend_tables(site: FileSite, tables: set[TableKey], keys: set[str]) -> None:
     beyond = {one.key for one in stored if one is not None and _number(one, opened.names) > opened.view.number}
     _delete(site, (keys - named) | beyond)
     made = tuple(
-        _unversioned(unwritten(table)) if (table.kind, table.fields) in tables else table
+        _unversioned(mark_unwritten(table)) if (table.kind, table.fields) in tables else table
         for table in known.record.tables
     )
     following = replace(known.record, tables=made)
@@ -272,7 +274,7 @@ def _unversioned(table: FilesTable) -> FilesTable:
 # --- all of them ---
 
 
-def _write_all(site: FileSite) -> None:
+def _write_all(site: CollectionFiles) -> None:
     """Have the record say that the files of all documents are to be written again. 1 GET, 1 PUT."""
     opened, known = site.open(), site.register.read()
     if opened is None or known.record is None or known.record.fill is not None:
@@ -283,14 +285,14 @@ def _write_all(site: FileSite) -> None:
         log.info("%s: somebody else writes the readable files", site.ledger.collection)
 
 
-def remove_files(site: FileSite, names: FileNames, told: Callable[[int], None] = lambda _: None) -> int:
+def remove_files(site: CollectionFiles, names: FileNames, told: Callable[[int], None] = lambda _: None) -> int:
     """Delete every readable file of a collection, and nothing else; how many. For one whose files are switched off.
 
     1 LIST for each 1,000 objects and 1 DELETE for each 1,000 files.
     """
     count = 0
     site.store.delete(site.register.key)  # first, because the log waits for what a record says
-    for page in listed_keys(site.store, names):
+    for page in list_files(site.store, names):
         _delete(site, [key for key, _ in page])
         count += len(page)
         told(count)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from wormdb.files.compare.check import FileSite, Opened
+    from wormdb.files.compare.check import CollectionFiles, FilesState
     from wormdb.files.compare.faults import TableFile
     from wormdb.files.keeper import FilesKeeper
     from wormdb.files.write.tables import TableKey, TableSpec
@@ -40,7 +40,7 @@ class TableState:
     """Whether it is in several files."""
 
 
-def table_states(site: FileSite, keys: Iterable[TableKey] | None = None) -> dict[TableKey, TableState]:
+def table_states(site: CollectionFiles, keys: Iterable[TableKey] | None = None) -> dict[TableKey, TableState]:
     """The state of tables that the newest definition asks for, of all or of those in `keys`.
 
     Empty if files are not kept. 1 GET for the record, 1 for each file, and as `Ledger.view`.
@@ -51,10 +51,10 @@ def table_states(site: FileSite, keys: Iterable[TableKey] | None = None) -> dict
     specs = specs_of(opened.view.definition)
     tables = {} if opened.record is None else {(table.kind, table.fields): table for table in opened.record.tables}
     wanted = specs.keys() if keys is None else specs.keys() & set(keys)
-    return {key: _Look(site, opened, specs[key], tables.get(key)).state() for key in specs if key in wanted}
+    return {key: _TableInspection(site, opened, specs[key], tables.get(key)).state() for key in specs if key in wanted}
 
 
-def rewrite_tables(site: FileSite, keeper: FilesKeeper, keys: Iterable[TableKey]) -> None:
+def rewrite_tables(site: CollectionFiles, keeper: FilesKeeper, keys: Iterable[TableKey]) -> None:
     """Write what waits, and of some tables the files that are lost, edited or foreign.
 
     Costs what waits, as `table_states`, and for tables that are not fresh then a scan of the documents and 1 PUT for
@@ -73,11 +73,11 @@ def rewrite_tables(site: FileSite, keeper: FilesKeeper, keys: Iterable[TableKey]
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _TableInspection:
     """One look at the files of a table; without `table` the record does not know of it."""
 
-    site: FileSite
-    opened: Opened
+    site: CollectionFiles
+    opened: FilesState
     spec: TableSpec
     table: FilesTable | None
 

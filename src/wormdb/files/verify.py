@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from wormdb.files.compare.check import FileSite, examine_files
+from wormdb.files.compare.check import CollectionFiles, examine_files
 from wormdb.files.sync import sync_files
 from wormdb.maintenance.audit.repair import repair
-from wormdb.maintenance.audit.report import Report
+from wormdb.maintenance.audit.report import AuditReport
 from wormdb.maintenance.audit.verify import verify
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["file_site", "repair_all", "verify_all"]
 
 
-def file_site(site: Site) -> FileSite:
+def file_site(site: Site) -> CollectionFiles:
     """The files of a collection as a process sees them that just started. No requests."""
-    return FileSite(site.ledger(), site.store, site.pool, site.runtime.chance)
+    return CollectionFiles(site.ledger(), site.store, site.pool, site.runtime.chance)
 
 
 def verify_all(
@@ -65,8 +65,8 @@ def repair_all(
     return replace(done, repaired=done.repaired + mended, left=done.left + left)
 
 
-def _reported(faults: Sequence[FileFault], told: Callable[[str], None] | None) -> Report:
-    report = Report(told)
+def _reported(faults: Sequence[FileFault], told: Callable[[str], None] | None) -> AuditReport:
+    report = AuditReport(told)
     for fault in faults:
         report.add("file", fault.key, fault.what)
     return report

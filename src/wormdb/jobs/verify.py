@@ -24,8 +24,8 @@ from wormdb.jobs.work import Item, Output
 from wormdb.maintenance.audit.chain import check_chain
 from wormdb.maintenance.audit.listed import CheckedList, Where, claim_of, is_sound
 from wormdb.maintenance.audit.parted import LogOutline, PartTally, look_at_range
-from wormdb.maintenance.audit.report import Report
-from wormdb.maintenance.audit.verify import Examination, verify_parts
+from wormdb.maintenance.audit.report import AuditReport
+from wormdb.maintenance.audit.verify import RootExamination, verify_parts
 from wormdb.settings import MIB
 
 if TYPE_CHECKING:
@@ -74,8 +74,8 @@ def _agreed(place: Place, site: Site, by: tuple[Runner, Told | None], *, unrefer
     state = site.register.read()
     if state.root is None:
         return None
-    report = Report()
-    log = Examination(state, report, check_chain(site, state.root, report))
+    report = AuditReport()
+    log = RootExamination(state, report, check_chain(site, state.root, report))
     outline = LogOutline(log.chain.begins, state.root.applied, frozenset(log.chain.jobs))
     shares = all_ranges(PinnedState.of(place), tasks=None)
     items = [
@@ -108,7 +108,7 @@ def _pieces(site: Site) -> Iterator[tuple[list[_Block], int]]:
     waiting: list[_Block] = []
     size = 0
     for where in get_args(Where):
-        found = CheckedList(site, where, root, Report())
+        found = CheckedList(site, where, root, AuditReport())
         for entry in (entry for run in found.runs for entry in found.entries(run)):
             waiting.append((where, entry))
             size += entry.length

@@ -28,7 +28,7 @@ from wormdb.format import root as root_module
 from wormdb.format.root import JobOutcome, root_size
 from wormdb.maintenance.audit.verify import verify
 from wormdb.maintenance.gc import retired as gc_retired
-from wormdb.maintenance.gc.collect import Rules, collect
+from wormdb.maintenance.gc.collect import RetentionRules, collect
 from wormdb.maintenance.site import Site
 from wormdb.system.types import LogNumber, WriteId
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 HOUR = 3_600
 LARGE = Sizes(block_target=50_000, run_smallest=1_000)
-RULES = Rules(log_retention_ms=HOUR * 1_000, job_expiry_ms=HOUR * 1_000)
+RULES = RetentionRules(log_retention_ms=HOUR * 1_000, job_expiry_ms=HOUR * 1_000)
 
 
 @pytest.fixture(autouse=True)

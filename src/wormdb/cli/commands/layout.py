@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wormdb.api.database import Database
-    from wormdb.files.migrate import Migration
+    from wormdb.files.migrate import LayoutMigration
     from wormdb.schema.model import Layout
 
 __all__ = ["command"]
@@ -61,7 +61,7 @@ def migrate(models: Sequence[str], url: str, *, actor: str | None, dry_run: bool
     with connect(url, actor=actor) as database:
         wanted = _wanted(database, given)
         names = models or _kept(database)
-        made: list[Migration] = []
+        made: list[LayoutMigration] = []
         for name in names:
             with told_of("documents", lambda: None) as told:
                 made.append(database.files.migrate(name, wanted=wanted, dry_run=dry_run, told=told))
@@ -89,7 +89,7 @@ def _kept(database: Database) -> list[str]:
     return [status.collection for status in database.files.status() if status.enabled]
 
 
-def _line(migration: Migration, *, is_dry: bool) -> str:
+def _line(migration: LayoutMigration, *, is_dry: bool) -> str:
     moves = migration.to_dict()
     if not moves["moves"]:
         return f"{migration.collection}: nothing to move"

@@ -14,7 +14,7 @@ from wormdb.cli.show.progress import tell_line
 from wormdb.cli.show.text import camel, counted, print_json, print_table
 from wormdb.cli.verbs import Verb
 from wormdb.errors import InvalidRequestError
-from wormdb.maintenance.audit.report import Checked
+from wormdb.maintenance.audit.report import CheckedCounts
 from wormdb.settings import Settings
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def command(
         found = database.verify(here, unreferenced=options["unreferenced"], told=told)
         _forget_progress(told)
         for each in found:
-            if names and each.checked == Checked() and not each.findings:
+            if names and each.checked == CheckedCounts() and not each.findings:
                 raise missing_collection(database, each.collection)
     if in_parts:
         found = sorted([*found, *_by_spark(in_parts, place, options)], key=lambda each: each.collection)

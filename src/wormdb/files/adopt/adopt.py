@@ -26,9 +26,9 @@ from wormdb.errors import (
     SnapshotTooOldError,
 )
 from wormdb.files.adopt.listing import files_digest, take_inventory
-from wormdb.files.adopt.read import Reader
-from wormdb.files.adopt.stage import RecordKeeper, Rehearsal, Stage, digest_of
-from wormdb.files.adopt.survey import Choices, Counts, Survey, survey
+from wormdb.files.adopt.read import DocumentReader
+from wormdb.files.adopt.stage import BlockStage, RecordKeeper, Rehearsal, digest_of
+from wormdb.files.adopt.survey import AdoptionChoices, AdoptionCounts, AdoptionSurvey, survey
 from wormdb.format.adopt_record import AdoptRecord
 from wormdb.format.event import JobAttached, JobOpened
 from wormdb.format.sample import encode_sample
@@ -62,7 +62,7 @@ class Adoption:
     """Give it again, and nothing is adopted twice."""
     number: int | None
     """The log entry that made it visible; None after a dry run."""
-    counts: Counts
+    counts: AdoptionCounts
     problems: tuple[Problem, ...] = ()
     """Everything that is not as it should be, whether it was let through or not."""
     left_out: int = 0
@@ -111,7 +111,7 @@ class Adopter:
     def _paths(self) -> EnginePaths:
         return EnginePaths.of_collection(self.collection)
 
-    def run(self, job: str | None, choices: Choices) -> Adoption:
+    def run(self, job: str | None, choices: AdoptionChoices) -> Adoption:
         """Adopt the collection.
 
         1 LIST for each 1,000 files, twice; 2 GETs for each file; 2 PUTs for each block and 1 GET to compare it; 1 PUT
@@ -129,9 +129,9 @@ class Adopter:
             if not choices.dry_run:
                 keeper.remove()
             model = self.names.model
-            return Adoption(self.collection, model.name, model.mode, job, done.number, Counts(), already=True)
+            return Adoption(self.collection, model.name, model.mode, job, done.number, AdoptionCounts(), already=True)
         check_unmanaged(view, self.collection)
-        return _Run(self, keeper, job, choices, view).run()
+        return _AdoptionRun(self, keeper, job, choices, view).run()
 
 
 def check_unmanaged(view: View, collection: str) -> None:
@@ -144,10 +144,12 @@ def check_unmanaged(view: View, collection: str) -> None:
         )
 
 
-class _Run:
+class _AdoptionRun:
     """One run of one job."""
 
-    def __init__(self, adopter: Adopter, keeper: RecordKeeper, job: WriteId, choices: Choices, view: View) -> None:
+    def __init__(
+        self, adopter: Adopter, keeper: RecordKeeper, job: WriteId, choices: AdoptionChoices, view: View
+    ) -> None:
         runtime, paths = adopter.runtime, EnginePaths.of_collection(adopter.collection)
         self._of = adopter
         self._keeper = keeper
@@ -173,7 +175,7 @@ class _Run:
         left = self._keeper.record
         record = left if left is not None and (left.job, left.plan) == (self._job, plan) else None
         limit = adopter.runtime.misc.next() if record is None else record.limit
-        reader = Reader(store, adopter.runtime.pool, adopter.names, limit)
+        reader = DocumentReader(store, adopter.runtime.pool, adopter.names, limit)
         total = len(inventory.documents)
         indexes = self._definition.indexes.ready
         found = survey(reader, inventory, choices, indexes, lambda done: adopter.told("reading", done, total))
@@ -213,7 +215,7 @@ class _Run:
 
     # --- blocks ---
 
-    def _stage(self, reader: Reader, inventory: Inventory) -> None:
+    def _stage(self, reader: DocumentReader, inventory: Inventory) -> None:
         """Write the documents behind those that are written already."""
         runtime, record = self._of.runtime, self._keeper.record
         assert record is not None
@@ -221,7 +223,7 @@ class _Run:
         wanted = [(key, listed) for key, listed in inventory.documents if key > through and listed.digest]
         writer = ObjectWriter(runtime.store, runtime.pool, runtime.misc, runtime.chance)
         target = runtime.sizes.block_target
-        stage = Stage.of(self._keeper, (self._data, self._past), writer, self._definition.columns, target)
+        stage = BlockStage.of(self._keeper, (self._data, self._past), writer, self._definition.columns, target)
         for place, reading in enumerate(reader.read(wanted)):
             settled, listed = reading.settled, reading.listed
             if settled is None or digest_of(settled.held, settled.versions, settled.marks) != listed.digest:
@@ -231,7 +233,7 @@ class _Run:
                 self._of.told("writing", len(inventory.documents) - len(wanted) + place, len(inventory.documents))
         stage.flush()
 
-    def _attached(self, found: Survey) -> JobAttached:
+    def _attached(self, found: AdoptionSurvey) -> JobAttached:
         record = self._keeper.record
         assert record is not None
         return JobAttached(
@@ -277,7 +279,7 @@ class _Run:
         self._keeper.remove()
         return committed
 
-    def _result(self, found: Survey, number: int | None, *, is_resumed: bool) -> Adoption:
+    def _result(self, found: AdoptionSurvey, number: int | None, *, is_resumed: bool) -> Adoption:
         return Adoption(
             collection=self._of.collection,
             model=self._of.names.model.name,
@@ -294,7 +296,7 @@ class _Run:
         )
 
 
-def _fix_of(found: Survey) -> str:
+def _fix_of(found: AdoptionSurvey) -> str:
     fixes = ["correct the files"]
     if found.broken:
         fixes.append('on_broken="skip" (--on-broken skip) to leave their documents out')

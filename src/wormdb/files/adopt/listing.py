@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from wormdb.files.contents.names import FileNames
     from wormdb.storage.store import ObjectInfo, Store
 
-__all__ = ["Inventory", "Listed", "files_digest", "take_inventory"]
+__all__ = ["DocumentListing", "Inventory", "files_digest", "take_inventory"]
 
 _SYSTEM: Final = {"oplog": ".oplog/", "snapshots": ".snapshots/", "trash": ".worm.trash/"}
 _KINDS: Final = frozenset({"entity", "oplog", "snapshot", "trashed", "tombstone"})
 
 
 @dataclass(slots=True)
-class Listed:
+class DocumentListing:
     """The files of one document."""
 
     id: Any
@@ -61,7 +61,7 @@ class Listed:
 class Inventory:
     """Everything that there is to adopt. A few hundred bytes in memory for each document."""
 
-    documents: list[tuple[bytes, Listed]]
+    documents: list[tuple[bytes, DocumentListing]]
     """By the keys of their ids, in order."""
     digest: bytes
     """Of the names, sizes, times and versions of all files: another one if any file was written since."""
@@ -81,7 +81,7 @@ def take_inventory(store: Store, names: FileNames, told: Callable[[int], None] =
 
     `told` hears how many files were found so far.
     """
-    found: dict[bytes, Listed] = {}
+    found: dict[bytes, DocumentListing] = {}
     strays: list[Problem] = []
     digest = sha256()
     count = unnamed = 0
@@ -93,7 +93,7 @@ def take_inventory(store: Store, names: FileNames, told: Callable[[int], None] =
                 unnamed += _is_unnamed(info.key, names)
             continue
         digest.update(_told(info))
-        listed = found.setdefault(encode_key(key.id), Listed(key.id))
+        listed = found.setdefault(encode_key(key.id), DocumentListing(key.id))
         listed.size += info.size
         match key.kind:
             case "entity":

@@ -25,7 +25,18 @@ if TYPE_CHECKING:
     from wormdb.format.kinds import Document
     from wormdb.format.past import Operation
 
-__all__ = ["CREATED", "UPDATED", "Fault", "Filed", "Replay", "Settled", "Step", "differing", "settle", "us_of"]
+__all__ = [
+    "CREATED",
+    "UPDATED",
+    "Disagreement",
+    "FileContents",
+    "OplogReplay",
+    "SettledDocument",
+    "VersionDraft",
+    "differing_fields",
+    "settle",
+    "us_of",
+]
 
 
 # --- An oplog, replayed: what each of its entries left of the document. No I/O.
@@ -40,7 +51,7 @@ _NUMBERS: Final = frozenset({int, float})
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class Disagreement:
     """Files that do not agree. `seq` names the file of the oplog, `ts` that of a snapshot; else it is the document's.
 
     A note costs nothing: it says what was understood in another way than the file has it.
@@ -54,7 +65,7 @@ class Fault:
 
 
 @dataclass(slots=True)
-class Step:
+class VersionDraft:
     """A version in the making. `touched` are the fields that its file says were changed, if it `is_filed`."""
 
     seq: int
@@ -67,16 +78,16 @@ class Step:
     is_filed: bool = False
 
 
-class Replay:
+class OplogReplay:
     """One document's oplog on its way. `stamps` has the times of writing that the document has, if it has some."""
 
     def __init__(self, identity: Any, stamps: Document) -> None:
         """Nothing has happened yet."""
         self._id = identity
         self._stamps = stamps
-        self.steps: list[Step] = []
+        self.steps: list[VersionDraft] = []
         """What could be followed."""
-        self.faults: list[Fault] = []
+        self.faults: list[Disagreement] = []
 
     def run(self, oplog: Sequence[OplogEntry]) -> None:
         """Follow the entries, in order of seq."""
@@ -103,7 +114,7 @@ class Replay:
     def _misfit(self, entry: OplogEntry, state: Document | None) -> str | None:
         """Why an entry cannot follow a state."""
         if entry.op == "delete":
-            is_other = entry.snapshot is not None and state is not None and differing(state, entry.snapshot)
+            is_other = entry.snapshot is not None and state is not None and differing_fields(state, entry.snapshot)
             return "what it deletes is not what the entries before it made" if is_other else None
         if entry.snapshot is not None:
             return None
@@ -116,7 +127,7 @@ class Replay:
 
     def _give_up(self, entry: OplogEntry, reason: str) -> bool:
         """Forget what came before an entry; nothing is known then."""
-        self.faults.append(Fault(reason, "oplog", seq=entry.seq))
+        self.faults.append(Disagreement(reason, "oplog", seq=entry.seq))
         self.steps.clear()
         return False
 
@@ -125,7 +136,9 @@ class Replay:
         op: Operation = entry.op
         if entry.op == "delete" and metadata is not None and metadata.get(_PURGE) is True and entry.snapshot is None:
             op, metadata = "purge", {name: value for name, value in metadata.items() if name != _PURGE}
-        self.steps.append(Step(entry.seq, op, us_of(entry.ts), document, entry.actor, metadata, touched, is_filed=True))
+        self.steps.append(
+            VersionDraft(entry.seq, op, us_of(entry.ts), document, entry.actor, metadata, touched, is_filed=True)
+        )
 
     def _stamped(self, document: Document, ts: datetime) -> Document:
         """A version with the times of writing, if the document has some and the file leaves them out."""
@@ -153,7 +166,7 @@ def _changed(document: Document, diff: Mapping[str, Sequence[Any]]) -> Document:
     return changed
 
 
-def differing(one: Document, two: Document) -> list[str]:
+def differing_fields(one: Document, two: Document) -> list[str]:
     """The fields in which two documents differ; null is as good as absent, and times of writing are left out."""
     names: Iterable[str] = dict.fromkeys([*one, *two])
     return [name for name in names if name not in {"_id", *STAMPS} and not _same(one.get(name), two.get(name))]
@@ -175,7 +188,7 @@ _NOTE: Final = {"adopted": True}
 
 
 @dataclass(frozen=True, slots=True)
-class Filed:
+class FileContents:
     """The files of one document, as they were read."""
 
     id: Any
@@ -188,16 +201,16 @@ class Filed:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class SettledDocument:
     """A document as the engine holds it, with its past; revisions are 0, because the entry has no number yet."""
 
     held: Held
     versions: tuple[Version, ...]
     marks: tuple[Taken, ...]
-    faults: tuple[Fault, ...]
+    faults: tuple[Disagreement, ...]
 
 
-def settle(filed: Filed, limit: int) -> Settled:
+def settle(filed: FileContents, limit: int) -> SettledDocument:
     """What a document's files say together; no version is later than the MISC `limit`. No requests."""
     past = _Past(filed, limit >> 8)
     past.begin()
@@ -223,16 +236,16 @@ def settle(filed: Filed, limit: int) -> Settled:
     document = None if last.document is None else versions[-1].document
     trash = None if last.document is not None else past.trash(identity, moments[-1])
     held = Held(identity, 0, last.seq, document, trash)
-    return Settled(held, versions, marks, tuple(past.faults))
+    return SettledDocument(held, versions, marks, tuple(past.faults))
 
 
 class _Past:
     """One document's versions, put together."""
 
-    def __init__(self, filed: Filed, limit: int) -> None:
+    def __init__(self, filed: FileContents, limit: int) -> None:
         self._filed = filed
         self._limit = limit
-        replay = Replay(filed.id, filed.entity or filed.trashed or {})
+        replay = OplogReplay(filed.id, filed.entity or filed.trashed or {})
         replay.run(filed.oplog)
         self.steps = replay.steps
         self.faults = replay.faults
@@ -246,7 +259,7 @@ class _Past:
             return
         for ts, document in sorted(self._filed.snapshots.items()):
             last = self.steps[-1].document if self.steps else None
-            if last is None or differing(last, document):
+            if last is None or differing_fields(last, document):
                 self._append("update" if self.steps else "create", document, us_of(ts), note=False)
 
     def _append(
@@ -255,7 +268,7 @@ class _Past:
         """A version that the oplog does not have."""
         last = self._filed.oplog[-1].seq if self._filed.oplog else 0
         seq = max(last, self.steps[-1].seq if self.steps else 0) + 1
-        self.steps.append(Step(seq, op, us, document, actor, _NOTE if note and self._filed.oplog else None))
+        self.steps.append(VersionDraft(seq, op, us, document, actor, _NOTE if note and self._filed.oplog else None))
 
     # --- the end ---
 
@@ -269,23 +282,25 @@ class _Past:
             self._append("delete", None, self._limit)
         elif self.steps[-1].document is not None:
             what = "its oplog does not end with a delete" if self._filed.oplog else "there are snapshots of it"
-            self.faults.append(Fault(f"it is missing, and {what}"))
+            self.faults.append(Disagreement(f"it is missing, and {what}"))
             self._append("delete", None, self._limit)
 
     def _end_alive(self, entity: Document) -> None:
         if self._filed.trashed is not None or self._filed.tombstone is not None:
-            self.faults.append(Fault("it is there too, so what the trash has does not count", "trash", is_note=True))
+            self.faults.append(
+                Disagreement("it is there too, so what the trash has does not count", "trash", is_note=True)
+            )
         last = self.steps[-1] if self.steps else None
         if last is None and not self._filed.oplog:
             self._append("create", entity, self._time_of(entity, CREATED))
         elif last is None:
             self._append("restore", entity, self._time_of(entity, UPDATED))
         elif last.document is None:
-            self.faults.append(Fault("its oplog ends with a delete, and it is there"))
+            self.faults.append(Disagreement("its oplog ends with a delete, and it is there"))
             self._append("restore", entity, self._later(entity, last))
-        elif wrong := differing(last.document, entity):
+        elif wrong := differing_fields(last.document, entity):
             if self._filed.oplog:
-                self.faults.append(Fault(f"it is not as its oplog ends: {', '.join(wrong)}"))
+                self.faults.append(Disagreement(f"it is not as its oplog ends: {', '.join(wrong)}"))
             self._append("restore" if self._filed.oplog else "update", entity, self._later(entity, last))
         else:
             self._let_be(entity)
@@ -301,14 +316,16 @@ class _Past:
             last = self.steps[-1]
         if last is None or last.document is not None or last.op == "purge":
             if self._filed.oplog and last is not None:
-                self.faults.append(Fault("it is in the trash, and its oplog does not end with that", "trash"))
+                self.faults.append(Disagreement("it is in the trash, and its oplog does not end with that", "trash"))
             self._append("delete", None, us, actor)
         before = self.steps[-2].document if len(self.steps) > 1 else None
         if document is None:
             if before is None:
-                self.faults.append(Fault("its tombstone is there, and what was deleted is not", "trash"))
-        elif before is not None and (wrong := differing(before, document)):
-            self.faults.append(Fault(f"what is in the trash is not what was deleted: {', '.join(wrong)}", "trash"))
+                self.faults.append(Disagreement("its tombstone is there, and what was deleted is not", "trash"))
+        elif before is not None and (wrong := differing_fields(before, document)):
+            self.faults.append(
+                Disagreement(f"what is in the trash is not what was deleted: {', '.join(wrong)}", "trash")
+            )
         elif before is not None:
             self.steps[-2].document = document
 
@@ -329,7 +346,7 @@ class _Past:
         found = document.get(stamp)
         return us_of(found) if isinstance(found, datetime) else self._limit
 
-    def _later(self, document: Document, last: Step) -> int:
+    def _later(self, document: Document, last: VersionDraft) -> int:
         """When a document was changed that no oplog tells of: as it says, if that is later than the last change."""
         us = self._time_of(document, UPDATED)
         return us if us > last.us else self._limit
@@ -339,15 +356,19 @@ class _Past:
     def mark(self) -> None:
         """Find the version that each snapshot keeps: of those that equal it the last one until then."""
         for ts, document in sorted(self._filed.snapshots.items()):
-            same = [step for step in self.steps if step.document is not None and not differing(step.document, document)]
+            same = [
+                step
+                for step in self.steps
+                if step.document is not None and not differing_fields(step.document, document)
+            ]
             if not same:
-                self.faults.append(Fault("no version of the oplog is what it keeps", "snapshot", ts=ts))
+                self.faults.append(Disagreement("no version of the oplog is what it keeps", "snapshot", ts=ts))
                 continue
             until = [step for step in same if step.us <= us_of(ts)]
             step = until[-1] if until else same[0]
             if step.seq in self._taken:
                 what = "a later snapshot keeps the same version"
-                self.faults.append(Fault(what, "snapshot", ts=self._taken[step.seq], is_note=True))
+                self.faults.append(Disagreement(what, "snapshot", ts=self._taken[step.seq], is_note=True))
             self._taken[step.seq] = ts
 
     def marks(self) -> list[tuple[int, int]]:
@@ -368,7 +389,7 @@ class _Past:
         for step, moment in zip(self.steps, moments, strict=True):
             if step.is_filed and moment // 1000 != step.us // 1000:
                 what = "its time is in the future, or not after that of the change before it, and was moved"
-                self.faults.append(Fault(what, "oplog", seq=step.seq, is_note=True))
+                self.faults.append(Disagreement(what, "oplog", seq=step.seq, is_note=True))
         return moments
 
     def trash(self, identity: bytes, moment: int) -> bytes | None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from wormdb.errors import CorruptionError, NotFoundError, Problem, ValidationError, WormError
-from wormdb.files.adopt.past import Filed, settle
+from wormdb.files.adopt.past import FileContents, settle
 from wormdb.files.contents.document import read_entity, read_oplog, read_tombstone_file
 from wormdb.files.contents.values import fault_text
 from wormdb.format.frame import corrupt
@@ -19,15 +19,15 @@ from wormdb.schema.validate import validate
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from wormdb.files.adopt.listing import Listed
-    from wormdb.files.adopt.past import Fault, Settled
+    from wormdb.files.adopt.listing import DocumentListing
+    from wormdb.files.adopt.past import Disagreement, SettledDocument
     from wormdb.files.contents.document import OplogEntry
     from wormdb.files.contents.names import FileNames
     from wormdb.format.kinds import Document
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
 
-__all__ = ["Reader", "Reading"]
+__all__ = ["DocumentReader", "DocumentReading"]
 
 T = TypeVar("T")
 
@@ -39,12 +39,12 @@ _BYTES_AT_ONCE: Final = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class DocumentReading:
     """One document: what becomes of it, and what is wrong with its files. `settled` is None if it cannot be read."""
 
     key: bytes
-    listed: Listed
-    settled: Settled | None
+    listed: DocumentListing
+    settled: SettledDocument | None
     broken: tuple[Problem, ...]
     mismatches: tuple[Problem, ...]
     notes: tuple[Problem, ...]
@@ -53,7 +53,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class DocumentReader:
     """Reads the documents of one collection."""
 
     store: Store
@@ -62,7 +62,7 @@ class Reader:
     limit: int
     """A MISC: nothing that is adopted is later."""
 
-    def read(self, documents: Sequence[tuple[bytes, Listed]]) -> Iterator[Reading]:
+    def read(self, documents: Sequence[tuple[bytes, DocumentListing]]) -> Iterator[DocumentReading]:
         """Documents in order. 1 GET for each file, many at once; in memory are up to 1,000 files or 16 MiB of them."""
         for some in _portions(documents):
             keys = [key for _, listed in some for key in listed.keys(self.names)]
@@ -80,7 +80,7 @@ class Reader:
         except CorruptionError as error:
             return error
 
-    def _reading(self, key: bytes, listed: Listed, bodies: dict[str, _Body]) -> Reading:
+    def _reading(self, key: bytes, listed: DocumentListing, bodies: dict[str, _Body]) -> DocumentReading:
         parsed = _Parsing(self.names, listed.id, bodies)
         filed, is_lost = parsed.filed(listed)
         settled = None if is_lost else parsed.settled(filed, self.limit)
@@ -88,9 +88,9 @@ class Reader:
         mismatches = tuple(self._problem(listed, fault) for fault in faults if not fault.is_note)
         notes = [self._problem(listed, fault) for fault in faults if fault.is_note]
         notes += parsed.misfits(filed.entity)
-        return Reading(key, listed, settled, tuple(parsed.broken), mismatches, tuple(notes), parsed.log)
+        return DocumentReading(key, listed, settled, tuple(parsed.broken), mismatches, tuple(notes), parsed.log)
 
-    def _problem(self, listed: Listed, fault: Fault) -> Problem:
+    def _problem(self, listed: DocumentListing, fault: Disagreement) -> Problem:
         names, identity = self.names, listed.id
         match fault.kind:
             case "oplog":
@@ -105,8 +105,8 @@ class Reader:
         return Problem(path, fault.what, severity="warning" if fault.is_note else "error")
 
 
-def _portions(documents: Sequence[tuple[bytes, Listed]]) -> Iterator[list[tuple[bytes, Listed]]]:
-    waiting: list[tuple[bytes, Listed]] = []
+def _portions(documents: Sequence[tuple[bytes, DocumentListing]]) -> Iterator[list[tuple[bytes, DocumentListing]]]:
+    waiting: list[tuple[bytes, DocumentListing]] = []
     files = size = 0
     for key, listed in documents:
         if waiting and (files + listed.count > _FILES_AT_ONCE or size + listed.size > _BYTES_AT_ONCE):
@@ -128,7 +128,7 @@ class _Parsing:
         self.broken: list[Problem] = []
         self.log = 0
 
-    def filed(self, listed: Listed) -> tuple[Filed, bool]:
+    def filed(self, listed: DocumentListing) -> tuple[FileContents, bool]:
         """What could be read, and whether that is too little: a document whose own file is broken is left out."""
         names, identity = self._names, self._id
         self._check_id()
@@ -144,9 +144,9 @@ class _Parsing:
         snapshots = {
             ts: found for ts, key in listed.snapshots.items() if (found := self._snapshot(ts, key)) is not None
         }
-        return Filed(identity, entity, tuple(oplog), snapshots, trashed, stone), is_lost
+        return FileContents(identity, entity, tuple(oplog), snapshots, trashed, stone), is_lost
 
-    def settled(self, filed: Filed, limit: int) -> Settled | None:
+    def settled(self, filed: FileContents, limit: int) -> SettledDocument | None:
         """What the files say together; None if that is too large for a document."""
         return self._try(self._names.entity(self._id), lambda: settle(filed, limit))
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from wormdb.engine.state.definition import Definition
     from wormdb.engine.state.view import Held
     from wormdb.files.adopt.listing import Inventory
-    from wormdb.files.adopt.past import Settled
+    from wormdb.files.adopt.past import SettledDocument
     from wormdb.files.contents.names import FileNames
     from wormdb.format.columns import ColumnSpec
     from wormdb.format.event import JobAttached
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from wormdb.system.clock import Chance
     from wormdb.system.types import Version as StoreVersion
 
-__all__ = ["PART_BYTES", "RecordKeeper", "Rehearsal", "Stage", "digest_of"]
+__all__ = ["PART_BYTES", "BlockStage", "RecordKeeper", "Rehearsal", "digest_of"]
 
 PART_BYTES: Final = 16 * MIB
 """Of documents and versions after which a part is written, and that it is remembered."""
@@ -134,7 +134,7 @@ class RecordKeeper:
 
 
 @dataclass(slots=True)
-class Stage:
+class BlockStage:
     """Takes documents in order of id, and writes them part by part."""
 
     keeper: RecordKeeper
@@ -153,7 +153,7 @@ class Stage:
         writer: ObjectWriter,
         columns: Sequence[ColumnSpec],
         block_target: int,
-    ) -> Stage:
+    ) -> BlockStage:
         """`shelves` are of the folders of data and of history. No requests."""
         data, past = shelves
         target = min(block_target, PART_BYTES)
@@ -164,7 +164,7 @@ class Stage:
             target,
         )
 
-    def add(self, key: bytes, settled: Settled) -> None:
+    def add(self, key: bytes, settled: SettledDocument) -> None:
         """Take a document. 2 PUTs for each of the blocks of a part that is full, and 1 for the record."""
         held = settled.held
         identity = json.decode(held.id, name="document id")

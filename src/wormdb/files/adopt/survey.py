@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from wormdb.engine.tree.definition import Index
-    from wormdb.files.adopt.listing import Inventory, Listed
-    from wormdb.files.adopt.past import Settled
-    from wormdb.files.adopt.read import Reader, Reading
+    from wormdb.files.adopt.listing import DocumentListing, Inventory
+    from wormdb.files.adopt.past import SettledDocument
+    from wormdb.files.adopt.read import DocumentReader, DocumentReading
     from wormdb.files.contents.names import FileNames
 
-__all__ = ["Choices", "Counts", "Survey", "survey"]
+__all__ = ["AdoptionChoices", "AdoptionCounts", "AdoptionSurvey", "survey"]
 
 PROBLEMS_SHOWN: Final = 1_000
 _EVERY: Final = 100
@@ -30,7 +30,7 @@ _SAMPLED_AT_ONCE: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
+class AdoptionChoices:
     """How an adoption is to be done."""
 
     on_broken: Literal["error", "skip"] = "error"
@@ -40,7 +40,7 @@ class Choices:
 
 
 @dataclass(slots=True)
-class Counts:
+class AdoptionCounts:
     """How much there is to adopt."""
 
     files: int = 0
@@ -58,11 +58,11 @@ class Counts:
 
 
 @dataclass(slots=True)
-class Survey:
+class AdoptionSurvey:
     """What was found."""
 
-    choices: Choices
-    counts: Counts = field(default_factory=Counts)
+    choices: AdoptionChoices
+    counts: AdoptionCounts = field(default_factory=AdoptionCounts)
     broken: list[Problem] = field(default_factory=list)
     mismatches: list[Problem] = field(default_factory=list)
     refused: list[Problem] = field(default_factory=list)
@@ -100,14 +100,18 @@ class Survey:
 
 
 def survey(
-    reader: Reader, inventory: Inventory, choices: Choices, indexes: Sequence[Index], told: Callable[[int], None]
-) -> Survey:
-    """Read all files. Costs as `Reader.read`; in memory are about 100 bytes for each value of a unique index.
+    reader: DocumentReader,
+    inventory: Inventory,
+    choices: AdoptionChoices,
+    indexes: Sequence[Index],
+    told: Callable[[int], None],
+) -> AdoptionSurvey:
+    """Read all files. Costs as `DocumentReader.read`; in memory are about 100 bytes for each value of a unique index.
 
     Each document's digest is left in the inventory; none for one that is left out. `told` hears how many documents
     were read so far.
     """
-    found = Survey(choices)
+    found = AdoptionSurvey(choices)
     found.counts.files = inventory.files
     found.counts.skipped = inventory.unnamed
     found.add(inventory.strays, found.broken)
@@ -128,7 +132,7 @@ def survey(
     return found
 
 
-def _judged(reading: Reading, found: Survey) -> Settled | None:
+def _judged(reading: DocumentReading, found: AdoptionSurvey) -> SettledDocument | None:
     """What becomes of a document; None if it is left out."""
     found.add(reading.broken, found.broken)
     found.add(reading.mismatches, found.mismatches)
@@ -143,7 +147,7 @@ def _judged(reading: Reading, found: Survey) -> Settled | None:
     return settled
 
 
-def _count(settled: Settled, found: Survey) -> None:
+def _count(settled: SettledDocument, found: AdoptionSurvey) -> None:
     counts, held = found.counts, settled.held
     counts.documents += held.document is not None
     counts.trashed += held.trash is not None
@@ -159,9 +163,9 @@ class _Claims:
     def __init__(self, names: FileNames, unique: Sequence[Index], indexes: Sequence[Index]) -> None:
         self._names = names
         self._indexes = indexes
-        self._owners: dict[str, dict[bytes, Listed]] = {index.name: {} for index in unique}
+        self._owners: dict[str, dict[bytes, DocumentListing]] = {index.name: {} for index in unique}
 
-    def take(self, listed: Listed, settled: Settled) -> list[Problem]:
+    def take(self, listed: DocumentListing, settled: SettledDocument) -> list[Problem]:
         """What keeps a document from being in the indexes."""
         if settled.held.document is None or not self._indexes:
             return []

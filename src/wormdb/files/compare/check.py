@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.errors import CorruptionError
-from wormdb.files.compare.faults import DocumentFaults, FileFault, TableFaults, listed_keys
+from wormdb.files.compare.faults import DocumentFaults, FileFault, TableFaults, list_files
 from wormdb.files.contents.expected import EDITED, EXTRA, MISSING
 from wormdb.files.contents.names import BUCKET_SENTINEL, FileNames, Placement
 from wormdb.files.contents.sentinel import read_collection_sentinel
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from wormdb.storage.store import Store
     from wormdb.system.clock import Chance
 
-__all__ = ["Examined", "FileSite", "Opened", "examine_files", "names_in"]
+__all__ = ["CollectionFiles", "FilesExamination", "FilesState", "examine_files", "names_in"]
 
 FAULTS_MAX: Final = 10_000
 """Of one look at a collection; more of them are counted only."""
@@ -39,7 +39,7 @@ _TABLE_KINDS: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class FilesState:
     """A state whose files are kept, and how far they are."""
 
     view: View
@@ -68,7 +68,7 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
-class FileSite:
+class CollectionFiles:
     """The readable files of one collection, and what is needed to look at them. The store caches nothing."""
 
     ledger: Ledger
@@ -82,12 +82,12 @@ class FileSite:
         collection = self.ledger.collection
         return RecordRegister(self.store, EnginePaths.of_collection(collection).files, collection, self.chance)
 
-    def open(self) -> Opened | None:
+    def open(self) -> FilesState | None:
         """The state now, which is not before the record; None if files are not kept. 1 GET, and as `Ledger.view`."""
         record = self.register.read().record
         view = self.ledger.view()
         names = names_in(view, self.ledger.collection)
-        return None if names is None or not view.definition.keeps_files else Opened(view, names, record)
+        return None if names is None or not view.definition.keeps_files else FilesState(view, names, record)
 
 
 def names_in(view: View, collection: str) -> FileNames | None:
@@ -99,7 +99,7 @@ def names_in(view: View, collection: str) -> FileNames | None:
 
 
 @dataclass(slots=True)
-class Examined:
+class FilesExamination:
     """What is wrong, and how much was looked at."""
 
     faults: list[FileFault] = field(default_factory=list)
@@ -109,7 +109,7 @@ class Examined:
     """Faults that are not listed because there are too many."""
 
 
-def examine_files(site: FileSite, told: Callable[[int], None] = lambda _: None) -> Examined:
+def examine_files(site: CollectionFiles, told: Callable[[int], None] = lambda _: None) -> FilesExamination:
     """What is wrong with the files of a collection; nothing is written. Nothing if files are not kept.
 
     1 GET for each file, 1 LIST for each 1,000 objects, and a scan of documents and history. Files that are behind the
@@ -117,7 +117,7 @@ def examine_files(site: FileSite, told: Callable[[int], None] = lambda _: None) 
     model changed since so that all are to be written again, nothing is said of them. What looks wrong is looked at
     again, because others may write meanwhile.
     """
-    examined = Examined()
+    examined = FilesExamination()
     opened = site.open()
     if opened is None or opened.is_to_be_written:
         return examined
@@ -131,14 +131,14 @@ def examine_files(site: FileSite, told: Callable[[int], None] = lambda _: None) 
 
 
 def _document_faults(
-    site: FileSite, opened: Opened, examined: Examined, told: Callable[[int], None]
+    site: CollectionFiles, opened: FilesState, examined: FilesExamination, told: Callable[[int], None]
 ) -> list[FileFault]:
     view, names, record = opened.view, opened.names, opened.record
     checks = DocumentFaults(site.store, site.pool, names, view, site.ledger.history(view), opened.through)
     tables = TableFaults.of(names, () if record is None else record.tables, specs_of(view.definition))
     faults = list(_limited(checks.wrong(tables.note, told), FAULTS_MAX, examined))
     examined.documents += tables.documents
-    for page in listed_keys(site.store, names):
+    for page in list_files(site.store, names):
         examined.files += sum(not found.is_elsewhere for _, found in page)
         faults += _limited(_extra(opened, checks, page), FAULTS_MAX - len(faults), examined)
     faults += tables.faults(site.store, site.pool, view)
@@ -147,7 +147,7 @@ def _document_faults(
     return faults
 
 
-def _limited(faults: Iterable[FileFault], room: int, examined: Examined) -> Iterator[FileFault]:
+def _limited(faults: Iterable[FileFault], room: int, examined: FilesExamination) -> Iterator[FileFault]:
     """As many as there is room for; the others are counted."""
     for number, fault in enumerate(faults):
         if number < room:
@@ -156,7 +156,7 @@ def _limited(faults: Iterable[FileFault], room: int, examined: Examined) -> Iter
             examined.left_out += 1
 
 
-def _extra(opened: Opened, checks: DocumentFaults, page: list[tuple[str, FileKey]]) -> list[FileFault]:
+def _extra(opened: FilesState, checks: DocumentFaults, page: list[tuple[str, FileKey]]) -> list[FileFault]:
     known, is_filling = opened.table_keys, opened.record is not None and opened.record.fill is not None
     faults = [FileFault(key, EXTRA) for key, found in page if found.kind in _TABLE_KINDS and key not in known]
     of_documents = [
@@ -167,7 +167,7 @@ def _extra(opened: Opened, checks: DocumentFaults, page: list[tuple[str, FileKey
     return faults + list(checks.unwanted(of_documents))
 
 
-def _sentinel_faults(site: FileSite, opened: Opened) -> list[FileFault]:
+def _sentinel_faults(site: CollectionFiles, opened: FilesState) -> list[FileFault]:
     """The sentinel of the collection informs only: it must be there, be readable, and be of this model."""
     if opened.record is None or opened.record.sentinel is None or opened.record.is_unannounced:
         return []
@@ -185,7 +185,7 @@ def _sentinel_faults(site: FileSite, opened: Opened) -> list[FileFault]:
     return [] if is_right else [FileFault(key, EDITED)]
 
 
-def _bucket_sentinel_faults(site: FileSite, opened: Opened) -> list[FileFault]:
+def _bucket_sentinel_faults(site: CollectionFiles, opened: FilesState) -> list[FileFault]:
     """The sentinel of the bucket informs only: it must be readable, and right about this collection."""
     if opened.record is None or opened.record.announced is None:
         return []
@@ -195,7 +195,7 @@ def _bucket_sentinel_faults(site: FileSite, opened: Opened) -> list[FileFault]:
     return [] if fault is None else [FileFault(BUCKET_SENTINEL, fault)]
 
 
-def _still(site: FileSite, opened: Opened, faults: list[FileFault]) -> list[FileFault]:
+def _still(site: CollectionFiles, opened: FilesState, faults: list[FileFault]) -> list[FileFault]:
     """Those of some faults that are there in the state of now as well."""
     later = site.open()
     if later is None or later.is_to_be_written:

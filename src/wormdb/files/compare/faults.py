@@ -11,16 +11,16 @@ from wormdb.files.contents.expected import (
     EDITED,
     EXTRA,
     MISSING,
-    Filed,
+    FiledDocument,
+    expected_files,
     filed_documents,
     has_past,
     may_be_there,
-    wanted_files,
 )
 from wormdb.files.contents.index import IndexFile, decode_index_file, decode_index_meta, index_texts, type_in_file
 from wormdb.files.contents.manifest import ManifestFile, decode_manifest, decode_manifest_meta, manifest_row
 from wormdb.files.contents.names import id_text
-from wormdb.files.contents.values import canonical
+from wormdb.files.contents.values import to_canonical
 from wormdb.files.write.publish import identity_of
 from wormdb.files.write.tables import keys_of, part_of
 from wormdb.format import json
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from wormdb.engine.history.read import History, Recorded
     from wormdb.engine.state.view import Held, View
     from wormdb.engine.tree.definition import Index
-    from wormdb.files.contents.expected import Wanted
+    from wormdb.files.contents.expected import ExpectedFile
     from wormdb.files.contents.names import FileKey, FileNames
     from wormdb.files.write.tables import Place, TableKey, TableSpec
     from wormdb.format.files_record import FilesTable
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from wormdb.storage.store import Store
     from wormdb.system.types import LogNumber
 
-__all__ = ["DocumentFaults", "FileFault", "TableFaults", "TableFile", "listed_keys", "meta_fault", "read_part"]
+__all__ = ["DocumentFaults", "FileFault", "TableFaults", "TableFile", "list_files", "meta_fault", "read_part"]
 
 _FILES_MAX: Final = 500
 _BYTES_MAX: Final = 8 * 1024 * 1024
@@ -77,7 +77,7 @@ class DocumentFaults:
 
         Every document is shown to `each`, and `told` hears how many there were.
         """
-        batch: list[tuple[bytes, str, Wanted]] = []
+        batch: list[tuple[bytes, str, ExpectedFile]] = []
         size = count = 0
         history = self.history if has_past(self.names) else None
         for key, held, recorded in filed_documents(self.view, history):
@@ -85,7 +85,7 @@ class DocumentFaults:
             if identity is None:
                 continue
             each(held)
-            for name, wanted in self._wanted(Filed(key, identity, held, recorded)).items():
+            for name, wanted in self._wanted(FiledDocument(key, identity, held, recorded)).items():
                 batch.append((key, name, wanted))
                 size += sum(map(len, wanted.bodies))
             count += 1
@@ -96,13 +96,13 @@ class DocumentFaults:
         yield from self._compared(batch)
         told(count)
 
-    def _wanted(self, document: Filed) -> dict[str, Wanted]:
+    def _wanted(self, document: FiledDocument) -> dict[str, ExpectedFile]:
         if document.recorded is None and document.held.rev > self.through:
             recorded = self.history.recorded(document.key)
-            document = Filed(document.key, document.identity, document.held, recorded)
-        return wanted_files(document, self.names, self.through)
+            document = FiledDocument(document.key, document.identity, document.held, recorded)
+        return expected_files(document, self.names, self.through)
 
-    def _compared(self, batch: list[tuple[bytes, str, Wanted]]) -> Iterator[FileFault]:
+    def _compared(self, batch: list[tuple[bytes, str, ExpectedFile]]) -> Iterator[FileFault]:
         found = self.store.get_many([name for _, name, _ in batch], self.pool)
         for (key, name, wanted), there in zip(batch, found, strict=True):
             if there is None:
@@ -117,7 +117,7 @@ class DocumentFaults:
             identity = identity_of(held.id)
             if identity is None:
                 continue
-            wanted = self._wanted(Filed(key, identity, held, self.history.recorded(key)))
+            wanted = self._wanted(FiledDocument(key, identity, held, self.history.recorded(key)))
             yield from self._compared([(key, name, each) for name, each in wanted.items()])
 
     # --- what should not ---
@@ -133,13 +133,13 @@ class DocumentFaults:
             is_right = not found.is_elsewhere and may_be_there(found, known, self.names, self.through)
             if is_right is None and known is not None:
                 past[key] = recorded = past.get(key) or self.history.recorded(key)
-                document = Filed(key, json.decode(known.id, name="document id"), known, recorded)
-                is_right = name in wanted_files(document, self.names, self.through)
+                document = FiledDocument(key, json.decode(known.id, name="document id"), known, recorded)
+                is_right = name in expected_files(document, self.names, self.through)
             if not is_right:
                 yield FileFault(name, EXTRA, key)
 
 
-def listed_keys(store: Store, names: FileNames) -> Iterator[list[tuple[str, FileKey]]]:
+def list_files(store: Store, names: FileNames) -> Iterator[list[tuple[str, FileKey]]]:
     """All files that are there, also where another layout puts them, in pages; not in the engine's folder.
 
     1 LIST for each 1,000 objects, and 4 at least.
@@ -261,7 +261,9 @@ class TableFaults:
             if identity is None or held.rev > log:
                 continue
             for own, part, place, row in self._entries(id_text(identity), held):
-                if (own, part) == (key, number) and (place not in left or canonical(left.pop(place)) != canonical(row)):
+                if (own, part) == (key, number) and (
+                    place not in left or to_canonical(left.pop(place)) != to_canonical(row)
+                ):
                     wrong.append(place)
         texts = [f"its entry {_shown(place)} is wrong or missing" for place in wrong]
         texts += [f"its entry {_shown(place)} should not be there" for place in left]
@@ -284,7 +286,7 @@ def _shown(place: Place) -> str:
 
 
 def _digest(place: Place, row: Any) -> int:
-    return int.from_bytes(blake2b(canonical([*place, row]), digest_size=16).digest())
+    return int.from_bytes(blake2b(to_canonical([*place, row]), digest_size=16).digest())
 
 
 def read_part(

@@ -9,12 +9,12 @@ import msgspec
 
 from wormdb.files.contents.values import (
     STAMPS,
-    indented,
+    indent,
     iso_text,
-    member,
     plain_document,
     plain_fields,
     plain_value,
+    read_member,
     read_object,
     read_values,
 )
@@ -58,7 +58,7 @@ def entity_file(document: bytes, rev: int, model: Model | None) -> bytes:
     shown = plain_document(document, model)
     stamps = {name: shown.pop(name) for name in STAMPS if name in shown}
     shown.pop("_rev", None)
-    return indented({**shown, "_rev": rev, **stamps})
+    return indent({**shown, "_rev": rev, **stamps})
 
 
 def read_entity(body: bytes, *, key: str, model: Model | None, identity: Any = MISSING) -> tuple[Document, int | None]:
@@ -143,7 +143,7 @@ def oplog_file(version: Version, before: bytes | None, model: Model | None) -> b
         metadata["purge"] = True
     if metadata:
         entry["metadata"] = metadata
-    return indented({**entry, "log": version.rev})
+    return indent({**entry, "log": version.rev})
 
 
 def read_oplog(body: bytes, *, key: str, model: Model | None = None) -> OplogEntry:
@@ -152,23 +152,23 @@ def read_oplog(body: bytes, *, key: str, model: Model | None = None) -> OplogEnt
     Raises CorruptionError naming the key.
     """
     values = read_object(body, key=key)
-    seq, op, ts = (member(values, name, kind, key=key) for name, kind in (("seq", int), ("op", str), ("ts", str)))
+    seq, op, ts = (read_member(values, name, kind, key=key) for name, kind in (("seq", int), ("op", str), ("ts", str)))
     when = parse_datetime(ts or "")
     if seq is None or seq < 1 or op not in _OPERATIONS or when is None:
         corrupt(key, "it lacks a seq from 1 on, an op or a ts with a time")
-    snapshot = member(values, "snapshot", dict, key=key)
+    snapshot = read_member(values, "snapshot", dict, key=key)
     if snapshot is not None and "id" in snapshot:
         snapshot = {"_id": snapshot.pop("id"), **snapshot}
-    diff = member(values, "diff", dict, key=key)
+    diff = read_member(values, "diff", dict, key=key)
     return OplogEntry(
         seq=seq,
         op=op,
         ts=when,
-        actor=member(values, "actor", str, key=key),
+        actor=read_member(values, "actor", str, key=key),
         snapshot=None if snapshot is None else read_values(snapshot, model),
         diff=None if diff is None else _read_diff(diff, model, key=key),
-        metadata=member(values, "metadata", dict, key=key),
-        log=member(values, "log", int, key=key),
+        metadata=read_member(values, "metadata", dict, key=key),
+        log=read_member(values, "log", int, key=key),
     )
 
 
@@ -207,15 +207,15 @@ def tombstone_file(found: Tombstone, restore_path: str, rev: int) -> bytes:
     written["restorePath"] = restore_path
     if found.ttl is not None:
         written["ttl"] = found.ttl
-    return indented({**written, "log": rev})
+    return indent({**written, "log": rev})
 
 
 def read_tombstone_file(body: bytes, *, key: str) -> TombstoneFile:
     """What the file says; raises CorruptionError naming the key. No requests."""
     values = read_object(body, key=key)
-    deleted_at = parse_datetime(member(values, "deletedAt", str, key=key) or "")
-    restore_path = member(values, "restorePath", str, key=key)
+    deleted_at = parse_datetime(read_member(values, "deletedAt", str, key=key) or "")
+    restore_path = read_member(values, "restorePath", str, key=key)
     if deleted_at is None or restore_path is None:
         corrupt(key, "it lacks a deletedAt with a time, or a restorePath")
-    ttl, log = (member(values, name, int, key=key) for name in ("ttl", "log"))
-    return TombstoneFile(deleted_at, member(values, "deletedBy", str, key=key), restore_path, ttl, log)
+    ttl, log = (read_member(values, name, int, key=key) for name in ("ttl", "log"))
+    return TombstoneFile(deleted_at, read_member(values, "deletedBy", str, key=key), restore_path, ttl, log)

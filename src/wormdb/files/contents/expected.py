@@ -27,16 +27,16 @@ __all__ = [
     "EDITED",
     "EXTRA",
     "MISSING",
-    "Filed",
-    "Wanted",
+    "ExpectedFile",
+    "FiledDocument",
+    "expected_files",
     "filed_documents",
     "files_of",
     "has_past",
     "kept_snapshots",
     "may_be_there",
     "present_files_of",
-    "until",
-    "wanted_files",
+    "recorded_until",
 ]
 
 # How a file differs from what is expected.
@@ -98,7 +98,7 @@ def kept_snapshots(kept: Sequence[Kept], versions: Sequence[Version], model: Mod
     return visible(kept, versions, model.snapshots, misc_ms(max(moments)))
 
 
-def until(found: Recorded, number: int) -> Recorded:
+def recorded_until(found: Recorded, number: int) -> Recorded:
     """What was known of a document at a log number. No requests."""
     versions = [version for version in found.versions if version.rev <= number]
     kept = [
@@ -116,7 +116,7 @@ def until(found: Recorded, number: int) -> Recorded:
 
 
 @dataclass(frozen=True, slots=True)
-class Filed:
+class FiledDocument:
     """What one view has of a document that may have files."""
 
     key: bytes
@@ -128,7 +128,7 @@ class Filed:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ExpectedFile:
     """A file that should be there: as one of some bodies."""
 
     bodies: tuple[bytes, ...]
@@ -154,7 +154,7 @@ def filed_documents(view: View, history: History | None) -> Iterator[tuple[bytes
         yield key, held, found if found is not None and found.key == key else None
 
 
-def wanted_files(document: Filed, names: FileNames, through: int) -> dict[str, Wanted]:
+def expected_files(document: FiledDocument, names: FileNames, through: int) -> dict[str, ExpectedFile]:
     """The files of a document of a collection whose files are complete through a number. No requests.
 
     Its past must be known if files show it, and if it changed after the number.
@@ -164,29 +164,29 @@ def wanted_files(document: Filed, names: FileNames, through: int) -> dict[str, W
     kept = [] if found is None else found.snapshots
     if held.rev <= through and all(each.taken is None or each.taken.rev <= through for each in kept):
         files = files_of(document.identity, held, versions, kept, names.model, names)
-        return {key: Wanted((body,)) for key, body in files.items()}
+        return {key: ExpectedFile((body,)) for key, body in files.items()}
     return _moving(document, names, through)
 
 
-def _moving(document: Filed, names: FileNames, through: int) -> dict[str, Wanted]:
+def _moving(document: FiledDocument, names: FileNames, through: int) -> dict[str, ExpectedFile]:
     model, identity, found = names.model, document.identity, document.recorded
     assert found is not None, "a document that changed since has a past"
     now = present_files_of(identity, document.held, model, names)
-    wanted = {key: Wanted((body,), may_lack=True) for key, body in now.items()}
+    wanted = {key: ExpectedFile((body,), may_lack=True) for key, body in now.items()}
     wanted |= _entity(document, found, names, through)
     if model.oplog:
         for before, version in pairwise([None, *found.versions]):
             assert version is not None, "only the first has nothing before it"
             body = oplog_file(version, None if before is None else before.document, model)
-            wanted[names.oplog(identity, version.seq)] = Wanted((body,), may_lack=version.rev > through)
-    then = _snapshots(until(found, through), identity, names)
+            wanted[names.oplog(identity, version.seq)] = ExpectedFile((body,), may_lack=version.rev > through)
+    then = _snapshots(recorded_until(found, through), identity, names)
     since = _snapshots(found, identity, names)
     for key, body in {**then, **since}.items():
-        wanted[key] = Wanted((body,), may_lack=key not in then or key not in since)
+        wanted[key] = ExpectedFile((body,), may_lack=key not in then or key not in since)
     return wanted
 
 
-def _entity(document: Filed, found: Recorded, names: FileNames, through: int) -> dict[str, Wanted]:
+def _entity(document: FiledDocument, found: Recorded, names: FileNames, through: int) -> dict[str, ExpectedFile]:
     """The document's own file: as it was at the number, or as any later change left it."""
     known = [version for version in found.versions if version.rev <= through]
     possible = known[-1:] + [version for version in found.versions if version.rev > through]
@@ -194,7 +194,7 @@ def _entity(document: Filed, found: Recorded, names: FileNames, through: int) ->
     if not bodies:
         return {}
     may_lack = not known or any(version.document is None for version in possible)
-    return {names.entity(document.identity): Wanted(tuple(bodies), may_lack)}
+    return {names.entity(document.identity): ExpectedFile(tuple(bodies), may_lack)}
 
 
 def _snapshots(found: Recorded, identity: Any, names: FileNames) -> dict[str, bytes]:

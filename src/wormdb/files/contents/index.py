@@ -21,7 +21,7 @@ from wormdb.files.contents.manifest import (
     read_time,
     with_content,
 )
-from wormdb.files.contents.values import STAMPS, canonical, iso_text, read_shape, value_text, values_text
+from wormdb.files.contents.values import STAMPS, iso_text, read_shape, to_canonical, value_text, values_text
 from wormdb.format import json
 from wormdb.format.frame import corrupt
 
@@ -112,7 +112,7 @@ def _is_date(name: str, model: Model) -> bool:
 def encode_index_file(index: IndexFile) -> bytes:
     """The file of an index; its `checksum` is made from the entries. No requests."""
     written = _written(index)
-    content = canonical(written)
+    content = to_canonical(written)
     head: dict[str, Any] = {
         "version": VERSION,
         "model": index.model,
@@ -135,7 +135,7 @@ def _written(index: IndexFile) -> dict[str, Any]:
     return {value: ids[0] if len(ids) == 1 else list(ids) for value, ids in index.entries.items()}
 
 
-class _File(msgspec.Struct, frozen=True):
+class _IndexShape(msgspec.Struct, frozen=True):
     version: int
     model: str
     field: str
@@ -149,7 +149,7 @@ class _File(msgspec.Struct, frozen=True):
     log: Count | None = None
 
 
-_FILE: Final = msgspec.json.Decoder(_File)
+_FILE: Final = msgspec.json.Decoder(_IndexShape)
 _ENTRIES: Final = msgspec.json.Decoder(dict[str, str | tuple[str, ...]])
 
 
@@ -226,7 +226,7 @@ def encode_index_meta(meta: IndexMeta) -> bytes:
     return with_content(written, "ranges", msgspec.json.encode(meta.ranges))
 
 
-class _Meta(msgspec.Struct, frozen=True):
+class _IndexMetaShape(msgspec.Struct, frozen=True):
     version: int
     model: str
     field: str
@@ -241,7 +241,7 @@ class _Meta(msgspec.Struct, frozen=True):
     checksums: tuple[str, ...] | None = None
 
 
-_META: Final = msgspec.json.Decoder(_Meta)
+_META: Final = msgspec.json.Decoder(_IndexMetaShape)
 
 
 def decode_index_meta(body: bytes, *, key: str) -> IndexMeta:

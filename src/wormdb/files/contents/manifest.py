@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
-from wormdb.files.contents.values import STAMPS, canonical, iso_text, plain_fields, read_shape
+from wormdb.files.contents.values import STAMPS, iso_text, plain_fields, read_shape, to_canonical
 from wormdb.format.frame import corrupt
 from wormdb.schema.coerce import parse_datetime
 
@@ -89,7 +89,7 @@ def manifest_row(document: bytes, model: Model) -> dict[str, Any]:
 
 def checksum_of(entries: Any) -> str:
     """The checksum of the entities of a manifest or the entries of an index: over their canonical JSON."""
-    return _checksum(canonical(entries))
+    return _checksum(to_canonical(entries))
 
 
 def is_checksum_of(checksum: str, content: bytes, entries: Any) -> bool:
@@ -103,7 +103,7 @@ def _checksum(content: bytes) -> str:
 
 def encode_manifest(manifest: ManifestFile) -> bytes:
     """The file of a manifest; its `count` and `checksum` are made from the entities. No requests."""
-    content = canonical(manifest.entities)
+    content = to_canonical(manifest.entities)
     head: dict[str, Any] = {
         "version": VERSION,
         "model": manifest.model,
@@ -123,7 +123,7 @@ def with_content(head: Mapping[str, Any], name: str, content: bytes) -> bytes:
     return b'%b,"%b":%b}\n' % (known[:-1], name.encode(), content)
 
 
-class _Manifest(msgspec.Struct, frozen=True):
+class _ManifestShape(msgspec.Struct, frozen=True):
     version: int
     model: str
     count: Count
@@ -135,7 +135,7 @@ class _Manifest(msgspec.Struct, frozen=True):
     fields: tuple[str, ...] | None = None
 
 
-_MANIFEST: Final = msgspec.json.Decoder(_Manifest)
+_MANIFEST: Final = msgspec.json.Decoder(_ManifestShape)
 _ENTITIES: Final = msgspec.json.Decoder(dict[str, dict[str, Any]])
 
 
@@ -219,7 +219,7 @@ def encode_manifest_meta(meta: ManifestMeta) -> bytes:
     return with_content(written, "ranges", msgspec.json.encode(meta.ranges))
 
 
-class _Meta(msgspec.Struct, frozen=True):
+class _ManifestMetaShape(msgspec.Struct, frozen=True):
     partition_count: Count = msgspec.field(name="partitionCount")
     total_count: Count = msgspec.field(name="totalCount")
     version: int = VERSION
@@ -232,7 +232,7 @@ class _Meta(msgspec.Struct, frozen=True):
     checksums: tuple[str, ...] | None = None
 
 
-_META: Final = msgspec.json.Decoder(_Meta)
+_META: Final = msgspec.json.Decoder(_ManifestMetaShape)
 
 
 def decode_manifest_meta(body: bytes, *, key: str) -> ManifestMeta:

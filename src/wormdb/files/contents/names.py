@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from wormdb.engine.log.paths import engine_bytes_max
 from wormdb.errors import InvalidRequestError, LimitExceededError
-from wormdb.files.contents.values import one_form
+from wormdb.files.contents.values import normalize_number
 from wormdb.format.segment import decode_segment, encode_segment
 from wormdb.schema.path import SINGLETON_ID
 from wormdb.settings import FILE_BYTES_MAX, OBJECT_BYTES_MAX, SEGMENT_BYTES_MAX
@@ -173,7 +173,7 @@ def id_text(identity: Any) -> str:
 
     Raises InvalidRequestError, LimitExceededError for an id that no key can hold.
     """
-    return encode_segment(one_form(identity))
+    return encode_segment(normalize_number(identity))
 
 
 def id_of(text: str) -> Any:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
-from wormdb.files.contents.values import indented, member, read_object
+from wormdb.files.contents.values import indent, read_member, read_object
 from wormdb.schema.coerce import parse_datetime
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def collection_sentinel(model: Model, count: int, last_modified: datetime | None
         "lastModified": None if last_modified is None else _second(last_modified),
         "log": log,
     }
-    return indented({name: value for name, value in written.items() if value is not None})
+    return indent({name: value for name, value in written.items() if value is not None})
 
 
 def _second(ts: datetime) -> str:
@@ -63,16 +63,16 @@ def _second(ts: datetime) -> str:
 def read_collection_sentinel(body: bytes, *, key: str) -> CollectionSentinel:
     """What it says; raises CorruptionError naming the key. No requests."""
     values = read_object(body, key=key)
-    time = member(values, "lastModified", str, key=key)
+    time = read_member(values, "lastModified", str, key=key)
     return CollectionSentinel(
-        model=member(values, "model", str, key=key),
-        id_type=member(values, "idType", str, key=key),
-        mode=member(values, "mode", str, key=key),
-        oplog=member(values, "oplog", bool, key=key) or False,
-        soft_delete=member(values, "softDelete", bool, key=key) or False,
-        count=member(values, "count", int, key=key),
+        model=read_member(values, "model", str, key=key),
+        id_type=read_member(values, "idType", str, key=key),
+        mode=read_member(values, "mode", str, key=key),
+        oplog=read_member(values, "oplog", bool, key=key) or False,
+        soft_delete=read_member(values, "softDelete", bool, key=key) or False,
+        count=read_member(values, "count", int, key=key),
         last_modified=None if time is None else parse_datetime(time),
-        log=member(values, "log", int, key=key),
+        log=read_member(values, "log", int, key=key),
     )
 
 
@@ -110,17 +110,17 @@ def bucket_sentinel(
         written["names"] = dict(sorted(names.items()))
     if places:
         written["places"] = {prefix: dict(place) for prefix, place in sorted(places.items())}
-    return indented(written)
+    return indent(written)
 
 
 def read_bucket_sentinel(body: bytes, *, key: str) -> BucketSentinel:
     """What it says; raises CorruptionError naming the key. No requests."""
     values = read_object(body, key=key)
-    models = member(values, "models", list, key=key) or []
-    storage, names, places = (member(values, name, dict, key=key) or {} for name in ("storage", "names", "places"))
+    models = read_member(values, "models", list, key=key) or []
+    storage, names, places = (read_member(values, name, dict, key=key) or {} for name in ("storage", "names", "places"))
     return BucketSentinel(
-        schema=member(values, "schema", str, key=key),
-        bucket=member(values, "bucket", str, key=key),
+        schema=read_member(values, "schema", str, key=key),
+        bucket=read_member(values, "bucket", str, key=key),
         models=tuple(name for name in models if type(name) is str),
         storage=_texts(storage),
         names=_texts(names),

@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "STAMPS",
-    "canonical",
     "fault_text",
-    "indented",
+    "indent",
     "iso_text",
-    "member",
-    "one_form",
+    "normalize_number",
     "plain_document",
     "plain_fields",
     "plain_value",
+    "read_member",
     "read_object",
     "read_shape",
     "read_values",
+    "to_canonical",
     "value_text",
     "values_text",
 ]
@@ -73,12 +73,12 @@ def iso_text(ts: datetime) -> str:
     return f"{ts.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
 
 
-def indented(value: Mapping[str, Any]) -> bytes:
+def indent(value: Mapping[str, Any]) -> bytes:
     """JSON for people: indented by two, with a line end."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
 
 
-def canonical(value: Any) -> bytes:
+def to_canonical(value: Any) -> bytes:
     """JSON with sorted names and without spaces, in UTF-8: the bytes that checksums are over."""
     return _sorted.encode(value)
 
@@ -194,7 +194,7 @@ def read_values(values: Document, model: Model | None) -> Document:
     return made
 
 
-def member(values: Mapping[str, Any], name: str, kind: type | tuple[type, ...], *, key: str) -> Any:
+def read_member(values: Mapping[str, Any], name: str, kind: type | tuple[type, ...], *, key: str) -> Any:
     """A member of a file that must be of a type; None if it is absent or null. Raises CorruptionError. No requests."""
     value = values.get(name)
     if value is None or (isinstance(value, kind) and not (type(value) is bool and kind is not bool)):
@@ -208,7 +208,7 @@ _ALL_DIGITS: Final = Context(prec=34, Emin=-6143, Emax=6144)
 """Of a Decimal128: no digit is rounded away."""
 
 
-def one_form(value: Any) -> Any:
+def normalize_number(value: Any) -> Any:
     """A number in the first of the three types that has it exactly; any other value as it is. No requests."""
     if type(value) is float:
         # The largest integer is no double: the one above it is, and does not fit.
@@ -271,4 +271,4 @@ def _comparable(value: Any) -> Any:
         return {name: _comparable(item) for name, item in value.items()}
     if type(value) is list:
         return [_comparable(item) for item in value]
-    return one_form(value)
+    return normalize_number(value)

@@ -17,8 +17,8 @@ from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.engine.columns.sources import encode_rows
 from wormdb.errors import InvalidRequestError
 from wormdb.files.foreign.choose import choose
-from wormdb.files.foreign.look import ContradictionError, Look
-from wormdb.files.foreign.manifest import Manifest
+from wormdb.files.foreign.look import ContradictionError, ForeignFiles
+from wormdb.files.foreign.manifest import ForeignManifest
 from wormdb.files.foreign.rows import DamagedRowsError
 from wormdb.files.foreign.source import FileSource, wanted_of
 from wormdb.query.execute.answer import aggregate_plan, count_plan, needed_request, run_plan, tabulate_plan
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from wormdb.engine.blocks.portion import Portion
     from wormdb.engine.state.view import Held
     from wormdb.engine.tree.entries import Range
-    from wormdb.files.foreign.choose import Choice
+    from wormdb.files.foreign.choose import FilePlan
     from wormdb.files.foreign.site import Site
     from wormdb.query.execute.answer import Hit
     from wormdb.query.execute.explain import Explanation, PlanStep
@@ -42,16 +42,16 @@ if TYPE_CHECKING:
     from wormdb.query.plan import Node
     from wormdb.query.request import Request
 
-__all__ = ["Answer", "explained"]
+__all__ = ["ForeignAnswer", "explain_choice"]
 
 
 # --- What a strategy costs over files, in requests: 1 for the manifest, 1 for an index, 1 for each document.
 
 
-def explained(
-    choice: Choice,
+def explain_choice(
+    choice: FilePlan,
     request: Request,
-    look: Look,
+    look: ForeignFiles,
     *,
     taken_of: Callable[[Node], Measurement] | None = None,
     taken: Measurement | None = None,
@@ -67,7 +67,7 @@ def explained(
     return replace(found, estimated_requests=ceil(plan.cost.requests), manifest_fields=choice.fields, plan=plan)
 
 
-def _fetched(choice: Choice, request: Request) -> int:
+def _fetched(choice: FilePlan, request: Request) -> int:
     """How many documents are fetched: as many as the manifest or the index gives."""
     fetch = _find_fetch(choice.plan.root)
     if fetch is None:
@@ -101,7 +101,7 @@ def _costed(step: PlanStep, read: Cost, fetched: int) -> PlanStep:
 R = TypeVar("R")
 
 
-class Answer:
+class ForeignAnswer:
     """Answers requests from one look at the files. For one thread at a time.
 
     A bucket without a log has no states: what several requests of one query see may be of different moments. Files that
@@ -111,7 +111,7 @@ class Answer:
     def __init__(self, site: Site) -> None:
         """No requests."""
         self.site = site
-        self.look = Look(site)
+        self.look = ForeignFiles(site)
         self._contradiction: str | None = None
 
     @property
@@ -126,7 +126,7 @@ class Answer:
     def tabulate(self, request: Request, paths: Collection[str]) -> Iterator[Portion | list[Hit]]:
         """The rows of an answer, as portions where columns tell all of `paths`."""
 
-        def table(choice: Choice, asked: Request) -> Iterator[Portion | list[Hit]]:
+        def table(choice: FilePlan, asked: Request) -> Iterator[Portion | list[Hit]]:
             return tabulate_plan(choice.plan.root, asked, choice.source, paths, clock=self.site.clock)
 
         return self._streamed(request, table)
@@ -139,14 +139,14 @@ class Answer:
                 left = max(number - request.offset, 0)
                 return left if request.limit is None else min(left, request.limit)
 
-        def work(choice: Choice, asked: Request) -> int:
+        def work(choice: FilePlan, asked: Request) -> int:
             return count_plan(choice.plan.root, asked, choice.source, clock=self.site.clock)
 
         return self._tried(replace(request, is_count=True), work)
 
     def _count_all(self) -> int | None:
         manifest = self.look.manifest()
-        if isinstance(manifest, Manifest):
+        if isinstance(manifest, ForeignManifest):
             return manifest.count
         listing = self.look.listing()
         # Who passes over broken files has to look into all of them; and one of twins is broken.
@@ -158,7 +158,7 @@ class Answer:
         if asked is None:
             return {"count": self.count(request)}
 
-        def work(choice: Choice, one: Request) -> dict[str, Any]:
+        def work(choice: FilePlan, one: Request) -> dict[str, Any]:
             return aggregate_plan(choice.plan.root, aggregation, one, choice.source, clock=self.site.clock)
 
         return self._tried(asked, work)
@@ -169,12 +169,12 @@ class Answer:
         With `analyze` it is answered, and what that took is measured by `meter`.
         """
         if not analyze:
-            return self._tried(request, lambda choice, asked: explained(choice, asked, self.look))
+            return self._tried(request, lambda choice, asked: explain_choice(choice, asked, self.look))
         watch = Watch(self.site.clock, meter)
-        chosen: list[Choice] = []
+        chosen: list[FilePlan] = []
 
         def answer() -> int:
-            def work(choice: Choice, asked: Request) -> int:
+            def work(choice: FilePlan, asked: Request) -> int:
                 chosen.append(choice)
                 found = run_plan(choice.plan.root, asked, choice.source, clock=self.site.clock, watch=watch)
                 return sum(1 for _ in found)
@@ -182,7 +182,7 @@ class Answer:
             return self._tried(request, work)
 
         taken = watch.whole(answer)
-        return explained(chosen[-1], request, self.look, taken_of=watch.taken, taken=taken)
+        return explain_choice(chosen[-1], request, self.look, taken_of=watch.taken, taken=taken)
 
     def fetch(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
         """The documents under some keys of ids, read side by side; without those that do not exist. 1 GET each."""
@@ -191,7 +191,7 @@ class Answer:
     def scan(self, names: Sequence[str], span: Range) -> Iterator[Portion]:
         """Columns of documents whose ids are in a range, in order of id: of the manifest, if it has all of them."""
         manifest = self.look.manifest()
-        if isinstance(manifest, Manifest):
+        if isinstance(manifest, ForeignManifest):
             with suppress(DamagedRowsError):
                 if manifest.available(names) >= set(names):
                     return iter([manifest.rows.portion(names, span)])
@@ -207,20 +207,20 @@ class Answer:
 
     # --- tries ---
 
-    def _hits(self, choice: Choice, asked: Request) -> Iterator[Hit]:
+    def _hits(self, choice: FilePlan, asked: Request) -> Iterator[Hit]:
         return run_plan(choice.plan.root, asked, choice.source, clock=self.site.clock)
 
-    def _streamed(self, request: Request, work: Callable[[Choice, Request], Iterator[R]]) -> Iterator[R]:
+    def _streamed(self, request: Request, work: Callable[[FilePlan, Request], Iterator[R]]) -> Iterator[R]:
         """What is found, as it is found; where documents are held to a guide, when all of them were."""
 
-        def begin(choice: Choice, asked: Request) -> Iterator[R]:
+        def begin(choice: FilePlan, asked: Request) -> Iterator[R]:
             found = work(choice, asked)
             # Columns are made for the first row: then it is known whether the manifest can be read.
             return iter(list(found)) if choice.is_targeted else chain(list(islice(found, 1)), found)
 
         yield from self._tried(request, begin)
 
-    def _tried(self, request: Request, work: Callable[[Choice, Request], R]) -> R:
+    def _tried(self, request: Request, work: Callable[[FilePlan, Request], R]) -> R:
         """What work gives by the plan that is chosen; with all documents, if a file contradicts what was chosen by."""
         if self._contradiction is None:
             choice = choose(request, self.look)

@@ -20,8 +20,8 @@ from wormdb.bql.tree import Compare, In, MatchNone
 from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.errors import InvalidRequestError
 from wormdb.files.contents.names import id_text
-from wormdb.files.foreign.indexes import Asked, asked_of, read_index
-from wormdb.files.foreign.manifest import Manifest, Refused
+from wormdb.files.foreign.indexes import IndexedCondition, indexed_conditions, read_index
+from wormdb.files.foreign.manifest import ForeignManifest, RefusedManifest
 from wormdb.files.foreign.rows import DamagedRowsError
 from wormdb.files.foreign.source import FileSource
 from wormdb.format import json
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from wormdb.bql.tree import Filter
     from wormdb.engine.state.view import Held
-    from wormdb.files.foreign.look import Look
+    from wormdb.files.foreign.look import ForeignFiles
     from wormdb.files.foreign.source import Witness
     from wormdb.format.kinds import Document
     from wormdb.format.path import Path
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from wormdb.query.plan import Node
     from wormdb.query.request import Request, Strategy
 
-__all__ = ["Choice", "choose", "matches_condition", "matches_row"]
+__all__ = ["FilePlan", "choose", "matches_condition", "matches_row"]
 
 
 # --- Fetched documents against what led to them: a contradiction means that the guide is older than the files.
@@ -69,7 +69,7 @@ def matches_condition(matches: Callable[[Document], bool], name: str) -> Witness
     return witness
 
 
-def matches_row(manifest: Manifest, fields: Sequence[str]) -> Witness:
+def matches_row(manifest: ForeignManifest, fields: Sequence[str]) -> Witness:
     """The manifest led there: the document must be there, and have what its row has."""
     paths: list[tuple[str, Path]] = [(name, parse_path(name)) for name in manifest.available(fields) if name != "_id"]
     places: dict[bytes, int] = {key: row for row, key in enumerate(manifest.rows.keys)}
@@ -100,14 +100,14 @@ def _written(document: Document, path: Path) -> list[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class FilePlan:
     """A plan over files."""
 
     plan: Plan
     source: FileSource
     requests: int
     """What was read to choose, and what a full scan or a look-up of ids reads at least; without matches."""
-    manifest: Manifest | None = None
+    manifest: ForeignManifest | None = None
     """The manifest, if it was looked at and may be used."""
 
     @property
@@ -123,7 +123,7 @@ class Choice:
         return self.plan.strategy in ("index_lookup", "manifest_fetch")
 
 
-def choose(request: Request, look: Look, refusal: str | None = None) -> Choice:
+def choose(request: Request, look: ForeignFiles, refusal: str | None = None) -> FilePlan:
     """The plan for a request. Costs what is read to choose: index files, the manifest; for a full scan nothing yet.
 
     With `refusal`, a contradiction that was met, a full scan whatever was asked for. Raises InvalidRequestError if the
@@ -135,18 +135,18 @@ def choose(request: Request, look: Look, refusal: str | None = None) -> Choice:
 @dataclass(slots=True)
 class _Chooser:
     request: Request
-    look: Look
+    look: ForeignFiles
     refusal: str | None
     reasons: dict[Strategy, str] = field(default_factory=dict)
     """Why each strategy is not used."""
-    manifest: Manifest | None = None
+    manifest: ForeignManifest | None = None
 
-    def choose(self) -> Choice:
+    def choose(self) -> FilePlan:
         request = self.request
         tree = simplify(request.filter, arrays=lambda _: True)
         if isinstance(tree, MatchNone):
             plan = Plan(Empty(), request.strategy or "index_lookup", "the filter matches nothing", Cost())
-            return Choice(plan, FileSource(self.look), 0)
+            return FilePlan(plan, FileSource(self.look), 0)
         if self.refusal is not None:
             return self._full(tree, self.refusal)
         found = self._named(tree)
@@ -159,14 +159,14 @@ class _Chooser:
             f"Strategy {request.strategy!r} not available", reason=reason, fix="leave the strategy to the planner"
         )
 
-    def _named(self, tree: Filter) -> Choice | None:
+    def _named(self, tree: Filter) -> FilePlan | None:
         """By an index or the manifest; None if neither can be used."""
         wanted = self.request.strategy
         if wanted == "full_scan":
             return None
-        asked = asked_of(Question(self.request, Facts(), tree).conjunction.filters, self.look.site.model)
+        asked = indexed_conditions(Question(self.request, Facts(), tree).conjunction.filters, self.look.site.model)
         whole = [one for one in asked if one.is_all]
-        found: Choice | None = None
+        found: FilePlan | None = None
         if wanted is None and self._may_scan(tree):
             found = self._by_manifest(tree, only="manifest_scan")
         if found is None and wanted in (None, "index_lookup"):
@@ -179,7 +179,7 @@ class _Chooser:
 
     # --- ids and indexes ---
 
-    def _by_ids(self, tree: Filter) -> Choice | None:
+    def _by_ids(self, tree: Filter) -> FilePlan | None:
         question = Question(self.request, Facts(), tree)
         found = find_ids(question.conjunction)
         ids = _named_ids(question.conjunction.filters)
@@ -188,9 +188,9 @@ class _Chooser:
             return None
         lookup, covered = found
         plan = self._plan(finish(question, lookup, covered), "index_lookup", "the filter names ids")
-        return Choice(plan, FileSource(self.look, ids=ids), 0)
+        return FilePlan(plan, FileSource(self.look, ids=ids), 0)
 
-    def _by_index(self, tree: Filter, asked: Iterable[Asked]) -> Choice | None:
+    def _by_index(self, tree: Filter, asked: Iterable[IndexedCondition]) -> FilePlan | None:
         for one in asked:
             found = read_index(self.look, one)
             if isinstance(found, str):
@@ -205,7 +205,7 @@ class _Chooser:
                 reason = f"index {one.name} narrows, documents are tested for: {left}"
             witness = matches_condition(compile_filter(one.condition), one.name)
             source = FileSource(self.look, ids=ids, witness=witness)
-            return Choice(self._plan(root, "index_lookup", reason), source, found.files)
+            return FilePlan(self._plan(root, "index_lookup", reason), source, found.files)
         return None
 
     # --- the manifest ---
@@ -226,10 +226,10 @@ class _Chooser:
         names = frozenset(path.partition(".")[0] for path in shown or ())
         return filter_paths(tree) | order_paths(self.request.sort) | names
 
-    def _by_manifest(self, tree: Filter, *, only: Strategy | None) -> Choice | None:
+    def _by_manifest(self, tree: Filter, *, only: Strategy | None) -> FilePlan | None:
         names = sorted({path.partition(".")[0] for path in self._needed(tree)} - {"_id"})
         manifest = self.look.manifest(self._id_texts(tree), names)
-        if isinstance(manifest, Refused):
+        if isinstance(manifest, RefusedManifest):
             self._refuse_manifest(manifest.reason)
             return None
         try:
@@ -248,7 +248,7 @@ class _Chooser:
         )
         return self._over(manifest, Question(self.request, facts, tree), only)
 
-    def _over(self, manifest: Manifest, question: Question, only: Strategy | None) -> Choice | None:
+    def _over(self, manifest: ForeignManifest, question: Question, only: Strategy | None) -> FilePlan | None:
         self.reasons["manifest_scan"] = why_no_scan(question) or ""
         self.reasons["manifest_fetch"] = why_no_fetch(question) or ""
         for candidate in propose_columns(question):
@@ -260,10 +260,10 @@ class _Chooser:
             ids = dict(zip(manifest.rows.keys, manifest.rows.ids, strict=True))
             witness = matches_row(manifest, sorted(self.look.site.manifest_fields))
             source = FileSource(self.look, question.facts, manifest.rows, ids, witness)
-            return Choice(plan, source, manifest.files, manifest)
+            return FilePlan(plan, source, manifest.files, manifest)
         return None
 
-    def _scanning(self, manifest: Manifest, question: Question, candidate: Candidate) -> Choice:
+    def _scanning(self, manifest: ForeignManifest, question: Question, candidate: Candidate) -> FilePlan:
         root = candidate.root
         projection = self.request.projection
         is_deep = projection is not None and any(isinstance(one, Branch) for one in projection.parts.parts.values())
@@ -271,7 +271,7 @@ class _Chooser:
             # Parts of a value are cut out of the row as out of a document.
             root = _with_documents(root)
         source = FileSource(self.look, question.facts, manifest.rows, are_rows_documents=is_deep)
-        return Choice(self._plan(root, "manifest_scan", candidate.reason()), source, manifest.files, manifest)
+        return FilePlan(self._plan(root, "manifest_scan", candidate.reason()), source, manifest.files, manifest)
 
     def _id_texts(self, tree: Filter) -> list[str] | None:
         """The texts of the ids that the filter names: only their partitions are needed."""
@@ -289,12 +289,12 @@ class _Chooser:
 
     # --- plans ---
 
-    def _full(self, tree: Filter, contradiction: str | None) -> Choice:
+    def _full(self, tree: Filter, contradiction: str | None) -> FilePlan:
         question = Question(self.request, Facts(), tree)
         candidate = next(propose_documents(question))
         reason = contradiction or self.reasons.get("manifest_fetch") or "strategy full_scan was asked for"
         source = FileSource(self.look)
-        return Choice(self._plan(candidate.root, "full_scan", reason), source, 0, self.manifest)
+        return FilePlan(self._plan(candidate.root, "full_scan", reason), source, 0, self.manifest)
 
     def _plan(self, root: Node, strategy: Strategy, reason: str) -> Plan:
         before = STRATEGIES[: STRATEGIES.index(strategy)]
@@ -323,7 +323,7 @@ def _named_ids(filters: Iterable[Filter]) -> dict[bytes, str] | None:
     return {encode_key(value): value for value in found}
 
 
-def _place(question: Question, asked: Asked) -> int:
+def _place(question: Question, asked: IndexedCondition) -> int:
     return next(place for place, one in enumerate(question.conjunction.filters) if one is asked.condition)
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.errors import NotFoundError
-from wormdb.files.foreign.answer import Answer
+from wormdb.files.foreign.answer import ForeignAnswer
 from wormdb.files.foreign.indexes import index_status
 from wormdb.files.foreign.look import Entities, Entity
-from wormdb.files.foreign.manifest import Manifest
+from wormdb.files.foreign.manifest import ForeignManifest
 from wormdb.files.foreign.site import Site
 from wormdb.schema.path import SINGLETON_ID
 from wormdb.system.deadline import TimedLock
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wormdb.engine.state.view import Held
-    from wormdb.files.foreign.indexes import IndexStatus
-    from wormdb.files.foreign.manifest import Refused
+    from wormdb.files.foreign.indexes import IndexFileStatus
+    from wormdb.files.foreign.manifest import RefusedManifest
     from wormdb.schema.model import Model
     from wormdb.settings import Settings
     from wormdb.storage.pool import Pool
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from wormdb.system.clock import Clock
     from wormdb.system.types import Version
 
-__all__ = ["ForeignCollection", "Kept"]
+__all__ = ["FileCache", "ForeignCollection"]
 
 
 # --- What a process has learnt of somebody else's files, by the version of each: what did not change is not read again.
@@ -38,7 +38,7 @@ __all__ = ["ForeignCollection", "Kept"]
 T = TypeVar("T")
 
 
-class Kept:
+class FileCache:
     """What files say, the least used forgotten first; of each file only one version. Thread-safe."""
 
     def __init__(self, bytes_max: int) -> None:
@@ -95,7 +95,7 @@ class ForeignCollection:
             collection,
             settings.foreign_check,
             settings.on_broken,
-            Kept(settings.cache_bytes // _KEPT_SHARE),
+            FileCache(settings.cache_bytes // _KEPT_SHARE),
         )
         self._is_told = settings.source == "files"
         self._is_foreign: bool | None = True if self._is_told else None
@@ -123,9 +123,9 @@ class ForeignCollection:
         self.site.confirmed.clear()
         self.site.is_partitioned = False
 
-    def answer(self) -> Answer:
+    def answer(self) -> ForeignAnswer:
         """What answers one query. No requests yet."""
-        return Answer(self.site)
+        return ForeignAnswer(self.site)
 
     def find(self, identity: Any) -> Held | None:
         """One document by its id; None if there is none. 1 GET, or 2 if the id may be written in two ways.
@@ -144,19 +144,19 @@ class ForeignCollection:
         """Whether there is a file of this id, whatever is in it. 1 HEAD, or 2 as `find`."""
         return any(map(self._is_there, self.site.keys_of(identity)))
 
-    def manifest(self) -> tuple[Manifest | Refused, int]:
+    def manifest(self) -> tuple[ForeignManifest | RefusedManifest, int]:
         """The manifest or why it is not used, and how many documents there are. Lists the files if it does not tell."""
         answer = self.answer()
         found = answer.look.manifest()
-        count = found.count if isinstance(found, Manifest) else len(answer.look.listing().keys)
+        count = found.count if isinstance(found, ForeignManifest) else len(answer.look.listing().keys)
         return found, count
 
-    def indexes(self) -> dict[str, IndexStatus]:
+    def indexes(self) -> dict[str, IndexFileStatus]:
         """What each index that the schema declares is worth. 1 GET each, and what confirming them costs."""
         look = self.answer().look
         return {name: index_status(look, name, index) for name, index in self.site.model.indexes.items()}
 
-    def index(self, name: str) -> IndexStatus:
+    def index(self, name: str) -> IndexFileStatus:
         """What one index that the schema declares is worth. Costs as `indexes`, for one."""
         return index_status(self.answer().look, name, self.site.model.indexes[name])
 

@@ -15,7 +15,7 @@ from wormdb.engine.tree.definition import Index, claims_of
 from wormdb.errors import CorruptionError, InvalidRequestError
 from wormdb.files.contents.index import IndexFile, IndexMeta, decode_index_file, decode_index_meta, plain_dates_of
 from wormdb.files.contents.values import value_text, values_text
-from wormdb.files.foreign.manifest import Refused
+from wormdb.files.foreign.manifest import RefusedManifest
 from wormdb.files.foreign.rows import DamagedRowsError
 from wormdb.files.foreign.site import read_id_text
 from wormdb.format.key import encode_key
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from wormdb.bql.tree import Filter
-    from wormdb.files.foreign.look import Look
-    from wormdb.files.foreign.manifest import Manifest
+    from wormdb.files.foreign.look import ForeignFiles
+    from wormdb.files.foreign.manifest import ForeignManifest
     from wormdb.files.foreign.site import Site
     from wormdb.schema.model import IndexDefinition, Model
     from wormdb.storage.store import StoredObject
 
-__all__ = ["Asked", "Found", "IndexStatus", "asked_of", "index_status", "read_index"]
+__all__ = ["IndexFileStatus", "IndexedCondition", "IndexedIds", "index_status", "indexed_conditions", "read_index"]
 
 _SCALARS: Final = frozenset({str, int, float, bool, Decimal128, ObjectId, datetime})
 _NOTHING: Final = frozenset({"null", "[]"})
@@ -40,7 +40,7 @@ _NOTHING: Final = frozenset({"null", "[]"})
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class IndexedCondition:
     """A condition that an index can answer."""
 
     name: str
@@ -53,7 +53,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class IndexedIds:
     """The ids that have a value, in no order, and how many files told so."""
 
     ids: tuple[Any, ...]
@@ -61,7 +61,7 @@ class Found:
     size_bytes: int
 
 
-def asked_of(filters: Sequence[Filter], model: Model) -> list[Asked]:
+def indexed_conditions(filters: Sequence[Filter], model: Model) -> list[IndexedCondition]:
     """The conditions that declared indexes can answer: one field, equal to a value or to one of some. No requests."""
     found = []
     for condition in filters:
@@ -72,7 +72,7 @@ def asked_of(filters: Sequence[Filter], model: Model) -> list[Asked]:
             continue
         for name, index in model.indexes.items():
             if index.fields == (".".join(condition.path),) and (texts := _texts(values, index, model)) is not None:
-                found.append(Asked(name, index, condition, texts, len(filters) == 1))
+                found.append(IndexedCondition(name, index, condition, texts, len(filters) == 1))
     return found
 
 
@@ -85,7 +85,7 @@ def _texts(values: Sequence[Any], index: IndexDefinition, model: Model) -> tuple
     return tuple(dict.fromkeys(value_text(value, plain_dates=is_date) for value in values))
 
 
-def read_index(look: Look, asked: Asked) -> Found | str:
+def read_index(look: ForeignFiles, asked: IndexedCondition) -> IndexedIds | str:
     """The ids that have one of the values; or why the index cannot tell, for people.
 
     1 GET; for an index in several files 1 more for `_meta.json` and 1 for each that is read; for one without a checksum
@@ -104,7 +104,7 @@ class _Read:
     size_bytes: int
 
 
-def _read(look: Look, name: str, index: IndexDefinition, texts: Sequence[str] | None) -> _Read | str:
+def _read(look: ForeignFiles, name: str, index: IndexDefinition, texts: Sequence[str] | None) -> _Read | str:
     """The files that have some values, or all files; or why they are not used."""
     site = look.site
     found = site.store.probe(site.names.index(index.fields)).found
@@ -126,7 +126,7 @@ def _file_of(found: StoredObject, model: Model, fields: Sequence[str]) -> IndexF
     return file.fault(model, fields=fields) or file
 
 
-def _gathered(look: Look, asked: Asked, read: _Read) -> Found | str:
+def _gathered(look: ForeignFiles, asked: IndexedCondition, read: _Read) -> IndexedIds | str:
     texts = dict.fromkeys(text for file in read.files for value in asked.texts for text in file.entries.get(value, ()))
     ids = {encode_key(identity): identity for identity in map(read_id_text, texts)}
     listing = look.checked_listing()
@@ -136,7 +136,7 @@ def _gathered(look: Look, asked: Asked, read: _Read) -> Found | str:
             return f"index {asked.name} is stale: a file of a document is newer"
         if not ids.keys() <= listing.keys.keys():
             return f"index {asked.name} is stale: it has ids that are not there"
-    return Found(tuple(ids.values()), read.requests, read.size_bytes)
+    return IndexedIds(tuple(ids.values()), read.requests, read.size_bytes)
 
 
 # --- several files ---
@@ -179,13 +179,13 @@ def _meta_of(found: StoredObject, model: Model, fields: Sequence[str]) -> IndexM
 # --- files without a checksum ---
 
 
-def _unconfirmed(look: Look, index: Index, found: StoredObject, file: IndexFile) -> str | None:
+def _unconfirmed(look: ForeignFiles, index: Index, found: StoredObject, file: IndexFile) -> str | None:
     """Why nothing confirms an index; None if a manifest does, now or when this version was first seen."""
     site = look.site
     if site.confirmed.get(found.key) == found.version:
         return None
     manifest = look.manifest()
-    if isinstance(manifest, Refused):
+    if isinstance(manifest, RefusedManifest):
         return f"it has no checksum, and {manifest.reason}"
     try:
         if not manifest.available(index.fields) >= set(index.fields):
@@ -199,7 +199,7 @@ def _unconfirmed(look: Look, index: Index, found: StoredObject, file: IndexFile)
     return None
 
 
-def _entries(manifest: Manifest, index: Index, model: Model) -> dict[str, frozenset[bytes]]:
+def _entries(manifest: ForeignManifest, index: Index, model: Model) -> dict[str, frozenset[bytes]]:
     """What the index would have by what the manifest says."""
     dates = plain_dates_of(index.fields, model)
     found: dict[str, set[bytes]] = {}
@@ -223,7 +223,7 @@ def _read_entries(entries: Mapping[str, Iterable[str]]) -> dict[str, frozenset[b
 
 
 @dataclass(frozen=True, slots=True)
-class IndexStatus:
+class IndexFileStatus:
     """What an index file is worth."""
 
     reason: str | None
@@ -237,10 +237,10 @@ class IndexStatus:
         return self.reason is None
 
 
-def index_status(look: Look, name: str, index: IndexDefinition) -> IndexStatus:
+def index_status(look: ForeignFiles, name: str, index: IndexDefinition) -> IndexFileStatus:
     """Whether an index file is used, and how much is in it. Costs as `read_index`, with every partition."""
     read = _read(look, name, index, None)
     if isinstance(read, str):
-        return IndexStatus(read)
+        return IndexFileStatus(read)
     values = {value for file in read.files for value in file.entries}
-    return IndexStatus(None, sum(len(ids) for file in read.files for ids in file.entries.values()), len(values))
+    return IndexFileStatus(None, sum(len(ids) for file in read.files for ids in file.entries.values()), len(values))

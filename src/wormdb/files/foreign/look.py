@@ -10,17 +10,17 @@ from wormdb.engine.state.view import Held
 from wormdb.errors import CorruptionError, InvalidRequestError, NotFoundError
 from wormdb.files.contents.document import read_entity
 from wormdb.files.contents.values import fault_text
-from wormdb.files.foreign.manifest import Manifest, read_manifest
+from wormdb.files.foreign.manifest import ForeignManifest, read_manifest
 from wormdb.format import json
 from wormdb.format.key import encode_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from wormdb.files.foreign.manifest import Refused
+    from wormdb.files.foreign.manifest import RefusedManifest
     from wormdb.files.foreign.site import Site
 
-__all__ = ["ContradictionError", "Entities", "Entity", "Listing", "Look", "list_entities"]
+__all__ = ["ContradictionError", "Entities", "Entity", "ForeignFiles", "Listing", "list_entities"]
 
 
 # --- Documents out of their files, many at once; what is broken is named.
@@ -141,7 +141,7 @@ class ContradictionError(Exception):
     """A file is not what a manifest or an index says; the argument says why. It never leaves this package."""
 
 
-class Look:
+class ForeignFiles:
     """What one query sees. For one thread at a time."""
 
     def __init__(self, site: Site) -> None:
@@ -149,7 +149,7 @@ class Look:
         self.site = site
         self.entities = Entities(site)
         self._listing: Listing | None = None
-        self._manifests: dict[tuple[str, ...] | None, Manifest | Refused] = {}
+        self._manifests: dict[tuple[str, ...] | None, ForeignManifest | RefusedManifest] = {}
 
     def listing(self) -> Listing:
         """The files of documents. At the first call 1 LIST for each 1,000 keys of the collection."""
@@ -161,7 +161,9 @@ class Look:
         """The same if what others say has to be held to it; None if not."""
         return self.listing() if self.site.check == "listing" else None
 
-    def manifest(self, texts: Sequence[str] | None = None, names: Sequence[str] = ()) -> Manifest | Refused:
+    def manifest(
+        self, texts: Sequence[str] | None = None, names: Sequence[str] = ()
+    ) -> ForeignManifest | RefusedManifest:
         """The manifest, or as much of it as may have these ids. Costs as `read_manifest` at the first call.
 
         `names` are fields that will be asked for.
@@ -171,7 +173,7 @@ class Look:
         wanted = None if texts is None else tuple(texts)
         if wanted not in self._manifests:
             found = read_manifest(self.site, self.checked_listing(), texts, names)
-            if not isinstance(found, Manifest) or not found.is_partitioned:
+            if not isinstance(found, ForeignManifest) or not found.is_partitioned:
                 wanted = None  # there was no part to choose
             self._manifests[wanted] = found
             return found

@@ -22,7 +22,7 @@ from wormdb.files.contents.manifest import (
     decode_manifest_meta,
     read_time,
 )
-from wormdb.files.foreign.rows import DamagedRowsError, Rows, Table
+from wormdb.files.foreign.rows import DamagedRowsError, FileRows, ManifestRows
 from wormdb.format.wrappers import milliseconds
 
 if TYPE_CHECKING:
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
     from wormdb.schema.model import Model
     from wormdb.storage.store import StoredObject
 
-__all__ = ["Manifest", "Refused", "read_manifest"]
+__all__ = ["ForeignManifest", "RefusedManifest", "read_manifest"]
 
 _BOM: Final = b"\xef\xbb\xbf"
 _MISSING: Final = "no manifest"
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class ForeignManifest:
     """Rows that may be believed: of all documents, or of those in some partitions."""
 
-    rows: Rows
+    rows: ManifestRows
     fields: frozenset[str] | None
     """Which fields it holds; None if it does not say: then those that every row has."""
     count: int
@@ -76,7 +76,7 @@ def _prefixes(path: str) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedManifest:
     """Why a manifest is not used; for people."""
 
     reason: str
@@ -93,7 +93,7 @@ def read_manifest(
     listing: Listing | None = None,
     texts: Sequence[str] | None = None,
     names: Sequence[str] = (),
-) -> Manifest | Refused:
+) -> ForeignManifest | RefusedManifest:
     """The manifest, or why it is not used. 1 GET; in several files 1 for each that is read, and 1 for `_meta.json`.
 
     Where it is in several files is remembered; one more GET finds it out. With `texts` of ids only the partitions
@@ -105,14 +105,14 @@ def read_manifest(
         found = read(site, None if listing is not None else texts, names)
         if found is not None:
             site.is_partitioned = read is _in_parts
-            return found if listing is None or isinstance(found, Refused) else _held_to(found, listing)
-    return Refused(_MISSING, exists=False)
+            return found if listing is None or isinstance(found, RefusedManifest) else _held_to(found, listing)
+    return RefusedManifest(_MISSING, exists=False)
 
 
 # --- one file ---
 
 
-class _Head(msgspec.Struct, frozen=True):
+class _ManifestHead(msgspec.Struct, frozen=True):
     version: int
     model: str
     count: Count
@@ -123,53 +123,53 @@ class _Head(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class _ManifestPart:
     """What one file says, and whether it may be believed."""
 
     fault: str | None
-    table: Table
+    table: FileRows
     checksum: str = ""
     fields: tuple[str, ...] | None = None
     count: int = 0
     last_updated: datetime | None = None
     size: int = 0
-    rows: Rows | None = None
+    rows: ManifestRows | None = None
     """Where the file is all of a manifest."""
 
 
-_HEAD: Final = msgspec.json.Decoder(_Head)
-_NO_TABLE: Final = Table(b"{}", ())
+_HEAD: Final = msgspec.json.Decoder(_ManifestHead)
+_NO_TABLE: Final = FileRows(b"{}", ())
 
 
-def _in_one(site: Site, _: Sequence[str] | None, names: Sequence[str]) -> Manifest | Refused | None:
+def _in_one(site: Site, _: Sequence[str] | None, names: Sequence[str]) -> ForeignManifest | RefusedManifest | None:
     found = site.store.probe(site.names.manifest).found
     if found is None:
         return None
     file = site.kept.read(found, lambda body: _file_of(body, site.model, names, is_whole=True))
     if file.fault is not None or file.rows is None:
-        return Refused(f"manifest is stale: {file.fault}", True, file.count, file.last_updated, file.size)
+        return RefusedManifest(f"manifest is stale: {file.fault}", True, file.count, file.last_updated, file.size)
     fields = None if file.fields is None else _with_stamps(file.fields)
-    return Manifest(file.rows, fields, len(file.rows), file.last_updated, file.size, 1)
+    return ForeignManifest(file.rows, fields, len(file.rows), file.last_updated, file.size, 1)
 
 
-def _file_of(found: StoredObject, model: Model, names: Sequence[str], *, is_whole: bool) -> _File:
+def _file_of(found: StoredObject, model: Model, names: Sequence[str], *, is_whole: bool) -> _ManifestPart:
     size = len(found.body)
     try:
         head = _HEAD.decode(found.body.removeprefix(_BOM))
-        table = Table.of(bytes(head.entities), names)
+        table = FileRows.of(bytes(head.entities), names)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        return _File(f"it cannot be read: {error}", _NO_TABLE, size=size)
+        return _ManifestPart(f"it cannot be read: {error}", _NO_TABLE, size=size)
     fault = _fault(head, model, len(table.texts)) or _checksum_fault(head.checksum, table.content)
     rows = None
     if fault is None and is_whole:
         try:
-            rows = Rows((table,), model)
+            rows = ManifestRows((table,), model)
         except DamagedRowsError as error:
             fault = str(error)
-    return _File(fault, table, head.checksum, head.fields, head.count, read_time(head.last_updated), size, rows)
+    return _ManifestPart(fault, table, head.checksum, head.fields, head.count, read_time(head.last_updated), size, rows)
 
 
-def _fault(head: _Head, model: Model, rows: int) -> str | None:
+def _fault(head: _ManifestHead, model: Model, rows: int) -> str | None:
     if head.version != VERSION:
         return f"it is of version {head.version}, not {VERSION}"
     if head.model != model.name:
@@ -211,14 +211,14 @@ def _with_stamps(fields: Iterable[str]) -> frozenset[str]:
 # --- several files ---
 
 
-def _in_parts(site: Site, texts: Sequence[str] | None, _: Sequence[str]) -> Manifest | Refused | None:
+def _in_parts(site: Site, texts: Sequence[str] | None, _: Sequence[str]) -> ForeignManifest | RefusedManifest | None:
     found = site.store.probe(site.names.manifest_meta).found
     if found is None:
         return None
     meta = site.kept.read(found, _meta_of)
     if isinstance(meta, str):
-        return Refused(f"manifest is stale: {meta}")
-    refused = Refused("", True, meta.total_count, meta.last_updated, len(found.body))
+        return RefusedManifest(f"manifest is stale: {meta}")
+    refused = RefusedManifest("", True, meta.total_count, meta.last_updated, len(found.body))
     fault = f"it is of model {meta.model}" if meta.model not in ("", site.model.name) else None
     fault = fault or _fields_fault(meta.fields, site.model)
     if fault is not None:
@@ -226,7 +226,7 @@ def _in_parts(site: Site, texts: Sequence[str] | None, _: Sequence[str]) -> Mani
     numbers = _numbers(meta, texts)
     keys = [site.names.manifest_partition(number) for number in numbers]
     bodies = site.store.get_many(keys, site.pool)
-    files: list[_File] = []
+    files: list[_ManifestPart] = []
     for number, body in zip(numbers, bodies, strict=True):
         if body is None:
             return _because(refused, f"partition {number} is missing")
@@ -240,17 +240,19 @@ def _in_parts(site: Site, texts: Sequence[str] | None, _: Sequence[str]) -> Mani
     return _joined(site, meta, files, len(found.body))
 
 
-def _joined(site: Site, meta: ManifestMeta, files: Sequence[_File], size: int) -> Manifest | Refused:
+def _joined(
+    site: Site, meta: ManifestMeta, files: Sequence[_ManifestPart], size: int
+) -> ForeignManifest | RefusedManifest:
     size += sum(file.size for file in files)
     try:
-        rows = Rows(tuple(file.table for file in files), site.model)
+        rows = ManifestRows(tuple(file.table for file in files), site.model)
     except DamagedRowsError as error:
-        return Refused(f"manifest is stale: {error}", True, meta.total_count, meta.last_updated, size)
+        return RefusedManifest(f"manifest is stale: {error}", True, meta.total_count, meta.last_updated, size)
     told = {file.fields for file in files} | {meta.fields}
     fields = None if None in told and meta.fields is None else _with_stamps(meta.fields or ())
     times = [file.last_updated for file in files]
     oldest = None if None in times else min((time for time in times if time is not None), default=meta.last_updated)
-    return Manifest(rows, fields, meta.total_count, oldest, size, 1 + len(files), is_partitioned=True)
+    return ForeignManifest(rows, fields, meta.total_count, oldest, size, 1 + len(files), is_partitioned=True)
 
 
 def _meta_of(found: StoredObject) -> ManifestMeta | str:
@@ -269,7 +271,7 @@ def _numbers(meta: ManifestMeta, texts: Sequence[str] | None) -> list[int]:
     return everything if None in found else sorted(number for number in found if number is not None)
 
 
-def _part_fault(meta: ManifestMeta, number: int, file: _File) -> str | None:
+def _part_fault(meta: ManifestMeta, number: int, file: _ManifestPart) -> str | None:
     if meta.checksums is not None and meta.checksums[number] != file.checksum:
         return "it is not the one that _meta.json names"
     if meta.ranges:
@@ -279,14 +281,14 @@ def _part_fault(meta: ManifestMeta, number: int, file: _File) -> str | None:
     return None
 
 
-def _because(refused: Refused, fault: str) -> Refused:
-    return Refused(f"manifest is stale: {fault}", True, refused.count, refused.last_updated, refused.size_bytes)
+def _because(refused: RefusedManifest, fault: str) -> RefusedManifest:
+    return RefusedManifest(f"manifest is stale: {fault}", True, refused.count, refused.last_updated, refused.size_bytes)
 
 
 # --- what is there ---
 
 
-def _held_to(manifest: Manifest, listing: Listing) -> Manifest | Refused:
+def _held_to(manifest: ForeignManifest, listing: Listing) -> ForeignManifest | RefusedManifest:
     fault = None
     if set(manifest.rows.keys) != listing.keys.keys():
         fault = "its ids are not those of the files that are there"
@@ -296,4 +298,6 @@ def _held_to(manifest: Manifest, listing: Listing) -> Manifest | Refused:
         fault = "a file of a document is newer"
     if fault is None:
         return manifest
-    return Refused(f"manifest is stale: {fault}", True, manifest.count, manifest.last_updated, manifest.size_bytes)
+    return RefusedManifest(
+        f"manifest is stale: {fault}", True, manifest.count, manifest.last_updated, manifest.size_bytes
+    )

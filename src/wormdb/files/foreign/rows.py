@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wormdb.format.kinds import Document
     from wormdb.schema.model import Field, Model
 
-__all__ = ["DamagedRowsError", "Rows", "Table"]
+__all__ = ["DamagedRowsError", "FileRows", "ManifestRows"]
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ class DamagedRowsError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class FileRows:
     """The rows of one file."""
 
     content: bytes
@@ -60,14 +60,14 @@ class Table:
     """By name what was read of the rows at once, as JSON has it: MISSING where there is none."""
 
     @classmethod
-    def of(cls, content: bytes, names: Sequence[str]) -> Table:
+    def of(cls, content: bytes, names: Sequence[str]) -> FileRows:
         """The rows of a text, with the values of some top-level fields. Raises what msgspec raises."""
         rows = _decode(content, names)
         return cls(content, tuple(rows), _columns_of(list(rows.values()), names))
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class RowColumn:
     """The values of all rows at one path."""
 
     type: str
@@ -78,16 +78,16 @@ class Column:
 
 
 @dataclass(eq=False, slots=True)
-class Rows:
+class ManifestRows:
     """The rows of the files of one manifest, in order of id. A value; what is made of it is kept with it."""
 
-    tables: tuple[Table, ...]
+    tables: tuple[FileRows, ...]
     model: Model
     ids: list[Any] = field(init=False)
     _order: list[int] | None = field(init=False)
     """For each row its place in the files; None if they are in order already."""
     _keys: list[bytes] | None = field(init=False, default=None)
-    _columns: dict[str, Column] = field(init=False, default_factory=dict)
+    _columns: dict[str, RowColumn] = field(init=False, default_factory=dict)
     _raw: list[msgspec.Raw] | None = field(init=False, default=None)
     _read: dict[str, list[Any]] = field(init=False, default_factory=dict)
 
@@ -127,7 +127,7 @@ class Rows:
             return MISSING not in self._values([path])[path]
         return not self.columns([path])[path].has_missing
 
-    def columns(self, paths: Iterable[str]) -> dict[str, Column]:
+    def columns(self, paths: Iterable[str]) -> dict[str, RowColumn]:
         """By path the values of all rows. Raises DamagedRowsError."""
         wanted = list(paths)
         missing = [path for path in wanted if path not in self._columns]
@@ -197,7 +197,7 @@ class Rows:
     def _ordered(self, rows: list[T]) -> list[T]:
         return rows if self._order is None else [rows[place] for place in self._order]
 
-    def _column(self, path: str, read: dict[str, list[Any]]) -> Column:
+    def _column(self, path: str, read: dict[str, list[Any]]) -> RowColumn:
         values = read.get(path)
         column = None if values is None else _plain_column(path, values, self.model)
         if column is not None:
@@ -206,7 +206,7 @@ class Rows:
         exact = [get_direct(self.document(row), parsed) for row in range(len(self))]
         return _encoded(path, exact)
 
-    def _id_column(self) -> Column:
+    def _id_column(self) -> RowColumn:
         if "_id" not in self._columns:
             types = set(map(type, self.ids))
             self._columns["_id"] = _alike(self.ids, types) or _encoded("_id", self.ids)
@@ -224,23 +224,23 @@ def _columns_of(rows: list[Any], names: Sequence[str]) -> dict[str, list[Any]]:
     return {name: list(map(attrgetter(f"f{place}"), rows)) for place, name in enumerate(names)}
 
 
-def _encoded(path: str, values: Sequence[Any]) -> Column:
+def _encoded(path: str, values: Sequence[Any]) -> RowColumn:
     found = encode_column(ColumnSpec(path), values)
-    return Column(found.type, found.cells, found.kinds, bool(found.stats.missing))
+    return RowColumn(found.type, found.cells, found.kinds, bool(found.stats.missing))
 
 
 # --- values that are what they look like ---
 
 
-def _alike(values: Sequence[Any], types: set[type]) -> Column | None:
+def _alike(values: Sequence[Any], types: set[type]) -> RowColumn | None:
     """The column of values of one simple type, all of them there."""
     import pyarrow as pa
 
     kind = _SIMPLE.get(next(iter(types))) if len(types) == 1 else None
-    return None if kind is None else Column(kind, pa.array(values, arrow_type(kind)), None, has_missing=False)
+    return None if kind is None else RowColumn(kind, pa.array(values, arrow_type(kind)), None, has_missing=False)
 
 
-def _plain_column(path: str, values: list[Any], model: Model) -> Column | None:
+def _plain_column(path: str, values: list[Any], model: Model) -> RowColumn | None:
     """The column of values that stay as JSON has them, or are dates in their usual form; None if some do not."""
     declared = model.fields.get(path)
     types = set(map(type, values))
@@ -267,7 +267,7 @@ def _arrays_stay(declared: Field | None, values: list[Any]) -> bool:
     return (declared is None or declared.type in ("any", "array")) and _stay(inner, types)
 
 
-def _dates(values: list[Any]) -> Column | None:
+def _dates(values: list[Any]) -> RowColumn | None:
     """A column of dates in the one form that nearly all writers use."""
     import pyarrow as pa
 
@@ -282,4 +282,4 @@ def _dates(values: list[Any]) -> Column | None:
         cells = pa.array(texts, pa.string()).cast(arrow_type("date"))
     except pa.ArrowException:
         return None
-    return Column("date", cells, None, has_missing=bool(cells.null_count))
+    return RowColumn("date", cells, None, has_missing=bool(cells.null_count))

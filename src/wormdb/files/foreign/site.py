@@ -12,7 +12,7 @@ from wormdb.schema.path import SINGLETON_ID
 from wormdb.storage.store import check_key
 
 if TYPE_CHECKING:
-    from wormdb.files.foreign.collection import Kept
+    from wormdb.files.foreign.collection import FileCache
     from wormdb.schema.model import Model
     from wormdb.settings import BrokenChoice, ForeignCheck
     from wormdb.storage.pool import Pool
@@ -34,7 +34,7 @@ class Site:
     """Its folder, ending with /."""
     check: ForeignCheck
     on_broken: BrokenChoice
-    kept: Kept
+    kept: FileCache
     is_partitioned: bool = False
     """Whether the manifest was last seen in several files: then that is where it is looked for first."""
     confirmed: dict[str, str] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from wormdb.engine.blocks.portion import DOCUMENT, VERSION
 from wormdb.engine.columns.fetch import Wanted
 from wormdb.engine.columns.sources import portion_of_rows
-from wormdb.files.foreign.look import ContradictionError, Entity, Look
+from wormdb.files.foreign.look import ContradictionError, Entity, ForeignFiles
 from wormdb.files.foreign.rows import DamagedRowsError
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.key import encode_key
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from wormdb.engine.blocks.portion import Portion
     from wormdb.engine.state.view import Held
     from wormdb.engine.tree.entries import Range
-    from wormdb.files.foreign.rows import Rows
+    from wormdb.files.foreign.rows import ManifestRows
     from wormdb.query.sources.source import Entries
 
 __all__ = ["FileSource", "Witness", "wanted_of"]
@@ -37,10 +37,10 @@ Witness: TypeAlias = Callable[[bytes, "Held | None"], str | None]
 class FileSource:
     """One look at the files, with what a plan may use of it."""
 
-    look: Look
+    look: ForeignFiles
     facts: Facts = field(default_factory=Facts)
     """As `Source`."""
-    rows: Rows | None = None
+    rows: ManifestRows | None = None
     """The manifest, where the plan reads columns."""
     ids: Mapping[bytes, Any] | None = None
     """By key the ids that the plan fetches by, where they are known."""

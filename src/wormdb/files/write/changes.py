@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wormdb.format.entry import Batch, Change
     from wormdb.format.past import Operation
 
-__all__ = ["Seen", "Window", "windows"]
+__all__ = ["SeenChange", "Window", "read_windows"]
 
 BEFORE_FIRST: Final = LogNumber(0)
 _CHANGES_MAX: Final = 1_000
@@ -27,7 +27,7 @@ _BYTES_MAX: Final = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenChange:
     """One change: the version that it made, and the document before it."""
 
     key: bytes
@@ -42,7 +42,7 @@ class Seen:
 class Window:
     """Some changes in the order of the log."""
 
-    changes: list[Seen] = field(default_factory=list)
+    changes: list[SeenChange] = field(default_factory=list)
     taken: dict[bytes, bytes] = field(default_factory=dict)
     """Documents of which a snapshot was taken by hand: the key of each id, and the id."""
     through: LogNumber = BEFORE_FIRST
@@ -62,7 +62,7 @@ class Window:
         return len(self.changes) >= _CHANGES_MAX or self.size >= _BYTES_MAX
 
 
-def windows(ledger: Ledger, after: LogNumber, through: LogNumber) -> Iterator[Window]:
+def read_windows(ledger: Ledger, after: LogNumber, through: LogNumber) -> Iterator[Window]:
     """What entries after one number through another changed. There is one window at least.
 
     Costs as `Feed.poll` and `Feed.changes`. Raises SnapshotTooOldError if some of the entries have been trimmed.
@@ -108,7 +108,7 @@ def _note_events(window: Window, record: Record) -> None:
             window.needs_all |= event.mapping is not None
 
 
-def _seen(record: Record, batch: Batch, change: Change) -> Seen:
+def _seen(record: Record, batch: Batch, change: Change) -> SeenChange:
     version = Version(
         change.id,
         change.seq,
@@ -120,7 +120,7 @@ def _seen(record: Record, batch: Batch, change: Change) -> Seen:
         snapshot=change.snapshot,
         document=change.after,
     )
-    return Seen(id_key(change.id), version, change.before, change.trash)
+    return SeenChange(id_key(change.id), version, change.before, change.trash)
 
 
 def _operation(change: Change) -> Operation:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
 
-__all__ = ["Draft", "Written", "number_in", "put_all", "put_guarded"]
+__all__ = ["FileDraft", "WrittenFile", "number_in", "put_all", "put_guarded"]
 
 _ATTEMPTS_MAX: Final = 8
 _REFUSALS_MAX: Final = 3
@@ -41,7 +41,7 @@ _OTHER: Final = msgspec.json.Decoder(_Other)
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class FileDraft:
     """A file as it should be, by a state of log number `number`."""
 
     key: str
@@ -55,14 +55,14 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenFile:
     """What is there now; `is_newer` if it shows a newer state than the draft."""
 
     version: Version
     is_newer: bool = False
 
 
-def put_guarded(store: Store, draft: Draft) -> Written:
+def put_guarded(store: Store, draft: FileDraft) -> WrittenFile:
     """Write a file, unless one of a newer state is there.
 
     1 PUT if the draft is new or knows the version and both are so; otherwise 1 GET and 1 PUT, or 1 GET if the bytes are
@@ -75,13 +75,13 @@ def put_guarded(store: Store, draft: Draft) -> Written:
             if found is None:
                 precondition = IfAbsent()
             elif found.body == draft.body:
-                return Written(found.version)
+                return WrittenFile(found.version)
             elif number_in(found.body, is_entity=draft.is_entity) > draft.number:
-                return Written(found.version, is_newer=True)
+                return WrittenFile(found.version, is_newer=True)
             else:
                 precondition = IfMatch(found.version)
         try:
-            return Written(store.put(draft.key, draft.body, precondition, content_type=_JSON).version)
+            return WrittenFile(store.put(draft.key, draft.body, precondition, content_type=_JSON).version)
         except (AlreadyExistsError, ConflictError, OutcomeUnknownError):
             precondition = None
         except UnavailableError:
@@ -95,12 +95,12 @@ def put_guarded(store: Store, draft: Draft) -> Written:
     )
 
 
-def put_all(store: Store, pool: Pool, drafts: Iterable[Draft]) -> list[Written]:
+def put_all(store: Store, pool: Pool, drafts: Iterable[FileDraft]) -> list[WrittenFile]:
     """Write files side by side, as `put_guarded` does; what became of each, in order."""
     return list(pool.map(lambda draft: put_guarded(store, draft), drafts))
 
 
-def _first(draft: Draft) -> IfAbsent | IfMatch | None:
+def _first(draft: FileDraft) -> IfAbsent | IfMatch | None:
     if draft.version is not None:
         return IfMatch(Version(draft.version))
     return IfAbsent() if draft.is_new else None

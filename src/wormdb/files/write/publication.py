@@ -17,12 +17,20 @@ from wormdb.errors import ConflictError, SnapshotTooOldError
 from wormdb.files.contents.names import FileNames, Placement
 from wormdb.files.contents.sentinel import collection_sentinel
 from wormdb.files.write.announce import Announcement
-from wormdb.files.write.changes import windows
-from wormdb.files.write.guard import Draft, put_guarded
-from wormdb.files.write.publish import DocumentFiles, Work
+from wormdb.files.write.changes import read_windows
+from wormdb.files.write.guard import FileDraft, put_guarded
+from wormdb.files.write.publish import DocumentFiles, FileWork
 from wormdb.files.write.record import placement_of, places_of
 from wormdb.files.write.table_files import TableWriter
-from wormdb.files.write.tables import MANIFEST, Patience, Pending, aligned, date_paths, keys_of, specs_of
+from wormdb.files.write.tables import (
+    MANIFEST,
+    PendingChanges,
+    TablePatience,
+    align_tables,
+    date_paths,
+    keys_of,
+    specs_of,
+)
 from wormdb.format.files_record import FilesFill, FilesRecord
 from wormdb.format.past import misc_ms
 from wormdb.format.wrappers import moment
@@ -36,7 +44,7 @@ if TYPE_CHECKING:
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.state.view import Held, View
     from wormdb.files.contents.names import FileKey
-    from wormdb.files.write.record import Known, RecordRegister
+    from wormdb.files.write.record import KnownRecord, RecordRegister
     from wormdb.files.write.tables import TableKey
     from wormdb.format.files_record import FilesPlaces, FilesTable
     from wormdb.schema.model import Model
@@ -44,7 +52,7 @@ if TYPE_CHECKING:
     from wormdb.storage.store import Store
     from wormdb.system.clock import Clock
 
-__all__ = ["Lost", "Publication", "Tools", "found_tables", "mended_tables", "shape_of"]
+__all__ = ["LostAttempts", "Publication", "Tools", "found_tables", "mended_tables", "shape_of"]
 
 
 # --- Files of tables that the record does not know of: after it was lost, or after a writer was overtaken by another.
@@ -126,7 +134,7 @@ class Tools:
 
 
 @dataclass(slots=True)
-class Lost:
+class LostAttempts:
     """What attempts did that somebody else overtook: they may have put an older state over a newer one."""
 
     after: LogNumber
@@ -147,7 +155,7 @@ class Publication:
     ledger: Ledger
     view: View
     register: RecordRegister
-    known: Known
+    known: KnownRecord
     record: FilesRecord = field(init=False)
     model: Model = field(init=False)
     names: FileNames = field(init=False)
@@ -179,7 +187,7 @@ class Publication:
         fill = replace(fill, former=former, is_lost=record.fill is not None)
         return replace(record, shape=shape, places=places, fill=fill, announced=None)
 
-    def run(self, lost: Lost | None = None) -> Known:
+    def run(self, lost: LostAttempts | None = None) -> KnownRecord:
         """Do it, and what is `lost` again.
 
         Returns the record as it then is. Raises ConflictError if somebody else was faster, UnavailableError,
@@ -195,7 +203,7 @@ class Publication:
             self.record = replace(self.record, fill=FilesFill(since=self.view.number))
         if self.record.fill is not None:
             self._swap()
-            return self.run(None if lost is None else Lost(LogNumber(self.view.number), lost.tables))
+            return self.run(None if lost is None else LostAttempts(LogNumber(self.view.number), lost.tables))
         if lost is not None and lost.tables:
             self._keep(mended_tables(lost.tables, self.names, self.record.tables))
         self._write_tables()
@@ -204,7 +212,7 @@ class Publication:
             self._swap()
         return self.known
 
-    def _note_definitions(self, lost: Lost) -> None:
+    def _note_definitions(self, lost: LostAttempts) -> None:
         """Go through all documents if somebody who was overtaken knew another definition.
 
         Then files may lie where they no longer belong, or look as they no longer should.
@@ -234,7 +242,7 @@ class Publication:
         ]
         documents = DocumentFiles(self.model, self.names)
         is_new = self.record.through == 0 and not former and not fill.is_lost
-        work, size, done, cursor, limit = Work(), 0, 0, fill.cursor, self.tools.fill_max
+        work, size, done, cursor, limit = FileWork(), 0, 0, fill.cursor, self.tools.fill_max
         for key, held, found in self._recorded(fill.cursor):
             if limit is not None and done >= limit:
                 self._filled(work, replace(fill, cursor=cursor))
@@ -246,7 +254,7 @@ class Publication:
             cursor, done = key, done + 1
             if done % _CHUNK_DOCUMENTS == 0 or size >= _CHUNK_BYTES:
                 self._filled(work, replace(fill, cursor=cursor))
-                work, size = Work(), 0
+                work, size = FileWork(), 0
                 self.tools.told(done)
         work.do(self.tools.store, self.tools.pool, self.check)
         self.tools.told(done)
@@ -258,7 +266,7 @@ class Publication:
         self._swap()
         return True
 
-    def _filled(self, work: Work, fill: FilesFill) -> None:
+    def _filled(self, work: FileWork, fill: FilesFill) -> None:
         work.do(self.tools.store, self.tools.pool, self.check)
         self.record = replace(self.record, fill=fill)
         self._swap()
@@ -283,8 +291,8 @@ class Publication:
         self._align(is_all=False)
         specs = specs_of(self.view.definition)
         documents, history = DocumentFiles(self.model, self.names), self.ledger.history(self.view)
-        pending = Pending(self.record.tables, specs, self.model)
-        for window in windows(self.ledger, LogNumber(after), self.view.number):
+        pending = PendingChanges(self.record.tables, specs, self.model)
+        for window in read_windows(self.ledger, LogNumber(after), self.view.number):
             if window.needs_all:
                 self.record = replace(self.record, fill=FilesFill(since=self.view.number))
                 return
@@ -297,14 +305,14 @@ class Publication:
                 self.record = replace(self.record, through=max(window.through, counted), tables=tables)
                 if not window.is_last:
                     self._swap()
-                    pending = Pending(tables, specs, self.model)
+                    pending = PendingChanges(tables, specs, self.model)
 
     # --- tables and sentinels ---
 
     def _align(self, *, is_all: bool) -> None:
         """Have the tables that the definition asks for, and no files of others."""
         specs = specs_of(self.view.definition)
-        self._keep(aligned(self.record.tables, specs, self.names, is_all=is_all))
+        self._keep(align_tables(self.record.tables, specs, self.names, is_all=is_all))
 
     def _keep(self, changed: tuple[tuple[FilesTable, ...], Sequence[str]]) -> None:
         """Have some tables, after other files of tables were deleted."""
@@ -316,7 +324,7 @@ class Publication:
 
     def _write_tables(self) -> None:
         tools, specs = self.tools, specs_of(self.view.definition)
-        patience = Patience(tools.clock.now_ms(), tools.seconds, tools.is_forced)
+        patience = TablePatience(tools.clock.now_ms(), tools.seconds, tools.is_forced)
         names, view, updated = self.names, self.view, self._updated
         writer = TableWriter(tools.store, tools.pool, self.model, names, view, updated, self.check, self.touched)
         for _ in range(_ROUNDS_MAX):
@@ -336,7 +344,7 @@ class Publication:
         if self.record.is_unannounced:
             body = collection_sentinel(self.model, self.view.count, self._updated, self.view.number)
             version = self.record.sentinel
-            draft = Draft(self.names.sentinel, body, self.view.number, is_new=True, version=version)
+            draft = FileDraft(self.names.sentinel, body, self.view.number, is_new=True, version=version)
             version = put_guarded(tools.store, draft).version
             self.record = replace(self.record, sentinel=version, is_unannounced=False)
         told = Announcement(tools.bucket, self.model, self.names.collection, self.names.placement)

@@ -15,9 +15,9 @@ from wormdb.engine.history.snapshots import taken_at
 from wormdb.engine.state.view import Held
 from wormdb.errors import InvalidRequestError
 from wormdb.files.contents.document import oplog_file, snapshot_file
-from wormdb.files.contents.expected import kept_snapshots, present_files_of, until
+from wormdb.files.contents.expected import kept_snapshots, present_files_of, recorded_until
 from wormdb.files.contents.names import id_text, short_snapshot_name, snapshot_name
-from wormdb.files.write.guard import Draft, put_all
+from wormdb.files.write.guard import FileDraft, put_all
 from wormdb.format import json
 from wormdb.settings import DELETE_MANY_KEYS
 
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
     from wormdb.engine.history.snapshots import Visible
     from wormdb.engine.state.view import View
     from wormdb.files.contents.names import FileNames
-    from wormdb.files.write.changes import Seen, Window
+    from wormdb.files.write.changes import SeenChange, Window
     from wormdb.format.past import Version
     from wormdb.schema.model import Model
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
     from wormdb.system.types import LogNumber
 
-__all__ = ["DocumentFiles", "Work", "identity_of", "named"]
+__all__ = ["DocumentFiles", "FileWork", "identity_of", "name_document"]
 
 log = logging.getLogger(__name__)
 _NEVER: Final = -1
 
 
 @dataclass(slots=True)
-class Work:
+class FileWork:
     """Files to write, and files to delete after that."""
 
-    drafts: list[Draft] = field(default_factory=list)
+    drafts: list[FileDraft] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
 
     def do(self, store: Store, pool: Pool, check: Callable[[], None]) -> None:
@@ -71,13 +71,13 @@ class DocumentFiles:
 
     # --- what entries of the log changed ---
 
-    def changed(self, window: Window, after: LogNumber, view: View, history: History) -> Work:
+    def changed(self, window: Window, after: LogNumber, view: View, history: History) -> FileWork:
         """What the changes of a window ask for; `after` is the number through which files were written before.
 
         Nothing is read for documents alone; for one with snapshots as `History.versions` costs.
         """
-        work = Work()
-        touched: dict[bytes, list[Seen]] = {key: [] for key in window.taken}
+        work = FileWork()
+        touched: dict[bytes, list[SeenChange]] = {key: [] for key in window.taken}
         for seen in window.changes:
             touched.setdefault(seen.key, []).append(seen)
         newest = self._newest(window, touched, view)
@@ -97,7 +97,7 @@ class DocumentFiles:
                     self._snapshots(work, identity, history.recorded(key), after)
         return work
 
-    def _newest(self, window: Window, touched: dict[bytes, list[Seen]], view: View) -> dict[bytes, Held]:
+    def _newest(self, window: Window, touched: dict[bytes, list[SeenChange]], view: View) -> dict[bytes, Held]:
         """What the view has of each document."""
         if not window.is_last or not window.is_whole:
             return view.get_many(sorted(touched))
@@ -109,7 +109,7 @@ class DocumentFiles:
         others = [key for key in touched if key not in newest]
         return {**newest, **view.get_many(others)} if others else newest
 
-    def _present(self, work: Work, identity: Any, held: Held, changes: Sequence[Seen]) -> None:
+    def _present(self, work: FileWork, identity: Any, held: Held, changes: Sequence[SeenChange]) -> None:
         is_new = changes[0].before is None
         work.drafts += self._now(identity, held, is_new=is_new)
         if held.document is None:
@@ -118,17 +118,17 @@ class DocumentFiles:
         if was_trashed and held.trash is None:
             work.deleted += [self.names.tombstone(identity), self.names.trashed(identity)]
 
-    def _may_change_snapshots(self, changes: Sequence[Seen], *, is_taken: bool) -> bool:
+    def _may_change_snapshots(self, changes: Sequence[SeenChange], *, is_taken: bool) -> bool:
         limits = self.model.snapshots
         if not limits.enabled:
             return False
         is_marked = any(seen.version.snapshot or seen.version.op == "purge" for seen in changes)
         return is_taken or is_marked or limits.max_age is not None
 
-    def _snapshots(self, work: Work, identity: Any, found: Recorded, after: LogNumber) -> None:
+    def _snapshots(self, work: FileWork, identity: Any, found: Recorded, after: LogNumber) -> None:
         """Write the snapshots that came after a number, and remove those that are no longer kept since."""
         shown = kept_snapshots(found.snapshots, found.versions, self.model)
-        earlier = until(found, after)
+        earlier = recorded_until(found, after)
         before = {each.snapshot.ts for each in kept_snapshots(earlier.snapshots, earlier.versions, self.model)}
         work.drafts += [self._snapshot(identity, each) for each in shown if each.snapshot.ts not in before]
         gone = (before | set(_moments(found.snapshots, after))) - {each.snapshot.ts for each in shown}
@@ -136,12 +136,12 @@ class DocumentFiles:
 
     # --- everything ---
 
-    def whole(self, held: Held, found: Recorded | None, former: Sequence[FileNames], *, is_new: bool) -> Work:
+    def whole(self, held: Held, found: Recorded | None, former: Sequence[FileNames], *, is_new: bool) -> FileWork:
         """All files of one document; `former` are places where files of it may lie that are no longer right.
 
         `is_new` says that nobody ever wrote files of this collection, as far as is known.
         """
-        work = Work()
+        work = FileWork()
         identity = identity_of(held.id)
         if identity is None:
             return work
@@ -162,30 +162,30 @@ class DocumentFiles:
 
     # --- drafts ---
 
-    def _now(self, identity: Any, held: Held, *, is_new: bool) -> list[Draft]:
+    def _now(self, identity: Any, held: Held, *, is_new: bool) -> list[FileDraft]:
         tombstone = self.names.tombstone(identity)
         files = present_files_of(identity, held, self.model, self.names)
         return [
-            Draft(key, body, held.rev, is_entity=key != tombstone, is_new=is_new or held.document is None)
+            FileDraft(key, body, held.rev, is_entity=key != tombstone, is_new=is_new or held.document is None)
             for key, body in files.items()
         ]
 
-    def _oplog(self, identity: Any, version: Version, before: bytes | None, *, is_new: bool) -> Draft:
+    def _oplog(self, identity: Any, version: Version, before: bytes | None, *, is_new: bool) -> FileDraft:
         key = self.names.oplog(identity, version.seq)
-        return Draft(key, oplog_file(version, before, self.model), version.rev, is_new=is_new)
+        return FileDraft(key, oplog_file(version, before, self.model), version.rev, is_new=is_new)
 
-    def _snapshot(self, identity: Any, shown: Visible) -> Draft:
+    def _snapshot(self, identity: Any, shown: Visible) -> FileDraft:
         key = self.names.snapshot(identity, shown.snapshot.ts)
         body = snapshot_file(shown.version, self.model)
-        return Draft(key, body, shown.version.rev, is_entity=True, is_new=True)
+        return FileDraft(key, body, shown.version.rev, is_entity=True, is_new=True)
 
 
 def identity_of(encoded: bytes) -> Any:
     """The id of a document; None if no key can hold it, so that it has no files."""
-    return named(encoded)[0]
+    return name_document(encoded)[0]
 
 
-def named(encoded: bytes) -> tuple[Any, str]:
+def name_document(encoded: bytes) -> tuple[Any, str]:
     """The id of a document, given as stored, and its text in keys; None and nothing if no key can hold it."""
     if encoded[:1] == b'"' and b"\\" not in encoded:
         identity: Any = encoded[1:-1].decode()

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from wormdb.system.clock import Chance
     from wormdb.system.types import Version
 
-__all__ = ["CLAIMS", "Known", "RecordRegister", "claim_name", "known_owner", "placement_of", "places_of"]
+__all__ = ["CLAIMS", "KnownRecord", "RecordRegister", "claim_name", "known_owner", "placement_of", "places_of"]
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownRecord:
     """The record as it was read, with the store's version; without a record if there is none that can be read."""
 
     record: FilesRecord | None
@@ -42,32 +42,32 @@ class RecordRegister:
     collection: str
     chance: Chance
 
-    def read(self) -> Known:
+    def read(self) -> KnownRecord:
         """The record now. 1 GET. A damaged one is as good as none: it holds nothing that cannot be found again.
 
         Raises UnsupportedFormatError.
         """
         found = self.store.probe(self.key).found
         if found is None:
-            return Known(None, None)
+            return KnownRecord(None, None)
         try:
             record = decode_files_record(found.body, name=self.key, path=self.collection)
         except CorruptionError as error:
             log.warning("%s: all readable files are written again: %s", self.collection, error)
-            return Known(None, found.version)
-        return Known(record, found.version)
+            return KnownRecord(None, found.version)
+        return KnownRecord(record, found.version)
 
-    def is_current(self, known: Known) -> bool:
+    def is_current(self, known: KnownRecord) -> bool:
         """Whether nobody has swapped the record since it was read. 1 GET."""
         found = self.store.probe(self.key).found
         return known.version == (None if found is None else found.version)
 
-    def swap(self, known: Known, following: FilesRecord) -> Known:
+    def swap(self, known: KnownRecord, following: FilesRecord) -> KnownRecord:
         """Replace the record that was read by another, once. Costs and raises as `put_swapped`."""
         revision = 0 if known.record is None else known.record.revision
         made = msgspec.structs.replace(following, revision=revision + 1, write_id=new_write_id(self.chance))
         landed = put_swapped(self.store, self.key, encode_files_record(made), known.version, what="record")
-        return Known(made, landed.version)
+        return KnownRecord(made, landed.version)
 
 
 def places_of(placement: Placement, file_name: str) -> FilesPlaces:

@@ -23,8 +23,8 @@ from wormdb.files.contents.manifest import (
     encode_manifest_meta,
     manifest_row,
 )
-from wormdb.files.write.guard import Draft, put_all, put_guarded
-from wormdb.files.write.publish import named
+from wormdb.files.write.guard import FileDraft, put_all, put_guarded
+from wormdb.files.write.publish import name_document
 from wormdb.files.write.tables import has_parts, is_uneven, keys_of, lows_of, part_of, parts_of
 from wormdb.format.files_record import FilesPart
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.state.view import View
     from wormdb.files.contents.names import FileNames
-    from wormdb.files.write.tables import Patience, Place, TableKey, TableSpec
+    from wormdb.files.write.tables import Place, TableKey, TablePatience, TableSpec
     from wormdb.format.files_record import FilesTable
     from wormdb.schema.model import Model
     from wormdb.storage.pool import Pool
@@ -43,15 +43,15 @@ if TYPE_CHECKING:
 __all__ = ["TableWriter"]
 
 
-class _Checked(msgspec.Struct):
+class _Checksum(msgspec.Struct):
     checksum: str
 
 
-_CHECKED: Final = msgspec.json.Decoder(_Checked)
+_CHECKED: Final = msgspec.json.Decoder(_Checksum)
 
 
 @dataclass(slots=True)
-class _Due:
+class _DueTable:
     """A table of which some files are to be written, and what the state has for them."""
 
     table: FilesTable
@@ -66,7 +66,7 @@ class _Due:
     """Of an index: the values and ids of each file."""
 
     @classmethod
-    def of(cls, table: FilesTable, spec: TableSpec, numbers: Iterable[int]) -> _Due:
+    def of(cls, table: FilesTable, spec: TableSpec, numbers: Iterable[int]) -> _DueTable:
         due = cls(table, spec, frozenset(numbers), [part.low for part in table.parts])
         due.rows = {number: {} for number in due.numbers}
         due.places = {number: [] for number in due.numbers}
@@ -96,7 +96,7 @@ class TableWriter:
         self,
         tables: Sequence[FilesTable],
         specs: Mapping[TableKey, TableSpec],
-        patience: Patience,
+        patience: TablePatience,
     ) -> tuple[tuple[FilesTable, ...], bool]:
         """Write the files that are due; the tables as they are then, and whether one of them is to be cut anew.
 
@@ -113,7 +113,7 @@ class TableWriter:
             due = [patience.is_due(table, part, is_near=is_near) for part in table.parts]
             numbers = [number for number, is_due in enumerate(due) if is_due]
             if numbers or table.obsolete:
-                dues[spec.key] = _Due.of(table, spec, numbers)
+                dues[spec.key] = _DueTable.of(table, spec, numbers)
         if any(due.table.is_parted for due in dues.values()):
             self.check()
         whole = [due for due in dues.values() if due.numbers and (due.spec.index or not due.table.is_parted)]
@@ -136,7 +136,7 @@ class TableWriter:
         lows = [part.low for part in table.parts]
         ends: dict[int, tuple[bytes, bytes]] = {}
         for key, held in self.view.scan():
-            text = "" if held.document is None else named(held.id)[1]
+            text = "" if held.document is None else name_document(held.id)[1]
             if text:
                 number = part_of(lows, (text, ""))
                 first, _ = ends.get(number, (key, key))
@@ -147,12 +147,12 @@ class TableWriter:
         ]
         return replace(table, parts=tuple(parts))
 
-    def _collect(self, dues: Sequence[_Due], low: bytes = b"", high: bytes | None = None) -> None:
+    def _collect(self, dues: Sequence[_DueTable], low: bytes = b"", high: bytes | None = None) -> None:
         rows = [due for due in dues if due.spec.index is None]
         indexed = [due for due in dues if due.spec.index is not None]
         texts = IndexTexts([due.spec.index for due in indexed if due.spec.index is not None], self.model)
         for key, held in self.view.scan(low, high):
-            text = "" if held.document is None else named(held.id)[1]
+            text = "" if held.document is None else name_document(held.id)[1]
             if held.document is None or not text:
                 continue
             for due in rows:
@@ -163,7 +163,7 @@ class TableWriter:
                     if number in due.numbers:
                         due.places[number].append((value, text))
 
-    def _collect_row(self, due: _Due, key: bytes, text: str, document: bytes) -> None:
+    def _collect_row(self, due: _DueTable, key: bytes, text: str, document: bytes) -> None:
         number = part_of(due.lows, (text, ""))
         if number in due.numbers:
             due.rows[number][text] = manifest_row(document, self.model)
@@ -171,7 +171,7 @@ class TableWriter:
 
     # --- files ---
 
-    def _written(self, due: _Due) -> FilesTable:
+    def _written(self, due: _DueTable) -> FilesTable:
         """The table after its files were written, or cut anew, to be written next time."""
         table = due.table
         cut = None if table.is_parted or table.obsolete or not due.numbers else self._cut(due)
@@ -195,20 +195,20 @@ class TableWriter:
             return (self._cut(due) if due.numbers else None) or table
         return self._joined(table)
 
-    def _range_written(self, due: _Due, number: int) -> FilesPart:
+    def _range_written(self, due: _DueTable, number: int) -> FilesPart:
         """One part of a manifest: only its own range of ids is read and held in memory."""
         part = due.table.parts[number]
-        own = _Due.of(due.table, due.spec, [number])
+        own = _DueTable.of(due.table, due.spec, [number])
         if part.last:
             self._collect([own], part.first, part.last + b"\0")
         (made,) = self._put(own, [number])
         return made
 
-    def _put(self, due: _Due, numbers: Sequence[int]) -> list[FilesPart]:
+    def _put(self, due: _DueTable, numbers: Sequence[int]) -> list[FilesPart]:
         bodies = [self._encoded(due, number) for number in numbers]
         keys = keys_of(due.table, self.names)[1 if due.table.is_parted else 0 :]
         drafts = [
-            Draft(keys[number], body, self.view.number, is_new=True, version=due.table.parts[number].version)
+            FileDraft(keys[number], body, self.view.number, is_new=True, version=due.table.parts[number].version)
             for number, body in zip(numbers, bodies, strict=True)
         ]
         self.touched.update(draft.key for draft in drafts)
@@ -229,7 +229,7 @@ class TableWriter:
             )
         return made
 
-    def _encoded(self, due: _Due, number: int) -> bytes:
+    def _encoded(self, due: _DueTable, number: int) -> bytes:
         partition = number if due.table.is_parted else None
         index = due.spec.index
         if index is None:
@@ -297,12 +297,12 @@ class TableWriter:
             )
         key = keys_of(table, self.names)[0]
         self.touched.add(key)
-        draft = Draft(key, body, self.view.number, is_new=True, version=table.meta)
+        draft = FileDraft(key, body, self.view.number, is_new=True, version=table.meta)
         return put_guarded(self.store, draft).version
 
     # --- growing and shrinking ---
 
-    def _cut(self, due: _Due) -> FilesTable | None:
+    def _cut(self, due: _DueTable) -> FilesTable | None:
         """A table in one file as one in parts, to be written next; None if it stays."""
         limits = self.model.manifest
         count = due.count(0)

@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from wormdb.files.contents.index import IndexTexts, plain_dates_of
-from wormdb.files.write.publish import named
+from wormdb.files.write.publish import name_document
 from wormdb.format.files_record import FilesPart, FilesTable
 
 if TYPE_CHECKING:
@@ -26,28 +26,28 @@ if TYPE_CHECKING:
     from wormdb.engine.state.definition import Definition
     from wormdb.engine.tree.definition import Index
     from wormdb.files.contents.names import FileNames
-    from wormdb.files.write.changes import Seen
+    from wormdb.files.write.changes import SeenChange
     from wormdb.schema.model import Field, Model
 
 __all__ = [
     "BEGINNING",
     "MANIFEST",
-    "Patience",
-    "Pending",
+    "PendingChanges",
     "Place",
     "TableKey",
+    "TablePatience",
     "TableSpec",
-    "aligned",
+    "align_tables",
     "date_paths",
     "file_indexes",
     "has_parts",
     "is_uneven",
     "keys_of",
     "lows_of",
+    "mark_unwritten",
     "part_of",
     "parts_of",
     "specs_of",
-    "unwritten",
 ]
 
 
@@ -182,7 +182,7 @@ def keys_of(table: FilesTable, names: FileNames) -> tuple[str, ...]:
     return (names.index_meta(table.fields), *parts) if table.is_parted else (names.index(table.fields),)
 
 
-def aligned(
+def align_tables(
     tables: Iterable[FilesTable], specs: Mapping[TableKey, TableSpec], names: FileNames, *, is_all: bool
 ) -> tuple[tuple[FilesTable, ...], tuple[str, ...]]:
     """The tables that the specs ask for, and the keys of files of tables that nobody asks for any more.
@@ -196,7 +196,7 @@ def aligned(
         if table is None:
             table = FilesTable(kind=key[0], fields=key[1], shape=spec.shape, parts=(FilesPart(),))
         elif is_all:
-            table = replace(unwritten(table), shape=spec.shape)
+            table = replace(mark_unwritten(table), shape=spec.shape)
         elif table.shape != spec.shape:
             table = replace(table, shape=spec.shape, parts=tuple(replace(part, log=0) for part in table.parts))
         found.append(table)
@@ -204,13 +204,13 @@ def aligned(
     return tuple(found), tuple(gone)
 
 
-def unwritten(table: FilesTable) -> FilesTable:
+def mark_unwritten(table: FilesTable) -> FilesTable:
     """A table of which every file is to be written again, whatever ids belong into it now."""
     return replace(table, parts=tuple(replace(part, log=0, first=b"", last=b"") for part in table.parts))
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class TablePatience:
     """How long changes may wait for a file."""
 
     now_ms: int
@@ -230,7 +230,7 @@ class Patience:
         return self.is_over or is_worth or not 0 <= waited < self.seconds * 1000
 
 
-class Pending:
+class PendingChanges:
     """Counts what changes of documents change in the files of tables."""
 
     def __init__(self, tables: Iterable[FilesTable], specs: Mapping[TableKey, TableSpec], model: Model) -> None:
@@ -242,10 +242,10 @@ class Pending:
         self._counts: dict[tuple[TableKey, int], int] = {}
         self._ranges: dict[int, tuple[bytes, bytes]] = {}
 
-    def note(self, changes: Iterable[Seen]) -> None:
+    def note(self, changes: Iterable[SeenChange]) -> None:
         """Count changes. No requests."""
         for seen in changes:
-            _, text = named(seen.version.id)
+            _, text = name_document(seen.version.id)
             if not text:
                 continue
             if MANIFEST in self._tables:

@@ -26,7 +26,7 @@ from wormdb.format.block import Row
 from wormdb.format.past import Taken, Version, encode_past, past_range
 from wormdb.format.sample import Sample, decode_sample
 from wormdb.maintenance.audit.chain import SUM_BITS, digest_of
-from wormdb.maintenance.audit.listed import Past, PastLists, past_rows
+from wormdb.maintenance.audit.listed import PastLists, PastRow, past_rows
 from wormdb.settings import BLOB_READ_BYTES
 from wormdb.storage.store import ByteRange
 from wormdb.system.types import LogNumber
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from wormdb.maintenance.audit.chain import Chain
     from wormdb.maintenance.audit.index_check import IndexCheck
     from wormdb.maintenance.audit.listed import CheckedList, Hole
-    from wormdb.maintenance.audit.report import Report
+    from wormdb.maintenance.audit.report import AuditReport
     from wormdb.maintenance.site import Site
 
 __all__ = ["Agreement", "BlobCheck", "RowTally"]
@@ -62,7 +62,7 @@ class Agreement:
 
     site: Site
     root: Root
-    report: Report
+    report: AuditReport
     documents: CheckedList
     past: PastLists
     chain: Chain
@@ -100,9 +100,9 @@ class Agreement:
 
     def look(self) -> None:
         """Look at all rows that the lists give. 1 GET for each object of them."""
-        rows: Iterator[tuple[bytes, Row | Past]] = merge_rows(self.documents.streams())
+        rows: Iterator[tuple[bytes, Row | PastRow]] = merge_rows(self.documents.streams())
         past = ((one.key, one) for one in past_rows(self.past, self._jobs))
-        merged: Iterator[tuple[bytes, Row | Past]] = heapq.merge(rows, past, key=lambda item: item[0])
+        merged: Iterator[tuple[bytes, Row | PastRow]] = heapq.merge(rows, past, key=lambda item: item[0])
         for key, group in groupby(merged, key=lambda item: item[0]):
             self._document(key, [item for _, item in group], self._sample)
 
@@ -137,7 +137,7 @@ class Agreement:
 
     # --- one document ---
 
-    def _document(self, key: bytes, items: Iterable[Row | Past], sample: Sample) -> None:
+    def _document(self, key: bytes, items: Iterable[Row | PastRow], sample: Sample) -> None:
         row: Row | None = None
         versions: list[Version] = []
         marks: list[Taken] = []
@@ -174,7 +174,7 @@ class Agreement:
         if key in sample.rows and Sample().after([(key, row.document)]).rows.get(key) == sample.rows[key]:
             self._sampled.add(key)
 
-    def _tally(self, past: Past) -> None:
+    def _tally(self, past: PastRow) -> None:
         rev = past.row.rev
         if self.chain.has_job(rev) or past.is_loaded:
             self._of_jobs[rev] += 1
@@ -294,7 +294,7 @@ class BlobCheck:
 
     site: Site
     root: Root
-    report: Report
+    report: AuditReport
     _keys: set[BlobKey] = field(default_factory=set)
 
     def add(self, row: Row) -> None:

@@ -38,8 +38,8 @@ __all__ = [
     "check_length",
     "content_of",
     "read_sidecar",
-    "rebuilt_sidecar",
-    "salvaged",
+    "rebuild_sidecar",
+    "salvage_rows",
     "sidecar_faults",
 ]
 
@@ -204,7 +204,7 @@ def _bounds_rows(page_map: PageMap, keys: Sequence[bytes]) -> bool:
     return all(bound <= keys[row] and (not row or keys[row - 1] < bound) for row, bound in runs)
 
 
-def rebuilt_sidecar(content: Content) -> tuple[bytes, int]:
+def rebuild_sidecar(content: Content) -> tuple[bytes, int]:
     """A new sidecar of a block, and how many of its bytes are the page map."""
     digest = sha256(content.body).hexdigest()
     return encode_sidecar(content.page_map, MembershipFilter.build(content.members), identity=digest)
@@ -213,7 +213,7 @@ def rebuilt_sidecar(content: Content) -> tuple[bytes, int]:
 # --- what is left of a damaged block ---
 
 
-def salvaged(body: bytes | None, sidecar: bytes | None, entry: BlockEntry, *, name: str) -> list[Row]:
+def salvage_rows(body: bytes | None, sidecar: bytes | None, entry: BlockEntry, *, name: str) -> list[Row]:
     """The rows of a damaged block in those of its pages that are as they were written; none without its sidecar."""
     if body is None or sidecar is None:
         return []

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from wormdb.format.entry import Entry
     from wormdb.format.root import Root
-    from wormdb.maintenance.audit.report import Report
+    from wormdb.maintenance.audit.report import AuditReport
     from wormdb.maintenance.site import Site
 
 __all__ = ["Chain", "check_chain", "digest_of"]
@@ -77,12 +77,12 @@ def sum_of(entry: Entry) -> int:
     return sum(digest_of(encode_past(row)) for row in rows.values()) % (1 << SUM_BITS)
 
 
-def check_chain(site: Site, root: Root | None, report: Report) -> Chain:
+def check_chain(site: Site, root: Root | None, report: AuditReport) -> Chain:
     """Read the log that a root leaves, or all of it. 1 GET an entry, and at its end 3 that find nothing.
 
     After a long tail these may be up to 32.
     """
-    walk = _Walk(site, root, Chain(begins=1 + (0 if root is None else root.trimmed)))
+    walk = _ChainWalk(site, root, Chain(begins=1 + (0 if root is None else root.trimmed)))
     for number, found in walk.slots():
         walk.take(number, found)
         report.count("entries")
@@ -103,7 +103,7 @@ def _empty_at_end(found: Sequence[tuple[LogNumber, _Slot]]) -> int:
 
 
 @dataclass(slots=True)
-class _Walk:
+class _ChainWalk:
     site: Site
     root: Root | None
     chain: Chain

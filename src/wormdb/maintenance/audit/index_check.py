@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from wormdb.format.block import Row
     from wormdb.format.node import Child, Inner, Leaf
     from wormdb.format.root import IndexRoot, Root
-    from wormdb.maintenance.audit.report import Report
+    from wormdb.maintenance.audit.report import AuditReport
     from wormdb.maintenance.site import Site
 
 __all__ = ["IndexCheck", "IndexTally", "index_checks", "tree_objects"]
@@ -65,7 +65,7 @@ class IndexCheck:
     root: Root
     stored: IndexRoot
     index: Index
-    report: Report
+    report: AuditReport
     is_bad: bool = False
     """Whether it must be built again."""
     is_refused: bool = False
@@ -276,7 +276,7 @@ class _Tap:
         self._last = value, identity
 
 
-def index_checks(site: Site, root: Root, report: Report) -> list[IndexCheck]:
+def index_checks(site: Site, root: Root, report: AuditReport) -> list[IndexCheck]:
     """One for each index of a root. No requests; raises CorruptionError."""
     return [
         IndexCheck(site, root, stored, decode_index(stored.name, stored.definition, source=site.paths.root), report)

@@ -27,7 +27,7 @@ from wormdb.maintenance.audit.block_check import (
     check_length,
     content_of,
     read_sidecar,
-    salvaged,
+    salvage_rows,
     sidecar_faults,
 )
 
@@ -38,19 +38,19 @@ if TYPE_CHECKING:
     from wormdb.format.past import Operation
     from wormdb.format.root import JobOutcome, Root
     from wormdb.maintenance.audit.block_check import Content
-    from wormdb.maintenance.audit.report import Report
+    from wormdb.maintenance.audit.report import AuditReport
     from wormdb.maintenance.site import Site
 
 __all__ = [
     "CheckedList",
     "Hole",
-    "Past",
     "PastLists",
+    "PastRow",
     "Where",
     "checked_body",
     "claim_of",
     "is_sound",
-    "loaded",
+    "loaded_rows",
     "past_rows",
     "with_operations",
 ]
@@ -92,7 +92,7 @@ class CheckedList:
     site: Site
     where: Where
     root: Root
-    report: Report
+    report: AuditReport
     salvage: bool = False
     known: Mapping[int, Sequence[BlockEntry]] = field(default_factory=dict)
     """The blocks of some runs, for pages of the list that cannot be read."""
@@ -200,7 +200,7 @@ class CheckedList:
         except (CorruptionError, UnsupportedFormatError) as error:
             self._fault("block", key, error.reason)
             self.holes.append(Hole.of(entry))
-            rows = salvaged(body, sidecar, entry, name=key) if self.salvage else []
+            rows = salvage_rows(body, sidecar, entry, name=key) if self.salvage else []
             return iter(self._keyed(rows, entry))
         for fault in faults:
             self._fault("block", key, fault)
@@ -286,7 +286,7 @@ def checked_body(body: bytes | None, length: int, digest: bytes, key: str) -> by
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class PastRow:
     """One version of a document, or the mark of a snapshot."""
 
     key: bytes
@@ -305,7 +305,7 @@ class PastLists:
     brought: CheckedList
 
     @classmethod
-    def of(cls, site: Site, root: Root, report: Callable[[], Report], **options: Any) -> PastLists:
+    def of(cls, site: Site, root: Root, report: Callable[[], AuditReport], **options: Any) -> PastLists:
         """Of a root; `options` are those of `CheckedList`. No requests."""
         wheres: tuple[Where, ...] = ("history", "attached", "brought")
         return cls(*(CheckedList(site, where, root, report(), **options) for where in wheres))
@@ -326,43 +326,43 @@ class PastLists:
         return {run.through for run in self.brought.runs}
 
 
-def past_rows(lists: PastLists, jobs: dict[int, JobOutcome]) -> Iterator[Past]:
+def past_rows(lists: PastLists, jobs: dict[int, JobOutcome]) -> Iterator[PastRow]:
     """All of them in order of the ids' keys. Costs as the lists say."""
     told = lists.told
-    layers: list[Iterator[Past]] = []
+    layers: list[Iterator[PastRow]] = []
     for listed in (lists.history, lists.brought):
         stored = heapq.merge(*listed.streams(), key=lambda item: item[0])
         layers.append(_stored(stored, listed.folder))
     for run in lists.attached.runs:
-        rows = loaded(lists.attached.stream(run), jobs.get(run.through))
+        rows = loaded_rows(lists.attached.stream(run), jobs.get(run.through))
         layers.append(_unheard(rows) if run.through in told else rows)
     return heapq.merge(*layers, key=lambda past: past.key)
 
 
-def _unheard(rows: Iterator[Past]) -> Iterator[Past]:
+def _unheard(rows: Iterator[PastRow]) -> Iterator[PastRow]:
     """Nothing, after all rows were looked at: where a job brought history, its documents are no versions."""
     for _ in rows:
         pass
     return iter(())
 
 
-def _stored(rows: Iterator[tuple[bytes, Row]], name: str) -> Iterator[Past]:
+def _stored(rows: Iterator[tuple[bytes, Row]], name: str) -> Iterator[PastRow]:
     key, first = b"", b"\xff"
     for place, row in rows:
         if not place.startswith(first):
             # No key is the beginning of another one, so what begins alike is of the same document.
             key = member_of(row)
             first = past_from(key)
-        yield Past(key, decode_past(row.cell, name=name, rev=row.rev))
+        yield PastRow(key, decode_past(row.cell, name=name, rev=row.rev))
 
 
-def loaded(rows: Iterator[tuple[bytes, Row]], job: JobOutcome | None) -> Iterator[Past]:
+def loaded_rows(rows: Iterator[tuple[bytes, Row]], job: JobOutcome | None) -> Iterator[PastRow]:
     """What a job attached, as versions; what each did is for the version before it to tell."""
     misc, actor, meta = (0, None, None) if job is None else (job.misc, job.actor, job.meta)
     for key, row in rows:
         op: Operation = "create" if row.document is not None else "delete"
         version = Version(json.encode(row.id), row.seq, row.rev, op, misc, actor, meta, document=row.document)
-        yield Past(key, version, is_loaded=True)
+        yield PastRow(key, version, is_loaded=True)
 
 
 def with_operations(versions: Sequence[Version], told: set[int]) -> list[Version]:

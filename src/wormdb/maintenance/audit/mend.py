@@ -28,9 +28,9 @@ from wormdb.format.event import JobAttached
 from wormdb.format.past import HISTORY_COLUMNS, Taken, Version, encode_past, past_id, past_key, past_range
 from wormdb.format.root import ObjectRef
 from wormdb.format.sample import Sampler, encode_sample
-from wormdb.maintenance.audit.block_check import content_of, rebuilt_sidecar
+from wormdb.maintenance.audit.block_check import content_of, rebuild_sidecar
 from wormdb.maintenance.audit.listed import CheckedList, PastLists, past_rows, with_operations
-from wormdb.maintenance.audit.report import Loss, Report
+from wormdb.maintenance.audit.report import AuditReport, Loss
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ FIELDS: dict[Where, tuple[str, str]] = {
 
 def write_list(site: Site, root: Root, where: Where, rows: Iterable[tuple[bytes, Row]]) -> Root:
     """The root with one run of these rows, in order of key, as its list. 2 PUTs a block, 1 a page of the list."""
-    listed = CheckedList(site, where, root, Report())
+    listed = CheckedList(site, where, root, AuditReport())
     shelf = Shelf(site.store, site.pool, listed.folder)
     columns = HISTORY_COLUMNS if listed.is_history else Definition.of_root(root).columns
     members = member_of if listed.is_history else None
@@ -85,7 +85,7 @@ def _with_list(root: Root, where: Where, runs: Iterable[Run]) -> Root:
 
 def with_sidecars(site: Site, root: Root, where: Where, blocks: Mapping[str, BlockEntry]) -> Root:
     """The root with new sidecars for some blocks of a list. 1 GET and 1 PUT each, and the pages that name them."""
-    listed = CheckedList(site, where, root, Report())
+    listed = CheckedList(site, where, root, AuditReport())
     shelf = Shelf(site.store, site.pool, listed.folder)
     runs = []
     for run in listed.runs:
@@ -102,7 +102,7 @@ def _mended(site: Site, listed: CheckedList, entry: BlockEntry) -> BlockEntry:
     key, _ = listed.keys(entry)
     body = site.body(key, entry.length)
     assert body is not None, "the block was read a moment ago"
-    data, map_bytes = rebuilt_sidecar(content_of(body, entry, name=key, is_history=listed.is_history))
+    data, map_bytes = rebuild_sidecar(content_of(body, entry, name=key, is_history=listed.is_history))
     ref = ObjectRef.of(site.writer.new_name(), data)
     site.writer.put(NewObject(f"{listed.folder}{ref.name}.map", data))
     sidecar = SidecarRef(name=ref.name, sha256=ref.sha256, length=ref.length, map_bytes=map_bytes)
@@ -111,7 +111,7 @@ def _mended(site: Site, listed: CheckedList, entry: BlockEntry) -> BlockEntry:
 
 def objects_of(site: Site, root: Root, where: Where) -> set[str]:
     """The keys of all objects of a list, as far as its pages can be read. 1 GET a page."""
-    listed = CheckedList(site, where, root, Report())
+    listed = CheckedList(site, where, root, AuditReport())
     found: set[str] = set()
     for run in listed.runs:
         found |= {f"{listed.folder}{page.name}.list" for page in run.pages}
@@ -142,8 +142,8 @@ class DocumentRepair:
     def run(self) -> Root:
         """The root with new documents. 1 GET for each object of the lists; costs as `write_list`."""
         root = self.root
-        documents = CheckedList(self.site, "blocks", root, Report(), salvage=True, known=self.listed)
-        past = PastLists.of(self.site, root, Report)
+        documents = CheckedList(self.site, "blocks", root, AuditReport(), salvage=True, known=self.listed)
+        past = PastLists.of(self.site, root, AuditReport)
         jobs = {job.number: job for job in root.jobs}
         layers: list[Iterator[tuple[bytes, Row | Version]]] = list(documents.streams())
         upgrades = Upgrades.of(root.versions)
@@ -322,11 +322,11 @@ class PastRepair:
         self.history_from = root.history_from
         self._jobs = {job.number: job for job in root.jobs if job.state == "attached"}
         past = PastLists(
-            CheckedList(self.site, "history", root, Report(), salvage=True),
-            CheckedList(self.site, "attached", root, Report(), salvage=True, known=self.listed),
-            CheckedList(self.site, "brought", root, Report(), salvage=True, known=self.brought),
+            CheckedList(self.site, "history", root, AuditReport(), salvage=True),
+            CheckedList(self.site, "attached", root, AuditReport(), salvage=True, known=self.listed),
+            CheckedList(self.site, "brought", root, AuditReport(), salvage=True, known=self.brought),
         )
-        documents = CheckedList(self.site, "blocks", root, Report(), salvage=True, known=self.listed)
+        documents = CheckedList(self.site, "blocks", root, AuditReport(), salvage=True, known=self.listed)
         self._past_holes, self._attached_holes = past.history.holes, past.attached.holes
         self._brought_holes = past.brought.holes
         self._told = past.told | {number for number, blocks in self.brought.items() if blocks}

@@ -22,7 +22,7 @@ from wormdb.maintenance.audit.agreement import Agreement, BlobCheck, RowTally
 from wormdb.maintenance.audit.chain import Chain
 from wormdb.maintenance.audit.index_check import IndexTally, index_checks
 from wormdb.maintenance.audit.listed import CheckedList, PastLists
-from wormdb.maintenance.audit.report import Report
+from wormdb.maintenance.audit.report import AuditReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -61,7 +61,7 @@ class PartTally:
 
 
 @dataclass(slots=True)
-class _Outlined(Chain):
+class _OutlinedChain(Chain):
     """A log of which the numbers are known and the sums are elsewhere."""
 
     outline: LogOutline = LogOutline(0, 0, frozenset())
@@ -96,7 +96,7 @@ def look_at_range(site: Site, root: Root, outline: LogOutline, low: bytes, high:
     their page map and the row groups that lie in it; 1 for each 4 MiB of blobs that they refer to.
     Raises UnavailableError.
     """
-    report = Report()
+    report = AuditReport()
     checks = index_checks(site, root, report)
 
     def ranged(where: Where) -> CheckedList:
@@ -105,7 +105,7 @@ def look_at_range(site: Site, root: Root, outline: LogOutline, low: bytes, high:
         return _RangedList(site, where, root, report, low=ends[0], high=ends[1])
 
     past = PastLists(ranged("history"), ranged("attached"), ranged("brought"))
-    chain = _Outlined(outline=outline)
+    chain = _OutlinedChain(outline=outline)
     blobs = BlobCheck(site, root, report)
     documents = ranged("blocks")
     agreement = Agreement(site, root, report, documents=documents, past=past, chain=chain, indexes=checks, blobs=blobs)
@@ -121,7 +121,9 @@ def look_at_range(site: Site, root: Root, outline: LogOutline, low: bytes, high:
     return PartTally(not report.findings, counts["documents"], counts["versions"], agreement.tally(), indexes, seen)
 
 
-def report_of(site: Site, root: Root, chain: Chain, report: Report, parts: Sequence[PartTally]) -> Report | None:
+def report_of(
+    site: Site, root: Root, chain: Chain, report: AuditReport, parts: Sequence[PartTally]
+) -> AuditReport | None:
     """The report on a root whose blocks are sound, from all its parts; None if something is wrong.
 
     `report` is that of the log. 1 GET for each page of a long list, and for each node of the indexes.

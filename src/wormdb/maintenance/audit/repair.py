@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from wormdb.maintenance.audit.agreement import Agreement
     from wormdb.maintenance.audit.chain import Chain
     from wormdb.maintenance.audit.listed import Where
-    from wormdb.maintenance.audit.verify import Examination
+    from wormdb.maintenance.audit.verify import RootExamination
     from wormdb.maintenance.site import Site
 
 __all__ = ["rebuild_root", "repair"]
@@ -133,7 +133,7 @@ def repair(site: Site, *, accept_loss: bool = False, told: Callable[[str], None]
     )
 
 
-def _mend(site: Site, examined: Examination, *, accept_loss: bool) -> list[Loss] | None:
+def _mend(site: Site, examined: RootExamination, *, accept_loss: bool) -> list[Loss] | None:
     """One round; what was lost, or None if nothing can be done."""
     if examined.root_is_bad:
         rebuild_root(site, examined.state, examined.chain)
@@ -142,7 +142,7 @@ def _mend(site: Site, examined: Examination, *, accept_loss: bool) -> list[Loss]
     if root is None or examined.agreement is None:
         return None
     site.runtime.misc.observe(Misc(root.misc))
-    work = _Round(site, examined, examined.agreement, root)
+    work = _RepairRound(site, examined, examined.agreement, root)
     work.run()
     if work.root == root:
         return None
@@ -164,11 +164,11 @@ def _check_loss(site: Site, lost: Sequence[Loss], *, accept_loss: bool) -> None:
 
 
 @dataclass(slots=True)
-class _Round:
+class _RepairRound:
     """The root on its way from damaged to sound."""
 
     site: Site
-    examined: Examination
+    examined: RootExamination
     agreement: Agreement
     root: Root
     lost: list[Loss] = field(default_factory=list)

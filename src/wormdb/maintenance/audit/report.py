@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Checked", "Finding", "Kind", "Loss", "Repair", "Report", "Verification"]
+__all__ = ["AuditReport", "CheckedCounts", "Finding", "Kind", "Loss", "Repair", "Verification"]
 
 Kind = Literal[
     "root",
@@ -57,7 +57,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedCounts:
     """How much was looked at."""
 
     entries: int = 0
@@ -84,7 +84,7 @@ class Verification:
 
     collection: str
     """Its folder."""
-    checked: Checked
+    checked: CheckedCounts
     findings: tuple[Finding, ...]
     left_out: int = 0
     """Findings that are not listed because there are too many of their kind."""
@@ -121,7 +121,7 @@ class Repair:
 
 
 @dataclass(slots=True)
-class Report:
+class AuditReport:
     """Findings and counts in the making."""
 
     told: Callable[[str], None] | None = None
@@ -150,4 +150,4 @@ class Report:
 
     def verification(self, collection: str) -> Verification:
         """As a value."""
-        return Verification(collection, Checked(**self.counts), tuple(self.findings), self.left_out)
+        return Verification(collection, CheckedCounts(**self.counts), tuple(self.findings), self.left_out)

@@ -16,7 +16,7 @@ from wormdb.maintenance.audit.chain import Chain, check_chain
 from wormdb.maintenance.audit.index_check import index_checks, tree_objects
 from wormdb.maintenance.audit.listed import CheckedList, PastLists, Where, checked_body
 from wormdb.maintenance.audit.parted import report_of
-from wormdb.maintenance.audit.report import Report, Verification
+from wormdb.maintenance.audit.report import AuditReport, Verification
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from wormdb.maintenance.audit.parted import PartTally
     from wormdb.maintenance.site import Site
 
-__all__ = ["Examination", "examine", "find_unreferenced", "named_objects", "verify", "verify_parts"]
+__all__ = ["RootExamination", "examine", "find_unreferenced", "named_objects", "verify", "verify_parts"]
 
 
 # --- Objects that a root does not name: what writers left behind that lost a race or ended in the middle.
@@ -34,7 +34,7 @@ __all__ = ["Examination", "examine", "find_unreferenced", "named_objects", "veri
 # To tell of, not to remove: what cannot be read is passed over. `wormdb.maintenance.gc.retired` does without that.
 
 
-def find_unreferenced(site: Site, root: Root, report: Report) -> None:
+def find_unreferenced(site: Site, root: Root, report: AuditReport) -> None:
     """Report what is in the folder and is named neither by the root, nor by its list of what was retired.
 
     1 LIST for each 1,000 objects, 1 GET for each page of a list and each node above the leaves; all names in memory.
@@ -53,7 +53,7 @@ def named_objects(site: Site, root: Root) -> Iterator[str]:
     paths = site.paths
     wheres: tuple[Where, ...] = ("blocks", "history", "attached", "brought")
     for where in wheres:
-        listed = CheckedList(site, where, root, Report())
+        listed = CheckedList(site, where, root, AuditReport())
         for run in listed.runs:
             yield from (f"{listed.folder}{page.name}.list" for page in run.pages)
             for entry in listed.entries(run):
@@ -95,11 +95,11 @@ def verify(site: Site, *, unreferenced: bool = False, told: Callable[[str], None
 
 
 @dataclass(slots=True)
-class Examination:
+class RootExamination:
     """What was found in one root, and what a repair must do about it."""
 
     state: RootState
-    report: Report
+    report: AuditReport
     chain: Chain
     agreement: Agreement | None = None
     root_is_bad: bool = False
@@ -109,20 +109,20 @@ class Examination:
     retired_is_bad: bool = False
 
 
-def examine(site: Site, *, told: Callable[[str], None] | None = None) -> Examination:
+def examine(site: Site, *, told: Callable[[str], None] | None = None) -> RootExamination:
     """Look at everything. Costs as `verify` says."""
-    examined = _examine(site, Report(told))
+    examined = _examine(site, AuditReport(told))
     for _ in range(_TRIES_MAX - 1):
         # What is missing may have been removed because a newer root took its place while we looked.
         if not examined.report.findings or _read_root(site)[0].version == examined.state.version:
             break
-        examined = _examine(site, Report(told))
+        examined = _examine(site, AuditReport(told))
     return examined
 
 
-def _examine(site: Site, report: Report) -> Examination:
+def _examine(site: Site, report: AuditReport) -> RootExamination:
     state, fault = _read_root(site)
-    examined = Examination(state, report, Chain())
+    examined = RootExamination(state, report, Chain())
     examined.chain = check_chain(site, state.root, report)
     if state.root is not None:
         _examine_root(site, state.root, examined)
@@ -168,7 +168,7 @@ def _has_objects(site: Site) -> bool:
     return any(page.objects for page in islice(site.store.list(site.paths.folder), 1))
 
 
-def _examine_root(site: Site, root: Root, examined: Examination) -> None:
+def _examine_root(site: Site, root: Root, examined: RootExamination) -> None:
     report = examined.report
     checks = index_checks(site, root, report)
     blobs = BlobCheck(site, root, report)
@@ -187,7 +187,7 @@ def _examine_root(site: Site, root: Root, examined: Examination) -> None:
     for check in checks:
         differing = check.compare(with_documents=not agreement.documents.holes)
         if differing:
-            again = CheckedList(site, "blocks", root, Report())
+            again = CheckedList(site, "blocks", root, AuditReport())
             check.name_differences(differing, _alive(again))
         if check.is_bad:
             examined.bad_indexes.add(check.stored.name)
@@ -196,7 +196,7 @@ def _examine_root(site: Site, root: Root, examined: Examination) -> None:
 
 
 def verify_parts(
-    site: Site, log: Examination, parts: Sequence[PartTally], *, unreferenced: bool = False
+    site: Site, log: RootExamination, parts: Sequence[PartTally], *, unreferenced: bool = False
 ) -> Verification | None:
     """What `verify` says of a collection whose blocks are sound, from ranges that others looked at.
 
@@ -219,7 +219,7 @@ def _alive(documents: CheckedList) -> Iterator[tuple[bytes, Row]]:
     return ((key, row) for key, row in merge_rows(documents.streams()) if row.document is not None)
 
 
-def _examine_retired(site: Site, ref: ObjectRef | None, examined: Examination) -> None:
+def _examine_retired(site: Site, ref: ObjectRef | None, examined: RootExamination) -> None:
     while ref is not None:
         key = site.paths.retired(ref.name)
         examined.report.count("lists")

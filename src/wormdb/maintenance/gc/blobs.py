@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wormdb.engine.index.read import IndexReader
     from wormdb.engine.ledger import Ledger
     from wormdb.format.entry import Batch
-    from wormdb.maintenance.gc.report import Gathered
+    from wormdb.maintenance.gc.report import GcReport
     from wormdb.maintenance.site import Site
     from wormdb.storage.store import ObjectInfo
     from wormdb.system.types import LogNumber, StoreTime
@@ -48,7 +48,7 @@ _DELETES_AT_ONCE: Final = 1_000
 _CONDEMNED: Final = "no document refers to it, and none has been able to for an hour"
 
 
-class _OvertakenError(ConflictError):
+class _OwnedMeanwhileError(ConflictError):
     """Somebody may own one of the blobs by now: look again."""
 
 
@@ -65,7 +65,7 @@ class BlobPlan:
     """Those that are condemned and stay for a while."""
 
 
-def collect_blobs(site: Site, gathered: Gathered) -> None:
+def collect_blobs(site: Site, gathered: GcReport) -> None:
     """Condemn the blobs that nobody owns, and delete those that were condemned an hour ago; tell of both.
 
     A dry run only tells what would be deleted now. 3 GETs, and 1 PUT if answers have no time; where there were ever
@@ -94,7 +94,7 @@ def collect_blobs(site: Site, gathered: Gathered) -> None:
         try:
             for start in range(0, len(unowned), BLOB_CONDEMNED_AT_ONCE):
                 condemn(site, ledger, plan.view, unowned[start : start + BLOB_CONDEMNED_AT_ONCE])
-        except _OvertakenError as error:
+        except _OwnedMeanwhileError as error:
             log.info("%s: blobs are looked at again: %s", site.collection, error.reason)
             continue
         gathered.waiting += plan.waiting + len(plan.unowned)
@@ -121,7 +121,7 @@ def plan_blobs(site: Site, view: View, now: StoreTime) -> BlobPlan | None:
         return None
     plan = BlobPlan(view)
     ages = _Ages(site, view, now)
-    owned = _Owned(reader)
+    owned = _OwnedBlobs(reader)
     candidates: list[BlobKey] = []
     for key, info in _listed(site):
         number = view.definition.blobs.condemned.get(key)
@@ -187,7 +187,7 @@ def _listed(site: Site) -> Iterator[tuple[BlobKey, ObjectInfo]]:
                 yield key, info
 
 
-class _Owned:
+class _OwnedBlobs:
     """The blobs that documents refer to, asked for in order: one pass through the index of owners."""
 
     def __init__(self, reader: IndexReader) -> None:
@@ -228,4 +228,4 @@ class _Ages:
 
 
 def _overtaken(reason: str) -> None:
-    raise _OvertakenError("blobs without owners", reason=reason, fix="look again")
+    raise _OwnedMeanwhileError("blobs without owners", reason=reason, fix="look again")

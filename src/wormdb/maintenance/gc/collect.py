@@ -24,7 +24,7 @@ from wormdb.errors import ConflictError, CorruptionError, SnapshotTooOldError, U
 from wormdb.format.event import JobAttached
 from wormdb.maintenance.gc.blobs import collect_blobs
 from wormdb.maintenance.gc.jobs import OpenJobs, read_after, read_tail
-from wormdb.maintenance.gc.report import Gathered, GcResult, Victim, VictimKind
+from wormdb.maintenance.gc.report import GcReport, GcResult, Victim, VictimKind
 from wormdb.maintenance.gc.retired import NameSet, RetiredObjects, attached_names, read_retired, root_names
 from wormdb.settings import GC_VICTIMS_MAX, ORPHAN_MS
 from wormdb.system.types import LogNumber, Misc, StoreTime
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from wormdb.maintenance.site import Site
     from wormdb.storage.store import ObjectInfo
 
-__all__ = ["Rules", "collect"]
+__all__ = ["RetentionRules", "collect"]
 
 log = logging.getLogger(__name__)
 
@@ -52,14 +52,16 @@ _APPLIED: Final = "it was brought forward longer ago than the log is kept"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class RetentionRules:
     """How long things are kept, beside what is fixed."""
 
     log_retention_ms: int
     job_expiry_ms: int
 
 
-def collect(site: Site, rules: Rules, *, dry_run: bool = False, told: Callable[[str], None] | None = None) -> GcResult:
+def collect(
+    site: Site, rules: RetentionRules, *, dry_run: bool = False, told: Callable[[str], None] | None = None
+) -> GcResult:
     """Remove from a collection what nobody needs, or with `dry_run` only say what that is.
 
     2 GETs, and 1 LIST for each 1,000 objects. If objects are older than a day 1 GET for each page of a block list, each
@@ -73,7 +75,7 @@ def collect(site: Site, rules: Rules, *, dry_run: bool = False, told: Callable[[
     """
     if not dry_run:
         site.runtime.check()
-    gathered = Gathered(site.collection, dry_run)
+    gathered = GcReport(site.collection, dry_run)
     conflicts, after = 0, ""
     while True:
         state = site.register.read()
@@ -85,7 +87,7 @@ def collect(site: Site, rules: Rules, *, dry_run: bool = False, told: Callable[[
             conflicts += 1
             continue
         try:
-            reached = _Round(site, rules, state, state.root, gathered, told).run(after)
+            reached = _CollectionRound(site, rules, state, state.root, gathered, told).run(after)
         except (ConflictError, SnapshotTooOldError) as error:
             conflicts += 1
             _check_again(site, state, error, conflicts)
@@ -114,7 +116,7 @@ def _check_again(site: Site, state: RootState, error: ConflictError | SnapshotTo
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _Criteria:
     """What victims are chosen by."""
 
     now: StoreTime
@@ -129,7 +131,7 @@ class _Known:
 
 
 @dataclass(slots=True)
-class _Found:
+class _Listing:
     """What one listing showed."""
 
     sizes: dict[str, int] = field(default_factory=dict)
@@ -141,14 +143,14 @@ class _Found:
 
 
 @dataclass(slots=True)
-class _Round:
+class _CollectionRound:
     """One root, from its reading to its swap."""
 
     site: Site
-    rules: Rules
+    rules: RetentionRules
     state: RootState
     root: Root
-    gathered: Gathered
+    gathered: GcReport
     told: Callable[[str], None] | None
     _names: NameSet | None = None
     _spared: tuple[StoreTime | None] | None = None
@@ -173,7 +175,7 @@ class _Round:
             )
         self.gathered.expired = stale or self.gathered.expired
         retired = read_retired(site, self.root, now, jobs.read_since())
-        known = _Known(now, tail, jobs, retired.due(), retired.keys(), self._through(now))
+        known = _Criteria(now, tail, jobs, retired.due(), retired.keys(), self._through(now))
         found = self._survey(after, known)
         due = {key for key in known.due if key not in self._named(tail)} if known.due else set()
         if after or found.reached is not None:
@@ -208,8 +210,8 @@ class _Round:
 
     # --- looking ---
 
-    def _survey(self, after: str, known: _Known) -> _Found:
-        found = _Found()
+    def _survey(self, after: str, known: _Criteria) -> _Listing:
+        found = _Listing()
         entries, last = self.site.paths.entries, self.site.paths.entry(known.through)
         for info in self._listed(after, last):
             if info.key.startswith(entries):
@@ -223,7 +225,7 @@ class _Round:
                 break
         return found
 
-    def _is_orphan(self, info: ObjectInfo, known: _Known) -> bool:
+    def _is_orphan(self, info: ObjectInfo, known: _Criteria) -> bool:
         if known.now - info.modified < ORPHAN_MS or info.key in known.kept or info.key in self._named(known.tail):
             return False
         if self._spared is None:

@@ -11,7 +11,7 @@ from wormdb.settings import GC_SHOWN_MAX
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Gathered", "GcResult", "Tally", "Victim", "VictimKind"]
+__all__ = ["GcReport", "GcResult", "Tally", "Victim", "VictimKind"]
 
 VictimKind = Literal["block", "history", "node", "list", "blob", "entry", "other"]
 """Of documents or of history (with sidecars), of an index, a list of such, a blob, an entry of the log."""
@@ -66,7 +66,7 @@ class GcResult:
 
 
 @dataclass(slots=True)
-class Gathered:
+class GcReport:
     """A report in the making."""
 
     collection: str
