@@ -43,9 +43,26 @@ def layers(container: str) -> list[str]:
     return [" | ".join(row) for row in rows if row]
 
 
+def exists(room: str) -> bool:
+    path = ROOT.joinpath("src", "wormdb", *room.split("."))
+    return path.is_dir() or path.with_suffix(".py").is_file()
+
+
 @pytest.mark.parametrize(("title", "container"), [("## Layers", "wormdb"), ("Inside `engine`", "wormdb.engine")])
 def test_the_drawing_has_the_layers_that_are_checked(title: str, container: str) -> None:
     assert drawn(title) == layers(container)
+
+
+def test_rooms_in_the_drawings_exist() -> None:
+    """A path through the code names its modules, and a module that moves takes the drawing along."""
+    blocks = re.findall(r"```text\n(.*?)```", (ROOT / "ARCHITECTURE.md").read_text(), flags=re.DOTALL)
+    rooms = {
+        room
+        for block in blocks
+        for room in re.findall(r"\b(?:api|bql|engine|files|maintenance|query)\.[a-z.]+\b", block)
+    }
+    assert len(rooms) > 12
+    assert [room for room in sorted(rooms) if not exists(room)] == []
 
 
 @pytest.mark.parametrize("note", NOTES, ids=named)
