@@ -133,7 +133,7 @@ DAMAGE: dict[str, tuple[str, Callable[[World, str], None], str]] = {
     "edited manifest": (MANIFEST, row_edited, CHECKSUM),
     "edited index": (INDEX, posting_edited, CHECKSUM),
     "missing index": (f"{FOLDER}.worm.index/email.json", missing, MISSING),
-    "index that is no JSON": (f"{FOLDER}.worm.index/tags.json", holding(b"{"), "it is no index"),
+    "index that is no JSON": (f"{FOLDER}.worm.index/tags.json", holding(b"{"), "it must be an index"),
     "index beyond the log": (f"{FOLDER}.worm.index/address.city+born.json", edited(log=9999), STALE),
     "extra index": (f"{FOLDER}.worm.index/other.json", holding(b"{}"), EXTRA),
     "stale partition": (f"{FOLDER}.worm.manifest/partition-0.json", holding(b"{}"), EXTRA),
@@ -184,7 +184,7 @@ def test_nothing_else_is_found_and_all_is_mended(
     ("key", "damage", "what"),
     [
         (MANIFEST, missing, MISSING),
-        (MANIFEST, holding(b"{"), "it is no manifest"),
+        (MANIFEST, holding(b"{"), "it must be a manifest"),
         (MANIFEST, edited(log=9999), STALE),
         (f"{FOLDER}.worm", missing, MISSING),
     ],

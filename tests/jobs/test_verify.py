@@ -9,7 +9,7 @@ import msgspec
 from tests.jobs.rig import customers, pipeline
 from wormdb.format.root import encode_root
 from wormdb.jobs import shares, verify
-from wormdb.maintenance.audit import listed
+from wormdb.maintenance.audit import lists as listed
 from wormdb.maintenance.audit.block_check import block_faults
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from wormdb.format.blockread import open_block, read_documents
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.key import encode_key
 from wormdb.format.root import encode_root
-from wormdb.maintenance.audit.listed import CheckedList
+from wormdb.maintenance.audit.lists import CheckedList
 from wormdb.maintenance.audit.mend import FIELDS
 from wormdb.maintenance.audit.report import AuditReport
 from wormdb.storage.store import Always
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from wormdb.engine.tree.entries import Change
     from wormdb.format.blocklist import BlockEntry, BlockPageRef
     from wormdb.format.root import Root
-    from wormdb.maintenance.audit.listed import Where
+    from wormdb.maintenance.audit.lists import Where
 
 __all__ = ["BYTES", "damage", "entries_of", "lie_in_entries", "lie_in_rows", "lie_in_tree", "put_root", "replaced"]
 

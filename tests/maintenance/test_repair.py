@@ -25,7 +25,7 @@ from tests.maintenance.wreck import (
 from tests.simulation.remembered import remembered_blocks
 from wormdb.errors import CorruptionError, InvalidRequestError, SnapshotTooOldError
 from wormdb.format.root import Mark
-from wormdb.maintenance.audit.listed import CheckedList, Where
+from wormdb.maintenance.audit.lists import CheckedList, Where
 from wormdb.maintenance.audit.repair import repair
 from wormdb.maintenance.audit.report import AuditReport
 from wormdb.maintenance.audit.verify import verify

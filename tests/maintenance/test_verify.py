@@ -30,7 +30,7 @@ from tests.simulation.remembered import remembered_blocks
 from wormdb.engine.forward.build import _Build
 from wormdb.errors import WormError
 from wormdb.maintenance.audit.chain import check_chain
-from wormdb.maintenance.audit.listed import CheckedList, Where
+from wormdb.maintenance.audit.lists import CheckedList, Where
 from wormdb.maintenance.audit.report import AuditReport
 from wormdb.maintenance.audit.verify import verify
 from wormdb.storage.store import Always

@@ -21,7 +21,7 @@ from wormdb.engine.state import successor as succession
 from wormdb.engine.state.projection import Sizes
 from wormdb.engine.tree.nodes import NodeLimits
 from wormdb.format.root import decode_retired
-from wormdb.maintenance.audit.listed import CheckedList
+from wormdb.maintenance.audit.lists import CheckedList
 from wormdb.maintenance.audit.report import AuditReport
 from wormdb.maintenance.audit.verify import named_objects
 from wormdb.maintenance.site import Site

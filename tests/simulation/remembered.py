@@ -12,7 +12,8 @@ from wormdb.engine.blocks import shelf
 from wormdb.engine.blocks import write as blockwrite
 from wormdb.format.block import write_block
 from wormdb.format.blockread import open_block, read_documents
-from wormdb.maintenance.audit import block_check, listed
+from wormdb.maintenance.audit import block_check
+from wormdb.maintenance.audit import lists as listed
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence

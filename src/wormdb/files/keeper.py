@@ -109,7 +109,7 @@ class FilesKeeper:
                 try:
                     known = attempt.run(lost)
                 except ConflictError:
-                    log.info("%s: somebody else writes the readable files", ledger.collection)
+                    log.info("%s: another process writes the readable files", ledger.collection)
                     lost = lost or LostAttempts(began)
                     lost.after = min(lost.after, began)
                     lost.tables |= attempt.touched
@@ -127,9 +127,9 @@ class FilesKeeper:
         """An attempt at the state that this process knows; None if files are not kept, or others know more."""
         register = self._register(ledger.collection)
         known = register.read()
-        # Who was overtaken may have slept for long: files may have been switched off since.
+        # A process that was overtaken may have slept for long: files may have been switched off since.
         view = ledger.view() if is_again else ledger.known()
-        # Who wrote the record knew at least this much of the log, and of what it says about files.
+        # The writer of the record knew at least this much of the log, and of what it says about files.
         newest = 0 if known.record is None else max(known.record.through, known.record.fill_since)
         if newest > view.number:
             view = ledger.view()

@@ -1,7 +1,7 @@
 """Move the system folders of a collection to other places: oplog, snapshots and trash.
 
 An entry of the log says where they lie from then on. Then every file is written at its new place before it is removed
-from the old one, document by document; the record of the files knows how far this has come, so that anybody can go on.
+from the old one, document by document; the record of the files knows how far this is, so that any process can go on.
 """
 
 from __future__ import annotations

@@ -263,7 +263,7 @@ def mend_tables(site: CollectionFiles, tables: set[TableKey], keys: set[str]) ->
     try:
         site.register.swap(known, following)
     except ConflictError:
-        log.info("%s: somebody else writes the readable files", site.ledger.collection)
+        log.info("%s: another process writes the readable files", site.ledger.collection)
 
 
 def _unversioned(table: FilesTable) -> FilesTable:
@@ -282,7 +282,7 @@ def _write_all(site: CollectionFiles) -> None:
     try:
         site.register.swap(known, replace(known.record, fill=FilesFill(since=opened.view.number)))
     except ConflictError:
-        log.info("%s: somebody else writes the readable files", site.ledger.collection)
+        log.info("%s: another process writes the readable files", site.ledger.collection)
 
 
 def remove_files(site: CollectionFiles, names: FileNames, told: Callable[[int], None] = lambda _: None) -> int:

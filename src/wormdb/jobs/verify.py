@@ -22,8 +22,8 @@ from wormdb.jobs.shares import all_ranges
 from wormdb.jobs.state import PinnedState
 from wormdb.jobs.work import Item, Output
 from wormdb.maintenance.audit.chain import check_chain
-from wormdb.maintenance.audit.listed import CheckedList, Where, claim_of, is_sound
-from wormdb.maintenance.audit.parted import LogOutline, PartTally, look_at_range
+from wormdb.maintenance.audit.lists import CheckedList, Where, claim_of, is_sound
+from wormdb.maintenance.audit.parts import LogOutline, PartTally, look_at_range
 from wormdb.maintenance.audit.report import AuditReport
 from wormdb.maintenance.audit.verify import RootExamination, verify_parts
 from wormdb.settings import MIB

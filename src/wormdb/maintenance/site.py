@@ -29,7 +29,7 @@ class Site:
     """Its folder, ending with /."""
     runtime: Runtime
     passed: frozenset[bytes] = frozenset()
-    """Blocks that were found to be sound already, by `wormdb.maintenance.audit.listed.claim_of`."""
+    """Blocks that were found to be sound already, by `wormdb.maintenance.audit.lists.claim_of`."""
 
     @property
     def store(self) -> Store:
@@ -72,8 +72,8 @@ class Site:
     def body(self, key: str, recorded: int | None = None) -> bytes | None:
         """The bytes of an object, None if there is none. 1 GET; raises CorruptionError if it is too long for its kind.
 
-        Of one whose length is `recorded` somewhere, at most one byte more: that it is too long is then for the caller
-        to say, who may save what is in it.
+        Of one whose length is `recorded` somewhere, at most one byte more: then the caller says that it is too long,
+        and may save what is in it.
         """
         try:
             if recorded is not None:

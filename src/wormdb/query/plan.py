@@ -129,7 +129,7 @@ class Residual:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Rows in an order; with `first` only so many of them are kept in memory."""
+    """Rows in an order; with `first`, memory holds at most about that many of them."""
 
     child: Node
     sort: SortSpec

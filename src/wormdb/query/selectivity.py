@@ -1,7 +1,7 @@
 """Which share of the documents a filter matches, and how many entries ranges of an index have.
 
-Shares are those of the sample, which is always of the newest root. What it has too few documents for is asked of the
-statistics of fields, if somebody took any; and as they may be old, the sample still limits what is believed.
+Shares are those of the sample, which is always of the newest root. Where the sample has too few documents, the
+statistics of fields tell, if there are any; as they may be old, the sample still limits what they say.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _IN_BUCKET: Final = 0.25
 
 
 def share_by_statistics(conditions: Sequence[Filter], facts: Facts) -> float | None:
-    """Of all documents the share that meets all of some conditions on one field, from 0 to 1; None if nobody knows.
+    """Of all documents the share that meets all of some conditions on one field, from 0 to 1; None if unknown.
 
     The state that it was known of may have had other documents: the share is taken to have stayed the same. No
     requests.
@@ -83,7 +83,7 @@ def _of_range(found: FieldStatistics, span: Range) -> float:
 
 
 EQUAL_SHARE: Final = 0.02
-"""Of an equality that nobody knows anything about."""
+"""Of an equality without a sample or statistics."""
 NARROW_SHARE: Final = 0.2
 """Of a range, or of anything else."""
 LEAST_SHARE: Final = 0.1
@@ -91,9 +91,9 @@ LEAST_SHARE: Final = 0.1
 HITS_ENOUGH: Final = 10
 """Documents of the sample that tell the share of a filter well enough."""
 HITS_TIMES: Final = 4
-"""So many times off the number of a few hits may be …"""
+"""The true number of hits may be this many times the sampled one, or one such part of it …"""
 HITS_MORE: Final = 3
-"""… and so many hits more might have been."""
+"""… and this many hits more."""
 BUCKET_SHARE: Final = 0.25
 """Of a bucket of a histogram: a range that lies in it."""
 _WHOLE: Final = Range()

@@ -70,7 +70,7 @@ def test_a_manifest_that_is_not_right_is_not_used(bucket: Bucket, damage: str) -
     [
         ("wrong entry", "index byStatus is not used: it has no checksum, and the manifest has other values"),
         ("wrong index model", "index byStatus is stale: it is of model Other"),
-        ("truncated index", "index byStatus is stale: it is no index"),
+        ("truncated index", "index byStatus is stale: it must be an index"),
         ("no checksum", "index byStatus is not used: it has no checksum, and manifest is stale: it has no checksum"),
         ("forgotten field", "index byStatus is not used: it has no checksum, and manifest lacks: status"),
     ],

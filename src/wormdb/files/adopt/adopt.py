@@ -97,7 +97,7 @@ class Adopter:
     events: Callable[[View], tuple[Event, ...]]
     """The definition that the collection gets, as events, for a state; no requests."""
     claim: Callable[[], None]
-    """Asked before anything is written: makes sure that nobody else has the folders of the files."""
+    """Called before anything is written: makes sure that no other collection has the folders of the files."""
     actor: str | None = None
     meta: bytes | None = None
     told: Callable[[str, int, int], None] = lambda _what, _done, _total: None
@@ -201,7 +201,7 @@ class _AdoptionRun:
             raise ConflictError(
                 f"the files of {adopter.collection}",
                 reason="they were changed while they were adopted",
-                fix="stop whoever writes them, and run this again",
+                fix="stop the program that writes them, and run this again",
             )
         committed = self._commit(attached)
         result = self._result(found, committed.number, is_resumed=record is not None)
@@ -309,7 +309,7 @@ def _changed(key: str) -> NoReturn:
     raise ConflictError(
         f"the file {key}",
         reason="it, or another file of the document, was changed while it was adopted",
-        fix="stop whoever writes it, and run this again",
+        fix="stop the program that writes it, and run this again",
         key=key,
     )
 

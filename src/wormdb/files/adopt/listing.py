@@ -68,7 +68,7 @@ class Inventory:
     strays: list[Problem]
     """What lies in a system folder, or where documents lie, and cannot be told."""
     unnamed: int = 0
-    """How many of those are files of documents, in folders that are no ids."""
+    """How many of those are files of documents, in folders whose names are not ids."""
 
     @property
     def files(self) -> int:
@@ -145,7 +145,7 @@ def _is_unnamed(key: str, names: FileNames) -> bool:
 
 
 def _stray(key: str, names: FileNames) -> Problem | None:
-    """What is wrong with a key that is none of ours; None if it is nobody's business."""
+    """What is wrong with a key that has no meaning here; None if it can be ignored."""
     if any(f"/{folder}" in f"/{key}" for folder in _SYSTEM.values()):
         return Problem(
             key,
@@ -153,7 +153,7 @@ def _stray(key: str, names: FileNames) -> Problem | None:
             "give the bucket's layout as `storage` in the schema, or move the file away",
         )
     if _is_unnamed(key, names):
-        return Problem(key, "its folder is no id as wormdb writes it", "rename the folder, or move it away")
+        return Problem(key, "its folder is not an id as wormdb writes it", "rename the folder, or move it away")
     return None
 
 

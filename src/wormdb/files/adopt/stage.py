@@ -1,4 +1,4 @@
-"""Write documents and their past as blocks that nobody sees yet, part by part, and remember how far that is."""
+"""Write documents and their past as blocks that no reader sees yet, part by part, and remember how far that is."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class RecordKeeper:
         return self.record
 
     def swap(self, following: AdoptRecord) -> None:
-        """Replace the record that was read. 1 PUT, and 1 GET if the answer is no clean success.
+        """Replace the record that was read. 1 PUT, and 1 GET unless the answer is a clean success.
 
         Raises ConflictError if another process works on an adoption of the collection, UnavailableError.
         """
@@ -118,9 +118,9 @@ class RecordKeeper:
                 ) from cause
 
     def begin_anew(self) -> None:
-        """Let nobody go on with what was written, because it is damaged. Costs and raises as `swap`.
+        """Keep any process from going on with what was written: it is damaged. Costs and raises as `swap`.
 
-        The record stays: while there is one, garbage collection leaves the blocks of whoever else does the job.
+        The record stays: while there is one, garbage collection leaves the blocks of other processes that do the job.
         """
         assert self.record is not None, "something was written"
         self.swap(msgspec.structs.replace(self.record, plan=_NO_PLAN, parts=()))

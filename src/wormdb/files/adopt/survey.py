@@ -52,7 +52,7 @@ class AdoptionCounts:
     versions: int = 0
     snapshots: int = 0
     skipped: int = 0
-    """Documents that are left out, because a file of theirs is broken, or its folder is no id."""
+    """Documents that are left out, because one of their files is broken, or its folder is not an id."""
     mismatched: int = 0
     """Documents whose files do not agree, and that are taken as their own file has them."""
 
@@ -69,7 +69,7 @@ class AdoptionSurvey:
     """What no choice lets through: two documents with one value of a unique index."""
     notes: list[Problem] = field(default_factory=list)
     left_out: int = 0
-    """Problems that are not listed, because there are so many."""
+    """Problems that are not listed, because there are too many."""
     sequence: int = 0
     log: int = 0
     """The greatest number of a log that a file says it is of."""
@@ -158,7 +158,7 @@ def _count(settled: SettledDocument, found: AdoptionSurvey) -> None:
 
 
 class _Claims:
-    """Who has which value of the unique indexes."""
+    """Which document has which value of the unique indexes."""
 
     def __init__(self, names: FileNames, unique: Sequence[Index], indexes: Sequence[Index]) -> None:
         self._names = names

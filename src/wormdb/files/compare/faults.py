@@ -246,7 +246,7 @@ class TableFaults:
         behind = {text for text, rev in self.behind.items() if rev > log}
         entries = {place: row for place, row in _entries_of(file).items() if _text(key, place) not in behind}
         if log > part.log:
-            # It was written again, and who did has not told yet: nobody has summed up for its number.
+            # It was written again, and the record does not say so yet: there is no sum for its number.
             return self._named(key, number, entries, view, log)
         total = sum(_digest(place, row) for place, row in entries.items()) % _MODULUS
         if total != self._sums.get((key, number), 0):

@@ -65,7 +65,7 @@ def read_entity(body: bytes, *, key: str, model: Model | None, identity: Any = M
     """The normalized document in a file, with `_id` first if it has one, and its `_rev`. No requests.
 
     With `identity`, the id in the file's key, that is the id; the file may lack one, or write it as text. Raises
-    CorruptionError naming the key for what is no document, and for an id that is another one.
+    CorruptionError naming the key for a file without a document, and for another id.
     """
     values = read_object(body, key=key)
     rev = values.get("_rev")
@@ -89,7 +89,7 @@ def read_entity(body: bytes, *, key: str, model: Model | None, identity: Any = M
 
 def snapshot_file(version: Version, model: Model | None) -> bytes:
     """The file of a version that is kept as a snapshot; it has a document. No requests."""
-    assert version.document is not None, "what was deleted is no snapshot"
+    assert version.document is not None, "a deleted version has no snapshot"
     return entity_file(version.document, version.rev, model)
 
 
@@ -176,7 +176,7 @@ def _read_diff(diff: dict[str, Any], model: Model | None, *, key: str) -> dict[s
     pairs = {}
     for name, pair in diff.items():
         if type(pair) is not list or len(pair) != 2:
-            corrupt(key, f"its diff of {name} is no pair of values")
+            corrupt(key, f"its diff of {name} must be a pair of values")
         one, two = (read_values({name: value}, model)[name] for value in pair)
         pairs[name] = (one, two)
     return pairs

@@ -124,7 +124,7 @@ class FiledDocument:
     identity: Any
     held: Held
     recorded: Recorded | None = None
-    """None if nobody asked for its past."""
+    """None if its past was not asked for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,9 +158,9 @@ def decode_index_file(body: bytes, *, key: str) -> IndexFile:
 
     Raises CorruptionError naming the key if it cannot be read, or is of another version.
     """
-    found = read_shape(_FILE, body, key=key, what="it is no index")
+    found = read_shape(_FILE, body, key=key, what="it must be an index")
     content = bytes(found.entries)
-    entries = read_shape(_ENTRIES, content, key=key, what="it is no index")
+    entries = read_shape(_ENTRIES, content, key=key, what="it must be an index")
     check_version(found.version, key=key)
     return IndexFile(
         model=found.model,

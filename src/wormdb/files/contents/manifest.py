@@ -93,7 +93,7 @@ def checksum_of(entries: Any) -> str:
 
 
 def is_checksum_of(checksum: str, content: bytes, entries: Any) -> bool:
-    """Whether a file's checksum is right: `content` are the entries as it writes them, empty if nobody knows."""
+    """Whether a file's checksum is right: `content` are the entries as it writes them, empty if unknown."""
     return bool(checksum) and (_checksum(content) == checksum or checksum_of(entries) == checksum)
 
 
@@ -144,9 +144,9 @@ def decode_manifest(body: bytes, *, key: str) -> ManifestFile:
 
     Raises CorruptionError naming the key if it cannot be read, or is of another version.
     """
-    found = read_shape(_MANIFEST, body, key=key, what="it is no manifest")
+    found = read_shape(_MANIFEST, body, key=key, what="it must be a manifest")
     content = bytes(found.entities)
-    entities = read_shape(_ENTITIES, content, key=key, what="it is no manifest")
+    entities = read_shape(_ENTITIES, content, key=key, what="it must be a manifest")
     check_version(found.version, key=key)
     return ManifestFile(
         model=found.model,

@@ -1,7 +1,7 @@
 """Every key of the readable files of one collection, and what a key means.
 
-A key is parsed strictly: only what these functions write is one of ours, so a file of somebody else in the same
-folder is never taken for one, and neither is the engine's folder.
+A key is parsed strictly: only what these functions write has a meaning, so a file of another program in the
+same folder is never taken for one of wormdb, and neither is the engine's folder.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def bytes_max(key: str) -> int:
 
 def snapshot_name(ts: datetime) -> str:
     """The name of a snapshot taken at `ts`: `2026-02-24T12:00:00.000000Z.json`. Names sort as times do."""
-    assert ts.utcoffset() is not None, "a time without zone is no moment"
+    assert ts.utcoffset() is not None, "a time must have a zone"
     return f"{ts.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z{_JSON}"
 
 

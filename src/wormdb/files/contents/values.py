@@ -211,7 +211,7 @@ _ALL_DIGITS: Final = Context(prec=34, Emin=-6143, Emax=6144)
 def normalize_number(value: Any) -> Any:
     """A number in the first of the three types that has it exactly; any other value as it is. No requests."""
     if type(value) is float:
-        # The largest integer is no double: the one above it is, and does not fit.
+        # No double is the largest integer: the next one is, and it does not fit.
         return int(value) if value.is_integer() and INT_MIN <= value < INT_MAX else value
     return _of_decimal(value) if type(value) is Decimal128 else value
 

@@ -1,4 +1,4 @@
-"""Answers of somebody else's files: rows, numbers, sums, tables, and how they were found.
+"""Answers from files of another program: rows, numbers, sums, tables, and how they were found.
 
 Where documents are fetched because a manifest or an index says which, all of them are fetched and held to what it said
 before the first is shown: if one contradicts, the guide is stale, and the query begins again with all documents.
@@ -17,7 +17,7 @@ from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.engine.columns.sources import encode_rows
 from wormdb.errors import InvalidRequestError
 from wormdb.files.foreign.choose import choose
-from wormdb.files.foreign.look import ContradictionError, ForeignFiles
+from wormdb.files.foreign.files import ContradictionError, ForeignFiles
 from wormdb.files.foreign.manifest import ForeignManifest
 from wormdb.files.foreign.rows import DamagedRowsError
 from wormdb.files.foreign.source import FileSource, wanted_of
@@ -105,7 +105,7 @@ class ForeignAnswer:
     """Answers requests from one look at the files. For one thread at a time.
 
     A bucket without a log has no states: what several requests of one query see may be of different moments. Files that
-    were read are not read again for the same answer; of documents that is not said.
+    were read are not read again for the same answer; documents may be.
     """
 
     def __init__(self, site: Site) -> None:
@@ -149,7 +149,7 @@ class ForeignAnswer:
         if isinstance(manifest, ForeignManifest):
             return manifest.count
         listing = self.look.listing()
-        # Who passes over broken files has to look into all of them; and one of twins is broken.
+        # To pass over broken files, all of them must be read; and one of twins is broken.
         return len(listing.keys) if self.site.on_broken == "raise" and not listing.twins else None
 
     def aggregate(self, aggregation: Aggregation, request: Request) -> dict[str, Any]:

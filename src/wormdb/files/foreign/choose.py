@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from wormdb.bql.tree import Filter
     from wormdb.engine.state.view import Held
-    from wormdb.files.foreign.look import ForeignFiles
+    from wormdb.files.foreign.files import ForeignFiles
     from wormdb.files.foreign.source import Witness
     from wormdb.format.kinds import Document
     from wormdb.format.path import Path
@@ -313,7 +313,7 @@ def _lies_within(path: str, known: frozenset[str]) -> bool:
 
 
 def _named_ids(filters: Iterable[Filter]) -> dict[bytes, str] | None:
-    """By key the ids that conditions on `_id` name; None if one of them is no text."""
+    """By key the ids that conditions on `_id` name; None if one of them is not a string."""
     found: list[Any] = []
     for one in filters:
         if isinstance(one, Compare | In) and one.path == ("_id",):

@@ -1,4 +1,4 @@
-"""A collection that may be somebody else's: whether it is, and what can be asked of it then."""
+"""A collection that another program may keep: whether it does, and what can be asked of its files."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.errors import NotFoundError
 from wormdb.files.foreign.answer import ForeignAnswer
+from wormdb.files.foreign.files import Entities, Entity
 from wormdb.files.foreign.indexes import index_status
-from wormdb.files.foreign.look import Entities, Entity
 from wormdb.files.foreign.manifest import ForeignManifest
 from wormdb.files.foreign.site import Site
 from wormdb.schema.path import SINGLETON_ID
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["FileCache", "ForeignCollection"]
 
 
-# --- What a process has learnt of somebody else's files, by the version of each: what did not change is not read again.
+# --- What a process has learnt of files of another program, by version: an unchanged file is not decoded again.
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ class FileCache:
 
 
 _KEPT_SHARE = 4
-"""The part of `cache_bytes` that the files of one collection may take: one in so many."""
+"""The files of one collection may take `cache_bytes` divided by this."""
 
 
 class ForeignCollection:

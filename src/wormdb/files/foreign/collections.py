@@ -1,4 +1,4 @@
-"""The collections of a database that may be somebody else's: those of models that are only read.
+"""The collections of a database that other programs may keep: those of models that are only read.
 
 What reads files is imported when there is such a model: others do not wait for it.
 """

@@ -1,6 +1,6 @@
-"""Index files of somebody else: which ids have a value, if the file may be believed.
+"""Index files of another program: which ids have a value, if the file can be trusted.
 
-A file with a right checksum is one of ours. One without a checksum is used only if a manifest that has its field gives
+wormdb wrote a file with a right checksum. One without a checksum is used only if a manifest that has its field gives
 exactly its entries; which version was confirmed is remembered.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from wormdb.bql.tree import Filter
-    from wormdb.files.foreign.look import ForeignFiles
+    from wormdb.files.foreign.files import ForeignFiles
     from wormdb.files.foreign.manifest import ForeignManifest
     from wormdb.files.foreign.site import Site
     from wormdb.schema.model import IndexDefinition, Model

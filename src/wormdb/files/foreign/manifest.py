@@ -1,4 +1,4 @@
-"""The manifest of somebody else's collection: which of it may be believed, and why not.
+"""The manifest of a collection that another program keeps: how much of it can be trusted, and why not.
 
 One file, or several by ranges of ids. It is taken if it can be read, is of version 1 and of this model, has the rows
 and the fields it says, and its checksum is right; with `listing` also only if no file of a document is newer, and the
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from wormdb.files.foreign.look import Listing
+    from wormdb.files.foreign.files import Listing
     from wormdb.files.foreign.site import Site
     from wormdb.schema.model import Model
     from wormdb.storage.store import StoredObject

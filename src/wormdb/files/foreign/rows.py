@@ -1,4 +1,4 @@
-"""The rows of a manifest as columns, without a Python object for what nobody asks for.
+"""The rows of a manifest as columns, without Python objects for fields that no query needs.
 
 The text of the entities is kept as it stands in the file. For a query msgspec reads only the fields that it needs, and
 plain values become columns as they are; values that a model or extended JSON turns into something else are read

@@ -1,4 +1,4 @@
-"""One collection of somebody else's files: where they are, and how they are to be read."""
+"""One collection of files of another program: where they are, and how they are to be read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Site", "read_id_text"]
 
 @dataclass(slots=True)
 class Site:
-    """A collection, and what all who look at it share."""
+    """A collection, and what all queries over it share."""
 
     store: Store
     pool: Pool

@@ -1,4 +1,4 @@
-"""Somebody else's files as a source of queries: columns out of the manifest, documents out of their files."""
+"""Files of another program as a source of queries: columns out of the manifest, documents out of their files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from wormdb.engine.blocks.portion import DOCUMENT, VERSION
 from wormdb.engine.columns.fetch import Wanted
 from wormdb.engine.columns.sources import portion_of_rows
-from wormdb.files.foreign.look import ContradictionError, Entity, ForeignFiles
+from wormdb.files.foreign.files import ContradictionError, Entity, ForeignFiles
 from wormdb.files.foreign.rows import DamagedRowsError
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.key import encode_key
@@ -95,7 +95,7 @@ class FileSource:
     def _fetched(self, key: bytes) -> Held | None:
         identity = _text_of(key) if self.ids is None else self.ids.get(key)
         if identity is None:
-            # An id that is no text has several forms: which one there is, only a listing tells.
+            # An id that is not a string has several forms: only a listing tells which one is there.
             entity = self.look.listing().keys.get(key)
             return None if entity is None else self.look.entities.read(entity)
         for place in self.look.site.keys_of(identity):

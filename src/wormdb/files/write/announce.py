@@ -1,4 +1,4 @@
-"""The sentinel of a bucket: tells who looks into it which models it has, and where their folders lie."""
+"""The sentinel of a bucket: which models it has, and where their folders lie, for people and other programs."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Announcement:
     def fault(self, found: StoredObject | None) -> str | None:
         """What is wrong with the sentinel as far as this collection goes; None if nothing is. No requests.
 
-        How the bucket is called depends on who looks at it, so any name is right.
+        Any name of the bucket is right: processes may reach it by different names.
         """
         if found is None:
             return MISSING
@@ -96,7 +96,7 @@ def announce_all(store: Store, told: Sequence[Announcement]) -> None:
     """Say of several collections where their folders lie, most of them in `storage`. Costs as `Announcement.make`.
 
     Where the sentinel names models that are not among them, or that have more collections than these, what it says of
-    all stays: nobody knows who relies on it.
+    all stays: other programs may rely on it.
     """
     if told:
         _swap(store, lambda found: _body_of_all(found, told))

@@ -1,7 +1,7 @@
 """One attempt to bring the readable files of a collection to a state: documents, then tables, sentinels, the record.
 
-Nothing is believed of the files but what the record says, and the record is swapped last. So after a crash the same is
-done again, and of two who do it at once one loses the swap and looks again.
+Only the record says what the files hold, and it is swapped last. So after a crash the same is done again, and of two
+processes that do it at once one loses the swap and looks again.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def mended_tables(
 ) -> tuple[tuple[FilesTable, ...], list[str]]:
     """The tables, to be written again if one of some files is theirs; and those of the files that are of none.
 
-    These were written by who was overtaken, perhaps in parts that are no longer so. No requests.
+    A process that was overtaken wrote these, perhaps in other parts than the table has now. No requests.
     """
     found = _of_tables(sorted(keys), names)
     hit = {_table_of(what) for what in found.values()}
@@ -135,7 +135,7 @@ class Tools:
 
 @dataclass(slots=True)
 class LostAttempts:
-    """What attempts did that somebody else overtook: they may have put an older state over a newer one."""
+    """What overtaken attempts did: they may have put an older state over a newer one."""
 
     after: LogNumber
     """They wrote documents that were changed after this number."""
@@ -190,7 +190,7 @@ class Publication:
     def run(self, lost: LostAttempts | None = None) -> KnownRecord:
         """Do it, and what is `lost` again.
 
-        Returns the record as it then is. Raises ConflictError if somebody else was faster, UnavailableError,
+        Returns the record as it then is. Raises ConflictError if another process was faster, UnavailableError,
         OutcomeUnknownError.
         """
         if lost is not None:
@@ -213,7 +213,7 @@ class Publication:
         return self.known
 
     def _note_definitions(self, lost: LostAttempts) -> None:
-        """Go through all documents if somebody who was overtaken knew another definition.
+        """Go through all documents if an overtaken attempt knew another definition.
 
         Then files may lie where they no longer belong, or look as they no longer should.
         """
@@ -224,9 +224,9 @@ class Publication:
             self.record = replace(self.record, fill=replace(fill, cursor=b"", former=former, is_lost=True))
 
     def check(self) -> None:
-        """Raise ConflictError if somebody else has swapped the record. 1 GET."""
+        """Raise ConflictError if another process has swapped the record. 1 GET."""
         if not self.register.is_current(self.known):
-            raise ConflictError(f"the files of {self.ledger.collection}", reason="somebody else writes them")
+            raise ConflictError(f"the files of {self.ledger.collection}", reason="another process writes them")
 
     def _swap(self) -> None:
         self.known = self.register.swap(self.known, self.record)

@@ -126,7 +126,7 @@ class DocumentFiles:
         return is_taken or is_marked or limits.max_age is not None
 
     def _snapshots(self, work: FileWork, identity: Any, found: Recorded, after: LogNumber) -> None:
-        """Write the snapshots that came after a number, and remove those that are no longer kept since."""
+        """Write the snapshots that came after a number, and remove those that are not kept any more."""
         shown = kept_snapshots(found.snapshots, found.versions, self.model)
         earlier = recorded_until(found, after)
         before = {each.snapshot.ts for each in kept_snapshots(earlier.snapshots, earlier.versions, self.model)}
@@ -139,7 +139,7 @@ class DocumentFiles:
     def whole(self, held: Held, found: Recorded | None, former: Sequence[FileNames], *, is_new: bool) -> FileWork:
         """All files of one document; `former` are places where files of it may lie that are no longer right.
 
-        `is_new` says that nobody ever wrote files of this collection, as far as is known.
+        `is_new` says that no files of this collection were ever written, as far as is known.
         """
         work = FileWork()
         identity = identity_of(held.id)

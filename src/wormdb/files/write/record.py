@@ -58,7 +58,7 @@ class RecordRegister:
         return KnownRecord(record, found.version)
 
     def is_current(self, known: KnownRecord) -> bool:
-        """Whether nobody has swapped the record since it was read. 1 GET."""
+        """Whether the record is still the one that was read. 1 GET."""
         found = self.store.probe(self.key).found
         return known.version == (None if found is None else found.version)
 
@@ -81,10 +81,10 @@ def placement_of(places: FilesPlaces) -> Placement:
     return Placement(places.oplog, places.snapshots, places.trash, places.name)
 
 
-# --- Who has the short name of a collection in the folders at the root of a bucket.
+# --- Which collection has a short name in the folders at the root of a bucket.
 #
-# `org/customers/` and `archive/customers/` would both keep their oplog in `.oplog/customers/`. The first one to ask has
-# the name for ever, and says so in an object; any other uses its whole path.
+# `org/customers/` and `archive/customers/` would both keep their oplog in `.oplog/customers/`. The first
+# collection that claims the name has it for ever, by an object; any other uses its whole path.
 
 CLAIMS: Final = ".worm.names/"
 """The folder of the claims: one object for each short name."""
@@ -98,7 +98,7 @@ _DECODER: Final = msgspec.json.Decoder(_Claim)
 
 
 def claim_name(store: Store, last: str, collection: str) -> str:
-    """The folder of `collection` (ends with /) in root layouts: `last` and / if nobody else has it, else all of it.
+    """The folder of `collection` (ends with /) in root layouts: `last` and / if no other has that name, else all of it.
 
     1 PUT; 1 GET more if the name is taken or the answer is lost. Asked again, the answer is the same.
     """
@@ -113,7 +113,7 @@ def claim_name(store: Store, last: str, collection: str) -> str:
 
 
 def known_owner(store: Store, last: str) -> str | None:
-    """The collection that has a short name; None if nobody claimed it. 1 GET."""
+    """The collection that has a short name; None if it is not claimed. 1 GET."""
     found = store.probe(f"{CLAIMS}{last}").found
     try:
         return None if found is None else _DECODER.decode(found.body).collection

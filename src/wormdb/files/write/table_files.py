@@ -100,7 +100,7 @@ class TableWriter:
     ) -> tuple[tuple[FilesTable, ...], bool]:
         """Write the files that are due; the tables as they are then, and whether one of them is to be cut anew.
 
-        Who is told so swaps the record and calls again. 1 PUT a file that is as the record says, and a scan of what is
+        Then the caller swaps the record and calls again. 1 PUT a file that is as the record says, and a scan of what is
         in it: of a part of a manifest its range of ids, otherwise of all documents, once for all tables together.
         """
         tables = [self._ranged(table) for table in tables]

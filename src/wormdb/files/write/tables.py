@@ -3,7 +3,7 @@
 A table is made from the state, never from its file. A file is written again when enough of it has changed or when the
 first change has waited for long enough; small ones at once. Whether a table lies in one file or in parts is decided by
 the record first, then the files follow it, and only when they are complete those of before are deleted: so there is
-always a complete table to read, and who comes after a crash knows what is missing.
+always a complete table to read, and after a crash the record says what is missing.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def has_parts(count: int, threshold: int, *, is_parted: bool) -> bool:
 
 
 def is_uneven(counts: Sequence[int], threshold: int, maximum: int) -> bool:
-    """Whether a part has grown so much beyond the others that all should be cut anew."""
+    """Whether a part is so much larger than the others that all should be cut anew."""
     total = sum(counts)
     wanted = parts_of(total, threshold, maximum)
     return len(counts) > maximum or (wanted > 1 and max(counts) > _UNEVEN * max(threshold, -(-total // wanted)))
@@ -104,7 +104,7 @@ MANIFEST: Final[TableKey] = ("manifest", ())
 SMALL_BYTES: Final = 256 * 1024
 """A table in one file up to this size is written again at once."""
 RATIO: Final = 10
-"""Any other file when one in so many of its entries has changed."""
+"""Any other file is written when one in this many of its entries has changed."""
 RATIO_NEAR: Final = 12
 """The same, where all documents are read anyway for another file of an index."""
 
@@ -185,7 +185,7 @@ def keys_of(table: FilesTable, names: FileNames) -> tuple[str, ...]:
 def align_tables(
     tables: Iterable[FilesTable], specs: Mapping[TableKey, TableSpec], names: FileNames, *, is_all: bool
 ) -> tuple[tuple[FilesTable, ...], tuple[str, ...]]:
-    """The tables that the specs ask for, and the keys of files of tables that nobody asks for any more.
+    """The tables that the specs ask for, and the keys of files of all other tables.
 
     With `is_all` every file is to be written again.
     """

@@ -26,7 +26,7 @@ from wormdb.format.block import Row
 from wormdb.format.past import Taken, Version, encode_past, past_range
 from wormdb.format.sample import Sample, decode_sample
 from wormdb.maintenance.audit.chain import SUM_BITS, digest_of
-from wormdb.maintenance.audit.listed import PastLists, PastRow, past_rows
+from wormdb.maintenance.audit.lists import PastLists, PastRow, past_rows
 from wormdb.settings import BLOB_READ_BYTES
 from wormdb.storage.store import ByteRange
 from wormdb.system.types import LogNumber
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from wormdb.format.root import JobOutcome, Root
     from wormdb.maintenance.audit.chain import Chain
     from wormdb.maintenance.audit.index_check import IndexCheck
-    from wormdb.maintenance.audit.listed import CheckedList, Hole
+    from wormdb.maintenance.audit.lists import CheckedList, Hole
     from wormdb.maintenance.audit.report import AuditReport
     from wormdb.maintenance.site import Site
 

@@ -151,7 +151,7 @@ def _history_fault(row: Row) -> str | None:
 
 
 def _column_faults(content: Content, again: EncodedBlock) -> list[str]:
-    """Columns that say something else than the documents; other bytes alone are no fault."""
+    """Columns that say something else than the documents; other bytes alone are not a fault."""
     names = [*content.block.types, "_rev", "_seq", "_deleted"]
     other = open_block(again.parquet, name=content.name, sha256=again.sha256)
     stored, expected = read_columns(content.block, names), read_columns(other, names)

@@ -35,7 +35,7 @@ SUM_BITS: Final = 128
 
 @dataclass(slots=True)
 class Chain:
-    """What the log tells to those who compare with it. About 100 bytes in memory for each entry."""
+    """What of the log is compared with the other lists. About 100 bytes in memory for each entry."""
 
     begins: int = 0
     """The first number that must be there."""
@@ -108,7 +108,7 @@ class _ChainWalk:
     root: Root | None
     chain: Chain
     previous: bytes | None = None
-    """The hash of the entry before; None if nobody knows."""
+    """The hash of the entry before; None if unknown."""
 
     def __post_init__(self) -> None:
         self.previous = BEFORE_FIRST if self.root is None else self.root.hash_trimmed
@@ -157,7 +157,7 @@ class _ChainWalk:
         else:
             entry = found.entry
             if self.previous is not None and entry.previous != self.previous:
-                # Whichever of the two was changed, nobody can follow from the one to the other.
+                # Whichever of the two was changed, the one does not lead to the other.
                 chain.broken.setdefault(max(number - 1, chain.begins), f"entry {number} does not follow it by its hash")
             if number - 1 in chain.broken:
                 chain.hashes[number - 1] = entry.previous

@@ -29,7 +29,7 @@ from wormdb.format.past import HISTORY_COLUMNS, Taken, Version, encode_past, pas
 from wormdb.format.root import ObjectRef
 from wormdb.format.sample import Sampler, encode_sample
 from wormdb.maintenance.audit.block_check import content_of, rebuild_sidecar
-from wormdb.maintenance.audit.listed import CheckedList, PastLists, past_rows, with_operations
+from wormdb.maintenance.audit.lists import CheckedList, PastLists, past_rows, with_operations
 from wormdb.maintenance.audit.report import AuditReport, Loss
 from wormdb.system.types import LogNumber
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from wormdb.format.entry import Entry
     from wormdb.format.past import Operation
     from wormdb.format.root import IndexRoot, JobOutcome, Root
-    from wormdb.maintenance.audit.listed import Hole, Where
+    from wormdb.maintenance.audit.lists import Hole, Where
     from wormdb.maintenance.site import Site
 
 __all__ = ["FIELDS", "DocumentRepair", "PastRepair", "objects_of", "with_facts", "with_sidecars", "write_list"]
@@ -136,7 +136,7 @@ class DocumentRepair:
     _alive: int = 0
     _trashed: int = 0
     _doubtful: list[str] = field(default_factory=list)
-    """Deleted documents of which nobody knows whether they were in the trash."""
+    """Deleted documents that may have been in the trash: nothing tells."""
     _entry: Entry | None = None
 
     def run(self) -> Root:
@@ -406,7 +406,7 @@ class PastRepair:
             kept = self._kept(versions)
             for version in kept:
                 if version.meta is _REPAIRED:
-                    what = f"who made version {version.seq} and when is no longer known"
+                    what = f"the author and the time of version {version.seq} are lost"
                     self.lost.append(Loss(version.id.decode(), what, is_document=False))
             known = {version.seq for version in kept}
             rows: list[Version | Taken] = [*kept, *(mark for mark in marks.values() if mark.seq in known)]

@@ -1,7 +1,7 @@
 """Make again what is damaged and can be made again: in rounds, each ending with one swap of the root.
 
 New objects have new names, and what a root no longer names is retired as forwarding does; so readers of the old root go
-on, and whoever swaps first wins. After each round everything is looked at again.
+on, and the first process that swaps wins. After each round everything is looked at again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from wormdb.format.root import IndexRoot, Root
     from wormdb.maintenance.audit.agreement import Agreement
     from wormdb.maintenance.audit.chain import Chain
-    from wormdb.maintenance.audit.listed import Where
+    from wormdb.maintenance.audit.lists import Where
     from wormdb.maintenance.audit.verify import RootExamination
     from wormdb.maintenance.site import Site
 
@@ -51,7 +51,7 @@ __all__ = ["rebuild_root", "repair"]
 def rebuild_root(site: Site, state: RootState, chain: Chain) -> None:
     """Forward the whole log as if there were no root, and put the new one in the place of the damaged one.
 
-    What the old one named stays behind as objects that nobody names. Costs as forwarding does. Raises CorruptionError
+    What the old one named stays behind as objects without a name. Costs as forwarding does. Raises CorruptionError
     if the log is not complete, ConflictError if another root came meanwhile.
     """
     if not chain.is_whole:
@@ -183,7 +183,7 @@ class _RepairRound:
         agreement = self.agreement
         if agreement.facts_wrong and not (agreement.documents_wrong or agreement.documents.wrong):
             self.root = with_facts(self.site, self.root)
-        # Of documents that were damaged nobody knew what an index should have: the next round does.
+        # What an index should have of damaged documents is known in the next round.
         if self.examined.bad_indexes:
             self._indexes()
         if self.examined.retired_is_bad:
@@ -252,7 +252,7 @@ class _RepairRound:
     # --- retired objects, and the log ---
 
     def _retired(self) -> None:
-        """The lists that can be read, linked anew; what the others named stays behind as objects that nobody names."""
+        """The lists that can be read, linked anew; what the others named stays behind, without a name."""
         older: ObjectRef | None = None
         for ref, found in reversed(self.examined.readable_retired):
             name = self.site.writer.new_name()

@@ -91,7 +91,7 @@ class Verification:
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing was found that should not be; objects that nobody names do no harm."""
+        """Whether nothing was found that should not be; objects without a name do no harm."""
         return all(finding.kind == "unreferenced" for finding in self.findings)
 
 
@@ -125,7 +125,7 @@ class AuditReport:
     """Findings and counts in the making."""
 
     told: Callable[[str], None] | None = None
-    """Hears what is looked at, for whoever waits."""
+    """Called with the key of each object before it is checked, to show progress."""
     findings: list[Finding] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     left_out: int = 0
@@ -144,7 +144,7 @@ class AuditReport:
         self.counts[what] += number
 
     def look(self, where: str) -> None:
-        """Tell who waits."""
+        """Tell `told` which object is checked next."""
         if self.told is not None:
             self.told(where)
 

@@ -14,8 +14,8 @@ from wormdb.format.root import RetiredList, decode_retired
 from wormdb.maintenance.audit.agreement import Agreement, BlobCheck
 from wormdb.maintenance.audit.chain import Chain, check_chain
 from wormdb.maintenance.audit.index_check import index_checks, tree_objects
-from wormdb.maintenance.audit.listed import CheckedList, PastLists, Where, checked_body
-from wormdb.maintenance.audit.parted import report_of
+from wormdb.maintenance.audit.lists import CheckedList, PastLists, Where, checked_body
+from wormdb.maintenance.audit.parts import report_of
 from wormdb.maintenance.audit.report import AuditReport, Verification
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from wormdb.format.block import Row
     from wormdb.format.root import ObjectRef, Root
-    from wormdb.maintenance.audit.parted import PartTally
+    from wormdb.maintenance.audit.parts import PartTally
     from wormdb.maintenance.site import Site
 
 __all__ = ["RootExamination", "examine", "find_unreferenced", "named_objects", "verify", "verify_parts"]
@@ -138,7 +138,7 @@ def _examine(site: Site, report: AuditReport) -> RootExamination:
 def _read_root(site: Site) -> tuple[RootState, str | None]:
     """The root, or what is wrong with it. 1 GET, and 1 HEAD if it is too long to be read.
 
-    Raises UnsupportedFormatError: what a newer version wrote is no damage, and nothing may be mended that it means.
+    Raises UnsupportedFormatError: what a newer version wrote is not damage, and must not be repaired.
     """
     try:
         probe = site.store.probe(site.paths.root)
@@ -156,7 +156,7 @@ def _read_root(site: Site) -> tuple[RootState, str | None]:
 
 
 def _is_adopted_now(site: Site) -> bool:
-    """Whether somebody writes blocks for it that no entry names yet. 1 GET."""
+    """Whether an adoption writes blocks for it that no entry names yet. 1 GET."""
     try:
         return site.body(site.paths.adoption) is not None
     except CorruptionError:

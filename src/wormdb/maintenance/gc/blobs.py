@@ -2,8 +2,8 @@
 
     owned        by a document that is alive (the index of owners tells), or that lies in the trash: it stays
     not owned    for a day after it was written: a writer may be about to refer to it
-    condemned    by an entry that is checked against the state it follows: nobody owns the blob there, and from there on
-                 nobody can begin to
+    condemned    by an entry that is checked against the state it follows: no document owns the blob there, and
+                 from there on none can begin to
     deleted      an hour after that entry, however late and however often: nothing is written under that key any more
 
 All times are the store's. While a job is open nothing is condemned: it may hold references that no entry shows yet.
@@ -43,13 +43,13 @@ __all__ = ["BlobPlan", "collect_blobs", "condemn", "plan_blobs"]
 log = logging.getLogger(__name__)
 
 TRIES_MAX: Final = 4
-"""How often it is looked again because somebody changed what was looked at."""
+"""How often blobs are listed again because the collection changed meanwhile."""
 _DELETES_AT_ONCE: Final = 1_000
 _CONDEMNED: Final = "no document refers to it, and none has been able to for an hour"
 
 
 class _OwnedMeanwhileError(ConflictError):
-    """Somebody may own one of the blobs by now: look again."""
+    """A document may own one of the blobs by now: look again."""
 
 
 @dataclass(slots=True)
@@ -60,13 +60,13 @@ class BlobPlan:
     due: list[Victim] = field(default_factory=list)
     """Condemned long enough ago: they can be deleted whatever happened since."""
     unowned: list[BlobKey] = field(default_factory=list)
-    """Those that can be condemned, if nobody refers to them until then."""
+    """Those that can be condemned, if no document refers to them until then."""
     waiting: int = 0
     """Those that are condemned and stay for a while."""
 
 
 def collect_blobs(site: Site, gathered: GcReport) -> None:
-    """Condemn the blobs that nobody owns, and delete those that were condemned an hour ago; tell of both.
+    """Condemn the blobs that no document owns, and delete those that were condemned an hour ago; tell of both.
 
     A dry run only tells what would be deleted now. 3 GETs, and 1 PUT if answers have no time; where there were ever
     blobs, 1 LIST for each 1,000 of them and 1 GET for each node of the index of owners; if some have no owner, what
@@ -138,9 +138,9 @@ def plan_blobs(site: Site, view: View, now: StoreTime) -> BlobPlan | None:
 
 
 def condemn(site: Site, ledger: Ledger, seen: View, keys: Sequence[BlobKey]) -> None:
-    """Commit that nobody may refer to these blobs any more, which nobody owned at the state `seen`. 1 PUT.
+    """Commit that no document may refer to these blobs any more, which none owned at the state `seen`. 1 PUT.
 
-    Raises ConflictError if somebody may own one of them by now; nothing is written then.
+    Raises ConflictError if a document may own one of them by now; nothing is written then.
     """
     guard = _CondemnGuard(seen, frozenset(keys))
     events = tuple(BlobCondemned(sha256=bytes.fromhex(key.sha256), suffix=key.suffix) for key in keys)

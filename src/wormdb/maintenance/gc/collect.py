@@ -1,10 +1,10 @@
 """Remove what no process needs any more, in an order that no crash, no rival and no clock of ours can turn into a loss.
 
     retired objects    deleted an hour after a root was seen without them; then their names leave the root
-    objects nobody     chosen by the root, the whole tail and open jobs; then the root is swapped, so that whoever read
-    ever named         an older one cannot publish; then they are deleted
+    objects never      chosen by the root, the whole tail and open jobs; then the root is swapped, so that a process
+    named              that read an older one cannot publish; then they are deleted
     open jobs          ended by an entry of the log; only then what they wrote is like any other object
-    blobs              condemned by an entry of the log, deleted an hour later: see `gc_blobs`
+    blobs              condemned by an entry of the log, deleted an hour later: see `blobs`
     the log            `trimmed` is raised with the same swap; then entries up to it are deleted
 
 A victim was listed before the swap, and no name is used twice: so however late a deletion comes, it hits nothing else.
@@ -62,7 +62,7 @@ class RetentionRules:
 def collect(
     site: Site, rules: RetentionRules, *, dry_run: bool = False, told: Callable[[str], None] | None = None
 ) -> GcResult:
-    """Remove from a collection what nobody needs, or with `dry_run` only say what that is.
+    """Remove from a collection what is not needed any more, or with `dry_run` only say what that is.
 
     2 GETs, and 1 LIST for each 1,000 objects. If objects are older than a day 1 GET for each page of a block list, each
     node above the leaves, each part of a filter and each list of retired objects, and a few for the end of the log. If
@@ -271,7 +271,7 @@ class _CollectionRound:
     # --- acting ---
 
     def _swap(self, retired: RetiredObjects, gone: set[str], through: LogNumber, *, has_orphans: bool) -> None:
-        """Say in the root what is known now. After it nobody can publish who read an older one."""
+        """Say in the root what is known now. After it no process that read an older one can publish."""
         trimmer = self._trimmer
         raised = trimmer.raised(self.state, through)
         at = self._probed() if retired.has_undated else StoreTime(0)

@@ -1,4 +1,4 @@
-"""Jobs that are open: what they may still attach is not garbage, and those that nobody ends are ended by an entry."""
+"""Open jobs: what they may still attach is not garbage, and an entry ends those that stay open too long."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class OpenJobs:
         return min((StoreTime(mark.time) for mark in self.root.marks if mark.number >= outcome.number), default=now)
 
     def _is_adopted_now(self) -> bool:
-        """Whether somebody writes blocks that no entry names yet, and that a record will name. 1 GET."""
+        """Whether an adoption writes blocks that no entry names yet, and that its record will name. 1 GET."""
         key = self.site.paths.adoption
         try:
             body = self.site.body(key)

@@ -19,14 +19,14 @@ VictimKind = Literal["block", "history", "node", "list", "blob", "entry", "other
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """One object that nobody needs any more."""
+    """One object that is not needed any more."""
 
     key: str
     kind: VictimKind
     reason: str
     """Why it may go, in words."""
     bytes: int
-    """How large it is; 0 if nobody looked."""
+    """How large it is; 0 if unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Objects that roots named once: dated by the store after they were seen to be retired, gone an hour later.
 
 A root says what it retired, and a later root since when. The time is of an object that was written after the first of
-these was read, so whoever still reads by an older root began before it. Names leave the root after their objects: who
-stops between leaves names of objects that are gone, which are removed again, and no object that nobody names.
+these was read, so any process that still reads by an older root began before it. Names leave the root after their
+objects: a crash between leaves names of objects that are gone, which are removed again, and no object without a name.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from wormdb.engine.log.objects import NewObject
 from wormdb.errors import NotFoundError, SnapshotTooOldError
 from wormdb.format.event import JobAttached
 from wormdb.format.root import ObjectRef, Retired, RetiredList, decode_retired, encode_retired
-from wormdb.maintenance.audit.listed import checked_body
+from wormdb.maintenance.audit.lists import checked_body
 from wormdb.settings import GC_LIST_NAMES, RETIRED_INLINE_MAX, RETIRED_MS
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class RetiredObjects:
 
     @property
     def has_undated(self) -> bool:
-        """Whether nobody knows of some since when they are retired; without those that the log needs."""
+        """Whether some have no time of retirement yet; without those that the log needs."""
         return any(one.at is None and one.log <= self.root.trimmed for one in (*self.root.retired, *self.older))
 
     def following(self, root: Root, at: StoreTime, gone: set[str]) -> Root:
@@ -78,7 +78,7 @@ class RetiredObjects:
         if older == self.older:
             return msgspec.structs.replace(root, retired=inline)
         folder = self.site.paths.folder
-        # Lists that nobody reads any more are retired like everything else.
+        # Lists that are replaced are retired like everything else.
         inline += tuple(Retired(name=key.removeprefix(folder), revision=root.revision + 1) for key in self.lists)
         if len(inline) + len(older) <= RETIRED_INLINE_MAX:
             return msgspec.structs.replace(root, retired=(*older, *inline), retired_older=None)
@@ -170,7 +170,7 @@ def root_names(place: Place) -> Iterator[str]:
     """The keys of all objects that a root needs, without those that it has retired.
 
     1 GET for each page of a list, each node above the leaves and each part of a filter. Raises CorruptionError, and
-    SnapshotTooOldError if one of these is gone: then nobody knows what it named.
+    SnapshotTooOldError if one of these is gone: then what it named is unknown.
     """
     for folder, entries, pages in _lists(place):
         shelf = Shelf(place.store, place.pool, folder)

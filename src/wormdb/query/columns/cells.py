@@ -139,7 +139,7 @@ def element_kind(kind: str) -> str | None:
 def element_lists(cells: Cells) -> tuple[Cells, Callable[[Outcome], Outcome]]:
     """The elements of all arrays, and how an outcome for them becomes one for the arrays: whether it is true of any.
 
-    The outcome for elements has no nulls; that for what is no array is false.
+    The outcome for elements has no nulls; that for a cell without an array is false.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -161,7 +161,7 @@ def element_lists(cells: Cells) -> tuple[Cells, Callable[[Outcome], Outcome]]:
 
 
 def decode_cells(array: pa.Array | pa.ChunkedArray, kind: str) -> list[Any]:
-    """The exact values of cells of a type; MISSING for null. CorruptionError for what is no value. No requests."""
+    """The exact values of cells of a type; MISSING for null. No requests; raises CorruptionError."""
     import pyarrow as pa
 
     chunked = array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
@@ -331,7 +331,7 @@ _FUNCTIONS: Final[dict[Comparison, str]] = {
     "lte": "less_equal",
 }
 _COMPARED_MAX: Final = 6
-"""To compare numbers with so many others one by one is faster than to look them up."""
+"""Up to this many values, comparing with each is faster than a look-up."""
 _INT32: Final = (-(2**31), 2**31 - 1)
 
 

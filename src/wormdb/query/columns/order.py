@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 __all__ = ["TopRows", "order_keys", "sort_paths"]
 
 KEPT_ROWS: Final = 65_536
-"""So many rows are collected, or four times as many as are wanted, before the others among them are dropped."""
+"""Rows to collect, or four times as many as are wanted if that is more, before those that cannot be among the first
+are dropped."""
 KEPT_BYTES: Final = 16 * 1024 * 1024
-"""Or rows of so many bytes, if they are more than are wanted."""
+"""Bytes of rows to collect at most, if the rows are more than are wanted."""
 
 _IDENTITY: Final = ("_id",)
 _ORDERED: Final = frozenset({"int64", "double", "decimal", "string", "bool", "date", "binary", "objectid"})

@@ -177,7 +177,7 @@ _NULL_CODE: Final = 1
 def ask_function(name: str, cells: Cells | None, batch: GroupFunctions) -> Reader | None:
     """Put a function of cells, none of them elsewhere, into a batch; None if it has to be done by `add_pairs`.
 
-    Only to count there are no cells.
+    A count has no cells.
     """
     if name == "count":
         return _ask_count(batch)
@@ -186,7 +186,7 @@ def ask_function(name: str, cells: Cells | None, batch: GroupFunctions) -> Reade
         return _ask_extreme(name, cells, batch) if cells.kind in _COMPARED else None
     if name == "distinct" or cells.kind == "json":
         return None
-    return _ask_sum(cells, batch) if cells.kind in _NUMBERS else _ignore  # what is no number does not count
+    return _ask_sum(cells, batch) if cells.kind in _NUMBERS else _ignore  # only numbers count
 
 
 def _ignore(found: GroupResults, targets: Sequence[Any]) -> None:
@@ -368,7 +368,7 @@ def _add_nulls(cells: Cells, groups: pa.Array, targets: Sequence[Any]) -> None:
 
 
 KEPT_ROWS: Final = 262_144
-"""So many rows are collected before they are added up together."""
+"""Rows that are collected before they are added up together."""
 
 
 class ColumnTally:

@@ -270,7 +270,7 @@ class Hit:
 
 
 class Places:
-    """Where some rows stand, found out when that of the first is wanted: most answers are never gone on with."""
+    """Where some rows stand, made when the place of the first is wanted: most answers have no next page."""
 
     def __init__(self, batch: ReadBatch, sort: SortSpec) -> None:
         """Nothing is made yet."""
@@ -356,7 +356,7 @@ class _Projected:
         parts = projection.parts.parts
         is_plain = self.paths and all(isinstance(part, Whole) for part in parts.values())
         self.plain: Sequence[str] = _in_order(parts) if is_plain else ()
-        """The fields, if they are shown whole and are no parts of others."""
+        """The fields, if all of them are shown whole and none is a part of another."""
 
     def of_document(self, document: Document) -> Document:
         projection = self._projection
@@ -390,7 +390,7 @@ def _nested(values: Iterable[tuple[Path, Any]]) -> Document:
 
 
 def _is_told(branch: Branch, document: Document) -> bool:
-    """Whether a document made of columns shows what the stored one would: of a part without fields nobody knows."""
+    """Whether a document made of columns shows what the stored one does: they cannot tell an empty part from none."""
     inner = ((part, document.get(name)) for name, part in branch.parts.items() if isinstance(part, Branch))
     return all(type(value) is dict and _is_told(part, value) for part, value in inner)
 

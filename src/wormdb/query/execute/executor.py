@@ -59,7 +59,7 @@ __all__ = [
 BATCH_MAX: Final = 1_024
 """Rows that go through a plan at once, where they are not a block's."""
 _BATCH_FIRST: Final = 128
-"""Ids that are taken at first if nobody knows how many are needed."""
+"""Ids of the first batch if it is not known how many are needed."""
 _AT_ONCE_ENTRIES: Final = 2_048
 """Ranges that have no more entries than this together, about, are read side by side."""
 _AT_ONCE_SPANS: Final = 256
@@ -158,7 +158,7 @@ def _groups(spans: Sequence[Range], facts: IndexFacts | None, demand: Demand) ->
 
 
 def _size(span: Range, facts: IndexFacts | None) -> int:
-    """How many entries a range has, about: a guess for a narrow one if nobody has measured."""
+    """How many entries a range has, about: a guess for a narrow one without statistics."""
     if facts is None or facts.statistics is None:
         return _AT_ONCE_ENTRIES + 1 if span.high is None else 16
     return min(facts.statistics.estimate(span), facts.statistics.entries)
@@ -402,7 +402,7 @@ class Executor:
     def _ordered(self, node: Order) -> Iterator[RowBatch]:
         paths = sort_paths(node.sort)
         ordering = Ordering(node.sort, node.first)
-        # Who measures wants to see every row that matches, and rows before a page are not among the first of it.
+        # A measurement counts every row that matches, and rows before a page are not among the first of it.
         is_plain = self.watch is None and self.request.after is None
         demand = Demand(in_order=False, narrow=ordering.narrowed if is_plain else None)
         for batch in self._run(node.child, demand):

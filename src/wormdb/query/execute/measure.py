@@ -48,7 +48,7 @@ class Measurement:
 class Watch:
     """Measures the nodes of one plan while it is carried out.
 
-    Requests are counted when they are made: what is read ahead for a node counts for it, also if nobody takes it.
+    Requests are counted when they are made: what is read ahead for a node counts for it, also if it is never used.
     """
 
     def __init__(self, clock: Clock, meter: Callable[[], Metered] | None = None) -> None:
@@ -75,7 +75,7 @@ class Watch:
         return number
 
     def whole(self, work: Callable[[], int]) -> Measurement:
-        """What some work took that gives so many rows."""
+        """What some work took; `work` returns the number of its rows."""
         rows, taken = self._measure(work)
         return taken + Measurement(rows=rows)
 

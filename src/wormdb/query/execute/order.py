@@ -1,4 +1,4 @@
-"""Rows in an order: by columns, or by documents, of which with a limit only about so many are held."""
+"""Rows in an order: by columns, or by documents; with a limit, memory holds about that many rows."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Ordering:
         return self._columns.narrowed(portion, mask)
 
     def rows(self, size: int) -> Iterator[ReadBatch]:
-        """All rows in order, so many at a time."""
+        """All rows in order, at most `size` at a time."""
         portion, documents = self._columns.finish(), self._documents.finish()
         assert portion is None or documents is None, "batches are of one kind"
         found: ReadBatch | None = documents if portion is None else ColumnBatch(portion, self._is_whole)

@@ -81,7 +81,7 @@ def _target(field: Field) -> str | None:
 def read_references(names: Iterable[str], model: Model | None, model_of: ModelOf) -> tuple[Reference, ...]:
     """What names of `populate` mean for a model; `model_of` knows the others.
 
-    Raises InvalidRequestError for one that is no ref, LimitExceededError over POPULATE_DEPTH_MAX. No requests.
+    Raises InvalidRequestError for a name that is not a ref, LimitExceededError over POPULATE_DEPTH_MAX. No requests.
     """
     return _read([name.split(".") for name in names], model, model_of, 1)
 

@@ -66,7 +66,7 @@ class DocumentBatch:
 
 @dataclass(frozen=True, slots=True)
 class ColumnBatch:
-    """Rows of a portion, which has `_id`; perhaps with whole documents that nobody has decoded yet."""
+    """Rows of a portion, which has `_id`; perhaps with whole documents that are not decoded yet."""
 
     portion: Portion
     is_whole: bool

@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 PAIRS_MAX: Final = 24
-"""Of so many conditions on one path, each is compared with each; of more, none."""
+"""Up to this many conditions on one path are compared with each other; of more, none are."""
 
 
 class Literal(NamedTuple):

@@ -135,7 +135,7 @@ def _shown(question: Question) -> frozenset[str] | None:
 
 
 def _unsorted(question: Question) -> frozenset[str]:
-    """The fields of the order that are no columns."""
+    """The fields of the order that have no column."""
     return order_paths(question.sort) - question.facts.columns
 
 

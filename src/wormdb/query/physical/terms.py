@@ -153,7 +153,7 @@ def find_keys(condition: Filter) -> KeyRanges | None:
 
 
 def find_equal_keys(condition: Filter) -> KeyRanges | None:
-    """The keys under which documents stand that meet a condition; None if it is no equality. No requests."""
+    """The keys of documents that meet a condition; None if it is not an equality. No requests."""
     match condition:
         case Compare(_, "eq", value):
             return equality_keys([value])

@@ -1,4 +1,4 @@
-"""Which way was best for requests of one shape, so that the next one needs not be planned from the start.
+"""Which way was best for requests of one shape, so that the next one need not be planned from the start.
 
 Kept are names and never values: the plan itself is built anew with the values and the facts of each request, so a
 choice that is out of date costs time and never changes an answer.
@@ -55,7 +55,7 @@ class PlanCache:
     """Choices by shape, those longest unused dropped first. Threads may share it."""
 
     def __init__(self, size: int = PLANS_MAX) -> None:
-        """For so many shapes; 0 keeps none."""
+        """For at most `size` shapes; 0 keeps none."""
         self._size = size
         self._choices: OrderedDict[Hashable, PlanChoice] = OrderedDict()
         self._lock = Lock()

@@ -41,9 +41,9 @@ Leaf: TypeAlias = Empty | Scan | IdLookup | IndexScan | IndexCount
 Inner: TypeAlias = Intersection | Union | Fetch | Residual | Order | Part
 
 REQUEST_BYTES: Final = 100 * KIB
-"""A request takes as long as so many bytes, about, and costs money besides."""
+"""Bytes that take about as long as one request, which costs money besides."""
 DOCUMENT_ROW_BYTES: Final = 100
-"""Decoding and testing a document takes as long as so many bytes, besides its own."""
+"""Bytes that take as long as decoding and testing a document, besides its own."""
 COLUMN_ROW_BYTES: Final = 1
 """A row of columns is looked at together with thousands of others."""
 ENTRY_BYTES: Final = 48
@@ -54,7 +54,7 @@ PAGE_BYTES: Final = 64 * KIB
 """The part of a block that is read for one document."""
 
 LEAST: Final = 1e-9
-"""Instead of no share at all, which nothing can be divided by."""
+"""Takes the place of a share of 0, by which nothing can be divided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def estimate(
     wanted: float | None = None,
     seen: dict[int, Estimate] | None = None,
 ) -> Estimate:
-    """What a node takes if so many of its rows are `wanted`; None for all. No requests.
+    """What a node takes if the node above reads `wanted` of its rows; None for all. No requests.
 
     `seen` is filled with what was found for each node, by `id`.
     """

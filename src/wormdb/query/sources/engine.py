@@ -134,7 +134,7 @@ class _RootFacts:
     _texts: dict[tuple[str, int], bool] = field(default_factory=dict)
 
     def may_have_texts(self, path: str, view: View) -> bool:
-        """Whether a document of the blocks may have a text at a path that is no element of an array there."""
+        """Whether a document of the blocks may have a text at a path, outside of arrays."""
         upgrades = view.definition.upgrades
         key = (path, upgrades.newest)
         if key not in self._texts:
@@ -174,7 +174,7 @@ def _common(blocks: Iterable[BlockEntry], upgrades: Upgrades) -> frozenset[str] 
 
 
 def _may_have_texts(path: str, parts: Iterable[Part], upgrades: Upgrades) -> bool:
-    """Whether documents of blocks may have a text at a path: their columns tell; of pages nobody has read, nothing."""
+    """Whether documents of blocks may have a text at a path: columns tell; pages that are not read count as yes."""
     for part in parts:
         if not isinstance(part, BlockEntry):
             return True
@@ -230,7 +230,7 @@ class _Tail:
         return self._arrays[index]
 
     def texts(self, index: Index) -> Sequence[bool]:
-        """The same of texts that are no elements of an array at the end of the path."""
+        """The same of texts that stand outside of arrays."""
         return self._texts[index]
 
 
@@ -262,7 +262,7 @@ def _facts(view: View, root: _RootFacts, tail: _Tail) -> Facts:
 
 
 def _columns(definition: Definition, root: _RootFacts, attached: frozenset[str] | None) -> frozenset[str]:
-    """The columns that all blocks have; of pages nobody has read, what is declared is believed."""
+    """The columns that all blocks have; blocks on pages that are not read count as having what is declared."""
     declared = frozenset(spec.path for spec in definition.columns)
     known = [names for names in (root.columns, attached) if names is not None]
     if root.is_paged or not known:

@@ -96,13 +96,13 @@ class IndexFacts:
     height: int
     """Levels of its tree; 0 if it is empty."""
     statistics: IndexStatistics | None
-    """None if nobody has measured it yet."""
+    """None if they have not been measured yet."""
     may_have_arrays: tuple[bool, ...]
     """For each field whether some document may have an array at it or on the way: then two bounds on it may hold for
     two elements, and an entry's value is not the whole value of the field."""
     may_have_texts: tuple[bool, ...] = ()
-    """For each field whether some document may have a text there that is no element of an array: then $contains may
-    mean a part of it, which no entry tells. Empty if nobody knows."""
+    """For each field whether some document may have a text there outside of arrays: then $contains may mean a part of
+    the text, which no entry tells. Empty if it is not known."""
 
     def has_texts(self, place: int) -> bool:
         """Whether documents may have plain texts at one of the fields."""

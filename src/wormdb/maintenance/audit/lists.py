@@ -70,7 +70,7 @@ class Hole:
     rev_first: int
     rev_last: int
     block: BlockEntry | None = None
-    """None if a page of the list is gone: nobody knows its blocks."""
+    """None if a page of the list is gone: its blocks are unknown."""
 
     @classmethod
     def of(cls, part: BlockEntry | BlockPageRef) -> Hole:
@@ -251,7 +251,7 @@ def claim_of(entry: BlockEntry, where: Where) -> bytes:
 def is_sound(site: Site, entry: BlockEntry, where: Where) -> bool:
     """Whether a block and its sidecar are all that a list says of them. 2 GETs.
 
-    The costly part of a check: whoever passes the claims of sound blocks in a `Site` is spared it, and finds the same.
+    The costly part of a check: with the claims of sound blocks in `passed`, `verify` skips it and finds the same.
     """
     is_history = where in ("history", "brought")
     folder = site.paths.history if is_history else site.paths.data
@@ -340,7 +340,7 @@ def past_rows(lists: PastLists, jobs: dict[int, JobOutcome]) -> Iterator[PastRow
 
 
 def _unheard(rows: Iterator[PastRow]) -> Iterator[PastRow]:
-    """Nothing, after all rows were looked at: where a job brought history, its documents are no versions."""
+    """Nothing, after all rows were looked at: where a job brought history, its documents do not count as versions."""
     for _ in rows:
         pass
     return iter(())

@@ -1,4 +1,4 @@
-"""One look at somebody else's files: whatever a query needs is read once, and stays as it was read."""
+"""Files of another program as one query sees them: what it needs is read once, and stays as it was read."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Entities:
     def stream(self, entities: Sequence[Entity], first: int | None = None) -> Iterator[Sequence[Held]]:
         """All that are there and whole, in their order, some at a time: while some are used, the next are read.
 
-        With `first` so many are wanted at first, and no more are asked for together.
+        With `first`, about that many are wanted at first, and no more are asked for together.
         """
         pending: Iterator[Held | None] | None = None
         for start, stop in _parts(len(entities), first):

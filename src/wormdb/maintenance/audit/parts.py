@@ -21,7 +21,7 @@ from wormdb.format.past import past_from
 from wormdb.maintenance.audit.agreement import Agreement, BlobCheck, RowTally
 from wormdb.maintenance.audit.chain import Chain
 from wormdb.maintenance.audit.index_check import IndexTally, index_checks
-from wormdb.maintenance.audit.listed import CheckedList, PastLists
+from wormdb.maintenance.audit.lists import CheckedList, PastLists
 from wormdb.maintenance.audit.report import AuditReport
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from wormdb.engine.blocks.listing import Run
     from wormdb.format.block import Row
     from wormdb.format.root import Root
-    from wormdb.maintenance.audit.listed import Where
+    from wormdb.maintenance.audit.lists import Where
     from wormdb.maintenance.site import Site
 
 __all__ = ["LogOutline", "PartTally", "look_at_range", "report_of"]
