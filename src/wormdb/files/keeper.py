@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.errors import ConflictError, UnavailableError
 from wormdb.files.compare.check import CollectionFiles, names_in
 from wormdb.files.write.announce import Announcement, announce_all
-from wormdb.files.write.publication import LostAttempts, Publication, Tools
+from wormdb.files.write.publication import Extent, LostAttempts, Publication
 from wormdb.files.write.record import RecordRegister
 from wormdb.files.write.tables import TablePatience, specs_of
 from wormdb.system.deadline import TimedLock
@@ -41,7 +40,11 @@ class FilesKeeper:
 
     def __init__(self, store: Store, pool: Pool, clock: Clock, chance: Chance, *, seconds: float, bucket: str) -> None:
         """`seconds` is how long a change may wait for a manifest or index file; `bucket` is for the sentinel."""
-        self._tools = Tools(store, pool, clock, seconds, bucket, fill_max=_FILL_DOCUMENTS)
+        self._store = store
+        self._pool = pool
+        self._clock = clock
+        self._seconds = seconds
+        self._bucket = bucket
         self._chance = chance
         self._known: dict[str, FilesRecord] = {}
         self._turns: dict[str, TimedLock] = {}
@@ -49,7 +52,7 @@ class FilesKeeper:
 
     def site(self, ledger: Ledger) -> CollectionFiles:
         """The files of a collection, to be looked at. No requests."""
-        return CollectionFiles(ledger, self._tools.store, self._tools.pool, self._chance)
+        return CollectionFiles(ledger, self._store, self._pool, self._chance)
 
     def publish(self, ledger: Ledger, number: LogNumber) -> None:
         """Bring the files of a collection to its state, which has the log through `number` at least.
@@ -59,15 +62,14 @@ class FilesKeeper:
         manifest or an index that is due. Tables with little news wait; so does a part of the documents, if there are
         many and all have to be written. Raises UnavailableError, OutcomeUnknownError: the next call does it again.
         """
-        self._run(ledger, number, self._tools)
+        self._run(ledger, number, Extent(fill_max=_FILL_DOCUMENTS))
 
     def flush(self, ledger: Ledger, told: Callable[[int], None] = lambda _: None) -> None:
         """As `publish`, with all that waits, and a manifest with `autoUpdate: false`.
 
         `told` hears how many documents have been written, where all have to be.
         """
-        tools = replace(self._tools, fill_max=None, is_forced=True, told=told)
-        self._run(ledger, ledger.view().number, tools)
+        self._run(ledger, ledger.view().number, Extent(is_forced=True, told=told))
 
     def announce(self, ledgers: Iterable[Ledger]) -> None:
         """Have the sentinel of the bucket say where the folders of collections lie, in as few words as that takes.
@@ -79,8 +81,8 @@ class FilesKeeper:
             view = ledger.view()
             names = names_in(view, ledger.collection)
             if names is not None and view.definition.keeps_files:
-                told.append(Announcement(self._tools.bucket, names.model, ledger.collection, names.placement))
-        announce_all(self._tools.store, told)
+                told.append(Announcement(self._bucket, names.model, ledger.collection, names.placement))
+        announce_all(self._store, told)
 
     def trimmed_floor(self, collection: str) -> LogNumber | None:
         """Through which number the files of a collection are: the log after it is still needed. 1 GET.
@@ -96,13 +98,13 @@ class FilesKeeper:
         """Know nothing of a collection's files, as after a start. No requests."""
         self._known.pop(collection, None)
 
-    def _run(self, ledger: Ledger, number: LogNumber, tools: Tools) -> None:
+    def _run(self, ledger: Ledger, number: LogNumber, extent: Extent) -> None:
         with self._turn(ledger.collection):
-            if not tools.is_forced and self._is_done(ledger, number):
+            if not extent.is_forced and self._is_done(ledger, number):
                 return
             lost: LostAttempts | None = None
             for _ in range(_ATTEMPTS_MAX):
-                attempt = self._begin(ledger, tools, is_again=lost is not None)
+                attempt = self._begin(ledger, extent, is_again=lost is not None)
                 if attempt is None:
                     return
                 began = LogNumber(attempt.record.through)
@@ -123,7 +125,7 @@ class FilesKeeper:
             f"readable files of {ledger.collection}", reason="others were faster every time", fix="forward again later"
         )
 
-    def _begin(self, ledger: Ledger, tools: Tools, *, is_again: bool) -> Publication | None:
+    def _begin(self, ledger: Ledger, extent: Extent, *, is_again: bool) -> Publication | None:
         """An attempt at the state that this process knows; None if files are not kept, or others know more."""
         register = self._register(ledger.collection)
         known = register.read()
@@ -137,7 +139,18 @@ class FilesKeeper:
                 return None
         if not view.definition.keeps_files:
             return None
-        return Publication(tools, ledger, view, register, known)
+        return Publication(
+            self._store,
+            self._pool,
+            self._clock,
+            self._bucket,
+            self._seconds,
+            extent,
+            ledger=ledger,
+            view=view,
+            register=register,
+            known=known,
+        )
 
     def _is_done(self, ledger: Ledger, number: LogNumber) -> bool:
         """Whether the files are as they should be, as far as this process knows. No requests."""
@@ -146,7 +159,7 @@ class FilesKeeper:
         if record is None or record.fill is not None or record.through < max(number, view.number):
             return False
         specs = specs_of(view.definition) if view.definition.keeps_files else {}
-        patience = TablePatience(self._tools.clock.now_ms(), self._tools.seconds)
+        patience = TablePatience(self._clock.now_ms(), self._seconds)
         return not any(
             patience.is_due(table, part)
             for table in record.tables
@@ -156,7 +169,7 @@ class FilesKeeper:
 
     def _register(self, collection: str) -> RecordRegister:
         key = EnginePaths.of_collection(collection).files
-        return RecordRegister(self._tools.store, key, collection, self._chance)
+        return RecordRegister(self._store, key, collection, self._chance)
 
     def _turn(self, collection: str) -> TimedLock:
         with self._lock:

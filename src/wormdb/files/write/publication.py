@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from wormdb.storage.store import Store
     from wormdb.system.clock import Clock
 
-__all__ = ["LostAttempts", "Publication", "Tools", "found_tables", "mended_tables", "shape_of"]
+__all__ = ["Extent", "LostAttempts", "Publication", "found_tables", "mended_tables", "shape_of"]
 
 
 # --- Files of tables that the record does not know of: after it was lost, or after a writer was overtaken by another.
@@ -117,20 +117,15 @@ _NO_ID: Final = WriteId("0" * 32)
 
 
 @dataclass(frozen=True, slots=True)
-class Tools:
-    """What publications need."""
+class Extent:
+    """How much one publication writes."""
 
-    store: Store
-    pool: Pool
-    clock: Clock
-    seconds: float
-    bucket: str
     fill_max: int | None = None
     """How many documents may be written at once if all have to be; None for no limit."""
     is_forced: bool = False
     """Whether everything that waits is written now."""
     told: Callable[[int], None] = lambda _: None
-    """Told how many documents of all have been written."""
+    """Called with the number of documents of all that have been written."""
 
 
 @dataclass(slots=True)
@@ -151,7 +146,14 @@ class LostAttempts:
 class Publication:
     """Brings files to the state of a view. For one thread, once."""
 
-    tools: Tools
+    store: Store
+    pool: Pool
+    clock: Clock
+    bucket: str
+    """Its name, for the sentinel."""
+    seconds: float
+    """How long a change may wait for a file of a table."""
+    extent: Extent
     ledger: Ledger
     view: View
     register: RecordRegister
@@ -242,7 +244,7 @@ class Publication:
         ]
         documents = DocumentFiles(self.model, self.names)
         is_new = self.record.through == 0 and not former and not fill.is_lost
-        work, size, done, cursor, limit = FileWork(), 0, 0, fill.cursor, self.tools.fill_max
+        work, size, done, cursor, limit = FileWork(), 0, 0, fill.cursor, self.extent.fill_max
         for key, held, found in self._recorded(fill.cursor):
             if limit is not None and done >= limit:
                 self._filled(work, replace(fill, cursor=cursor))
@@ -255,19 +257,19 @@ class Publication:
             if done % _CHUNK_DOCUMENTS == 0 or size >= _CHUNK_BYTES:
                 self._filled(work, replace(fill, cursor=cursor))
                 work, size = FileWork(), 0
-                self.tools.told(done)
-        work.do(self.tools.store, self.tools.pool, self.check)
-        self.tools.told(done)
+                self.extent.told(done)
+        work.do(self.store, self.pool, self.check)
+        self.extent.told(done)
         self._align(is_all=True)
         if fill.is_lost:
-            self._keep(found_tables(self.tools.store, self.names, self.record.tables))
+            self._keep(found_tables(self.store, self.names, self.record.tables))
         misc = max(self.record.misc, _misc_of(self.view))
         self.record = replace(self.record, fill=None, through=fill.since, misc=misc, is_unannounced=True)
         self._swap()
         return True
 
     def _filled(self, work: FileWork, fill: FilesFill) -> None:
-        work.do(self.tools.store, self.tools.pool, self.check)
+        work.do(self.store, self.pool, self.check)
         self.record = replace(self.record, fill=fill)
         self._swap()
 
@@ -285,7 +287,7 @@ class Publication:
 
     def _follow(self, after: int) -> None:
         """Write the files of what was changed after a number, at or before that of the record."""
-        tools, counted = self.tools, self.record.through
+        counted = self.record.through
         if after >= self.view.number:
             return
         self._align(is_all=False)
@@ -296,12 +298,12 @@ class Publication:
             if window.needs_all:
                 self.record = replace(self.record, fill=FilesFill(since=self.view.number))
                 return
-            documents.changed(window, LogNumber(after), self.view, history).do(tools.store, tools.pool, self.check)
+            documents.changed(window, LogNumber(after), self.view, history).do(self.store, self.pool, self.check)
             pending.note(seen for seen in window.changes if seen.version.rev > counted)
             if window.changes:
                 self.record = replace(self.record, misc=max(window.misc, self.record.misc), is_unannounced=True)
             if window.is_whole:
-                tables = pending.tables(tools.clock.now_ms())
+                tables = pending.tables(self.clock.now_ms())
                 self.record = replace(self.record, through=max(window.through, counted), tables=tables)
                 if not window.is_last:
                     self._swap()
@@ -319,17 +321,19 @@ class Publication:
         tables, gone = changed
         if gone:
             self.check()
-            self.tools.store.delete_many(gone)
+            self.store.delete_many(gone)
         self.record = replace(self.record, tables=tables)
 
     def _write_tables(self) -> None:
-        tools, specs = self.tools, specs_of(self.view.definition)
-        patience = TablePatience(tools.clock.now_ms(), tools.seconds, tools.is_forced)
+        specs = specs_of(self.view.definition)
+        patience = TablePatience(self.clock.now_ms(), self.seconds, self.extent.is_forced)
         names, view, updated = self.names, self.view, self._updated
-        writer = TableWriter(tools.store, tools.pool, self.model, names, view, updated, self.check, self.touched)
+        writer = TableWriter(self.store, self.pool, self.model, names, view, updated, self.check, self.touched)
         for _ in range(_ROUNDS_MAX):
             chosen = [
-                table for table in self.record.tables if tools.is_forced or specs[table.kind, table.fields].is_automatic
+                table
+                for table in self.record.tables
+                if self.extent.is_forced or specs[table.kind, table.fields].is_automatic
             ]
             written, is_cut = writer.write(chosen, specs, patience)
             made = {(table.kind, table.fields): table for table in written}
@@ -340,16 +344,15 @@ class Publication:
             self._swap()
 
     def _announce(self) -> None:
-        tools = self.tools
         if self.record.is_unannounced:
             body = collection_sentinel(self.model, self.view.count, self._updated, self.view.number)
             version = self.record.sentinel
             draft = FileDraft(self.names.sentinel, body, self.view.number, is_new=True, version=version)
-            version = put_guarded(tools.store, draft).version
+            version = put_guarded(self.store, draft).version
             self.record = replace(self.record, sentinel=version, is_unannounced=False)
-        told = Announcement(tools.bucket, self.model, self.names.collection, self.names.placement)
+        told = Announcement(self.bucket, self.model, self.names.collection, self.names.placement)
         if self.record.announced != told.digest:
-            told.make(tools.store)
+            told.make(self.store)
             self.record = replace(self.record, announced=told.digest)
 
     @property
