@@ -16,8 +16,7 @@ from wormdb.api.document import Document
 from wormdb.api.read import LogState
 from wormdb.bql.match import compile_filter
 from wormdb.bql.parse import parse_filter
-from wormdb.bql.projection import project
-from wormdb.bql.projection_parse import parse_projection
+from wormdb.bql.projection import parse_projection, project
 from wormdb.bql.sorting import parse_sort, sort_key
 from wormdb.engine.ledger import Ledger
 from wormdb.errors import SnapshotTooOldError

@@ -14,8 +14,8 @@ from wormdb.bql.match import compile_filter
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.positions import compile_positions
 from wormdb.bql.sorting import parse_sort, sort_key
-from wormdb.bql.update import apply_update, parse_update
-from wormdb.bql.upsert import check_replacement, upsert_document
+from wormdb.bql.update.update import apply_update, parse_update
+from wormdb.bql.update.upsert import check_replacement, upsert_document
 from wormdb.errors import AlreadyExistsError, WormError
 from wormdb.format import json
 from wormdb.format.wrappers import moment

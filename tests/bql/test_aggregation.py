@@ -20,7 +20,7 @@ from wormdb.bql.aggregation import (
     parse_aggregation,
     value_of,
 )
-from wormdb.bql.exact_sum import ExactSum
+from wormdb.bql.numbers import ExactSum
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.format.kinds import MISSING, equal
 from wormdb.format.order import compare

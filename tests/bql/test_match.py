@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from tests.bql import oracle
 from tests.bql.written import NAMES, QUESTIONS, SMALL_DOCUMENTS
-from wormdb.bql.match import compile_filter
+from wormdb.bql.match import any_value, compile_filter
 from wormdb.bql.parse import parse_filter
-from wormdb.bql.reach import any_value
 from wormdb.bql.tree import EVERYTHING, NOTHING, Compare, ElemMatch, conjunction, disjunction, negation
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json

@@ -18,9 +18,8 @@ from bson.son import SON
 
 from wormdb.bql.match import compile_filter
 from wormdb.bql.parse import FIELD_OPERATORS, LOGICAL_OPERATORS, parse_filter
-from wormdb.bql.projection import project
-from wormdb.bql.projection_parse import parse_projection
-from wormdb.bql.update import OPERATORS, apply_update, parse_update
+from wormdb.bql.projection import parse_projection, project
+from wormdb.bql.update.update import OPERATORS, apply_update, parse_update
 from wormdb.errors import WormError
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.positions import compile_positions
-from wormdb.bql.projection import fields_needed, project
-from wormdb.bql.projection_parse import parse_projection, write_projection
+from wormdb.bql.projection import fields_needed, parse_projection, project, write_projection
 from wormdb.errors import InvalidRequestError
 from wormdb.format.kinds import equal
 from wormdb.settings import PROJECTION_PATHS_MAX

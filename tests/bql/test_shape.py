@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 
 from tests.bql.written import QUESTIONS
-from wormdb.bql import shape, tree
+from wormdb.bql import tree
+from wormdb.bql import tree as shape
 from wormdb.bql.parse import parse_filter
-from wormdb.bql.shape import bind, shape_of
+from wormdb.bql.tree import bind, shape_of
 from wormdb.errors import InvalidRequestError
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from wormdb.api.past import parse_as_of
-from wormdb.bql.projection import Branch, Whole
 from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.engine.state.definition import COLUMN_TYPES_OF
 from wormdb.engine.state.moments import view_at
@@ -19,7 +18,7 @@ from wormdb.format import json
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED, parse_path
 from wormdb.format.values import normalize
-from wormdb.schema.report import did_you_mean
+from wormdb.schema.problems import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -29,17 +28,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wormdb.api.access import Access
-    from wormdb.api.read import AnyState
-    from wormdb.bql.projection import Part, Projection
     from wormdb.engine.blocks.portion import Portion
     from wormdb.engine.state.view import View
     from wormdb.files.foreign.answer import ForeignAnswer
     from wormdb.format.path import Path
-    from wormdb.query.execute.answer import Hit
-    from wormdb.query.request import Request
     from wormdb.schema.model import Field, Model
 
-__all__ = ["TableReader", "declared_type", "default_columns", "load_package", "table_of"]
+__all__ = ["TableReader", "declared_type", "default_columns", "join_columns", "load_package"]
 
 if TYPE_CHECKING:
     Moment = int | datetime | str | None
@@ -65,7 +60,7 @@ class TableReader(Generic[T]):
         reading = _RangeReader.of(self.access, start, stop, as_of)
         named = named or default_columns(reading.model)
         _check_known(reading.model, named, self.access.name)
-        return _joined(reading.portions(list(named.values())), named, reading.model)
+        return join_columns(reading.portions(list(named.values())), named, reading.model)
 
     def rows(self, columns: Sequence[str], start: Any, stop: Any, as_of: Moment) -> Iterator[dict[str, Any]]:
         """The id and some fields of each document of a range, in order of id. Costs as `arrow`."""
@@ -280,25 +275,11 @@ def load_package(name: str, verb: str) -> ModuleType:
         ) from error
 
 
-# --- What a query finds as one Arrow table, with the types that `Collection.to_arrow` gives the same values.
+def join_columns(portions: Iterable[Portion], named: Mapping[str, str], model: Model | None) -> pa.Table:
+    """Columns of portions one after the other, by name: those in `named`, in the types that a model declares.
 
-
-def table_of(state: AnyState[Any], request: Request) -> pa.Table:
-    """The rows of a request: the columns of its projection, else those of the model, else `id` and `doc`.
-
-    Costs what the plan costs; documents are not read if columns tell everything.
+    No requests beside those of the portions.
     """
-    from wormdb.bql.projection_parse import parse_projection
-
-    named = _named(request.projection) or default_columns(state.model)
-    paths = list(named.values())
-    if request.projection is None and DOCUMENT not in paths:
-        request = replace(request, projection=parse_projection(_outermost(paths)))
-    return _joined(_portions(state, request, paths), named, state.model)
-
-
-def _joined(portions: Iterable[Portion], named: Mapping[str, str], model: Model | None) -> pa.Table:
-    """Columns of portions one after the other, by name: those in `named`, in the types that a model declares."""
     import pyarrow as pa
 
     from wormdb.api.columns import ArrowColumn
@@ -316,47 +297,3 @@ def _joined(portions: Iterable[Portion], named: Mapping[str, str], model: Model 
             for name in named
         }
     )
-
-
-def _portions(state: AnyState[Any], request: Request, paths: list[str]) -> Iterator[Portion]:
-    projection = request.projection
-    is_told = projection is not None and projection.mode == "include" and _is_whole(projection.parts)
-    for some in state.tabulate(request, paths if is_told else ()):
-        if isinstance(some, list):
-            yield from state.portions((_held(hit, projection) for hit in some), paths)
-        else:
-            yield some
-
-
-def _held(hit: Hit, projection: Projection | None) -> Held:
-    """A row as it would be stored if it were the whole document."""
-    if hit.held is not None and projection is None:
-        return hit.held
-    return Held(json.encode(hit.document.get("_id")), 0, 0, json.encode_document(hit.document))
-
-
-def _named(projection: Projection | None) -> dict[str, str] | None:
-    """By name the columns of a selection, the id first; None if it only leaves something out."""
-    if projection is None or projection.mode == "exclude":
-        return None
-    paths = sorted(_paths(projection.parts, ""), key=lambda path: path != "_id")
-    return {(path[1:] if path.split(".")[0] == "_id" else path): path for path in paths}
-
-
-def _paths(branch: Branch, prefix: str) -> Iterator[str]:
-    for name, part in branch.parts.items():
-        if isinstance(part, Branch):
-            yield from _paths(part, f"{prefix}{name}.")
-        else:
-            yield prefix + name
-
-
-def _is_whole(part: Part) -> bool:
-    """Whether values are shown as they are, nothing cut out of arrays."""
-    return all(map(_is_whole, part.parts.values())) if isinstance(part, Branch) else isinstance(part, Whole)
-
-
-def _outermost(paths: Iterable[str]) -> list[str]:
-    """Paths that are not within others."""
-    known = set(paths)
-    return sorted(path for path in known if not any(path.startswith(f"{other}.") for other in known))

@@ -18,7 +18,7 @@ from wormdb.api.access import reads
 from wormdb.api.options import check_query, refuse_token, seal, unseal
 from wormdb.api.read import QueryRun, open_state
 from wormdb.bql.parse import parse_filter
-from wormdb.bql.projection_parse import write_projection
+from wormdb.bql.projection import write_projection
 from wormdb.engine.state.moments import AsOf
 from wormdb.errors import ClosedError, InvalidRequestError, SnapshotTooOldError
 from wormdb.format import json

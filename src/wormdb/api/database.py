@@ -21,7 +21,7 @@ from wormdb.files.foreign.collections import ForeignCollections
 from wormdb.files.verify import repair_all, verify_all
 from wormdb.schema.difference import SchemaDifference, compare_models
 from wormdb.schema.identity import check_outer
-from wormdb.schema.report import did_you_mean
+from wormdb.schema.problems import did_you_mean
 from wormdb.settings import Settings
 from wormdb.storage.bounds import BoundedStore
 from wormdb.storage.conditions import remove_probes

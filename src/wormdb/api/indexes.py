@@ -18,7 +18,7 @@ from wormdb.engine.state.indexes import PRIMARY
 from wormdb.engine.tree.definition import Index, read_bson_types
 from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError
 from wormdb.files.table_state import table_states
-from wormdb.schema.report import did_you_mean
+from wormdb.schema.problems import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -370,8 +370,7 @@ def _selected(select: Select | None, targets: Targets, *, is_after: bool = False
     if select is None:
         return None
     from wormdb.bql.positions import compile_positions
-    from wormdb.bql.projection import project
-    from wormdb.bql.projection_parse import parse_projection
+    from wormdb.bql.projection import parse_projection, project
 
     projection = parse_projection(select, query=targets.filter)
     if is_after and projection.arrays:

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict
 from zlib import crc32
 
 from wormdb.api.past import parse_as_of
-from wormdb.bql.functions import Functions, calls_in
+from wormdb.bql.functions import Functions
 from wormdb.bql.parse import parse_filter
-from wormdb.bql.projection_parse import parse_projection, write_projection
+from wormdb.bql.projection import parse_projection, write_projection
 from wormdb.bql.sorting import SortSpec, parse_sort
 from wormdb.bql.text import parse_filter_text
-from wormdb.bql.tree import EVERYTHING, Filter, FunctionCall
+from wormdb.bql.tree import EVERYTHING, Filter, FunctionCall, calls_in
 from wormdb.engine.state.definition import functions_of
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
 from wormdb.query.request import STRATEGIES, Request, Strategy
-from wormdb.schema.report import did_you_mean
+from wormdb.schema.problems import did_you_mean
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -12,7 +12,7 @@ from wormdb.api.options import check_query, read_filter
 from wormdb.api.read import Aggregator
 from wormdb.api.results import Results
 from wormdb.bql.parse import parse_filter
-from wormdb.bql.projection_parse import parse_projection
+from wormdb.bql.projection import parse_projection
 from wormdb.bql.tree import Filter, conjunction, disjunction
 from wormdb.errors import InvalidRequestError
 

@@ -9,20 +9,22 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 from wormdb.api.access import reads
-from wormdb.api.arrow import load_package, table_of
+from wormdb.api.arrow import default_columns, join_columns, load_package
 from wormdb.api.document import with_id
 from wormdb.api.options import page_token
 from wormdb.api.read import QueryRun, open_state
-from wormdb.bql.projection import project
+from wormdb.bql.projection import Branch, Whole, parse_projection, project
+from wormdb.engine.blocks.portion import DOCUMENT
+from wormdb.engine.state.view import Held
 from wormdb.errors import InvalidRequestError, WormError
-from wormdb.format.json import encode
+from wormdb.format import json
 from wormdb.format.path import get_direct, parse_path
 from wormdb.query.execute.populate import populate, read_references
 from wormdb.settings import POPULATE_ROWS
 from wormdb.system.deadline import stepwise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import polars as pl
     import pyarrow as pa
@@ -30,7 +32,8 @@ if TYPE_CHECKING:
     from wormdb.api.access import Access, CallKind
     from wormdb.api.options import CheckedQuery
     from wormdb.api.read import AnyState
-    from wormdb.bql.projection import Projection
+    from wormdb.bql.projection import Part, Projection
+    from wormdb.engine.blocks.portion import Portion
     from wormdb.format.path import Path
     from wormdb.query.execute.answer import Hit
     from wormdb.query.execute.explain import Explanation
@@ -89,7 +92,7 @@ def _cell(row: dict[str, Any], name: str) -> str:
         return _short(value, _CELL_CHARS)
     if isinstance(value, datetime):
         return value.isoformat(sep=" ", timespec="milliseconds" if value.microsecond else "seconds")
-    return _short(encode(value).decode(), _CELL_CHARS)
+    return _short(json.encode(value).decode(), _CELL_CHARS)
 
 
 def _short(text: str, chars: int) -> str:
@@ -238,7 +241,7 @@ class Results(Generic[T]):
                 f"a table of {self._access.name} with populate", reason="documents are no columns", fix="leave it out"
             )
         request = self._run.request()
-        return self._run.attempt(lambda state: table_of(state, request))
+        return self._run.attempt(lambda state: _table_of(state, request))
 
     def to_pandas(self) -> Any:
         """What `to_arrow` gives, as a data frame of pandas. Raises MissingExtraError if pandas is not installed."""
@@ -309,3 +312,62 @@ def _is_shown(projection: Projection | None, path: Path) -> bool:
     for segment in reversed(path):
         document = {segment: document}
     return projection is None or get_direct(project(projection, document), path) == 0
+
+
+# --- tables: the types are those of `Collection.to_arrow` ---
+
+
+def _table_of(state: AnyState[Any], request: Request) -> pa.Table:
+    """The rows of a request: the columns of its projection, else those of the model, else `id` and `doc`.
+
+    Costs what the plan costs; documents are not read if columns tell everything.
+    """
+    named = _named(request.projection) or default_columns(state.model)
+    paths = list(named.values())
+    if request.projection is None and DOCUMENT not in paths:
+        request = replace(request, projection=parse_projection(_outermost(paths)))
+    return join_columns(_portions(state, request, paths), named, state.model)
+
+
+def _portions(state: AnyState[Any], request: Request, paths: list[str]) -> Iterator[Portion]:
+    projection = request.projection
+    is_told = projection is not None and projection.mode == "include" and _is_whole(projection.parts)
+    for some in state.tabulate(request, paths if is_told else ()):
+        if isinstance(some, list):
+            yield from state.portions((_held(hit, projection) for hit in some), paths)
+        else:
+            yield some
+
+
+def _held(hit: Hit, projection: Projection | None) -> Held:
+    """A row as it would be stored if it were the whole document."""
+    if hit.held is not None and projection is None:
+        return hit.held
+    return Held(json.encode(hit.document.get("_id")), 0, 0, json.encode_document(hit.document))
+
+
+def _named(projection: Projection | None) -> dict[str, str] | None:
+    """By name the columns of a selection, the id first; None if it only leaves something out."""
+    if projection is None or projection.mode == "exclude":
+        return None
+    paths = sorted(_paths(projection.parts, ""), key=lambda path: path != "_id")
+    return {(path[1:] if path.split(".")[0] == "_id" else path): path for path in paths}
+
+
+def _paths(branch: Branch, prefix: str) -> Iterator[str]:
+    for name, part in branch.parts.items():
+        if isinstance(part, Branch):
+            yield from _paths(part, f"{prefix}{name}.")
+        else:
+            yield prefix + name
+
+
+def _is_whole(part: Part) -> bool:
+    """Whether values are shown as they are, nothing cut out of arrays."""
+    return all(map(_is_whole, part.parts.values())) if isinstance(part, Branch) else isinstance(part, Whole)
+
+
+def _outermost(paths: Iterable[str]) -> list[str]:
+    """Paths that are not within others."""
+    known = set(paths)
+    return sorted(path for path in known if not any(path.startswith(f"{other}.") for other in known))

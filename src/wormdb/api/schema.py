@@ -25,11 +25,10 @@ from wormdb.errors import (
 )
 from wormdb.format.blocklist import BlockEntry
 from wormdb.format.event import SchemaChanged
-from wormdb.schema.difference import SchemaDifference, compare_models
+from wormdb.schema.difference import SchemaDifference, check_version, compare_models, could_contradict
 from wormdb.schema.load import load_schema
 from wormdb.schema.model import Schema
-from wormdb.schema.report import did_you_mean
-from wormdb.schema.version import check_version, could_contradict
+from wormdb.schema.problems import did_you_mean
 from wormdb.storage.store import Always, IfAbsent, IfMatch
 from wormdb.system.deadline import current
 from wormdb.system.types import LogNumber

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from wormdb.bql.exact_sum import ExactSum
+from wormdb.bql.numbers import ExactSum
 from wormdb.errors import LimitExceededError
 from wormdb.format.json import encode
 from wormdb.format.key import encode_key

@@ -16,7 +16,7 @@ from wormdb.format.json import decode, encode, parse
 from wormdb.format.key import encode_key, encode_keys
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED, get_direct, parse_path, resolve
-from wormdb.schema.report import did_you_mean
+from wormdb.schema.problems import did_you_mean
 from wormdb.settings import GROUPS_MAX
 
 if TYPE_CHECKING:

@@ -9,31 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from wormdb.bql.tree import And, FunctionCall, Not, Or, conjunction, disjunction, negation
+from wormdb.bql.tree import And, FunctionCall, Not, Or, calls_in, conjunction, disjunction, negation
 from wormdb.errors import InvalidRequestError, LimitExceededError, NotFoundError
-from wormdb.schema.report import did_you_mean
+from wormdb.schema.problems import did_you_mean
 from wormdb.settings import FILTER_CONDITIONS_MAX, FILTER_DEPTH_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from wormdb.bql.tree import Filter
 
-__all__ = ["NO_FUNCTIONS", "Functions", "calls_in"]
-
-
-def calls_in(tree: Filter | FunctionCall) -> Iterator[str]:
-    """The functions that a filter names, one after the other. No requests."""
-    match tree:
-        case FunctionCall(name=name):
-            yield name
-        case And(filters=children) | Or(filters=children):
-            for child in children:
-                yield from calls_in(child)
-        case Not(filter=child):
-            yield from calls_in(child)
-        case _:
-            pass
+__all__ = ["NO_FUNCTIONS", "Functions"]
 
 
 @dataclass(frozen=True, slots=True)

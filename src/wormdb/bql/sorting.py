@@ -20,7 +20,7 @@ from wormdb.errors import InvalidRequestError
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import TRAVERSED, get_direct, parse_path, walk, within
-from wormdb.schema.report import ProblemReport
+from wormdb.schema.problems import ProblemReport
 from wormdb.settings import SORT_FIELDS_MAX
 
 if TYPE_CHECKING:

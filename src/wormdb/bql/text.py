@@ -16,8 +16,7 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from wormdb.bql.operands import OperandError, read_value
-from wormdb.bql.parse import parse_filter
+from wormdb.bql.parse import OperandError, parse_filter, read_value
 from wormdb.bql.sorting import parse_sort
 from wormdb.bql.tree import Compare, Contains, Not, conjunction
 from wormdb.errors import InvalidRequestError, LimitExceededError, Problem

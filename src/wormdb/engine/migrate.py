@@ -27,8 +27,8 @@ from wormdb.format.block import Row
 from wormdb.format.event import JobAttached, SchemaChanged
 from wormdb.format.sample import Sample, Sampler, encode_sample
 from wormdb.format.values import normalize_document
+from wormdb.schema.difference import check_version
 from wormdb.schema.validate import validate
-from wormdb.schema.version import check_version
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from wormdb.api.arrow import TableReader, declared_type, default_columns
-from wormdb.bql.projection_parse import parse_projection, write_projection
+from wormdb.bql.projection import parse_projection, write_projection
 from wormdb.bql.tree import EVERYTHING
 from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.errors import InvalidRequestError

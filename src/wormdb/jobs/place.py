@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wormdb.api.database import connect
 from wormdb.api.schema import PublishedSchema
 from wormdb.errors import InvalidRequestError
-from wormdb.schema.report import did_you_mean
+from wormdb.schema.problems import did_you_mean
 from wormdb.settings import MIB, Settings
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from wormdb.api.options import expand_functions, read_filter
-from wormdb.bql.functions import calls_in
-from wormdb.bql.tree import MatchAll
+from wormdb.bql.tree import MatchAll, calls_in
 from wormdb.jobs.narrowing import Narrowing
 from wormdb.jobs.row_filter import RowFilter
 from wormdb.jobs.shares import Share, shares

@@ -10,8 +10,8 @@ from wormdb.bql.positions import compile_positions
 from wormdb.bql.sorting import parse_sort
 from wormdb.bql.text import parse_filter_text
 from wormdb.bql.tree import And, Compare
-from wormdb.bql.update import apply_update, parse_update
-from wormdb.bql.upsert import check_replacement, upsert_document
+from wormdb.bql.update.update import apply_update, parse_update
+from wormdb.bql.update.upsert import check_replacement, upsert_document
 from wormdb.errors import InvalidRequestError
 from wormdb.format.kinds import MISSING
 from wormdb.query.request import BY_ID
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from wormdb.bql.sorting import SortSpec, WrittenSort
     from wormdb.bql.tree import Filter
-    from wormdb.bql.update import Update
+    from wormdb.bql.update.update import Update
     from wormdb.format.kinds import Document
 
 __all__ = ["Edit", "Operators", "Replacement", "Targets"]

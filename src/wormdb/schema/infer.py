@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from wormdb.format.kinds import Binary, Decimal128, ObjectId
 from wormdb.format.values import are_field_names
 from wormdb.schema.cells import guess_value
-from wormdb.schema.coerce import parse_datetime
 from wormdb.schema.identity import BUILT_IN_TYPES
+from wormdb.schema.validate import parse_datetime
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

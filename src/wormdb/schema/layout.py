@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from wormdb.errors import InvalidRequestError
 from wormdb.format.segment import encode_segment
 from wormdb.schema.path import SINGLETON_ID
-from wormdb.schema.report import did_you_mean
+from wormdb.schema.problems import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,8 +8,9 @@ enums) order counts, and 1, 1.0 and true differ.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 import msgspec
 
@@ -39,6 +40,7 @@ __all__ = [
     "SoftDelete",
     "StorageDefinition",
     "ThroughDefinition",
+    "duration_seconds",
     "strategy_of",
 ]
 
@@ -361,3 +363,15 @@ class Schema(SchemaPart):
                 return self.extra.get(key.name, MISSING)
             case _:
                 return SchemaPart.json_value(self, key)
+
+
+# --- Durations as people write them: 30d.
+
+_DURATION: Final = re.compile(r"([1-9][0-9]{0,8})([smhdw])", re.ASCII)
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+def duration_seconds(text: str) -> int | None:
+    """The seconds of `90s`, `5m`, `12h`, `30d` or `2w`; None if it is no duration."""
+    found = _DURATION.fullmatch(text)
+    return int(found[1]) * _SECONDS[found[2]] if found else None

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from wormdb.errors import InvalidRequestError, Problem, SchemaError
 from wormdb.format.segment import decode_segment, encode_segment
-from wormdb.schema.report import did_you_mean
+from wormdb.schema.problems import did_you_mean
 from wormdb.settings import SEGMENT_BYTES_MAX
 
 if TYPE_CHECKING:

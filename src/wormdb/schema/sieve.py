@@ -19,11 +19,9 @@ from wormdb.errors import WormError
 from wormdb.format import json
 from wormdb.format.values import MISSING, are_field_names, normalize
 from wormdb.format.wrappers import WRITERS
-from wormdb.schema.coerce import parse_datetime
 from wormdb.schema.identity import id_problem
-from wormdb.schema.indexed import has_types
 from wormdb.schema.model import Field
-from wormdb.schema.validate import default_values
+from wormdb.schema.validate import default_values, has_types, parse_datetime
 from wormdb.settings import DOCUMENT_BYTES_MAX, DOCUMENT_KEYS_MAX, ID_BYTES_MAX, INT_MAX, INT_MIN
 
 if TYPE_CHECKING:

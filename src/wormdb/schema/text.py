@@ -13,11 +13,11 @@ import msgspec
 from wormdb.errors import InvalidRequestError, WormError
 from wormdb.format.json import encode
 from wormdb.format.values import normalize
-from wormdb.schema.report import join_path
+from wormdb.schema.problems import join_path
 from wormdb.settings import DOCUMENT_DEPTH_MAX, INT_MAX, INT_MIN, SCHEMA_BYTES_MAX
 
 if TYPE_CHECKING:
-    from wormdb.schema.report import ProblemReport
+    from wormdb.schema.problems import ProblemReport
 
 __all__ = ["UNREADABLE", "read_source"]
 

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from wormdb.bql.match import compile_filter
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.positions import compile_positions
-from wormdb.bql.projection import project
-from wormdb.bql.projection_parse import parse_projection
+from wormdb.bql.projection import parse_projection, project
 from wormdb.bql.sorting import parse_sort, sort_key
-from wormdb.bql.update import apply_update, parse_update
-from wormdb.bql.upsert import upsert_document
+from wormdb.bql.update.update import apply_update, parse_update
+from wormdb.bql.update.upsert import upsert_document
 from wormdb.errors import InvalidRequestError, LimitExceededError
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Where mingo is wrong: each fault as a named case, and how questions stay clear of all of them.
 
-Each is settled by MongoDB's manual, as its sentence says (and by semantics.txt and update_cases.txt).
+Each is settled by MongoDB's manual, as its sentence says (and by semantics.txt and update/cases.txt).
 """
 
 from __future__ import annotations

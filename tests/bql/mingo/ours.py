@@ -9,7 +9,7 @@ from wormdb.bql.match import compile_filter
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.positions import compile_positions
 from wormdb.bql.sorting import parse_sort, sort_key
-from wormdb.bql.update import apply_update, parse_update
+from wormdb.bql.update.update import apply_update, parse_update
 from wormdb.errors import InvalidRequestError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tests.engine.rig import COLLECTION, PATHS
-from wormdb.bql.update import apply_update, parse_update
+from wormdb.bql.update.update import apply_update, parse_update
 from wormdb.engine.blocks.listing import list_run
 from wormdb.engine.blocks.runs import AttachedBase, RunBase
 from wormdb.engine.blocks.shelf import Shelf

@@ -8,8 +8,7 @@ from wormdb.api.document import with_id
 from wormdb.bql.aggregation import aggregate, parse_aggregation
 from wormdb.bql.match import compile_filter
 from wormdb.bql.parse import parse_filter
-from wormdb.bql.projection import project
-from wormdb.bql.projection_parse import parse_projection
+from wormdb.bql.projection import parse_projection, project
 from wormdb.bql.sorting import parse_sort, sort_key
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from wormdb.api.arrow import declared_type
 from wormdb.api.columns import ArrowColumn
 from wormdb.bql.aggregation import aggregate, parse_aggregation
 from wormdb.bql.match import compile_filter
-from wormdb.bql.update import apply_update, parse_update
+from wormdb.bql.update.update import apply_update, parse_update
 from wormdb.engine.columns.scan import portions_of
 from wormdb.engine.state.view import Held
 from wormdb.errors import InvalidRequestError, ValidationError

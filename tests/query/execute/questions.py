@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.bql.written import FILTERS, Part, filled, parts
 from wormdb.bql.parse import parse_filter
-from wormdb.bql.projection_parse import parse_projection
+from wormdb.bql.projection import parse_projection
 from wormdb.bql.sorting import parse_sort, sort_key
 from wormdb.errors import InvalidRequestError
 from wormdb.format.kinds import MISSING

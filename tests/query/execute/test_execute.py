@@ -9,7 +9,7 @@ import pytest
 
 from tests.query.execute.world import World
 from wormdb.bql.parse import parse_filter
-from wormdb.bql.projection_parse import parse_projection
+from wormdb.bql.projection import parse_projection
 from wormdb.bql.sorting import parse_sort
 from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.engine.tree.definition import Index

@@ -11,7 +11,7 @@ from tests.engine.blocks.rig import noise
 from tests.engine.bulk.stage_rig import MANUAL
 from tests.engine.rig import Rig, insert, save
 from wormdb.bql.parse import parse_filter
-from wormdb.bql.projection_parse import parse_projection
+from wormdb.bql.projection import parse_projection
 from wormdb.bql.sorting import parse_sort
 from wormdb.engine.forward.forward import DEFAULT_SIZES, Sizes
 from wormdb.format.event import SchemaChanged

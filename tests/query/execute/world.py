@@ -18,7 +18,7 @@ from wormdb.bql.match import compile_filter
 from wormdb.bql.positions import compile_positions
 from wormdb.bql.projection import project
 from wormdb.bql.sorting import sort_key
-from wormdb.bql.update import apply_update, parse_update
+from wormdb.bql.update.update import apply_update, parse_update
 from wormdb.engine.commit.operations import Save
 from wormdb.engine.forward.build import Builder
 from wormdb.engine.forward.compact import Aim

@@ -10,7 +10,7 @@ from bson import Regex
 
 from tests.query.model_executor import Model
 from wormdb.bql.parse import parse_filter
-from wormdb.bql.projection_parse import parse_projection
+from wormdb.bql.projection import parse_projection
 from wormdb.bql.sorting import SortSpec, parse_sort, sort_key
 from wormdb.engine.tree.definition import Index
 from wormdb.engine.tree.statistics import IndexStatistics

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from wormdb.bql.parse import parse_filter
-from wormdb.bql.projection_parse import parse_projection
+from wormdb.bql.projection import parse_projection
 from wormdb.bql.sorting import parse_sort, sort_key
 from wormdb.engine.tree.definition import Index
 from wormdb.engine.tree.statistics import IndexStatistics

@@ -12,7 +12,7 @@ from tests.query.model_executor import Model
 from tests.query.planner.questions import Case
 from tests.query.planner.test_soundness import check
 from wormdb.bql.parse import parse_filter
-from wormdb.bql.projection_parse import parse_projection
+from wormdb.bql.projection import parse_projection
 from wormdb.bql.sorting import parse_sort, sort_key
 from wormdb.engine.tree.definition import Index
 from wormdb.query.planner.planner import candidates

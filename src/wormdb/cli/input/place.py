@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wormdb.errors import InvalidRequestError, NotFoundError
-from wormdb.schema.report import did_you_mean
+from wormdb.schema.problems import did_you_mean
 from wormdb.settings import Settings
 
 if TYPE_CHECKING:

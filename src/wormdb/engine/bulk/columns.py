@@ -20,7 +20,7 @@ from wormdb.format.kinds import MISSING
 from wormdb.format.values import are_field_names
 from wormdb.format.wrappers import moment
 from wormdb.schema.identity import BUILT_IN_TYPES, makes_good_ids, new_ids
-from wormdb.schema.indexed import has_types
+from wormdb.schema.validate import has_types
 from wormdb.settings import DOCUMENT_BYTES_MAX, ID_BYTES_MAX
 from wormdb.system.clock import ManualClock
 

@@ -40,10 +40,10 @@ from wormdb.format.event import (
 )
 from wormdb.format.filter_run import key_hash, key_hashes
 from wormdb.format.kinds import MISSING
+from wormdb.schema.difference import check_version
 from wormdb.schema.model import IndexDefinition
-from wormdb.schema.report import ProblemReport, did_you_mean
+from wormdb.schema.problems import ProblemReport, did_you_mean
 from wormdb.schema.rules import check_rules
-from wormdb.schema.version import check_version
 from wormdb.settings import FUNCTION_BYTES_MAX, FUNCTIONS_MAX, INDEX_FIELDS_MAX
 from wormdb.system.types import LogNumber
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from wormdb.format.wrappers import milliseconds
-from wormdb.schema.duration import duration_seconds
+from wormdb.schema.model import duration_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

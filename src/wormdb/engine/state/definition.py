@@ -28,8 +28,8 @@ from wormdb.format.event import (
     SchemaChanged,
 )
 from wormdb.format.root import Condemned, FunctionEntry, SchemaVersion
+from wormdb.schema.difference import next_version
 from wormdb.schema.load import load_model
-from wormdb.schema.version import next_version
 from wormdb.settings import BLOB_CONDEMNED_MAX
 from wormdb.system.types import LogNumber
 

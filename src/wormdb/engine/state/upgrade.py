@@ -30,7 +30,7 @@ from wormdb.schema.validate import validate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from wormdb.bql.update import Update
+    from wormdb.bql.update.update import Update
     from wormdb.engine.state.view import Held, View
     from wormdb.format.blocklist import BlockEntry, BlockPageRef, ColumnStats
     from wormdb.format.root import SchemaVersion
@@ -83,8 +83,8 @@ def _normal(value: Any) -> Any:
 @lru_cache(maxsize=256)
 def _parsed(mapping: bytes) -> tuple[Update | None, tuple[tuple[str, ...], ...], bool]:
     """The update of a mapping, the paths that it reads or changes, without positions, and whether it has a `$`."""
-    from wormdb.bql.update import parse_update  # few databases have mappings: nobody else waits for its import
-    from wormdb.bql.update_tree import leaves_of
+    from wormdb.bql.update.tree import leaves_of
+    from wormdb.bql.update.update import parse_update  # few databases have mappings: nobody else waits for its import
 
     written = json.parse(mapping.decode(), operators=True)
     if not written:
@@ -110,7 +110,7 @@ class _Step:
 
     def apply(self, document: dict[str, Any]) -> dict[str, Any]:
         """The document after the mapping; raises InvalidRequestError, LimitExceededError if that cannot be."""
-        from wormdb.bql.update import apply_update
+        from wormdb.bql.update.update import apply_update
 
         return apply_update(self.update, document, now=_ALWAYS)
 

@@ -24,7 +24,7 @@ from wormdb.format.kinds import MISSING
 from wormdb.format.past import misc_ms
 from wormdb.format.values import equal, normalize
 from wormdb.format.wrappers import moment
-from wormdb.schema.coerce import parse_datetime
+from wormdb.schema.validate import parse_datetime
 
 if TYPE_CHECKING:
     from datetime import datetime

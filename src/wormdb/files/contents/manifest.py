@@ -14,7 +14,7 @@ import msgspec
 
 from wormdb.files.contents.values import STAMPS, iso_text, plain_fields, read_shape, to_canonical
 from wormdb.format.frame import corrupt
-from wormdb.schema.coerce import parse_datetime
+from wormdb.schema.validate import parse_datetime
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,7 @@ from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 from wormdb.files.contents.values import indent, read_member, read_object
-from wormdb.schema.coerce import parse_datetime
+from wormdb.schema.validate import parse_datetime
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

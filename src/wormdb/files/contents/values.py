@@ -16,9 +16,9 @@ from wormdb.errors import CorruptionError, LimitExceededError
 from wormdb.format import json
 from wormdb.format.frame import corrupt
 from wormdb.format.kinds import Decimal128
-from wormdb.schema.coerce import coerce, parse_datetime
 from wormdb.schema.model import Field
-from wormdb.schema.report import ProblemReport
+from wormdb.schema.problems import ProblemReport
+from wormdb.schema.validate import coerce, parse_datetime
 from wormdb.settings import INT_MAX, INT_MIN
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """The cells of one column: what a null among them means, which rows are elsewhere, and what Arrow says of them.
 
-Conditions are those of `wormdb.bql.checks`, asked of all cells at once. What Arrow cannot say exactly is asked of
+Conditions are those of `wormdb.bql.match`, asked of all cells at once. What Arrow cannot say exactly is asked of
 Python, once for each different value.
 """
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wormdb.bql.aggregation import Aggregation
-    from wormdb.bql.update_numbers import Number
+    from wormdb.bql.numbers import Number
     from wormdb.engine.blocks.portion import Portion
     from wormdb.query.columns.cells import Cells
     from wormdb.query.columns.grouping import GroupResults
@@ -47,7 +47,7 @@ __all__ = ["ColumnTally", "SumPieces", "add_pairs", "ask_function", "magnitude",
 #
 # Integers that could overflow together are cut in halves. Of doubles the upper bits are split off, as many as leave
 # room for all rows in one double, then the next, until nothing is left: each piece is a multiple of one unit, so
-# every sum of them is exact in whatever order. `wormdb.bql.exact_sum` rounds once, at the end.
+# every sum of them is exact in whatever order. `wormdb.bql.numbers` rounds once, at the end.
 
 _HALF_BITS: Final = 32
 _DOUBLE_BITS: Final = 53

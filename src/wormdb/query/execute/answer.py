@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.bql.aggregation import AggregationState, aggregation_fields
 from wormdb.bql.positions import compile_positions
-from wormdb.bql.projection import Branch, FirstMatch, Whole, fields_needed, project
-from wormdb.bql.projection_parse import parse_projection
+from wormdb.bql.projection import Branch, FirstMatch, Whole, fields_needed, parse_projection, project
 from wormdb.bql.tree import MatchAll
 from wormdb.format import json
 from wormdb.format.kinds import MISSING

@@ -16,7 +16,7 @@ from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import parse_path, resolve
 from wormdb.query.request import Request
-from wormdb.schema.report import did_you_mean
+from wormdb.schema.problems import did_you_mean
 from wormdb.settings import POPULATE_DEPTH_MAX
 
 if TYPE_CHECKING:

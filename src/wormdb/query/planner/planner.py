@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from wormdb.bql.projection import fields_needed
-from wormdb.bql.shape import shape_of
-from wormdb.bql.tree import MatchNone
+from wormdb.bql.tree import MatchNone, shape_of
 from wormdb.errors import InvalidRequestError
 from wormdb.query.logical.rules import simplify
 from wormdb.query.optimizer.rules import optimize

@@ -17,7 +17,7 @@ from wormdb.format.json import decode_document
 from wormdb.format.kinds import MISSING, Kind, kind_of
 from wormdb.format.path import parse_path
 from wormdb.format.sample import decode_sample
-from wormdb.schema.report import did_you_mean
+from wormdb.schema.problems import did_you_mean
 from wormdb.spark.types import JSON, KIND_METADATA, Column, Shape, shape_of_field, shape_of_type
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from wormdb.bql.mistakes import Mistakes
 from wormdb.bql.tree import All, And, Compare
-from wormdb.bql.update import apply_update
+from wormdb.bql.update.update import apply_update
 from wormdb.errors import InvalidRequestError
 from wormdb.format.kinds import MISSING, Regex
 from wormdb.format.order import compare
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from wormdb.bql.tree import Filter
-    from wormdb.bql.update import Update
+    from wormdb.bql.update.update import Update
     from wormdb.format.kinds import Document
     from wormdb.format.path import Path
 

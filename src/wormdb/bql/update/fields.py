@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.bql.update_numbers import add, is_number, multiply, zero_like
+from wormdb.bql.numbers import add, is_number, multiply, zero_like
 from wormdb.errors import LimitExceededError
 from wormdb.format.kinds import MISSING, Timestamp, equal, kind_of
 from wormdb.format.order import compare
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wormdb.bql.mistakes import Mistakes
-    from wormdb.bql.update_numbers import Number
-    from wormdb.bql.update_tree import Operator, UpdatePlace
+    from wormdb.bql.numbers import Number
+    from wormdb.bql.update.tree import Operator, UpdatePlace
     from wormdb.format.path import Path
 
 __all__ = ["FIELD_OPERATORS", "RenameSource", "RenameTarget", "Unset"]

@@ -1,4 +1,4 @@
-"""The cases of update_cases.txt."""
+"""The cases of cases.txt."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read_cases() -> list[Case]:
 
 
 def _cases() -> Iterator[Case]:
-    text = (Path(__file__).parent / "update_cases.txt").read_text()
+    text = (Path(__file__).parent / "cases.txt").read_text()
     for block in text.split("\n\n"):
         lines = [line for line in block.splitlines() if not line.startswith(("#", "=="))]
         if not lines:

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from tests.bql.update_cases import NOW
+from tests.bql.update.cases import NOW
 from wormdb.bql.parse import parse_filter
-from wormdb.bql.update import parse_update
-from wormdb.bql.upsert import check_replacement, equality_document, upsert_document
+from wormdb.bql.update.update import parse_update
+from wormdb.bql.update.upsert import check_replacement, equality_document, upsert_document
 from wormdb.errors import InvalidRequestError
 from wormdb.format.kinds import equal
 

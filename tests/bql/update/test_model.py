@@ -12,9 +12,9 @@ from bson import Decimal128
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tests.bql.update_model import RefusedError, updated
-from wormdb.bql.update import OPERATORS, apply_update, parse_update
-from wormdb.bql.update_numbers import add, multiply
+from tests.bql.update.model import RefusedError, updated
+from wormdb.bql.numbers import add, multiply
+from wormdb.bql.update.update import OPERATORS, apply_update, parse_update
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.format.kinds import equal
 from wormdb.format.path import get_direct

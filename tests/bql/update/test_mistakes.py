@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.bql.update_cases import NOW
+from tests.bql.update.cases import NOW
 from wormdb.bql.parse import parse_filter
-from wormdb.bql.update import apply_update, parse_update
+from wormdb.bql.update.update import apply_update, parse_update
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.settings import DOCUMENT_DEPTH_MAX, INT_MAX, UPDATE_PATHS_MAX
 

@@ -8,8 +8,7 @@ from functools import cmp_to_key
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.bql.match import compile_filter
-from wormdb.bql.operands import is_operators, is_regex, read_whole_number
-from wormdb.bql.parse import LOGICAL_OPERATORS, parse_filter
+from wormdb.bql.parse import LOGICAL_OPERATORS, is_operators, is_regex, parse_filter, read_whole_number
 from wormdb.bql.tree import EVERYTHING, Filter
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wormdb.bql.mistakes import Mistakes
-    from wormdb.bql.update_tree import Operator, UpdatePlace
+    from wormdb.bql.update.tree import Operator, UpdatePlace
     from wormdb.format.path import Path
 
 __all__ = ["ARRAY_OPERATORS"]

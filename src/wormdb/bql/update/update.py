@@ -14,20 +14,30 @@ from wormdb.bql.match import compile_filter
 from wormdb.bql.mistakes import Mistakes
 from wormdb.bql.parse import LOGICAL_OPERATORS, parse_filter
 from wormdb.bql.positions import names_array
-from wormdb.bql.update_arrays import ARRAY_OPERATORS
-from wormdb.bql.update_fields import FIELD_OPERATORS, RenameSource, RenameTarget
-from wormdb.bql.update_path import IDENTIFIER, MATCHED, filter_name, is_identity, parse_update_path
-from wormdb.bql.update_tree import ConflictingPathsError, Fields, Occasion, UpdateLeaf, grow
-from wormdb.bql.update_walk import walk
+from wormdb.bql.update.arrays import ARRAY_OPERATORS
+from wormdb.bql.update.fields import FIELD_OPERATORS, RenameSource, RenameTarget
+from wormdb.bql.update.tree import (
+    IDENTIFIER,
+    MATCHED,
+    ConflictingPathsError,
+    Fields,
+    Occasion,
+    UpdateLeaf,
+    filter_name,
+    grow,
+    is_identity,
+    parse_update_path,
+)
+from wormdb.bql.update.walk import walk
 from wormdb.format.kinds import MISSING
-from wormdb.schema.report import did_you_mean
+from wormdb.schema.problems import did_you_mean
 from wormdb.settings import UPDATE_PATHS_MAX
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from wormdb.bql.tree import Filter
-    from wormdb.bql.update_tree import UpdateNode
+    from wormdb.bql.update.tree import UpdateNode
     from wormdb.format.kinds import Document
     from wormdb.format.path import Path
 

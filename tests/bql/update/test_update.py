@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.bql.update_cases import NOW, Case, read_cases
+from tests.bql.update.cases import NOW, Case, read_cases
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.positions import compile_positions
-from wormdb.bql.update import apply_update, parse_update
+from wormdb.bql.update.update import apply_update, parse_update
 from wormdb.errors import InvalidRequestError
 from wormdb.format.kinds import equal
 from wormdb.format.values import normalize_document
