@@ -11,7 +11,6 @@ from wormdb.storage.bounds import any_object
 from wormdb.storage.cache import CachedStore
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.open import open_store
-from wormdb.storage.readback import ReadbackStore
 from wormdb.storage.retry import RetryingStore
 from wormdb.system.clock import SeededChance, SystemClock
 from wormdb.testing.store_contract import StoreContract
@@ -74,7 +73,7 @@ class TestAllWrappersOnS3(StoreContract):
     @staticmethod
     def stack(url: str, bound: Bound = any_object) -> Store:
         retrying = RetryingStore(open_store(url, bound=bound), clock=SystemClock(), chance=SeededChance(2))
-        return ReadbackStore(CachedStore(MeteredStore(retrying), immutable=lambda key: False, bytes_max=2**20))
+        return CachedStore(MeteredStore(retrying), immutable=lambda key: False, bytes_max=2**20)
 
     @pytest.fixture
     def store(self, s3_url: str) -> Iterator[Store]:

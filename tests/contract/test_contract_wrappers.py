@@ -11,7 +11,6 @@ from wormdb.storage.cache import CachedStore
 from wormdb.storage.folder.store import LocalStore
 from wormdb.storage.memory import MemoryStore, drop_memory
 from wormdb.storage.meter import MeteredStore
-from wormdb.storage.readback import ReadbackStore
 from wormdb.storage.retry import RetryingStore
 from wormdb.storage.wrapped import WrappedStore
 from wormdb.system.clock import ManualClock, SeededChance, SystemClock
@@ -73,11 +72,6 @@ class TestRetryingStore(OnMemory):
         return RetryingStore(inner, clock=ManualClock(), chance=SeededChance(1))
 
 
-class TestReadbackStore(OnMemory):
-    def wrap(self, inner: Store, folder: Path) -> Store:
-        return ReadbackStore(inner)
-
-
 class TestMeteredStore(OnMemory):
     def wrap(self, inner: Store, folder: Path) -> Store:
         return MeteredStore(inner)
@@ -126,8 +120,7 @@ class TestAllWrappersOnLocalFolder(StoreContract):
     def stack(folder: Path, bound: Bound = any_object) -> Store:
         local = LocalStore(folder, bound=bound)
         retrying = RetryingStore(FaultStore(local), clock=SystemClock(), chance=SeededChance(2))
-        cached = CachedStore(MeteredStore(retrying), immutable=lambda key: False, bytes_max=2**20)
-        return ReadbackStore(cached)
+        return CachedStore(MeteredStore(retrying), immutable=lambda key: False, bytes_max=2**20)
 
     @pytest.fixture
     def store(self, tmp_path: Path) -> Iterator[Store]:

@@ -11,6 +11,7 @@ from bson import ObjectId
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.format.groups import read_group
 from tests.golden import samples
 from wormdb.errors import CorruptionError, InvalidRequestError, UnsupportedFormatError
 from wormdb.format import block as block_module
@@ -24,7 +25,6 @@ from wormdb.format.blockread import (
     read_arrow,
     read_columns,
     read_documents,
-    read_group,
     read_page,
     read_page_rows,
 )

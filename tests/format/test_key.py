@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from tests.format.test_order import ASCENDING, EQUAL, exact
 from wormdb.errors import InvalidRequestError, LimitExceededError
-from wormdb.format.key import check_index_key, encode_compound, encode_key, encode_keys, prefix_end
+from wormdb.format.key import check_index_key, encode_key, encode_keys, prefix_end
 from wormdb.format.order import compare
 from wormdb.format.values import MISSING
 from wormdb.settings import INDEX_KEY_BYTES_MAX
 from wormdb.testing.strategies import numbers, strings, values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 
 def sign(a: bytes, b: bytes) -> int:
@@ -83,6 +83,12 @@ def test_string_keys_compare_as_utf8(a: str, b: str) -> None:
     assert sign(encode_key(a), encode_key(b)) == sign(a.encode(), b.encode())
 
 
+def joined(found: Sequence[Any], descending: Sequence[bool]) -> bytes:
+    """The key of several values, as sorting joins them."""
+    pairs = zip(found, descending, strict=True)
+    return b"".join(encode_key(value, descending=reverse) for value, reverse in pairs)
+
+
 @given(
     st.lists(values(), min_size=2, max_size=2),
     st.lists(values(), min_size=2, max_size=2),
@@ -92,7 +98,7 @@ def test_joined_keys_compare_by_component(a: list[Any], b: list[Any], directions
     found = 0
     for left, right, descending in zip(a, b, directions, strict=True):
         found = found or compare(left, right) * (-1 if descending else 1)
-    assert sign(encode_compound(a, directions), encode_compound(b, directions)) == found
+    assert sign(joined(a, directions), joined(b, directions)) == found
 
 
 @given(values(), values())
@@ -107,7 +113,7 @@ def test_a_first_component_selects_a_range(wanted: Any, other: Any, second: Any,
     end = prefix_end(start)
     assert end is not None
     for first in (wanted, other):
-        key = encode_compound([first, second], [descending, False])
+        key = joined([first, second], [descending, False])
         assert (start <= key < end) is (compare(first, wanted) == 0)
 
 

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.format.groups import read_group
 from tests.golden import samples
 from wormdb.errors import CorruptionError
 from wormdb.format import page as pagemap
 from wormdb.format.block import RESERVED, EncodedBlock, Row, write_block
-from wormdb.format.blockread import assemble_block, parts_for, read_group, read_page
+from wormdb.format.blockread import assemble_block, parts_for, read_page
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.frame import FrameKind, decode_frame, encode_frame, frame_length
 from wormdb.format.json import encode_document

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from tests.engine.tree.rig import build_filter
 from tests.maintenance.damage import entries_of, lie_in_entries, lie_in_rows, lie_in_tree, put_root, replaced
 from tests.maintenance.wreck import PATHS, PREFIX, root_of, site_on
 from wormdb.engine.index.shelf import IndexShelf
 from wormdb.engine.tree.entries import value_key_of
-from wormdb.engine.tree.membership import build_filter
 from wormdb.format import json
 from wormdb.format.entry import decode_entry, encode_entry
 from wormdb.format.key import encode_key

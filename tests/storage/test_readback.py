@@ -17,7 +17,7 @@ from wormdb.errors import (
     WormError,
 )
 from wormdb.storage.memory import MemoryStore
-from wormdb.storage.readback import Landed, Lost, NothingThere, ReadbackStore, Unknown, put_classified
+from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_classified
 from wormdb.storage.store import OCTETS, IfAbsent, IfMatch
 from wormdb.storage.wrapped import WrappedStore
 from wormdb.system.clock import SeededChance, new_write_id
@@ -123,36 +123,12 @@ def test_the_table(condition: str, answer: str, states: list[bytes | None], expe
             assert cause is store.answer
 
 
-@pytest.mark.parametrize(("condition", "answer", "states", "expected"), TABLE)
-def test_the_wrapper_raises_what_the_table_says(
-    condition: str, answer: str, states: list[bytes | None], expected: type
-) -> None:
-    store = scripted(condition, answer, states)
-    wrapper = ReadbackStore(store)
-    if expected is Landed:
-        result = wrapper.put("k", OURS, precondition(condition, store))
-        assert result.version == store.inner.get("k").version
-        return
-    kinds: dict[type, type[WormError]] = {
-        Lost: AlreadyExistsError if condition == "IfAbsent" else ConflictError,
-        NothingThere: UnavailableError if answer == "nothing done" else OutcomeUnknownError,
-        Unknown: OutcomeUnknownError,
-    }
-    with pytest.raises(WormError) as caught:
-        wrapper.put("k", OURS, precondition(condition, store))
-    assert type(caught.value) is kinds[expected]
-    if expected is NothingThere and answer == "no answer":
-        assert "same bytes again" in caught.value.fix
-
-
 @pytest.mark.parametrize("condition", ["IfAbsent", "IfMatch"])
 @pytest.mark.parametrize("answer", ["refused", "nothing done", "no answer"])
 @pytest.mark.parametrize("unread", [UnavailableError("no read"), PermissionDeniedError("no read")])
 def test_what_cannot_be_read_back_is_unknown(condition: str, answer: str, unread: WormError) -> None:
     store = scripted(condition, answer, [OTHERS], unread)
     assert put_classified(store, "k", OURS, precondition(condition, store)) == Unknown(store.answer, unread)
-    with pytest.raises(OutcomeUnknownError, match="no read"):
-        ReadbackStore(store).put("k", OURS, precondition(condition, store))
 
 
 @pytest.mark.parametrize("error", [InvalidRequestError("x"), PermissionDeniedError("x"), ClosedError("x")])
@@ -168,13 +144,6 @@ def test_a_success_is_not_read_back() -> None:
     outcome = put_classified(store, "k", OURS, IfAbsent())
     assert outcome == Landed(store.get("k").version, outcome.time if isinstance(outcome, Landed) else None)
     assert [trace.verb for trace in store.trace] == ["put", "get"]
-
-
-def test_an_unconditional_put_is_handed_on() -> None:
-    store = FaultStore(MemoryStore(), {1: Fault.ANSWER_LOST})
-    with pytest.raises(OutcomeUnknownError):
-        ReadbackStore(store).put("k", OURS)
-    assert store.requests == 1
 
 
 def test_a_retry_of_the_same_bytes_lands_exactly_once_however_late_the_first() -> None:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from wormdb.system.types import LogNumber
 
 __all__ = [
-    "NOBODY",
     "By",
     "ClassCodec",
     "Codec",
@@ -441,9 +440,6 @@ class By:
     def meta(self) -> bytes | None:
         """The metadata as extended JSON; None if there is none."""
         return json.encode_document(dict(self.metadata)) if self.metadata else None
-
-
-NOBODY = By()
 
 
 def _checked_actor(actor: str | None) -> str | None:

@@ -7,7 +7,7 @@ asked, each use is replaced by what the name stands for, so that a filter with f
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from wormdb.bql.tree import And, FunctionCall, Not, Or, calls_in, conjunction, disjunction, negation
 from wormdb.errors import InvalidRequestError, LimitExceededError, NotFoundError
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from wormdb.bql.tree import Filter
 
-__all__ = ["NO_FUNCTIONS", "Functions"]
+__all__ = ["Functions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +118,3 @@ class Functions:
                 return negation(self._expanded(child, known))
             case _:
                 return tree
-
-
-NO_FUNCTIONS: Final = Functions()

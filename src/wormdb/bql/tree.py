@@ -10,16 +10,15 @@ so 1, 1.0 and true are three values.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from wormdb.errors import InvalidRequestError
 from wormdb.format.json import encode
 from wormdb.format.kinds import kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from wormdb.format.path import Path
 
@@ -47,7 +46,6 @@ __all__ = [
     "Size",
     "StartsWith",
     "Type",
-    "bind",
     "calls_in",
     "conjunction",
     "disjunction",
@@ -362,7 +360,6 @@ def calls_in(tree: Filter | FunctionCall) -> Iterator[str]:
 # ranges, which of several indexes) has to be decided after a plan was found by its shape.
 #
 #     shape_of(tree)                  And(Compare('status',eq,?string),Compare('amount',gt,?number)), ("active", 5)
-#     bind(shape, ("closed", 7))      the tree of {"status": "closed", "amount": {"$gt": 7}}
 #
 # Every value has a place of its own, also where two values are equal. The types of $type and the options of $regex
 # belong to the shape, because they say what is asked. Of a list the shape tells which brackets it holds, and whether it
@@ -397,32 +394,13 @@ class FilterShape:
     """A filter without its values; shapes are equal if their texts are."""
 
     text: str
-    slots: tuple[str, ...] = field(compare=False)
-    """What may stand in the place of each value: a bracket of types, or the brackets of a list."""
-    example: Filter = field(compare=False, repr=False)
-    """Some filter of this shape."""
 
 
 def shape_of(tree: Filter) -> tuple[FilterShape, tuple[Any, ...]]:
-    """The shape of a filter and its values, in the order of the slots. No requests."""
+    """The shape of a filter and its values, in order. No requests."""
     values: list[Any] = []
     text = _text(tree, values)
-    return FilterShape(text, tuple(map(_slot, values)), tree), tuple(values)
-
-
-def bind(shape: FilterShape, values: Sequence[Any]) -> Filter:
-    """The filter of this shape with these values.
-
-    Raises InvalidRequestError if they are too few, too many, or of other types. No requests.
-    """
-    found = tuple(map(_slot, values))
-    if found != shape.slots:
-        raise InvalidRequestError(
-            "the values do not fit the filter",
-            reason=f"it takes ({', '.join(shape.slots)}), not ({', '.join(found)})",
-            fix="make a new shape of the filter",
-        )
-    return _filled(shape.example, iter(values))
+    return FilterShape(text), tuple(values)
 
 
 def _slot(value: Any) -> str:
@@ -462,17 +440,3 @@ def _parts(leaf: _Leaf, values: list[Any]) -> Iterator[str]:
 def _path(path: tuple[str, ...]) -> str:
     """A path that cannot be taken for something else, whatever its names are."""
     return repr(".".join(path))
-
-
-def _filled(tree: Filter, values: Iterator[Any]) -> Filter:
-    match tree:
-        case MatchAll() | MatchNone():
-            return tree
-        case And(filters) | Or(filters):
-            return type(tree)(tuple([_filled(child, values) for child in filters]))
-        case Not(child):
-            return Not(_filled(child, values))
-        case ElemMatch(path, child, kind):
-            return ElemMatch(path, _filled(child, values), kind)
-        case _:
-            return replace(tree, **{name: next(values) for name in _VALUES[type(tree)]})

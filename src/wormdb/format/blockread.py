@@ -15,7 +15,7 @@ from wormdb.format.json import encode
 from wormdb.format.key import encode_key
 from wormdb.format.page import page_cells
 from wormdb.format.project import read_id
-from wormdb.format.sidecar import GroupRef, PageMap, PageRef, Part, checksum
+from wormdb.format.sidecar import PageMap, PageRef, Part, checksum
 from wormdb.settings import PAGE_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ __all__ = [
     "read_arrow",
     "read_columns",
     "read_documents",
-    "read_group",
     "read_page",
     "read_page_rows",
 ]
@@ -202,14 +201,6 @@ def read_page_rows(page: bytes, ref: PageRef) -> list[Row]:
     first, name = ref.map.first_rows[ref.page], ref.map.block
     cells = _checked_cells(page, ref)
     return [_row(ref.map, first + place, read_id(cell, name=name), cell) for place, cell in enumerate(cells)]
-
-
-def read_group(block: Block, ref: GroupRef, key: bytes) -> Row | None:
-    """The row whose id has the encoded `key` from a row group, where pages are not mapped. No requests.
-
-    `block` needs the parts of RESERVED columns of that group. Raises CorruptionError.
-    """
-    return next((row for row in read_documents(block, groups=[ref.group]) if encode_key(row.id) == key), None)
 
 
 def _checked_cells(page: bytes, ref: PageRef) -> list[memoryview]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from wormdb.format.kinds import Document, ObjectId, Regex, Timestamp
 
-__all__ = ["check_index_key", "encode_compound", "encode_key", "encode_keys", "prefix_end"]
+__all__ = ["check_index_key", "encode_key", "encode_keys", "prefix_end"]
 
 _COMPLEMENT: Final = bytes(range(255, -1, -1))
 _END: Final = b"\0"
@@ -69,13 +69,6 @@ def encode_keys(values: Sequence[Any]) -> list[bytes]:
         if "\0" not in texts and "\1" not in texts:
             return [_STRING_TAG + text.encode() + _END for text in values]
     return [_encode(value) for value in values]
-
-
-def encode_compound(values: Sequence[Any], descending: Sequence[bool]) -> bytes:
-    """The joined key of several values, each with its own direction. No requests."""
-    assert len(values) == len(descending)
-    pairs = zip(values, descending, strict=True)
-    return b"".join(encode_key(value, descending=reverse) for value, reverse in pairs)
 
 
 def prefix_end(key: bytes) -> bytes | None:

@@ -32,14 +32,12 @@ from wormdb.errors import (
     UnavailableError,
     WormError,
 )
-from wormdb.storage.store import OCTETS, Always, IfAbsent, IfMatch, Probe, PutResult, Store, StoredObject
-from wormdb.storage.wrapped import WrappedStore
+from wormdb.storage.store import OCTETS, IfAbsent, IfMatch, Probe, Store, StoredObject
 
 if TYPE_CHECKING:
-    from wormdb.storage.store import Precondition
     from wormdb.system.types import StoreTime, Version
 
-__all__ = ["Landed", "Lost", "NothingThere", "Outcome", "ReadbackStore", "Unknown", "put_classified", "put_swapped"]
+__all__ = ["Landed", "Lost", "NothingThere", "Outcome", "Unknown", "put_classified", "put_swapped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,49 +143,3 @@ def _classify(
             return Lost(found) if isinstance(cause, UnavailableError) else Unknown(cause)
         case _:
             assert_never(precondition)
-
-
-class ReadbackStore(WrappedStore):
-    """Conditional puts are read back when they did not simply succeed; everything else is handed on."""
-
-    def put(
-        self, key: str, body: bytes, precondition: Precondition | None = None, *, content_type: str = OCTETS
-    ) -> PutResult:
-        """Write; a conflict with itself is a success. 1 PUT, and 1 GET if conditional and not a success.
-
-        Raises AlreadyExistsError or ConflictError if certainly lost, UnavailableError if
-        certainly nothing was done, OutcomeUnknownError otherwise.
-        """
-        if precondition is None or isinstance(precondition, Always):
-            return self._inner.put(key, body, precondition, content_type=content_type)
-        outcome = put_classified(self._inner, key, body, precondition, content_type=content_type)
-        match outcome:
-            case Landed(version, time):
-                return PutResult(version, time)
-            case Lost():
-                raise _lost(key, precondition)
-            case NothingThere(cause):
-                if isinstance(cause, UnavailableError):
-                    raise cause
-                raise OutcomeUnknownError(
-                    f"object {key}",
-                    reason="the answer was lost and nothing is there so far; it may still land",
-                    fix="put the same bytes again with the same precondition",
-                    key=key,
-                ) from cause
-            case Unknown(cause, unread):
-                raise OutcomeUnknownError(
-                    f"object {key}",
-                    reason=f"the write was not confirmed, and reading it back failed: {unread}"
-                    if unread
-                    else "the answer was lost, and another's object may lie on top of ours",
-                    key=key,
-                ) from cause
-            case _:
-                assert_never(outcome)
-
-
-def _lost(key: str, precondition: IfAbsent | IfMatch) -> WormError:
-    if isinstance(precondition, IfAbsent):
-        return AlreadyExistsError(f"object {key}", reason="another's object is there", key=key)
-    return ConflictError(f"object {key}", reason="another version, or none, is there", key=key)

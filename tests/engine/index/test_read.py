@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.engine.commit.test_validate import definition_of
 from tests.engine.rig import Rig, insert, remove, save
+from tests.engine.tree.rig import span_of
 from wormdb.engine.index.read import advance_reader, read_index
 from wormdb.engine.index.shelf import IndexShelf
 from wormdb.engine.log.paths import EnginePaths
@@ -99,7 +100,7 @@ def test_tree_and_tail_are_the_index(
 def check_reader(found: IndexReader, expected: list[tuple[int, int]], low: int, high: int, limit: int) -> None:
     assert ids(found.scan()) == [identity for _, identity in expected]
     assert ids(found.scan(reverse=True)) == [identity for _, identity in reversed(expected)]
-    span = Range.of_values(encode_key(low), encode_key(high))
+    span = span_of(encode_key(low), encode_key(high))
     inside = [identity for value, identity in expected if low <= value <= high]
     assert ids(found.scan(span)) == inside
     assert ids(found.scan(span, limit=limit)) == inside[:limit]
@@ -147,5 +148,5 @@ def test_counting_reads_no_leaf_inside() -> None:
     store = rig.counted()
     found = reader(rig.ledger(store), store, "byN")
     before = store.requests
-    assert found.count(Range.of_values(encode_key(100), encode_key(19_000))) == 18_901
+    assert found.count(span_of(encode_key(100), encode_key(19_000))) == 18_901
     assert store.requests - before == 3, "the root node and the leaves at both ends"

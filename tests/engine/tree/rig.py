@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wormdb.engine.tree.change import Applied, BulkLoad, apply
+from wormdb.engine.tree.entries import Range
+from wormdb.engine.tree.membership import build_filter_of, extend_filter_of
 from wormdb.engine.tree.nodes import NodeLimits, NodeMaker, StoreNodes, Tree
 from wormdb.engine.tree.tree import TreeReader, verify
+from wormdb.format.filter_run import key_hashes
+from wormdb.format.key import encode_key, prefix_end
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
@@ -18,11 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from wormdb.engine.tree.entries import Change, Entry
+    from wormdb.engine.tree.membership import FilterChange, KeyFilter
     from wormdb.engine.tree.nodes import NewObject
     from wormdb.format.node import Child
     from wormdb.format.root import ObjectRef
 
-__all__ = ["FOLDER", "SCOPE", "Shelf", "numbered"]
+__all__ = ["FOLDER", "SCOPE", "Shelf", "build_filter", "encode_compound", "extend_filter", "numbered", "span_of"]
 
 FOLDER = "indexes/email/"
 SCOPE = "c0ffee/"
@@ -31,6 +36,36 @@ SCOPE = "c0ffee/"
 def numbered(number: int) -> bytes:
     """A key that sorts as its number."""
     return b"key-%08d" % number
+
+
+def build_filter(keys: Iterable[bytes], maker: NodeMaker) -> FilterChange:
+    """A filter over keys."""
+    return build_filter_of(key_hashes(keys), maker)
+
+
+def extend_filter(known: KeyFilter, keys: Iterable[bytes], maker: NodeMaker) -> FilterChange:
+    """A filter with more keys."""
+    return extend_filter_of(known, key_hashes(keys), maker)
+
+
+def encode_compound(*values: Any) -> bytes:
+    """The joined key of several values."""
+    return b"".join(map(encode_key, values))
+
+
+def span_of(
+    lower: bytes | None = None,
+    upper: bytes | None = None,
+    *,
+    lower_inclusive: bool = True,
+    upper_inclusive: bool = True,
+) -> Range:
+    """Entries whose value's key (or the first values' joined keys) lies between two; None is no bound."""
+    low: bytes | None = b""
+    if lower is not None:
+        low = lower if lower_inclusive else prefix_end(lower)
+    high = upper if upper is None or not upper_inclusive else prefix_end(upper)
+    return Range(b"", b"") if low is None else Range(low, high)
 
 
 @dataclass

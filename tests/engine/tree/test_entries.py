@@ -5,6 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.engine.tree.rig import encode_compound, span_of
 from wormdb.engine.tree.definition import Index
 from wormdb.engine.tree.entries import (
     Range,
@@ -12,7 +13,7 @@ from wormdb.engine.tree.entries import (
     value_key_of,
 )
 from wormdb.format.json import encode
-from wormdb.format.key import encode_compound, encode_key
+from wormdb.format.key import encode_key
 from wormdb.format.order import compare
 from wormdb.testing.strategies import ids, scalars, values
 
@@ -48,22 +49,22 @@ def test_ranges_of_values_hold_the_entries_of_their_values(
     below, above = compare(lower, value), compare(value, upper)
     entry = encode_key(value) + encode_key(identity)
     bounds = encode_key(lower), encode_key(upper)
-    span = Range.of_values(*bounds, lower_inclusive=first, upper_inclusive=last)
+    span = span_of(*bounds, lower_inclusive=first, upper_inclusive=last)
     assert (entry in span) == ((below < 0 or (first and below == 0)) and (above < 0 or (last and above == 0)))
-    assert (entry in Range.of_values(bounds[0], lower_inclusive=first)) == (below < 0 or (first and below == 0))
-    assert (entry in Range.of_values(upper=bounds[1], upper_inclusive=last)) == (above < 0 or (last and above == 0))
-    assert entry in Range.of_values()
+    assert (entry in span_of(bounds[0], lower_inclusive=first)) == (below < 0 or (first and below == 0))
+    assert (entry in span_of(upper=bounds[1], upper_inclusive=last)) == (above < 0 or (last and above == 0))
+    assert entry in span_of()
     assert entry in Range.prefix(encode_key(value))
 
 
 def test_a_range_of_first_values_holds_all_that_follow() -> None:
-    span = Range.of_values(encode_key(1), encode_key(1))
-    assert encode_compound([1, "x"], [False, False]) + encode_key("a") in span
-    assert encode_compound([2, "x"], [False, False]) + encode_key("a") not in span
+    span = span_of(encode_key(1), encode_key(1))
+    assert encode_compound(1, "x") + encode_key("a") in span
+    assert encode_compound(2, "x") + encode_key("a") not in span
 
 
 def test_a_range_above_everything_is_empty() -> None:
-    span = Range.of_values(b"\xff\xff", lower_inclusive=False)
+    span = span_of(b"\xff\xff", lower_inclusive=False)
     assert span.empty
     assert b"\xff\xff\xff" not in span
     assert Range(b"b", b"a").empty

@@ -7,14 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.engine.tree.rig import FOLDER, SCOPE, Shelf, numbered
+from tests.engine.tree.rig import FOLDER, SCOPE, Shelf, build_filter, extend_filter, numbered
 from wormdb.engine.tree import membership
 from wormdb.engine.tree.membership import (
     FilterChange,
     KeyFilter,
-    build_filter,
     build_filter_of,
-    extend_filter,
     extend_filter_of,
     load_filter,
 )

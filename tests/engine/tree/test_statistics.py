@@ -3,7 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tests.engine.tree.rig import Shelf, numbered
+from tests.engine.tree.rig import Shelf, numbered, span_of
 from wormdb.engine.tree.definition import Index
 from wormdb.engine.tree.entries import Range, changes_of
 from wormdb.engine.tree.nodes import NodeLimits, Tree
@@ -49,7 +49,7 @@ def test_ranges_are_estimated_within_a_bucket_at_each_end(many: tuple[Shelf, Tre
     shelf, tree = many
     statistics = measure(shelf.reader(tree))
     for first, last in [(0, 10), (0, COUNT), (2500, 7500), (9000, 9500), (123, 124)]:
-        span = Range.of_values(encode_key(first), encode_key(last), upper_inclusive=False)
+        span = span_of(encode_key(first), encode_key(last), upper_inclusive=False)
         assert abs(statistics.estimate(span) - (last - first)) <= 2 * COUNT / BUCKETS
     assert statistics.estimate(Range()) == COUNT
     assert statistics.estimate(Range(b"b", b"a")) == 0

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from wormdb.format.path import Path
 
 __all__ = [
-    "EACH",
     "IDENTIFIER",
     "MATCHED",
     "ConflictingPathsError",
@@ -48,7 +47,6 @@ __all__ = [
 # filter of that name. A segment of digits is a position where an array stands, and the name of a field elsewhere.
 
 MATCHED: Final = "$"
-EACH: Final = "$[]"
 IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """What an array filter may be called."""
 

@@ -59,22 +59,6 @@ class Range:
         """Keys that start with `prefix`: with a value's key, the entries of that value."""
         return cls(prefix, prefix_end(prefix))
 
-    @classmethod
-    def of_values(
-        cls,
-        lower: bytes | None = None,
-        upper: bytes | None = None,
-        *,
-        lower_inclusive: bool = True,
-        upper_inclusive: bool = True,
-    ) -> Range:
-        """Entries whose value's key (or the first values' joined keys) lies between two; None is no bound."""
-        low: bytes | None = b""
-        if lower is not None:
-            low = lower if lower_inclusive else prefix_end(lower)
-        high = upper if upper is None or not upper_inclusive else prefix_end(upper)
-        return cls(b"", b"") if low is None else cls(low, high)
-
     def __contains__(self, key: bytes) -> bool:
         return self.low <= key and (self.high is None or key < self.high)
 

@@ -18,7 +18,7 @@ from heapq import merge
 from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.tree.nodes import NewObject
-from wormdb.format.filter_run import HASH_BITS, FilterRun, decode_filter_run, encode_filter_run, key_hash, key_hashes
+from wormdb.format.filter_run import HASH_BITS, FilterRun, decode_filter_run, encode_filter_run, key_hash
 from wormdb.format.frame import corrupt
 
 if TYPE_CHECKING:
@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FilterChange",
     "KeyFilter",
-    "build_filter",
     "build_filter_of",
-    "extend_filter",
     "extend_filter_of",
     "load_filter",
 ]
@@ -105,13 +103,8 @@ class FilterChange:
     retired: tuple[ObjectRef, ...] = ()
 
 
-def build_filter(keys: Iterable[bytes], maker: NodeMaker) -> FilterChange:
-    """A filter over `keys`, in any order, with room for four times as many. No requests; writes nothing."""
-    return build_filter_of(key_hashes(keys), maker)
-
-
 def build_filter_of(hashes: Sequence[int], maker: NodeMaker) -> FilterChange:
-    """As `build_filter`, from the hashes that `key_hash` gives of the keys."""
+    """A filter over keys, given by their hashes in any order, with room for four times as many. No requests."""
     bits = (max(len(hashes), KEYS_MIN) * GROWTH * SLOTS_PER_KEY_MIN - 1).bit_length()
     marks = sorted({number >> (HASH_BITS - bits) for number in hashes})
     runs: tuple[_Run, ...] = ()
@@ -122,16 +115,11 @@ def build_filter_of(hashes: Sequence[int], maker: NodeMaker) -> FilterChange:
     return FilterChange(KeyFilter(bits, runs), tuple(written))
 
 
-def extend_filter(known: KeyFilter, keys: Iterable[bytes], maker: NodeMaker) -> FilterChange:
-    """The filter with more keys: one new run, or nothing if it has them all. No requests; writes nothing.
+def extend_filter_of(known: KeyFilter, hashes: Iterable[int], maker: NodeMaker) -> FilterChange:
+    """The filter with more keys, given by their hashes: one new run, or nothing if it has them all. No requests.
 
     The caller builds a filter that is full anew instead.
     """
-    return extend_filter_of(known, key_hashes(keys), maker)
-
-
-def extend_filter_of(known: KeyFilter, hashes: Iterable[int], maker: NodeMaker) -> FilterChange:
-    """As `extend_filter`, with the hashes that `key_hash` gives of the keys."""
     marks: Sequence[int] = known.new_marks(hashes)
     if not marks:
         return FilterChange(known)

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["IndexCheck", "IndexTally", "index_checks", "tree_objects"]
 
-_BUCKETS: Final = 1 << 12
 _SLICE: Final = 1_000
 _SHOWN: Final = 20
 
