@@ -180,7 +180,7 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
         ("up to {} times, with growing random pauses", (limits.RETRY_ATTEMPTS_MAX,)),
         ("has not answered for {}; what still runs", (seconds(limits.CLOSE_SECONDS),)),
     ],
-    "docs/how-to/files.md": [("index files of {} or more", (kib(SMALL_BYTES),))],
+    "docs/how-to/files.md": [("index files of more than {}", (kib(SMALL_BYTES),))],
     "docs/how-to/forward.md": [
         ("the smallest run ({})", (mib(limits.RUN_BYTES_SMALLEST),)),
         ("A batch of {} or more (`stage_bytes`)", (mib(DEFAULTS.stage_bytes),)),
@@ -245,6 +245,7 @@ BOUND: dict[str, list[tuple[str, tuple[object, ...]]]] = {
         ("one for about {}, and", (mib(TASK_BYTES),)),
         ("up to {} blocks lie one over another", (limits.BULK_LAYERS_MAX,)),
     ],
+    "docs/how-to/verify.md": [("the root that it knows for up to {}", (_ROOT,))],
     "docs/reference/api.md": [
         ("each batch of {:,} records or {}", (limits.IMPORT_RECORDS, mib(limits.IMPORT_BYTES))),
         ("is written meanwhile; for {}.", (_CURSOR,)),
