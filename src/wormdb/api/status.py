@@ -167,7 +167,7 @@ def indexes_of_files(files: ForeignCollection) -> tuple[IndexSummary, ...]:
     found = files.indexes()
     others = (
         IndexSummary(name, index.fields, index.unique, "ready" if found[name].is_used else "failed", found[name].reason)
-        for name, index in sorted(files.site.model.indexes.items())
+        for name, index in sorted(files.folder.model.indexes.items())
     )
     return (_PRIMARY_SUMMARY, *others)
 
@@ -176,7 +176,7 @@ def describe_index_of_files(files: ForeignCollection, name: str) -> IndexDescrip
     """One index file in detail; None if the model declares none of that name. Costs as `indexes_of_files`."""
     if name == PRIMARY:
         return _PRIMARY
-    index = files.site.model.indexes.get(name)
+    index = files.folder.model.indexes.get(name)
     if index is None:
         return None
     found = files.index(name)
@@ -467,7 +467,7 @@ def _no_manifest(model: Model | None) -> str:
 
 def _status_of_files(files: ForeignCollection) -> ManifestStatus:
     found, count = files.manifest()
-    model = files.site.model
+    model = files.folder.model
     is_wanted = found.exists or (model.manifest.enabled and not model.is_singleton)
     reason = None if isinstance(found, ForeignManifest) else found.reason
     return ManifestStatus(
@@ -476,7 +476,7 @@ def _status_of_files(files: ForeignCollection) -> ManifestStatus:
         count=count,
         last_updated=found.last_updated,
         size_bytes=found.size_bytes,
-        partitioned=files.site.is_partitioned and found.exists,
+        partitioned=files.memory.is_partitioned and found.exists,
         fields=model.manifest_fields if is_wanted else (),
         lag_entries=0,
         state="fresh" if found.is_fresh else "stale" if found.exists else "missing" if is_wanted else "none",

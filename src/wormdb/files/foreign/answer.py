@@ -35,12 +35,14 @@ if TYPE_CHECKING:
     from wormdb.engine.state.view import Held
     from wormdb.engine.tree.entries import Range
     from wormdb.files.foreign.choose import FilePlan
-    from wormdb.files.foreign.site import Site
+    from wormdb.files.foreign.folder import FileFolder, FileMemory
     from wormdb.query.execute.answer import Hit
     from wormdb.query.execute.explain import Explanation, PlanStep
     from wormdb.query.execute.measure import Measurement, Metered
     from wormdb.query.plan import Node
     from wormdb.query.request import Request
+    from wormdb.settings import BrokenChoice, ForeignCheck
+    from wormdb.system.clock import Clock
 
 __all__ = ["ForeignAnswer", "explain_choice"]
 
@@ -51,23 +53,24 @@ __all__ = ["ForeignAnswer", "explain_choice"]
 def explain_choice(
     choice: FilePlan,
     request: Request,
-    look: ForeignFiles,
+    files: ForeignFiles,
+    clock: Clock,
     *,
     taken_of: Callable[[Node], Measurement] | None = None,
     taken: Measurement | None = None,
 ) -> Explanation:
     """A choice for people, with its cost. For a full scan the files are listed, if they were not yet."""
-    fetched = _fetched(choice, request)
+    fetched = _fetched(choice, request, clock)
     read = Cost(requests=choice.requests, rows=choice.source.facts.rows)
     if choice.plan.strategy == "full_scan":
-        listing = look.listing()
+        listing = files.listing()
         read = Cost(requests=listing.pages + len(listing.keys), rows=len(listing.keys))
     found = explain_plan(choice.plan, choice.source.facts, taken_of=taken_of, taken=taken)
     plan = _costed(found.plan, read, fetched)
     return replace(found, estimated_requests=ceil(plan.cost.requests), manifest_fields=choice.fields, plan=plan)
 
 
-def _fetched(choice: FilePlan, request: Request) -> int:
+def _fetched(choice: FilePlan, request: Request, clock: Clock) -> int:
     """How many documents are fetched: as many as the manifest or the index gives."""
     fetch = _find_fetch(choice.plan.root)
     if fetch is None:
@@ -75,7 +78,7 @@ def _fetched(choice: FilePlan, request: Request) -> int:
     leaf = fetch.child
     if isinstance(leaf, IdLookup):
         return len(leaf.keys)
-    executor = Executor(request, choice.source, choice.source.look.site.clock)
+    executor = Executor(request, choice.source, clock)
     return sum(len(batch) for batch in executor.batches(leaf))
 
 
@@ -102,22 +105,25 @@ R = TypeVar("R")
 
 
 class ForeignAnswer:
-    """Answers requests from one look at the files. For one thread at a time.
+    """Answers requests from the files as one query sees them. For one thread at a time.
 
     A bucket without a log has no states: what several requests of one query see may be of different moments. Files that
     were read are not read again for the same answer; documents may be.
     """
 
-    def __init__(self, site: Site) -> None:
+    def __init__(
+        self, folder: FileFolder, memory: FileMemory, clock: Clock, *, check: ForeignCheck, on_broken: BrokenChoice
+    ) -> None:
         """No requests."""
-        self.site = site
-        self.look = ForeignFiles(site)
+        self.files = ForeignFiles(folder, memory, check=check, on_broken=on_broken)
+        self._clock = clock
+        self._on_broken = on_broken
         self._contradiction: str | None = None
 
     @property
     def skipped(self) -> dict[str, str]:
         """By key why each broken file was passed over so far."""
-        return dict(self.look.entities.skipped)
+        return dict(self.files.entities.skipped)
 
     def hits(self, request: Request) -> Iterator[Hit]:
         """The rows of an answer. Costs what its strategy costs; raises CorruptionError for a broken file."""
@@ -127,7 +133,7 @@ class ForeignAnswer:
         """The rows of an answer, as portions where columns tell all of `paths`."""
 
         def table(choice: FilePlan, asked: Request) -> Iterator[Portion | list[Hit]]:
-            return tabulate_plan(choice.plan.root, asked, choice.source, paths, clock=self.site.clock)
+            return tabulate_plan(choice.plan.root, asked, choice.source, paths, clock=self._clock)
 
         return self._streamed(request, table)
 
@@ -140,17 +146,17 @@ class ForeignAnswer:
                 return left if request.limit is None else min(left, request.limit)
 
         def work(choice: FilePlan, asked: Request) -> int:
-            return count_plan(choice.plan.root, asked, choice.source, clock=self.site.clock)
+            return count_plan(choice.plan.root, asked, choice.source, clock=self._clock)
 
         return self._tried(replace(request, is_count=True), work)
 
     def _count_all(self) -> int | None:
-        manifest = self.look.manifest()
+        manifest = self.files.manifest()
         if isinstance(manifest, ForeignManifest):
             return manifest.count
-        listing = self.look.listing()
+        listing = self.files.listing()
         # To pass over broken files, all of them must be read; and one of twins is broken.
-        return len(listing.keys) if self.site.on_broken == "raise" and not listing.twins else None
+        return len(listing.keys) if self._on_broken == "raise" and not listing.twins else None
 
     def aggregate(self, aggregation: Aggregation, request: Request) -> dict[str, Any]:
         """The result of an aggregation over the rows of an answer."""
@@ -159,7 +165,7 @@ class ForeignAnswer:
             return {"count": self.count(request)}
 
         def work(choice: FilePlan, one: Request) -> dict[str, Any]:
-            return aggregate_plan(choice.plan.root, aggregation, one, choice.source, clock=self.site.clock)
+            return aggregate_plan(choice.plan.root, aggregation, one, choice.source, clock=self._clock)
 
         return self._tried(asked, work)
 
@@ -169,37 +175,37 @@ class ForeignAnswer:
         With `analyze` it is answered, and what that took is measured by `meter`.
         """
         if not analyze:
-            return self._tried(request, lambda choice, asked: explain_choice(choice, asked, self.look))
-        watch = Watch(self.site.clock, meter)
+            return self._tried(request, lambda choice, asked: explain_choice(choice, asked, self.files, self._clock))
+        watch = Watch(self._clock, meter)
         chosen: list[FilePlan] = []
 
         def answer() -> int:
             def work(choice: FilePlan, asked: Request) -> int:
                 chosen.append(choice)
-                found = run_plan(choice.plan.root, asked, choice.source, clock=self.site.clock, watch=watch)
+                found = run_plan(choice.plan.root, asked, choice.source, clock=self._clock, watch=watch)
                 return sum(1 for _ in found)
 
             return self._tried(request, work)
 
         taken = watch.whole(answer)
-        return explain_choice(chosen[-1], request, self.look, taken_of=watch.taken, taken=taken)
+        return explain_choice(chosen[-1], request, self.files, self._clock, taken_of=watch.taken, taken=taken)
 
     def fetch(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
         """The documents under some keys of ids, read side by side; without those that do not exist. 1 GET each."""
-        return FileSource(self.look).fetch(keys)
+        return FileSource(self.files).fetch(keys)
 
     def scan(self, names: Sequence[str], span: Range) -> Iterator[Portion]:
         """Columns of documents whose ids are in a range, in order of id: of the manifest, if it has all of them."""
-        manifest = self.look.manifest()
+        manifest = self.files.manifest()
         if isinstance(manifest, ForeignManifest):
             with suppress(DamagedRowsError):
                 if manifest.available(names) >= set(names):
                     return iter([manifest.rows.portion(names, span)])
-        return FileSource(self.look).scan([*names, DOCUMENT], span=span)
+        return FileSource(self.files).scan([*names, DOCUMENT], span=span)
 
     def documents(self, span: Range) -> Iterator[Held]:
         """Documents whose ids are in a range, in order of id. 1 LIST for each 1,000 keys, and 1 GET each."""
-        return FileSource(self.look).documents(span)
+        return FileSource(self.files).documents(span)
 
     def portions(self, rows: Iterable[Held], names: Sequence[str]) -> Iterator[Portion]:
         """Columns of documents that are there already. No requests."""
@@ -208,7 +214,7 @@ class ForeignAnswer:
     # --- tries ---
 
     def _hits(self, choice: FilePlan, asked: Request) -> Iterator[Hit]:
-        return run_plan(choice.plan.root, asked, choice.source, clock=self.site.clock)
+        return run_plan(choice.plan.root, asked, choice.source, clock=self._clock)
 
     def _streamed(self, request: Request, work: Callable[[FilePlan, Request], Iterator[R]]) -> Iterator[R]:
         """What is found, as it is found; where documents are held to a guide, when all of them were."""
@@ -223,7 +229,7 @@ class ForeignAnswer:
     def _tried(self, request: Request, work: Callable[[FilePlan, Request], R]) -> R:
         """What work gives by the plan that is chosen; with all documents, if a file contradicts what was chosen by."""
         if self._contradiction is None:
-            choice = choose(request, self.look)
+            choice = choose(request, self.files)
             try:
                 return work(choice, request)
             except ContradictionError as error:
@@ -234,4 +240,4 @@ class ForeignAnswer:
                         fix="leave the strategy to the planner",
                     ) from error
                 self._contradiction = str(error)
-        return work(choose(replace(request, strategy=None), self.look, self._contradiction), request)
+        return work(choose(replace(request, strategy=None), self.files, self._contradiction), request)

@@ -6,7 +6,7 @@
     4  full_scan       all documents
 
 An index that answers only a part of the filter is used where 2 and 3 are impossible. What costs requests is read as the
-order comes to it, so the answer to "why not" is known for everything that was looked at.
+order comes to it, so the answer to "why not" is known for everything that was tried.
 """
 
 from __future__ import annotations
@@ -108,14 +108,14 @@ class FilePlan:
     requests: int
     """What was read to choose, and what a full scan or a look-up of ids reads at least; without matches."""
     manifest: ForeignManifest | None = None
-    """The manifest, if it was looked at and may be used."""
+    """The manifest, if it was read and may be used."""
 
     @property
     def fields(self) -> tuple[str, ...]:
         """The fields of the manifest that may be used."""
         if self.manifest is None:
             return ()
-        return tuple(sorted(self.manifest.available(self.source.look.site.manifest_fields) - {"_id"}))
+        return tuple(sorted(self.manifest.available(self.source.files.folder.manifest_fields) - {"_id"}))
 
     @property
     def is_targeted(self) -> bool:
@@ -123,19 +123,19 @@ class FilePlan:
         return self.plan.strategy in ("index_lookup", "manifest_fetch")
 
 
-def choose(request: Request, look: ForeignFiles, refusal: str | None = None) -> FilePlan:
+def choose(request: Request, files: ForeignFiles, refusal: str | None = None) -> FilePlan:
     """The plan for a request. Costs what is read to choose: index files, the manifest; for a full scan nothing yet.
 
     With `refusal`, a contradiction that was met, a full scan whatever was asked for. Raises InvalidRequestError if the
     strategy that was asked for cannot answer.
     """
-    return _Chooser(request, look, refusal).choose()
+    return _Chooser(request, files, refusal).choose()
 
 
 @dataclass(slots=True)
 class _Chooser:
     request: Request
-    look: ForeignFiles
+    files: ForeignFiles
     refusal: str | None
     reasons: dict[Strategy, str] = field(default_factory=dict)
     """Why each strategy is not used."""
@@ -146,7 +146,7 @@ class _Chooser:
         tree = simplify(request.filter, arrays=lambda _: True)
         if isinstance(tree, MatchNone):
             plan = Plan(Empty(), request.strategy or "index_lookup", "the filter matches nothing", Cost())
-            return FilePlan(plan, FileSource(self.look), 0)
+            return FilePlan(plan, FileSource(self.files), 0)
         if self.refusal is not None:
             return self._full(tree, self.refusal)
         found = self._named(tree)
@@ -164,7 +164,7 @@ class _Chooser:
         wanted = self.request.strategy
         if wanted == "full_scan":
             return None
-        asked = indexed_conditions(Question(self.request, Facts(), tree).conjunction.filters, self.look.site.model)
+        asked = indexed_conditions(Question(self.request, Facts(), tree).conjunction.filters, self.files.folder.model)
         whole = [one for one in asked if one.is_all]
         found: FilePlan | None = None
         if wanted is None and self._may_scan(tree):
@@ -188,11 +188,11 @@ class _Chooser:
             return None
         lookup, covered = found
         plan = self._plan(finish(question, lookup, covered), "index_lookup", "the filter names ids")
-        return FilePlan(plan, FileSource(self.look, ids=ids), 0)
+        return FilePlan(plan, FileSource(self.files, ids=ids), 0)
 
     def _by_index(self, tree: Filter, asked: Iterable[IndexedCondition]) -> FilePlan | None:
         for one in asked:
-            found = read_index(self.look, one)
+            found = read_index(self.files, one)
             if isinstance(found, str):
                 self.reasons["index_lookup"] = found
                 continue
@@ -204,7 +204,7 @@ class _Chooser:
             if not one.is_all:
                 reason = f"index {one.name} narrows, documents are tested for: {left}"
             witness = matches_condition(compile_filter(one.condition), one.name)
-            source = FileSource(self.look, ids=ids, witness=witness)
+            source = FileSource(self.files, ids=ids, witness=witness)
             return FilePlan(self._plan(root, "index_lookup", reason), source, found.files)
         return None
 
@@ -212,7 +212,7 @@ class _Chooser:
 
     def _may_scan(self, tree: Filter) -> bool:
         """Whether the manifest alone could answer, if it has all fields that the schema gives it."""
-        known = self._within(tree, self.look.site.manifest_fields)
+        known = self._within(tree, self.files.folder.manifest_fields)
         facts = Facts(column_bytes=dict.fromkeys(known, 0))
         return why_no_scan(Question(self.request, facts, tree)) is None
 
@@ -228,7 +228,7 @@ class _Chooser:
 
     def _by_manifest(self, tree: Filter, *, only: Strategy | None) -> FilePlan | None:
         names = sorted({path.partition(".")[0] for path in self._needed(tree)} - {"_id"})
-        manifest = self.look.manifest(self._id_texts(tree), names)
+        manifest = self.files.manifest(self._id_texts(tree), names)
         if isinstance(manifest, RefusedManifest):
             self._refuse_manifest(manifest.reason)
             return None
@@ -258,8 +258,8 @@ class _Chooser:
                 return self._scanning(manifest, question, candidate)
             plan = self._plan(candidate.root, "manifest_fetch", candidate.reason())
             ids = dict(zip(manifest.rows.keys, manifest.rows.ids, strict=True))
-            witness = matches_row(manifest, sorted(self.look.site.manifest_fields))
-            source = FileSource(self.look, question.facts, manifest.rows, ids, witness)
+            witness = matches_row(manifest, sorted(self.files.folder.manifest_fields))
+            source = FileSource(self.files, question.facts, manifest.rows, ids, witness)
             return FilePlan(plan, source, manifest.files, manifest)
         return None
 
@@ -270,7 +270,7 @@ class _Chooser:
         if is_deep:
             # Parts of a value are cut out of the row as out of a document.
             root = _with_documents(root)
-        source = FileSource(self.look, question.facts, manifest.rows, are_rows_documents=is_deep)
+        source = FileSource(self.files, question.facts, manifest.rows, are_rows_documents=is_deep)
         return FilePlan(self._plan(root, "manifest_scan", candidate.reason()), source, manifest.files, manifest)
 
     def _id_texts(self, tree: Filter) -> list[str] | None:
@@ -293,7 +293,7 @@ class _Chooser:
         question = Question(self.request, Facts(), tree)
         candidate = next(propose_documents(question))
         reason = contradiction or self.reasons.get("manifest_fetch") or "strategy full_scan was asked for"
-        source = FileSource(self.look)
+        source = FileSource(self.files)
         return FilePlan(self._plan(candidate.root, "full_scan", reason), source, 0, self.manifest)
 
     def _plan(self, root: Node, strategy: Strategy, reason: str) -> Plan:

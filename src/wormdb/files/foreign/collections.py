@@ -39,7 +39,7 @@ class ForeignCollections:
 
         with self._lock:
             found = self._found.get(prefix)
-            if found is None or (found.site.model is not model and found.site.model != model):
+            if found is None or (found.folder.model is not model and found.folder.model != model):
                 found = self._found[prefix] = ForeignCollection(
                     self._store, self._pool, self._clock, model=model, collection=prefix, settings=self._settings
                 )

@@ -17,8 +17,9 @@ from wormdb.format.key import encode_key
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from wormdb.files.foreign.folder import FileFolder, FileMemory
     from wormdb.files.foreign.manifest import RefusedManifest
-    from wormdb.files.foreign.site import Site
+    from wormdb.settings import BrokenChoice, ForeignCheck
 
 __all__ = ["ContradictionError", "Entities", "Entity", "ForeignFiles", "Listing", "list_entities"]
 
@@ -33,17 +34,18 @@ _AT_ONCE: Final = 512
 class Entities:
     """Reads files of documents. `skipped` names those that were broken, if that is allowed."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, folder: FileFolder, on_broken: BrokenChoice) -> None:
         """No requests."""
-        self._site = site
+        self._folder = folder
+        self._on_broken = on_broken
         self.skipped: dict[str, str] = {}
         """By key why each file was passed over."""
 
     def read(self, entity: Entity) -> Held | None:
         """One document; None if its file is gone, or broken and passed over. 1 GET; raises CorruptionError."""
         try:
-            body = self._site.store.get(entity.key).body
-            document, rev = read_entity(body, key=entity.key, model=self._site.model, identity=entity.id)
+            body = self._folder.store.get(entity.key).body
+            document, rev = read_entity(body, key=entity.key, model=self._folder.model, identity=entity.id)
             encoded = json.encode_document(document)
         except NotFoundError as error:
             if error.key != entity.key:
@@ -61,7 +63,7 @@ class Entities:
         """
         pending: Iterator[Held | None] | None = None
         for start, stop in _parts(len(entities), first):
-            following = self._site.pool.map(self.read, entities[start:stop])
+            following = self._folder.pool.map(self.read, entities[start:stop])
             if pending is not None:
                 yield [held for held in pending if held is not None]
             pending = following
@@ -73,7 +75,7 @@ class Entities:
 
     def broken(self, key: str, reason: str, cause: Exception | None = None) -> None:
         """Raise for a file that is broken, or pass it over and say so."""
-        if self._site.on_broken == "raise":
+        if self._on_broken == "raise":
             raise CorruptionError(
                 f"the file {key} is broken",
                 reason=reason,
@@ -117,15 +119,15 @@ class Listing:
     """Requests that it took."""
 
 
-def list_entities(site: Site) -> Listing:
+def list_entities(folder: FileFolder) -> Listing:
     """Every file of a document; other keys are passed over. 1 LIST for each 1,000 keys of the collection."""
     found: dict[bytes, Entity] = {}
     twins: list[str] = []
     modified = pages = 0
-    for page in site.store.list(site.collection):
+    for page in folder.store.list(folder.collection):
         pages += 1
         for info in page.objects:
-            identity = site.identity_of(info.key)
+            identity = folder.identity_of(info.key)
             if identity is None:
                 continue
             key = encode_key(identity)
@@ -144,22 +146,24 @@ class ContradictionError(Exception):
 class ForeignFiles:
     """What one query sees. For one thread at a time."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, folder: FileFolder, memory: FileMemory, *, check: ForeignCheck, on_broken: BrokenChoice) -> None:
         """No requests."""
-        self.site = site
-        self.entities = Entities(site)
+        self.folder = folder
+        self.memory = memory
+        self.entities = Entities(folder, on_broken)
+        self._check = check
         self._listing: Listing | None = None
         self._manifests: dict[tuple[str, ...] | None, ForeignManifest | RefusedManifest] = {}
 
     def listing(self) -> Listing:
         """The files of documents. At the first call 1 LIST for each 1,000 keys of the collection."""
         if self._listing is None:
-            self._listing = list_entities(self.site)
+            self._listing = list_entities(self.folder)
         return self._listing
 
     def checked_listing(self) -> Listing | None:
         """The same if what others say has to be held to it; None if not."""
-        return self.listing() if self.site.check == "listing" else None
+        return self.listing() if self._check == "listing" else None
 
     def manifest(
         self, texts: Sequence[str] | None = None, names: Sequence[str] = ()
@@ -172,7 +176,7 @@ class ForeignFiles:
             return self._manifests[None]
         wanted = None if texts is None else tuple(texts)
         if wanted not in self._manifests:
-            found = read_manifest(self.site, self.checked_listing(), texts, names)
+            found = read_manifest(self.folder, self.memory, self.checked_listing(), texts, names)
             if not isinstance(found, ForeignManifest) or not found.is_partitioned:
                 wanted = None  # there was no part to choose
             self._manifests[wanted] = found

@@ -15,9 +15,9 @@ from wormdb.engine.tree.definition import Index, claims_of
 from wormdb.errors import CorruptionError, InvalidRequestError
 from wormdb.files.contents.index import IndexFile, IndexMeta, decode_index_file, decode_index_meta, plain_dates_of
 from wormdb.files.contents.values import value_text, values_text
+from wormdb.files.foreign.folder import read_id_text
 from wormdb.files.foreign.manifest import RefusedManifest
 from wormdb.files.foreign.rows import DamagedRowsError
-from wormdb.files.foreign.site import read_id_text
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import Decimal128, ObjectId
 from wormdb.format.wrappers import milliseconds
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from wormdb.bql.tree import Filter
     from wormdb.files.foreign.files import ForeignFiles
+    from wormdb.files.foreign.folder import FileFolder, FileMemory
     from wormdb.files.foreign.manifest import ForeignManifest
-    from wormdb.files.foreign.site import Site
     from wormdb.schema.model import IndexDefinition, Model
     from wormdb.storage.store import StoredObject
 
@@ -85,14 +85,14 @@ def _texts(values: Sequence[Any], index: IndexDefinition, model: Model) -> tuple
     return tuple(dict.fromkeys(value_text(value, plain_dates=is_date) for value in values))
 
 
-def read_index(look: ForeignFiles, asked: IndexedCondition) -> IndexedIds | str:
+def read_index(files: ForeignFiles, asked: IndexedCondition) -> IndexedIds | str:
     """The ids that have one of the values; or why the index cannot tell, for people.
 
     1 GET; for an index in several files 1 more for `_meta.json` and 1 for each that is read; for one without a checksum
     that was not confirmed yet, what the manifest costs.
     """
-    read = _read(look, asked.name, asked.index, asked.texts)
-    return read if isinstance(read, str) else _gathered(look, asked, read)
+    read = _read(files, asked.name, asked.index, asked.texts)
+    return read if isinstance(read, str) else _gathered(files, asked, read)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +104,16 @@ class _Read:
     size_bytes: int
 
 
-def _read(look: ForeignFiles, name: str, index: IndexDefinition, texts: Sequence[str] | None) -> _Read | str:
+def _read(files: ForeignFiles, name: str, index: IndexDefinition, texts: Sequence[str] | None) -> _Read | str:
     """The files that have some values, or all files; or why they are not used."""
-    site = look.site
-    found = site.store.probe(site.names.index(index.fields)).found
+    folder, memory = files.folder, files.memory
+    found = folder.store.probe(folder.names.index(index.fields)).found
     if found is None:
-        return _read_parts(site, name, index, texts)
-    file = site.kept.read(found, lambda body: _file_of(body, site.model, index.fields))
+        return _read_parts(folder, memory, name, index, texts)
+    file = memory.read(found, lambda body: _file_of(body, folder.model, index.fields))
     if isinstance(file, str):
         return f"index {name} is stale: {file}"
-    if not file.checksum and (reason := _unconfirmed(look, Index(name, index.fields), found, file)) is not None:
+    if not file.checksum and (reason := _unconfirmed(files, Index(name, index.fields), found, file)) is not None:
         return f"index {name} is not used: {reason}"
     return _Read((file,), 1, len(found.body))
 
@@ -126,10 +126,10 @@ def _file_of(found: StoredObject, model: Model, fields: Sequence[str]) -> IndexF
     return file.fault(model, fields=fields) or file
 
 
-def _gathered(look: ForeignFiles, asked: IndexedCondition, read: _Read) -> IndexedIds | str:
+def _gathered(files: ForeignFiles, asked: IndexedCondition, read: _Read) -> IndexedIds | str:
     texts = dict.fromkeys(text for file in read.files for value in asked.texts for text in file.entries.get(value, ()))
     ids = {encode_key(identity): identity for identity in map(read_id_text, texts)}
-    listing = look.checked_listing()
+    listing = files.checked_listing()
     if listing is not None:
         times = [file.last_updated for file in read.files]
         if any(time is None or listing.modified > milliseconds(time) for time in times):
@@ -142,20 +142,22 @@ def _gathered(look: ForeignFiles, asked: IndexedCondition, read: _Read) -> Index
 # --- several files ---
 
 
-def _read_parts(site: Site, name: str, index: IndexDefinition, texts: Sequence[str] | None) -> _Read | str:
-    body = site.store.probe(site.names.index_meta(index.fields)).found
+def _read_parts(
+    folder: FileFolder, memory: FileMemory, name: str, index: IndexDefinition, texts: Sequence[str] | None
+) -> _Read | str:
+    body = folder.store.probe(folder.names.index_meta(index.fields)).found
     if body is None:
         return f"index {name} has no file"
-    meta = site.kept.read(body, lambda found: _meta_of(found, site.model, index.fields))
+    meta = memory.read(body, lambda found: _meta_of(found, folder.model, index.fields))
     if isinstance(meta, str):
         return f"index {name} is stale: {meta}"
     numbers = list(range(len(meta.ranges)))
     if texts is not None:
         numbers = sorted({number for text in texts for number in meta.partitions_of(text)})
-    bodies = site.store.get_many([site.names.index_partition(index.fields, one) for one in numbers], site.pool)
+    bodies = folder.store.get_many([folder.names.index_partition(index.fields, one) for one in numbers], folder.pool)
     files: list[IndexFile] = []
     for number, part in zip(numbers, bodies, strict=True):
-        file = None if part is None else site.kept.read(part, lambda one: _file_of(one, site.model, index.fields))
+        file = None if part is None else memory.read(part, lambda one: _file_of(one, folder.model, index.fields))
         if not isinstance(file, IndexFile) or meta.checksums is None or file.checksum != meta.checksums[number]:
             why = "missing" if part is None else file if isinstance(file, str) else "not the one that _meta.json names"
             return f"index {name} is stale: partition {number} is {why}"
@@ -179,23 +181,23 @@ def _meta_of(found: StoredObject, model: Model, fields: Sequence[str]) -> IndexM
 # --- files without a checksum ---
 
 
-def _unconfirmed(look: ForeignFiles, index: Index, found: StoredObject, file: IndexFile) -> str | None:
+def _unconfirmed(files: ForeignFiles, index: Index, found: StoredObject, file: IndexFile) -> str | None:
     """Why nothing confirms an index; None if a manifest does, now or when this version was first seen."""
-    site = look.site
-    if site.confirmed.get(found.key) == found.version:
+    memory = files.memory
+    if memory.confirmed.get(found.key) == found.version:
         return None
-    manifest = look.manifest()
+    manifest = files.manifest()
     if isinstance(manifest, RefusedManifest):
         return f"it has no checksum, and {manifest.reason}"
     try:
         if not manifest.available(index.fields) >= set(index.fields):
             return f"it has no checksum, and manifest lacks: {index.label}"
-        is_same = _entries(manifest, index, site.model) == _read_entries(file.entries)
+        is_same = _entries(manifest, index, files.folder.model) == _read_entries(file.entries)
     except (DamagedRowsError, InvalidRequestError) as error:
         return f"it has no checksum, and the manifest cannot confirm it: {error}"
     if not is_same:
         return "it has no checksum, and the manifest has other values"
-    site.confirmed[found.key] = found.version
+    memory.confirmed[found.key] = found.version
     return None
 
 
@@ -237,9 +239,9 @@ class IndexFileStatus:
         return self.reason is None
 
 
-def index_status(look: ForeignFiles, name: str, index: IndexDefinition) -> IndexFileStatus:
+def index_status(files: ForeignFiles, name: str, index: IndexDefinition) -> IndexFileStatus:
     """Whether an index file is used, and how much is in it. Costs as `read_index`, with every partition."""
-    read = _read(look, name, index, None)
+    read = _read(files, name, index, None)
     if isinstance(read, str):
         return IndexFileStatus(read)
     values = {value for file in read.files for value in file.entries}

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from wormdb.files.foreign.files import Listing
-    from wormdb.files.foreign.site import Site
+    from wormdb.files.foreign.folder import FileFolder, FileMemory
     from wormdb.schema.model import Model
     from wormdb.storage.store import StoredObject
 
@@ -89,7 +89,8 @@ class RefusedManifest:
 
 
 def read_manifest(
-    site: Site,
+    folder: FileFolder,
+    memory: FileMemory,
     listing: Listing | None = None,
     texts: Sequence[str] | None = None,
     names: Sequence[str] = (),
@@ -100,11 +101,11 @@ def read_manifest(
     that may have these are read, if `_meta.json` tells which. With `listing` it is held to what is there. `names` are
     top-level fields that will be asked for: they are decoded at once.
     """
-    orders = (_in_parts, _in_one) if site.is_partitioned else (_in_one, _in_parts)
+    orders = (_in_parts, _in_one) if memory.is_partitioned else (_in_one, _in_parts)
     for read in orders:
-        found = read(site, None if listing is not None else texts, names)
+        found = read(folder, memory, None if listing is not None else texts, names)
         if found is not None:
-            site.is_partitioned = read is _in_parts
+            memory.is_partitioned = read is _in_parts
             return found if listing is None or isinstance(found, RefusedManifest) else _held_to(found, listing)
     return RefusedManifest(_MISSING, exists=False)
 
@@ -141,11 +142,13 @@ _HEAD: Final = msgspec.json.Decoder(_ManifestHead)
 _NO_TABLE: Final = FileRows(b"{}", ())
 
 
-def _in_one(site: Site, _: Sequence[str] | None, names: Sequence[str]) -> ForeignManifest | RefusedManifest | None:
-    found = site.store.probe(site.names.manifest).found
+def _in_one(
+    folder: FileFolder, memory: FileMemory, _: Sequence[str] | None, names: Sequence[str]
+) -> ForeignManifest | RefusedManifest | None:
+    found = folder.store.probe(folder.names.manifest).found
     if found is None:
         return None
-    file = site.kept.read(found, lambda body: _file_of(body, site.model, names, is_whole=True))
+    file = memory.read(found, lambda body: _file_of(body, folder.model, names, is_whole=True))
     if file.fault is not None or file.rows is None:
         return RefusedManifest(f"manifest is stale: {file.fault}", True, file.count, file.last_updated, file.size)
     fields = None if file.fields is None else _with_stamps(file.fields)
@@ -211,41 +214,43 @@ def _with_stamps(fields: Iterable[str]) -> frozenset[str]:
 # --- several files ---
 
 
-def _in_parts(site: Site, texts: Sequence[str] | None, _: Sequence[str]) -> ForeignManifest | RefusedManifest | None:
-    found = site.store.probe(site.names.manifest_meta).found
+def _in_parts(
+    folder: FileFolder, memory: FileMemory, texts: Sequence[str] | None, _: Sequence[str]
+) -> ForeignManifest | RefusedManifest | None:
+    found = folder.store.probe(folder.names.manifest_meta).found
     if found is None:
         return None
-    meta = site.kept.read(found, _meta_of)
+    meta = memory.read(found, _meta_of)
     if isinstance(meta, str):
         return RefusedManifest(f"manifest is stale: {meta}")
     refused = RefusedManifest("", True, meta.total_count, meta.last_updated, len(found.body))
-    fault = f"it is of model {meta.model}" if meta.model not in ("", site.model.name) else None
-    fault = fault or _fields_fault(meta.fields, site.model)
+    fault = f"it is of model {meta.model}" if meta.model not in ("", folder.model.name) else None
+    fault = fault or _fields_fault(meta.fields, folder.model)
     if fault is not None:
         return _because(refused, fault)
     numbers = _numbers(meta, texts)
-    keys = [site.names.manifest_partition(number) for number in numbers]
-    bodies = site.store.get_many(keys, site.pool)
+    keys = [folder.names.manifest_partition(number) for number in numbers]
+    bodies = folder.store.get_many(keys, folder.pool)
     files: list[_ManifestPart] = []
     for number, body in zip(numbers, bodies, strict=True):
         if body is None:
             return _because(refused, f"partition {number} is missing")
-        file = site.kept.read(body, lambda one: _file_of(one, site.model, (), is_whole=False))
+        file = memory.read(body, lambda one: _file_of(one, folder.model, (), is_whole=False))
         fault = file.fault or _part_fault(meta, number, file)
         if fault is not None:
             return _because(refused, f"partition {number}: {fault}")
         files.append(file)
     if len(numbers) == meta.partition_count and sum(len(file.table.texts) for file in files) != meta.total_count:
         return _because(refused, f"its partitions do not have the {meta.total_count} entities that it says")
-    return _joined(site, meta, files, len(found.body))
+    return _joined(folder.model, meta, files, len(found.body))
 
 
 def _joined(
-    site: Site, meta: ManifestMeta, files: Sequence[_ManifestPart], size: int
+    model: Model, meta: ManifestMeta, files: Sequence[_ManifestPart], size: int
 ) -> ForeignManifest | RefusedManifest:
     size += sum(file.size for file in files)
     try:
-        rows = ManifestRows(tuple(file.table for file in files), site.model)
+        rows = ManifestRows(tuple(file.table for file in files), model)
     except DamagedRowsError as error:
         return RefusedManifest(f"manifest is stale: {error}", True, meta.total_count, meta.last_updated, size)
     told = {file.fields for file in files} | {meta.fields}

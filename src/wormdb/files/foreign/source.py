@@ -35,9 +35,9 @@ Witness: TypeAlias = Callable[[bytes, "Held | None"], str | None]
 
 @dataclass(frozen=True, slots=True)
 class FileSource:
-    """One look at the files, with what a plan may use of it."""
+    """The files as one query sees them, with what a plan may use of them."""
 
-    look: ForeignFiles
+    files: ForeignFiles
     facts: Facts = field(default_factory=Facts)
     """As `Source`."""
     rows: ManifestRows | None = None
@@ -76,17 +76,17 @@ class FileSource:
         return chain.from_iterable(self._read(span, None))
 
     def _read(self, span: Range, rows: int | None) -> Iterator[Sequence[Held]]:
-        listing = self.look.listing()
+        listing = self.files.listing()
         for twin in listing.twins:
-            self.look.entities.broken(twin, "another file has the same id")
+            self.files.entities.broken(twin, "another file has the same id")
         chosen = [
             entity for key, entity in listing.keys.items() if span.low <= key and (span.high is None or key < span.high)
         ]
-        return self.look.entities.stream(chosen, rows)
+        return self.files.entities.stream(chosen, rows)
 
     def fetch(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
         """As `Source`. 1 GET each, and 1 more where an id may be written in two ways; raises ContradictionError."""
-        found = dict(zip(keys, self.look.site.pool.map(self._fetched, keys), strict=True))
+        found = dict(zip(keys, self.files.folder.pool.map(self._fetched, keys), strict=True))
         for key, held in found.items():
             if self.witness is not None and (reason := self.witness(key, held)) is not None:
                 raise ContradictionError(reason)
@@ -96,11 +96,11 @@ class FileSource:
         identity = _text_of(key) if self.ids is None else self.ids.get(key)
         if identity is None:
             # An id that is not a string has several forms: only a listing tells which one is there.
-            entity = self.look.listing().keys.get(key)
-            return None if entity is None else self.look.entities.read(entity)
-        for place in self.look.site.keys_of(identity):
-            held = self.look.entities.read(Entity(identity, place))
-            if held is not None or place in self.look.entities.skipped:
+            entity = self.files.listing().keys.get(key)
+            return None if entity is None else self.files.entities.read(entity)
+        for place in self.files.folder.keys_of(identity):
+            held = self.files.entities.read(Entity(identity, place))
+            if held is not None or place in self.files.entities.skipped:
                 return held
         return None
 

@@ -1,10 +1,12 @@
-"""One collection of files of another program: where they are, and how they are to be read."""
+"""The files of a collection that another program keeps: where they are, and what a process has learnt of them."""
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from wormdb.errors import InvalidRequestError, LimitExceededError
 from wormdb.files.contents.names import FileNames, Placement, id_of
@@ -12,33 +14,28 @@ from wormdb.schema.path import SINGLETON_ID
 from wormdb.storage.store import check_key
 
 if TYPE_CHECKING:
-    from wormdb.files.foreign.collection import FileCache
-    from wormdb.schema.model import Model
-    from wormdb.settings import BrokenChoice, ForeignCheck
-    from wormdb.storage.pool import Pool
-    from wormdb.storage.store import Store
-    from wormdb.system.clock import Clock
+    from collections.abc import Callable
 
-__all__ = ["Site", "read_id_text"]
+    from wormdb.schema.model import Model
+    from wormdb.storage.pool import Pool
+    from wormdb.storage.store import Store, StoredObject
+    from wormdb.system.types import Version
+
+__all__ = ["FileFolder", "FileMemory", "read_id_text"]
+
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Site:
-    """A collection, and what all queries over it share."""
+class FileFolder:
+    """A collection of files: where they are, and what their keys mean."""
 
     store: Store
     pool: Pool
-    clock: Clock
     model: Model
     collection: str
     """Its folder, ending with /."""
-    check: ForeignCheck
-    on_broken: BrokenChoice
-    kept: FileCache
-    is_partitioned: bool = False
-    """Whether the manifest was last seen in several files: then that is where it is looked for first."""
-    confirmed: dict[str, str] = field(default_factory=dict)
-    """By key the version of each index file that a manifest has confirmed."""
     names: FileNames = field(init=False)
 
     def __post_init__(self) -> None:
@@ -93,3 +90,47 @@ def _is_key(key: str) -> bool:
     except InvalidRequestError:
         return False
     return True
+
+
+class FileMemory:
+    """What a process has learnt of files, one version of each, the least used forgotten first. Thread-safe."""
+
+    def __init__(self, bytes_max: int) -> None:
+        """Up to `bytes_max` bytes of files; what is made of them takes a few times as much."""
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._things: OrderedDict[str, tuple[Version, int, object]] = OrderedDict()
+        self._lock = threading.Lock()
+        self.is_partitioned = False
+        """Whether the manifest was last seen in several files: then that is where it is looked for first."""
+        self.confirmed: dict[str, str] = {}
+        """By key the version of each index file that a manifest has confirmed."""
+
+    def read(self, found: StoredObject, decode: Callable[[StoredObject], T]) -> T:
+        """What a file says: what was kept of this version, or what `decode` makes of it. No requests."""
+        with self._lock:
+            kept = self._things.get(found.key)
+            if kept is not None and kept[0] == found.version:
+                self._things.move_to_end(found.key)
+                thing: T = kept[2]  # type: ignore[assignment] # one kind of thing is kept for one key
+                return thing
+        thing = decode(found)
+        self._keep(found.key, found.version, len(found.body), thing)
+        return thing
+
+    def forget(self) -> None:
+        """Know nothing any more. No requests."""
+        with self._lock:
+            self._things.clear()
+            self._bytes = 0
+            self.is_partitioned = False
+            self.confirmed.clear()
+
+    def _keep(self, key: str, version: Version, size: int, thing: object) -> None:
+        with self._lock:
+            old = self._things.pop(key, None)
+            self._bytes += size - (0 if old is None else old[1])
+            self._things[key] = (version, size, thing)
+            while self._bytes > self._bytes_max and self._things:
+                _, (_, dropped, _) = self._things.popitem(last=False)
+                self._bytes -= dropped
