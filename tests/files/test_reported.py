@@ -9,8 +9,8 @@ import pytest
 
 import wormdb
 from tests.cli.printed import worm
+from tests.files.compare.test_check import FOLDER, faults_in, filled, synced
 from tests.files.models import CUSTOMER
-from tests.files.test_damage import FOLDER, faults_in, filled, synced
 from tests.files.writer_rig import Process, World, check_files, names_in, readable, schema_of
 
 if TYPE_CHECKING:

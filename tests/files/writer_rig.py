@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tests.engine.sweeps.commits import World, world_of
-from tests.files.contents import contents_of
 from tests.files.models import CUSTOMER
+from tests.files.table_contents import contents_of
 from wormdb.api.database import Database
 from wormdb.engine.log.paths import ENGINE_FOLDER
 from wormdb.files.contents.expected import files_of

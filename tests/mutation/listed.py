@@ -1,7 +1,7 @@
 """Ways to get the protocol wrong, part by part: `make mutants` applies each and sees whether the suite notices it.
 
 The simulation has its own list (tests/simulation/mutants.py), and so has garbage collection
-(tests/maintenance/test_gc_mistakes.py); those are noticed by every run of the suite.
+(tests/maintenance/gc/test_mistakes.py); those are noticed by every run of the suite.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ LOG = ("engine/log/test_entries.py", "engine/commit/test_head.py")
 FORWARD = ("engine/forward/test_forward.py", "engine/forward/test_forwarding.py")
 KEEPER = ("engine/forward/test_keeper.py", "engine/forward/test_keeper_files.py")
 TRIM = ("engine/state/test_trim.py",)
-GC = ("maintenance/test_gc.py", "maintenance/test_gc_mistakes.py", "maintenance/test_gc_adoption.py")
+GC = ("maintenance/gc/test_collect.py", "maintenance/gc/test_mistakes.py", "maintenance/gc/test_adoption.py")
 UNIQUE = ("engine/index/test_unique.py", "engine/index/test_build.py")
 BULK = ("engine/test_load.py", "engine/bulk/test_faults.py", "engine/bulk/test_layers.py")
 ANSWERS = ("storage/cloud/test_answer.py", "storage/cloud/test_strangers.py", "storage/cloud/test_hostile_answers.py")
@@ -68,11 +68,11 @@ FEED = ("engine/test_feed.py", "api/test_feed.py")
 BLOBS = ("blobs/test_blobs.py", "blobs/test_references.py", "blobs/test_bulk_blobs.py")
 GC_BLOBS = ("blobs/test_gc_blobs.py", "blobs/test_sweep_blobs.py", "blobs/test_stateful_blobs.py")
 FILES = (
-    "files/test_writer_all.py",
-    "files/test_writer.py",
-    "files/test_writer_definitions.py",
-    "files/test_writer_sweep.py",
-    "files/test_reconcile.py",
+    "files/write/test_publication.py",
+    "files/test_keeper.py",
+    "files/write/test_definitions.py",
+    "files/write/test_sweep.py",
+    "files/test_sync.py",
 )
 
 MUTANTS = [
@@ -132,8 +132,8 @@ MUTANTS = [
     Mutant(
         "engine/commit/head.py", "self.applied <= root.applied <= self.number", "self.applied <= root.applied", HEAD
     ),
-    Mutant("engine/commit/head.py", " or self._is_root_old(tail.last)", "", (*HEAD, "maintenance/test_gc_readers.py")),
-    Mutant("engine/commit/head.py", "if newest == revision:", "if False:", (*HEAD, "maintenance/test_gc_readers.py")),
+    Mutant("engine/commit/head.py", " or self._is_root_old(tail.last)", "", (*HEAD, "maintenance/gc/test_readers.py")),
+    Mutant("engine/commit/head.py", "if newest == revision:", "if False:", (*HEAD, "maintenance/gc/test_readers.py")),
     Mutant("engine/commit/head.py", "state.root.trimmed >= slot", "state.root.trimmed > slot", HEAD),
     Mutant("engine/commit/head.py", "ours.hash != state.root.hash_applied", "False", HEAD),
     Mutant("engine/state/view.py", "if held.rev <= number:", "if True:", ("engine/state/test_view.py",)),
@@ -234,7 +234,7 @@ MUTANTS = [
         "0 for outcome in () if outcome",
         (*TRIM, "engine/test_load.py"),
     ),
-    Mutant("engine/state/trim.py", "floors.append(floor)", "floors.extend(())", (*TRIM, "files/test_writer.py")),
+    Mutant("engine/state/trim.py", "floors.append(floor)", "floors.extend(())", (*TRIM, "files/test_keeper.py")),
     Mutant(
         "engine/state/trim.py",
         "if number <= root.applied",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.maintenance.test_gc_mistakes import MISTAKES
+from tests.maintenance.gc.test_mistakes import MISTAKES
 from tests.simulation.run import SimulationFailed, run_seed
 
 FOUND_BY = {

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wormdb
-from tests.files.foreign.test_answers import ENTITIES, QUERIES, by_strategy
+from tests.files.foreign.test_answer import ENTITIES, QUERIES, by_strategy
 from tests.files.foreign.tiny_reader import TinyReader
 from tests.files.foreign.worm_bucket import CUSTOMER, FOLDER, Bucket, customer, schema_of
 from wormdb.query.request import STRATEGIES

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.files.foreign.test_answers import DAMAGES
+from tests.files.foreign.test_answer import DAMAGES
 from tests.files.foreign.worm_bucket import FOLDER, STAMP, Bucket, checksum_of, customer
 from wormdb.errors import InvalidRequestError
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.maintenance.gc_rig import DAY, HOUR
+from tests.maintenance.gc.rig import DAY, HOUR
 from tests.maintenance.wreck import PATHS, PREFIX, collection_on, database_on, root_of, thing, whole_world
 from wormdb.errors import CorruptionError, SnapshotTooOldError, UniqueViolationError
 from wormdb.settings import CURSOR_MS_MAX, RETIRED_MS, ROOT_MS_MAX

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.maintenance.gc_rig import SCHEDULES
+from tests.maintenance.gc.rig import SCHEDULES
 from tests.simulation.mutants import rewritten
 from wormdb.errors import WormError
 from wormdb.maintenance.gc.collect import _CollectionRound

@@ -15,7 +15,7 @@ import pytest
 
 from tests.engine.bulk.stage_rig import MANUAL, logger, stager
 from tests.engine.rig import PATHS, Rig, contents, save
-from tests.maintenance.gc_rig import DAY, HOUR, check_sound, gc, keys_of, merged, opened_job, site_of
+from tests.maintenance.gc.rig import DAY, HOUR, check_sound, gc, keys_of, merged, opened_job, site_of
 from tests.maintenance.rival_store import Before
 from wormdb.engine.load import abort
 from wormdb.errors import OutcomeUnknownError, UnavailableError

@@ -12,7 +12,7 @@ import pytest
 
 from tests.engine.bulk.stage_rig import MANUAL, logger
 from tests.engine.rig import COLLECTION, PATHS, HookStore, Rig, TimedStore, contents, save
-from tests.maintenance.gc_rig import DAY, HOUR, RULES, check_sound, gc, keys_of, merged, opened_job, site_of
+from tests.maintenance.gc.rig import DAY, HOUR, RULES, check_sound, gc, keys_of, merged, opened_job, site_of
 from wormdb.api.database import connect
 from wormdb.cli.main import run
 from wormdb.engine.blocks import listing

@@ -14,7 +14,7 @@ import pytest
 from tests.engine.rig import HookStore
 from tests.files.adopt.bucket import LAYOUTS, schema, small
 from tests.files.adopt.rig import check, database_on, new_clock, world
-from tests.maintenance.gc_rig import DAY
+from tests.maintenance.gc.rig import DAY
 from tests.maintenance.rival_store import Before
 from tests.simulation.mutants import rewritten
 from wormdb.errors import CorruptionError, WormError

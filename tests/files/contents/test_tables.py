@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.files.contents import contents_of
 from tests.files.models import CUSTOMER, model_of
+from tests.files.table_contents import contents_of
 from wormdb.engine.tree.definition import Index
 from wormdb.errors import CorruptionError
 from wormdb.files.contents.index import (

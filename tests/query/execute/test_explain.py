@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.query.planner.test_choice import SHOP, request
+from tests.query.planner.test_planner import SHOP, request
 from wormdb.query.execute.explain import explain_plan, render
 from wormdb.query.execute.measure import Measurement
 from wormdb.query.plan import Fetch, Plan

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.files.test_damage import FOLDER, edit, faults_in, filled, site_of, synced
+from tests.files.compare.test_check import FOLDER, edit, faults_in, filled, site_of, synced
 from tests.files.writer_rig import Process, World, check_files, readable, schema_of
 from wormdb.errors import InvalidRequestError, WormError
 from wormdb.files.sync import sync_files

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.query.planner.test_choice import SHOP, index, request, text_of
+from tests.query.planner.test_planner import SHOP, index, request, text_of
 from wormdb.query.plan import Cost
 from wormdb.query.planner.cache import PlanCache, PlanChoice
 from wormdb.query.planner.planner import make_plan, shape_key

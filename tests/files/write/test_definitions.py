@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
-from tests.files.test_damage import faults_in, site_of
+from tests.files.compare.test_check import faults_in, site_of
 from tests.files.writer_rig import Process, World, check_files, readable, schema_of
 from wormdb.files import keeper
 from wormdb.files.contents.names import short_snapshot_name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.query.planner.test_choice import SHOP
+from tests.query.planner.test_planner import SHOP
 from wormdb.bql.parse import parse_filter
 from wormdb.engine.tree.entries import Range
 from wormdb.query.optimizer.rules import RULES, optimize
