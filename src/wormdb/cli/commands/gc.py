@@ -58,7 +58,7 @@ def _print(found: GcResult) -> None:
     amount = counted(found.objects, "object", "objects")
     news = f"{verb} {amount}, {counted(found.bytes, 'byte', 'bytes')}" if found.objects else "nothing to remove"
     if found.waiting:
-        news += f"; {found.waiting:,} more wait until nobody can be reading them"
+        news += f"; {found.waiting:,} more wait until no reader can need them"
     click.echo(f"{found.collection}: {news}")
     for job in found.expired:
         click.echo(f"  job {job} {'would be' if found.is_dry else 'is'} given up: it was open for too long")
