@@ -43,13 +43,15 @@ if TYPE_CHECKING:
     from wormdb.api.document import Document, rev_of
     from wormdb.api.files import ReadableFiles
     from wormdb.api.functions import FunctionDefinition
+    from wormdb.api.history import HistoryEntry
     from wormdb.api.imports import ImportResult, Rejected
-    from wormdb.api.past import HistoryEntry, Snapshot, TrashedDocument
     from wormdb.api.query import Query
     from wormdb.api.results import Results
     from wormdb.api.schema import ModelPlan, SchemaPlan
     from wormdb.api.status import CollectionStatus, IndexDescription, IndexSummary, ManifestStatus
+    from wormdb.api.trash import TrashedDocument
     from wormdb.api.update import DeleteResult, UpdateResult
+    from wormdb.engine.history.snapshots import Snapshot
     from wormdb.files.adopt.adopt import Adoption
     from wormdb.files.compare.faults import FileFault
     from wormdb.files.status import FilesStatus, TableStatus
@@ -149,7 +151,7 @@ _LATER = {
     "Finding": "wormdb.maintenance.audit.report",
     "FunctionDefinition": "wormdb.api.functions",
     "GcResult": "wormdb.maintenance.gc.report",
-    "HistoryEntry": "wormdb.api.past",
+    "HistoryEntry": "wormdb.api.history",
     "ImportResult": "wormdb.api.imports",
     "IndexDescription": "wormdb.api.status",
     "IndexSummary": "wormdb.api.status",
@@ -163,11 +165,11 @@ _LATER = {
     "Results": "wormdb.api.results",
     "SchemaPlan": "wormdb.api.schema",
     "Settings": "wormdb.settings",
-    "Snapshot": "wormdb.api.past",
+    "Snapshot": "wormdb.engine.history.snapshots",
     "StoredBlob": "wormdb.api.blobs",
     "TableStatus": "wormdb.files.status",
     "Tally": "wormdb.maintenance.gc.report",
-    "TrashedDocument": "wormdb.api.past",
+    "TrashedDocument": "wormdb.api.trash",
     "UpdateResult": "wormdb.api.update",
     "Verification": "wormdb.maintenance.audit.report",
     "Victim": "wormdb.maintenance.gc.report",

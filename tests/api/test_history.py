@@ -28,7 +28,7 @@ from wormdb.system.clock import ManualClock
 if TYPE_CHECKING:
     from wormdb.api.collection import Collection
     from wormdb.api.document import Document
-    from wormdb.api.past import HistoryEntry
+    from wormdb.api.history import HistoryEntry
 
 START = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.api.notebook import NOTES, Notebook
 from wormdb.api import history as recall
-from wormdb.api.past import visible
+from wormdb.engine.history.snapshots import visible
 from wormdb.errors import (
     ConflictError,
     InvalidRequestError,
@@ -23,7 +23,7 @@ from wormdb.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.api.past import Snapshot
+    from wormdb.engine.history.snapshots import Snapshot
 
 DAY = 86_400
 

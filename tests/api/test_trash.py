@@ -12,7 +12,8 @@ import pytest
 import wormdb
 from tests.api.notebook import NOTES, Notebook
 from wormdb.api import trash as trashcan
-from wormdb.api.past import read_tombstone, scan_trash
+from wormdb.api.trash import scan_trash
+from wormdb.engine.history.tombstone import read_tombstone
 from wormdb.engine.state.view import Held
 from wormdb.errors import (
     AlreadyExistsError,

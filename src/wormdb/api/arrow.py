@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from wormdb.api.past import parse_as_of
+from wormdb.api.history import parse_as_of
 from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.engine.state.definition import COLUMN_TYPES_OF
 from wormdb.engine.state.moments import view_at

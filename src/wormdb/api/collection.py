@@ -33,12 +33,14 @@ if TYPE_CHECKING:
     from wormdb.api.access import Access, CallKind
     from wormdb.api.document import By
     from wormdb.api.functions import FunctionRegistry
+    from wormdb.api.history import HistoryEntry
     from wormdb.api.imports import ImportOptions, ImportResult, Rejected
-    from wormdb.api.past import HistoryEntry, Snapshot, TrashedDocument
     from wormdb.api.records import Record
     from wormdb.api.status import IndexDescription, IndexSummary, ManifestStatus, ParquetFiles
+    from wormdb.api.trash import TrashedDocument
     from wormdb.api.write import PreparedOperation
     from wormdb.engine.commit.resolve import Fate
+    from wormdb.engine.history.snapshots import Snapshot
     from wormdb.engine.ledger import Committed
     from wormdb.maintenance.gc.report import GcResult
     from wormdb.system.deadline import within

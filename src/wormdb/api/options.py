@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict
 from zlib import crc32
 
-from wormdb.api.past import parse_as_of
+from wormdb.api.history import parse_as_of
 from wormdb.bql.functions import Functions
 from wormdb.bql.parse import parse_filter
 from wormdb.bql.projection import parse_projection, write_projection

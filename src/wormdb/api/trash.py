@@ -5,24 +5,59 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from wormdb.api.past import TrashedDocument, check_trash, read_tombstone, scan_trash
 from wormdb.engine.commit.operations import Loaded, Purge, Restore
+from wormdb.engine.history.tombstone import read_tombstone
 from wormdb.engine.state.view import Held, id_key
-from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError, UniqueViolationError
+from wormdb.errors import AlreadyExistsError, ConflictError, InvalidRequestError, NotFoundError, UniqueViolationError
 from wormdb.format import json
 from wormdb.format.wrappers import moment
 from wormdb.settings import PURGE_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from datetime import datetime
 
     from wormdb.api.access import Access
     from wormdb.api.document import By
     from wormdb.engine.state.view import View
+    from wormdb.schema.model import Model
 
-__all__ = ["Trashcan"]
+__all__ = ["Trashcan", "TrashedDocument", "check_trash", "scan_trash"]
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class TrashedDocument(Generic[T]):
+    """A document in the trash."""
+
+    id: Any
+    deleted_at: datetime
+    deleted_by: str | None
+    """The actor of the delete."""
+    expires_at: datetime | None
+    """From when on `purge_expired` removes it; None if it stays for ever."""
+    document: T
+    """As it was when it was deleted."""
+
+
+def scan_trash(view: View) -> Iterator[Held]:
+    """Everything that is in the trash in a view, in order of id. Costs as `View.scan_trashed`."""
+    return (held for _, held in view.scan_trashed())
+
+
+def check_trash(model: Model | None, name: str) -> None:
+    """Raise InvalidRequestError if deleted documents of a collection do not go to a trash. No requests."""
+    if model is None:
+        raise InvalidRequestError(
+            f"Soft delete is not enabled for {name}",
+            reason="the collection has no model",
+            fix='give it a model with "softDelete": true',
+        )
+    if not model.soft_delete.enabled:
+        raise InvalidRequestError(
+            f"Soft delete is not enabled for {name}", fix='set "softDelete": true in the model, and apply the schema'
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ from wormdb.api.document import (
     with_id,
 )
 from wormdb.api.guard import ModelGuard, is_undefined, warn_older
-from wormdb.api.past import tombstone
 from wormdb.engine.commit.operations import Insert, InsertNext, Loaded, Remove, Save
+from wormdb.engine.history.tombstone import tombstone
 from wormdb.engine.state.view import Held, id_key
 from wormdb.errors import (
     InvalidRequestError,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from wormdb.api.past import parse_as_of
+from wormdb.api.history import parse_as_of
 from wormdb.engine.columns.scan import portions_of, scan_columns
 from wormdb.engine.state.moments import view_at
 from wormdb.errors import InvalidRequestError

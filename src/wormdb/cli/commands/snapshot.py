@@ -18,7 +18,7 @@ from wormdb.errors import InvalidRequestError, NotFoundError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wormdb.api.past import Snapshot
+    from wormdb.engine.history.snapshots import Snapshot
 
 __all__ = ["command"]
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wormdb.api.document import Document
-    from wormdb.api.past import TrashedDocument
+    from wormdb.api.trash import TrashedDocument
 
 __all__ = ["command"]
 

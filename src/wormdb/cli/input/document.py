@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from wormdb.api.collection import Collection
     from wormdb.api.database import Database
     from wormdb.api.document import Document
-    from wormdb.api.past import HistoryEntry
+    from wormdb.api.history import HistoryEntry
     from wormdb.schema.model import Model
 
 __all__ = ["ACTOR", "IN_MODEL", "Named", "document_words", "find_document", "readings", "trashing_collection"]

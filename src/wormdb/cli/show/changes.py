@@ -17,7 +17,7 @@ from wormdb.jobs.plain_text import plain_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from wormdb.api.past import HistoryEntry
+    from wormdb.api.history import HistoryEntry
 
 __all__ = ["ENDS", "FieldChange", "field_changes", "history_json", "say", "say_changes", "say_history"]
 

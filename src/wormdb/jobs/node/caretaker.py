@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from wormdb.api.past import read_tombstone, scan_trash
+from wormdb.api.trash import scan_trash
 from wormdb.engine.forward.rewrite import has_old
+from wormdb.engine.history.tombstone import read_tombstone
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.engine.log.root import Register
 from wormdb.engine.state.definition import Definition
