@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wormdb.api.database import connect
-from wormdb.cli.input.document import ACTOR, IN_MODEL, document_words, find_document
-from wormdb.cli.input.place import AS_JSON, URL, YES, is_confirmed
-from wormdb.cli.show.changes import ENDS, say_changes
+from wormdb.cli.input.document import ACTOR, IN_MODEL, ask_to_return, document_words, find_document
+from wormdb.cli.input.place import AS_JSON, URL, YES
+from wormdb.cli.show.changes import ENDS
 from wormdb.cli.show.text import print_values
 from wormdb.cli.verbs import Verb
 from wormdb.errors import InvalidRequestError
@@ -40,21 +40,13 @@ def command(words: Sequence[str], seq: int, url: str, **options: Any) -> int:
     """
     with connect(url, actor=options["actor"]) as database:
         named = find_document(database, words, options["in_model"])
-        newest = named.history[-1]
-        diff = named.collection.diff(named.id, newest.seq, seq)
         if any(entry.seq == seq and entry.op in ENDS for entry in named.history):
             raise InvalidRequestError(
                 f"Cannot roll back to seq {seq}", reason="entity was deleted", fix="choose a seq before or after it"
             )
-        if not diff and newest.op not in ENDS:
-            click.echo(f"{named.label}: nothing differs from {seq}, nothing was changed", err=True)
-            return 0
-        if not options["as_json"]:
-            click.echo(f"{named.label}: {newest.seq} → {seq}")
-            say_changes(diff)
-        if not is_confirmed(f"Roll {named.label} back to {seq}?", yes=options["yes"]):
-            return 1
-        named.check_unmoved()
+        code = ask_to_return(named, seq, str(seq), f"Roll {named.label} back to {seq}?", options)
+        if code is not None:
+            return code
         document = named.collection.rollback(named.id, to_seq=seq)
     print_values(dict(document)) if options["as_json"] else click.echo(f"rolled back: change {document.seq}")
     return 0

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wormdb.api.database import connect
-from wormdb.cli.input.document import ACTOR, IN_MODEL, document_words, find_document
-from wormdb.cli.input.place import AS_JSON, URL, YES, is_confirmed
-from wormdb.cli.show.changes import ENDS, say_changes
+from wormdb.cli.input.document import ACTOR, IN_MODEL, ask_to_return, document_words, find_document
+from wormdb.cli.input.place import AS_JSON, URL, YES
 from wormdb.cli.show.text import Column, print_json, print_ruled, print_values, size_text
 from wormdb.cli.verbs import Verb
 from wormdb.errors import InvalidRequestError, NotFoundError
@@ -94,17 +93,10 @@ def restore(words: Sequence[str], url: str, **options: Any) -> int:
     with connect(url, actor=options["actor"]) as database:
         named = find_document(database, words, options["in_model"])
         chosen = _chosen(named.collection.list_snapshots(named.id), time, named.label)
-        newest = named.history[-1]
-        diff = named.collection.diff(named.id, newest.seq, chosen.seq)
-        if not diff and newest.op not in ENDS:
-            click.echo(f"{named.label}: nothing differs from {_time(chosen)}, nothing was changed", err=True)
-            return 0
-        if not options["as_json"]:
-            click.echo(f"{named.label}: {newest.seq} → {chosen.seq}")
-            say_changes(diff)
-        if not is_confirmed(f"Restore {named.label} from {_time(chosen)}?", yes=options["yes"]):
-            return 1
-        named.check_unmoved()
+        shown = _time(chosen)
+        code = ask_to_return(named, chosen.seq, shown, f"Restore {named.label} from {shown}?", options)
+        if code is not None:
+            return code
         document = named.collection.restore_snapshot(named.id, chosen.ts)
     print_values(dict(document)) if options["as_json"] else click.echo(f"restored: change {document.seq}")
     return 0

@@ -10,7 +10,8 @@ from uuid import UUID
 
 import click
 
-from wormdb.cli.input.place import complete_models, find_collection, find_model, model_of
+from wormdb.cli.input.place import complete_models, find_collection, find_model, is_confirmed, model_of
+from wormdb.cli.show.changes import ENDS, say_changes
 from wormdb.cli.show.text import cell_of
 from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError
 from wormdb.format import json
@@ -20,7 +21,7 @@ from wormdb.format.values import normalize
 from wormdb.schema.path import SINGLETON_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from wormdb.api.collection import Collection
     from wormdb.api.database import Database
@@ -28,7 +29,16 @@ if TYPE_CHECKING:
     from wormdb.api.history import HistoryEntry
     from wormdb.schema.model import Model
 
-__all__ = ["ACTOR", "IN_MODEL", "Named", "document_words", "find_document", "readings", "trashing_collection"]
+__all__ = [
+    "ACTOR",
+    "IN_MODEL",
+    "Named",
+    "ask_to_return",
+    "document_words",
+    "find_document",
+    "readings",
+    "trashing_collection",
+]
 
 IN_MODEL = click.option(
     "--model", "in_model", metavar="MODEL", shell_complete=complete_models, help="The model, if it is not given before."
@@ -172,6 +182,26 @@ def _single(found: Sequence[Named], text: str) -> Named:
 def _exact(identity: Any) -> str:
     """An id in the one form that means nothing else."""
     return f"'{json.encode(identity).decode()}'" if isinstance(identity, str) else encode_segment(identity)
+
+
+def ask_to_return(named: Named, seq: int, shown: str, question: str, options: Mapping[str, Any]) -> int | None:
+    """Show what differs if a document goes back to one of its changes, and ask; None to go on, else an exit code.
+
+    `shown` names the change. Nothing is asked where nothing differs. 1 GET in a warm process; raises ConflictError if
+    the document changed while the question stood.
+    """
+    newest = named.history[-1]
+    diff = named.collection.diff(named.id, newest.seq, seq)
+    if not diff and newest.op not in ENDS:
+        click.echo(f"{named.label}: nothing differs from {shown}, nothing was changed", err=True)
+        return 0
+    if not options["as_json"]:
+        click.echo(f"{named.label}: {newest.seq} → {seq}")
+        say_changes(diff)
+    if not is_confirmed(question, yes=options["yes"]):
+        return 1
+    named.check_unmoved()
+    return None
 
 
 def readings(text: str, model: Model | None) -> list[Any]:
