@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from wormdb.storage.meter import Request, Usage
+    from wormdb.storage.meter import MeteredRequest, Usage
 
 __all__ = ["DAY", "HOUR", "Rig", "documents", "kind_of_key"]
 
@@ -87,7 +87,7 @@ class Rig:
             chance=SeededChance(next(self._seeds)),
         )
 
-    def _count(self, request: Request) -> None:
+    def _count(self, request: MeteredRequest) -> None:
         self.counted[request.kind.value, kind_of_key(request.key)] += 1
 
     def serve(self) -> None:

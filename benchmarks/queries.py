@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wormdb import Collection, Document
-    from wormdb.storage.meter import Request
+    from wormdb.storage.meter import MeteredRequest
 
 __all__ = ["TITLE", "run"]
 
@@ -254,7 +254,7 @@ def _planned(url: str, settings: wormdb.Settings) -> Row:
 
 def _indexed(url: str) -> Row:
     """Without a cache, so that every look-up reads the leaf and the page; what it asks for is asked for again, bare."""
-    requests: list[Request] = []
+    requests: list[MeteredRequest] = []
     settings = wormdb.Settings(staleness_ms=60_000, forward="manual", cache_bytes=0)
     with (
         wormdb.connect(url, schema=SCHEMA, settings=settings, hook=requests.append) as database,

@@ -14,7 +14,7 @@ from wormdb.system.clock import ManualClock, SeededChance
 
 if TYPE_CHECKING:
     from benchmarks.measure import Row
-    from wormdb.storage.meter import Request
+    from wormdb.storage.meter import MeteredRequest
 
 __all__ = ["TITLE", "run"]
 
@@ -44,7 +44,7 @@ def run() -> list[Row | Count]:
     """Bytes written for each byte that changed; no server is needed."""
     written = {"manifest": 0, "index": 0}
 
-    def count(request: Request) -> None:
+    def count(request: MeteredRequest) -> None:
         for kind in written:
             if request.kind.value == "put" and f"/.worm.{kind}" in request.key:
                 written[kind] += request.bytes_up

@@ -25,7 +25,7 @@ from wormdb.api.records import Record
 from wormdb.cli.main import worm
 from wormdb.schema import editor, keys
 from wormdb.storage import store
-from wormdb.storage.meter import Request, Usage
+from wormdb.storage.meter import MeteredRequest, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -68,7 +68,7 @@ API: tuple[type[Any], ...] = (
     wormdb.FilesSyncResult,
     wormdb.FileFault,
     Usage,
-    Request,
+    MeteredRequest,
 )
 SPECIAL = {"__getitem__": 'db["name"]', "__iter__": "for document in collection", "__contains__": "id in collection"}
 NOTE = "<!-- Written by `make docs` from the code; edit the code instead. -->\n"

@@ -9,7 +9,7 @@ import pytest
 
 from wormdb.errors import WormError
 from wormdb.storage.store import ByteRange, IfAbsent
-from wormdb.testing.store_contract.uploads import Made
+from wormdb.testing.store_contract.uploads import GeneratedBytes
 
 if TYPE_CHECKING:
     from wormdb.storage.store import Store
@@ -29,7 +29,7 @@ def every_verb(store: Store) -> list[WormError]:
         lambda: list(store.list("f/", delimiter="/")),
         lambda: store.put("key", b"body"),
         lambda: store.put("key", b"body", IfAbsent()),
-        lambda: store.upload("key", Made(5)),
+        lambda: store.upload("key", GeneratedBytes(5)),
         lambda: store.delete("key"),
         lambda: store.delete_many(["key", "other"]),
     )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wormdb import Database
-    from wormdb.storage.meter import Request
+    from wormdb.storage.meter import MeteredRequest
 
 _numbers = itertools.count()
 DOCUMENTS = [{"id": f"k{number:04}", "n": number % 50, "text": "x" * 200} for number in range(2_000)]
@@ -46,7 +46,7 @@ class Place:
             things.forward()
 
     def open(self, **settings: Any) -> Database:
-        self.requests: list[Request] = []
+        self.requests: list[MeteredRequest] = []
         chosen = Settings(forward="manual", forward_interval_ms=0, **settings)
         place = self.url if "://" in self.url else Bucket(self.url)
         return wormdb.connect(place, settings=chosen, hook=self.requests.append)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wormdb.api.database import Database
-    from wormdb.storage.meter import Request
+    from wormdb.storage.meter import MeteredRequest
 
 PUBLISHED_SCHEMA = ".worm.schema.json"
 
@@ -72,7 +72,7 @@ def test_an_actor_is_text(bad: Any) -> None:
 
 
 def test_a_hook_hears_of_every_request(url: str) -> None:
-    heard: list[Request] = []
+    heard: list[MeteredRequest] = []
     with wormdb.connect(url, hook=heard.append) as database:
         database["things"].insert({"id": "a"})
         assert len(heard) == database.cost().requests

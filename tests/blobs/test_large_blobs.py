@@ -10,7 +10,7 @@ import pytest
 
 import wormdb
 from wormdb.settings import MIB, UPLOAD_PART_BYTES, UPLOAD_PARTS_AT_ONCE
-from wormdb.testing.store_contract.uploads import Made
+from wormdb.testing.store_contract.uploads import GeneratedBytes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,7 @@ MEMORY_MAX = (UPLOAD_PARTS_AT_ONCE + 4) * UPLOAD_PART_BYTES
 
 def round_trip(url: str, size: int) -> None:
     """Write and read a blob of this size."""
-    source = Made(size, part=MIB)
+    source = GeneratedBytes(size, part=MIB)
     digest = sha256()
     for part in source.parts():
         digest.update(part)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from wormdb.storage.meter import Request
+    from wormdb.storage.meter import MeteredRequest
 
 SECONDS_MAX = 60
 USED_BEFORE = """
@@ -96,7 +96,7 @@ class Gate:
         self.thread: threading.Thread | None = None
         self.reached, self.opened = threading.Event(), threading.Event()
 
-    def hook(self, request: Request) -> None:
+    def hook(self, request: MeteredRequest) -> None:
         if threading.current_thread() is self.thread:
             self.reached.set()
             self.opened.wait(SECONDS_MAX)

@@ -12,7 +12,7 @@ import wormdb
 from tests.http_script import Reply, ScriptedServer, scripted_server
 from wormdb.errors import InvalidRequestError, WormError
 from wormdb.settings import Settings
-from wormdb.storage.cloud.encryption import Keys, encryption_of, keys_of, sign_headers
+from wormdb.storage.cloud.encryption import AccessKey, encryption_of, keys_of, sign_headers
 from wormdb.storage.open import open_store
 from wormdb.storage.store import Always, ByteRange, IfAbsent, IfMatch
 from wormdb.storage.url import parse_url
@@ -28,7 +28,7 @@ OTHER_KEY = base64.b64encode(b"another-of-thirty-two-bytes-long").decode()
 ARN = "arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab"
 
 # The examples that Amazon publishes for this signature: (method, target, headers, body, signature).
-EXAMPLE_KEYS = Keys("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
+EXAMPLE_KEYS = AccessKey("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
 EXAMPLE_HOST = "examplebucket.s3.amazonaws.com"
 EXAMPLE_MS = 1_369_353_600_000
 EXAMPLES = [

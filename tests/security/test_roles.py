@@ -17,7 +17,7 @@ from wormdb.errors import PermissionDeniedError
 from wormdb.settings import Settings
 from wormdb.storage.cloud.bucket import bucket_findings
 from wormdb.storage.conditions import forget_conditions
-from wormdb.storage.examine import Status
+from wormdb.storage.examine import CheckStatus
 from wormdb.storage.meter import RequestKind
 from wormdb.storage.open import open_store
 from wormdb.storage.roles import Role, s3_policy
@@ -27,7 +27,7 @@ from wormdb.system.types import LogNumber
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.storage.meter import Request
+    from wormdb.storage.meter import MeteredRequest
 
 POLICIES = Path(__file__).parents[2] / "docs" / "policies"
 # What S3 asks for each kind of request; an upload in parts that fails is also taken back.
@@ -106,7 +106,7 @@ def test_a_role_uses_all_of_its_rights_and_works_with_them(
         with wormdb.connect(app_url, settings=SETTINGS) as database:
             write_everything(database)
     become(role)
-    requests: list[Request] = []
+    requests: list[MeteredRequest] = []
     with wormdb.connect(app_url, schema=SCHEMA, settings=SETTINGS, hook=requests.append) as database:
         for session in SESSIONS[role]:
             session(database)
@@ -189,16 +189,16 @@ LIFECYCLE = """<LifecycleConfiguration xmlns="http://s3.amazonaws.com/doc/2006-0
 <Status>{status}</Status><Filter><Prefix>{prefix}</Prefix></Filter>{what}</Rule></LifecycleConfiguration>"""
 EXPIRES = "<Expiration><Days>30</Days></Expiration>"
 SETTINGS_SEEN = [
-    (LIFECYCLE.format(status="Enabled", prefix="", what=EXPIRES), Status.FAIL),
-    (LIFECYCLE.format(status="Enabled", prefix="a%20b/".replace("%20", " "), what=EXPIRES), Status.FAIL),
-    (LIFECYCLE.format(status="Enabled", prefix="a b/org/", what=EXPIRES), Status.FAIL),
-    (LIFECYCLE.format(status="Enabled", prefix="logs/", what=EXPIRES), Status.OK),
-    (LIFECYCLE.format(status="Disabled", prefix="", what=EXPIRES), Status.OK),
+    (LIFECYCLE.format(status="Enabled", prefix="", what=EXPIRES), CheckStatus.FAIL),
+    (LIFECYCLE.format(status="Enabled", prefix="a%20b/".replace("%20", " "), what=EXPIRES), CheckStatus.FAIL),
+    (LIFECYCLE.format(status="Enabled", prefix="a b/org/", what=EXPIRES), CheckStatus.FAIL),
+    (LIFECYCLE.format(status="Enabled", prefix="logs/", what=EXPIRES), CheckStatus.OK),
+    (LIFECYCLE.format(status="Disabled", prefix="", what=EXPIRES), CheckStatus.OK),
     (
         LIFECYCLE.format(
             status="Enabled", prefix="", what="<Transition><StorageClass>GLACIER</StorageClass></Transition>"
         ),
-        Status.FAIL,
+        CheckStatus.FAIL,
     ),
     (
         LIFECYCLE.format(
@@ -206,16 +206,16 @@ SETTINGS_SEEN = [
             prefix="",
             what="<NoncurrentVersionExpiration><NoncurrentDays>3</NoncurrentDays></NoncurrentVersionExpiration>",
         ),
-        Status.OK,
+        CheckStatus.OK,
     ),
-    ("<!DOCTYPE a [<!ENTITY a 'b'>]><a>&a;</a>", Status.SKIP),
-    ("<a", Status.SKIP),
+    ("<!DOCTYPE a [<!ENTITY a 'b'>]><a>&a;</a>", CheckStatus.SKIP),
+    ("<a", CheckStatus.SKIP),
 ]
 
 
 @pytest.mark.parametrize(("answer", "status"), SETTINGS_SEEN)
 def test_lifecycle_rules_over_our_prefix_are_found(
-    answer: str, status: Status, monkeypatch: pytest.MonkeyPatch
+    answer: str, status: CheckStatus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
@@ -226,15 +226,15 @@ def test_lifecycle_rules_over_our_prefix_are_found(
             lifecycle, versioning = bucket_findings(store)
         assert [asked.path for asked in script.asked] == ["/bucket?lifecycle=", "/bucket?versioning="]
     assert lifecycle.status is status
-    assert versioning.status is Status.WARN
+    assert versioning.status is CheckStatus.WARN
 
 
 def test_a_real_bucket_shows_its_settings(become: Callable[[str], None], app_url: str) -> None:
     become("owner")
     with open_store(app_url) as store:
         lifecycle, versioning = bucket_findings(store)
-    assert lifecycle.status in (Status.OK, Status.SKIP)
-    assert versioning.status is Status.OK
+    assert lifecycle.status in (CheckStatus.OK, CheckStatus.SKIP)
+    assert versioning.status is CheckStatus.OK
 
 
 @pytest.mark.parametrize(

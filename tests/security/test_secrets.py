@@ -21,7 +21,7 @@ from wormdb.storage.store import IfAbsent
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from wormdb.storage.meter import Request
+    from wormdb.storage.meter import MeteredRequest
 
 CANARY = "canary0secret0of0the0owner"
 TOKEN = "canary0session0token"
@@ -114,7 +114,7 @@ def test_a_whole_session_tells_nothing(
     """On a real server, with everything that a user may look at."""
     secret = os.environ["AWS_SECRET_ACCESS_KEY"]
     caplog.set_level(logging.DEBUG)
-    requests: list[Request] = []
+    requests: list[MeteredRequest] = []
     with wormdb.connect(s3_url, hook=requests.append, settings=SETTINGS) as database:
         things = database["things"]
         things.insert_many([{"id": str(number), "n": number} for number in range(20)])

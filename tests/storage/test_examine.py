@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from wormdb.errors import NotFoundError, PermissionDeniedError
-from wormdb.storage.examine import READ_CHECKS, WRITE_CHECKS, Examination, Status, examine
+from wormdb.storage.examine import READ_CHECKS, WRITE_CHECKS, CheckStatus, Examination, examine
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.open import open_store
 from wormdb.storage.pool import ThreadPool
@@ -34,17 +34,17 @@ def ask(store: Store, pool: ThreadPool, *, writing: bool = True) -> Examination:
 
 
 def failed(result: Examination) -> list[str]:
-    return [finding.check for finding in result.findings if finding.status is Status.FAIL]
+    return [finding.check for finding in result.findings if finding.status is CheckStatus.FAIL]
 
 
-def status_of(result: Examination, check: str) -> Status:
+def status_of(result: Examination, check: str) -> CheckStatus:
     return next(finding.status for finding in result.findings if finding.check == check)
 
 
 def test_a_good_store_passes_and_is_left_empty(pool: ThreadPool) -> None:
     store = MemoryStore()
     result = ask(store, pool)
-    assert {finding.status for finding in result.findings} == {Status.OK}
+    assert {finding.status for finding in result.findings} == {CheckStatus.OK}
     assert [finding.check for finding in result.findings] == [name for name, _ in READ_CHECKS + WRITE_CHECKS]
     assert [entry.key for page in store.list() for entry in page.objects] == []
 
@@ -52,7 +52,7 @@ def test_a_good_store_passes_and_is_left_empty(pool: ThreadPool) -> None:
 def test_s3_passes(s3_url: str, pool: ThreadPool) -> None:
     with open_store(s3_url) as store:
         result = ask(store, pool)
-    assert failed(result) == [], [finding for finding in result.findings if finding.status is Status.FAIL]
+    assert failed(result) == [], [finding for finding in result.findings if finding.status is CheckStatus.FAIL]
     assert result.verdict == "wormdb can read and write here"
 
 
@@ -153,7 +153,7 @@ def test_each_missing_right_is_named(pool: ThreadPool) -> None:
     assert "write" in failed(ask(ReadOnly(MemoryStore()), pool))
     result = ask(NoDelete(MemoryStore()), pool)
     assert result.passed
-    assert status_of(result, "delete") is Status.WARN
+    assert status_of(result, "delete") is CheckStatus.WARN
 
 
 def test_stale_reads_wrong_ranges_and_undead_objects_are_found(pool: ThreadPool) -> None:
@@ -166,7 +166,7 @@ def test_a_clock_that_differs_or_is_missing_is_a_warning(pool: ThreadPool) -> No
     for shows_time in (True, False):
         result = ask(Wrong(MemoryStore(), shows_time=shows_time), pool)
         assert result.passed
-        assert status_of(result, "clock") is Status.WARN
+        assert status_of(result, "clock") is CheckStatus.WARN
 
 
 def test_a_missing_bucket_stops_the_rest(pool: ThreadPool) -> None:

@@ -10,7 +10,16 @@ import pytest
 from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError, UnavailableError
 from wormdb.settings import RANGE_GAP_BYTES_MAX
 from wormdb.storage.memory import MemoryStore
-from wormdb.storage.meter import FREE, S3_EXPRESS, S3_STANDARD, MeteredStore, Request, RequestKind, Usage, prices_of
+from wormdb.storage.meter import (
+    FREE,
+    S3_EXPRESS,
+    S3_STANDARD,
+    MeteredRequest,
+    MeteredStore,
+    RequestKind,
+    Usage,
+    prices_of,
+)
 from wormdb.storage.pool import SerialPool
 from wormdb.storage.store import ByteRange, IfAbsent, IfMatch
 from wormdb.system.clock import ManualClock, SeededChance
@@ -113,7 +122,7 @@ def test_the_hook_hears_of_each_request() -> None:
     clock = ManualClock()
     profile = LatencyProfile(*(Latency(milliseconds) for milliseconds in (10, 20, 30, 40, 50)))
     slow = LatencyStore(MemoryStore(), clock=clock, chance=SeededChance(1), profile=profile)
-    heard: list[Request] = []
+    heard: list[MeteredRequest] = []
     store = MeteredStore(slow, hook=heard.append, clock=clock)
     store.put("a", b"12345")
     store.get("a")
@@ -167,7 +176,7 @@ def test_threads_lose_no_count() -> None:
 
 
 def test_a_hook_that_raises_does_not_fail_the_request(caplog: pytest.LogCaptureFixture) -> None:
-    def stumble(_: Request) -> None:
+    def stumble(_: MeteredRequest) -> None:
         raise RuntimeError("the watcher stumbles")
 
     store = MeteredStore(MemoryStore(), hook=stumble)

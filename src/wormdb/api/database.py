@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from wormdb.maintenance.gc.report import GcResult
     from wormdb.maintenance.site import Site
     from wormdb.schema.model import Model, Schema
-    from wormdb.storage.meter import Request, Usage
+    from wormdb.storage.meter import MeteredRequest, Usage
     from wormdb.storage.pool import Pool
     from wormdb.system.clock import Chance, Clock
     from wormdb.system.deadline import within
@@ -65,7 +65,7 @@ def connect(  # noqa: PLR0913 - one door with keyword-only options
     apply: bool = False,
     actor: str | None = None,
     settings: Settings | None = None,
-    hook: Callable[[Request], None] | None = None,
+    hook: Callable[[MeteredRequest], None] | None = None,
     clock: Clock | None = None,
     chance: Chance | None = None,
 ) -> Database:

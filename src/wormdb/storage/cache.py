@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator, Sequence
 
-    from wormdb.storage.store import Precondition, Probe, PutResult, Source
+    from wormdb.storage.store import Precondition, Probe, PutResult, UploadSource
 
 __all__ = ["CacheStats", "CachedStore"]
 
@@ -184,7 +184,7 @@ class CachedStore(WrappedStore):
         finally:
             self._forget((key,))
 
-    def upload(self, key: str, source: Source, *, content_type: str = OCTETS) -> None:
+    def upload(self, key: str, source: UploadSource, *, content_type: str = OCTETS) -> None:
         """Write, and forget what was held, whatever the outcome."""
         self._lifetime.check()
         check_key(key)

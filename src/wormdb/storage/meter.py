@@ -27,8 +27,8 @@ if TYPE_CHECKING:
         Precondition,
         Probe,
         PutResult,
-        Source,
         StoredObject,
+        UploadSource,
     )
     from wormdb.system.clock import Clock
 
@@ -38,9 +38,9 @@ __all__ = [
     "GCS_STANDARD",
     "S3_EXPRESS",
     "S3_STANDARD",
+    "MeteredRequest",
     "MeteredStore",
     "Prices",
-    "Request",
     "RequestKind",
     "Usage",
     "prices_of",
@@ -130,7 +130,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class MeteredRequest:
     """One request: for a listing `key` is the prefix, for a bulk delete its first key.
 
     `error` is the class name of what was raised, empty if it succeeded.
@@ -202,7 +202,7 @@ class MeteredStore(WrappedStore):
         inner: Store,
         *,
         prices: Prices | None = None,
-        hook: Callable[[Request], None] | None = None,
+        hook: Callable[[MeteredRequest], None] | None = None,
         clock: Clock | None = None,
     ) -> None:
         """`hook` is called after each request, in the caller's thread; what it raises is logged."""
@@ -305,7 +305,7 @@ class MeteredStore(WrappedStore):
             call.bytes_up = len(body)
             return self._inner.put(key, body, precondition, content_type=content_type)
 
-    def upload(self, key: str, source: Source, *, content_type: str = OCTETS) -> None:
+    def upload(self, key: str, source: UploadSource, *, content_type: str = OCTETS) -> None:
         """Write; counts 1 PUT, or 1 for each part and 2 more if there are several."""
         parts = -(-source.size // UPLOAD_PART_BYTES)
         with self._timed(RequestKind.PUT, key, parts + 2 if parts > 1 else 1) as call:
@@ -323,9 +323,9 @@ class MeteredStore(WrappedStore):
             self._inner.delete_many(keys)
 
     @contextmanager
-    def _timed(self, kind: RequestKind, key: str, count: int = 1) -> Iterator[_Call]:
+    def _timed(self, kind: RequestKind, key: str, count: int = 1) -> Iterator[_OpenRequest]:
         self._lifetime.check()
-        call = _Call(kind, key, count)
+        call = _OpenRequest(kind, key, count)
         begin = self._clock.monotonic()
         number = next(self._number)
         self._waiting[number] = begin
@@ -350,7 +350,7 @@ class MeteredStore(WrappedStore):
         elif self._unanswered is None:
             self._unanswered = begin
 
-    def _record(self, call: _Call, seconds: float, error: str) -> None:
+    def _record(self, call: _OpenRequest, seconds: float, error: str) -> None:
         with self._lock:
             self._counts[call.kind] += call.count
             self._bytes_up += call.bytes_up
@@ -363,7 +363,7 @@ class MeteredStore(WrappedStore):
             # The bytes of a call of several requests are told with the first of them.
             up, down = (call.bytes_up, call.bytes_down) if number == 0 else (0, 0)
             try:
-                self._hook(Request(call.kind, call.key, up, down, seconds / call.count, error))
+                self._hook(MeteredRequest(call.kind, call.key, up, down, seconds / call.count, error))
             except Exception:
                 # The request is over and counts: a watcher that stumbles must not turn a write that
                 # landed into one that seems to have failed.
@@ -385,7 +385,7 @@ class MeteredStore(WrappedStore):
 
 
 @dataclass(slots=True)
-class _Call:
+class _OpenRequest:
     kind: RequestKind
     key: str
     count: int

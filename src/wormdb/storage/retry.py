@@ -27,8 +27,8 @@ if TYPE_CHECKING:
         Precondition,
         Probe,
         PutResult,
-        Source,
         StoredObject,
+        UploadSource,
     )
     from wormdb.system.clock import Chance, Clock
 
@@ -162,7 +162,7 @@ class RetryingStore(WrappedStore):
                 return self._answered(write, deadline)
         return self._repeat(write, (UnavailableError, OutcomeUnknownError))
 
-    def upload(self, key: str, source: Source, *, content_type: str = OCTETS) -> None:
+    def upload(self, key: str, source: UploadSource, *, content_type: str = OCTETS) -> None:
         """Write; repeated from the beginning, also after a lost answer."""
         self._repeat(
             lambda: self._inner.upload(key, source, content_type=content_type), (UnavailableError, OutcomeUnknownError)

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from wormdb.errors import InvalidRequestError, PermissionDeniedError, WormError
-from wormdb.storage.examine import Examination, Finding, Status
+from wormdb.storage.examine import CheckResult, CheckStatus, Examination
 from wormdb.storage.store import Always
 
 if TYPE_CHECKING:
@@ -90,38 +90,40 @@ def _said(error: WormError) -> str:
     return f"{error.what}: {error.reason}" if error.reason else error.what
 
 
-def _list_right(store: Store) -> Finding:
+def _list_right(store: Store) -> CheckResult:
     error = _tried(lambda: next(iter(store.list(delimiter="/")), None))
     if error is None:
-        return Finding("list", Status.OK, "allowed, as it should be")
-    return Finding("list", Status.FAIL, _said(error), f"allow {LIST_ACTION} on the bucket")
+        return CheckResult("list", CheckStatus.OK, "allowed, as it should be")
+    return CheckResult("list", CheckStatus.FAIL, _said(error), f"allow {LIST_ACTION} on the bucket")
 
 
-def _missing_is_told(store: Store, chance: Chance) -> Finding:
+def _missing_is_told(store: Store, chance: Chance) -> CheckResult:
     name = "missing object"
     error = _tried(lambda: store.probe(f".worm.probe/{chance.token(8).hex()}"))
     if error is None:
-        return Finding(name, Status.OK, "told as missing")
+        return CheckResult(name, CheckStatus.OK, "told as missing")
     fix = f"allow s3:GetObject below the prefix, and {LIST_ACTION} on the bucket without a condition on the prefix"
-    return Finding(name, Status.FAIL, _said(error), fix)
+    return CheckResult(name, CheckStatus.FAIL, _said(error), fix)
 
 
-def _read_right(store: Store) -> Finding:
+def _read_right(store: Store) -> CheckResult:
     try:
         found = next((entry.key for page in store.list() for entry in page.objects), None)
         if found is None:
-            return Finding("read", Status.SKIP, "there is no object yet")
+            return CheckResult("read", CheckStatus.SKIP, "there is no object yet")
         store.head(found)
     except WormError as error:
-        return Finding("read", Status.FAIL, _said(error), "allow s3:GetObject below the prefix")
-    return Finding("read", Status.OK, "allowed, as it should be")
+        return CheckResult("read", CheckStatus.FAIL, _said(error), "allow s3:GetObject below the prefix")
+    return CheckResult("read", CheckStatus.OK, "allowed, as it should be")
 
 
-def _compared(name: str, role: Role, error: WormError | None, *, wanted: bool, action: str) -> Finding:
+def _compared(name: str, role: Role, error: WormError | None, *, wanted: bool, action: str) -> CheckResult:
     if error is not None and not isinstance(error, PermissionDeniedError):
-        return Finding(name, Status.FAIL, _said(error), error.fix)
+        return CheckResult(name, CheckStatus.FAIL, _said(error), error.fix)
     if (error is None) == wanted:
-        return Finding(name, Status.OK, "allowed, as it should be" if wanted else "refused, as it should be")
+        return CheckResult(name, CheckStatus.OK, "allowed, as it should be" if wanted else "refused, as it should be")
     if wanted:
-        return Finding(name, Status.FAIL, f"refused, and a {role} needs it", f"allow {action} below the prefix")
-    return Finding(name, Status.FAIL, f"allowed, and a {role} must not", f"take {action} from this key")
+        return CheckResult(
+            name, CheckStatus.FAIL, f"refused, and a {role} needs it", f"allow {action} below the prefix"
+        )
+    return CheckResult(name, CheckStatus.FAIL, f"allowed, and a {role} must not", f"take {action} from this key")

@@ -52,9 +52,9 @@ __all__ = [
     "Precondition",
     "Probe",
     "PutResult",
-    "Source",
     "Store",
     "StoredObject",
+    "UploadSource",
     "check_key",
     "check_prefix",
     "coalesce",
@@ -155,7 +155,7 @@ class ListPage:
     prefixes: tuple[str, ...] = ()
 
 
-class Source(Protocol):
+class UploadSource(Protocol):
     """The bytes of an object too large for memory; a call that is repeated asks for them again."""
 
     @property
@@ -221,7 +221,7 @@ class Store(ABC):
     ) -> PutResult:
         """Write a whole object, atomically, if the precondition holds (default `Always`). 1 PUT."""
 
-    def upload(self, key: str, source: Source, *, content_type: str = OCTETS) -> None:
+    def upload(self, key: str, source: UploadSource, *, content_type: str = OCTETS) -> None:
         """Write a whole object as `put` with `Always` does: all of it is there or nothing.
 
         A store of its own writes a part at a time, with a few parts in memory; this one joins them. 1 PUT, or 1 for

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
         Precondition,
         Probe,
         PutResult,
-        Source,
         StoredObject,
+        UploadSource,
     )
 
 __all__ = ["CloudLifetime", "Lifetime", "WrappedStore"]
@@ -150,7 +150,7 @@ class WrappedStore(Store):
         """As the store inside."""
         return self._inner.put(key, body, precondition, content_type=content_type)
 
-    def upload(self, key: str, source: Source, *, content_type: str = OCTETS) -> None:
+    def upload(self, key: str, source: UploadSource, *, content_type: str = OCTETS) -> None:
         """As the store inside."""
         self._inner.upload(key, source, content_type=content_type)
 

@@ -19,7 +19,7 @@ from wormdb.storage.wrapped import WrappedStore
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from wormdb.storage.store import ByteRange, ObjectInfo, Precondition, Probe, PutResult, Source, StoredObject
+    from wormdb.storage.store import ByteRange, ObjectInfo, Precondition, Probe, PutResult, StoredObject, UploadSource
 
 __all__ = ["Fault", "FaultStore", "SimulatedCrash", "Trace"]
 
@@ -152,7 +152,7 @@ class FaultStore(WrappedStore):
             # The end is told by the last page: it is no request of its own.
             page = next(pages, None)
 
-    def upload(self, key: str, source: Source, *, content_type: str = OCTETS) -> None:
+    def upload(self, key: str, source: UploadSource, *, content_type: str = OCTETS) -> None:
         """Write as one put, or the planned fault: an object in parts is there in whole or not at all too."""
         self.put(key, b"".join(source.parts()), content_type=content_type)
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
         Precondition,
         Probe,
         PutResult,
-        Source,
         StoredObject,
+        UploadSource,
     )
     from wormdb.system.clock import Chance, Clock
 
@@ -118,7 +118,7 @@ class LatencyStore(WrappedStore):
             self._profile.put, lambda: self._inner.put(key, body, precondition, content_type=content_type)
         )
 
-    def upload(self, key: str, source: Source, *, content_type: str = OCTETS) -> None:
+    def upload(self, key: str, source: UploadSource, *, content_type: str = OCTETS) -> None:
         """Write, after a while."""
         self._late(self._profile.put, lambda: self._inner.upload(key, source, content_type=content_type))
 

@@ -16,7 +16,7 @@ from wormdb.format import json
 from wormdb.format.block import Row
 from wormdb.format.key import encode_key
 from wormdb.storage.memory import MemoryStore
-from wormdb.storage.meter import MeteredStore, Request
+from wormdb.storage.meter import MeteredRequest, MeteredStore
 from wormdb.storage.pool import SerialPool
 from wormdb.system.clock import ManualClock, SeededChance
 
@@ -64,7 +64,7 @@ class Folder:
     grown: Grown = field(default_factory=lambda: Grown((), ()))
 
     def __post_init__(self) -> None:
-        self.requests: list[Request] = []
+        self.requests: list[MeteredRequest] = []
         self.memory = MemoryStore()
         self.store = MeteredStore(self.memory, hook=self.requests.append)
         self.pool = SerialPool()

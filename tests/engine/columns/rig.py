@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from wormdb.engine.blocks.portion import Portion
     from wormdb.format.blocklist import BlockEntry, BlockPageRef
     from wormdb.format.columns import ColumnSpec
-    from wormdb.storage.meter import Request
+    from wormdb.storage.meter import MeteredRequest
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
 
@@ -63,7 +63,7 @@ class Layers:
     definition: Definition = field(default_factory=Definition.none)
 
     def __post_init__(self) -> None:
-        self.requests: list[Request] = []
+        self.requests: list[MeteredRequest] = []
         self.store = MeteredStore(self.memory, hook=self.requests.append)
         self.writer = ObjectWriter(self.store, self.pool, MiscClock(ManualClock()), SeededChance(1))
         self.shelf = Shelf(self.store, self.pool, PATHS.data)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from wormdb.api.collection import Collection
     from wormdb.api.database import Database
     from wormdb.api.document import Document
-    from wormdb.storage.meter import Request
+    from wormdb.storage.meter import MeteredRequest
     from wormdb.storage.store import Store
 
 FOLDER = "org/customers/"
@@ -134,7 +134,7 @@ class Bucket:
     def open(self, *, schema: dict[str, Any] | None = None, **settings: Any) -> Iterator[Database]:
         """The bucket, opened by a process that knows nothing; every request of it is noted."""
 
-        def note(request: Request) -> None:
+        def note(request: MeteredRequest) -> None:
             self.requests.append((request.kind, request.key.removeprefix(FOLDER)))
 
         chosen = wormdb.Settings(**{"source": "files", "pool_threads": 2, **settings})

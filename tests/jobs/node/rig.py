@@ -15,7 +15,7 @@ from wormdb.system.clock import ManualClock, SeededChance
 
 if TYPE_CHECKING:
     from wormdb.jobs.node.pace import Pace
-    from wormdb.storage.meter import Request
+    from wormdb.storage.meter import MeteredRequest
     from wormdb.storage.store import Store
     from wormdb.system.clock import Clock, Uptime
 
@@ -47,7 +47,7 @@ class Rig:
     """A bucket, its time, and what was asked of it."""
 
     clock: ManualClock = field(default_factory=ManualClock)
-    requests: list[Request] = field(default_factory=list)
+    requests: list[MeteredRequest] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.store = MemoryStore(clock=self.clock)

@@ -25,7 +25,7 @@ from wormdb.storage.meter import MeteredStore
 if TYPE_CHECKING:
     from wormdb.engine.ledger import Ledger
     from wormdb.query.plan import Plan
-    from wormdb.storage.meter import Request as Sent
+    from wormdb.storage.meter import MeteredRequest as Sent
 
 ROWS = 2_000
 MODEL = load_model(

@@ -9,7 +9,7 @@ import msgspec
 
 from wormdb.cli.show.text import print_json, print_table
 from wormdb.storage.cloud.bucket import bucket_findings
-from wormdb.storage.examine import Examination, Status, examine
+from wormdb.storage.examine import CheckStatus, Examination, examine
 from wormdb.storage.open import open_store
 from wormdb.storage.pool import ThreadPool
 from wormdb.storage.roles import Role, examine_role, s3_policy
@@ -18,7 +18,7 @@ from wormdb.system.clock import SystemChance, SystemClock
 
 __all__ = ["command"]
 
-STYLES = {Status.OK: "green", Status.WARN: "yellow", Status.FAIL: "bold red", Status.SKIP: "dim"}
+STYLES = {CheckStatus.OK: "green", CheckStatus.WARN: "yellow", CheckStatus.FAIL: "bold red", CheckStatus.SKIP: "dim"}
 
 
 @click.command("doctor")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from wormdb.engine.index.shelf import IndexShelf
     from wormdb.engine.log.paths import EnginePaths
     from wormdb.storage.pool import Pool
-    from wormdb.storage.store import Source, Store
+    from wormdb.storage.store import Store, UploadSource
 
 __all__ = ["Blobs", "is_owned", "missing_blob"]
 
@@ -94,7 +94,7 @@ class Blobs:
         """The object of a blob."""
         return self._paths.blob(key.name)
 
-    def write(self, sha256: str, body: Source, content_type: str) -> BlobKey:
+    def write(self, sha256: str, body: UploadSource, content_type: str) -> BlobKey:
         """Have the content there, and its key: of an object that is there already, or of a new one.
 
         1 GET and 1 HEAD, then 1 PUT, or as `Store.upload` if it is long; 1 more GET instead if it was there. The index
@@ -138,7 +138,7 @@ class Blobs:
                 raise  # the bucket is missing, not this object
             return None
 
-    def _put(self, key: BlobKey, body: Source, content_type: str) -> None:
+    def _put(self, key: BlobKey, body: UploadSource, content_type: str) -> None:
         if body.size <= UPLOAD_PART_BYTES:
             self._store.put(self.path(key), b"".join(body.parts()), content_type=content_type)
         else:

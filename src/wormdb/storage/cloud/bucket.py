@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 from wormdb.errors import WormError
 from wormdb.settings import MIB
 from wormdb.storage.cloud.store import CloudStore
-from wormdb.storage.examine import Finding, Status
+from wormdb.storage.examine import CheckResult, CheckStatus
 from wormdb.storage.url import parse_url
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ __all__ = ["bucket_findings"]
 ARCHIVES = ("GLACIER", "DEEP_ARCHIVE")
 
 
-def bucket_findings(store: Store) -> list[Finding]:
+def bucket_findings(store: Store) -> list[CheckResult]:
     """Lifecycle rules and versioning as far as the bucket shows them; none for other stores. 2 GETs.
 
     What it does not show is a skipped check. Errors of the store are findings.
@@ -32,18 +32,18 @@ def bucket_findings(store: Store) -> list[Finding]:
     return [_lifecycle(store), _versioning(store)]
 
 
-def _lifecycle(store: CloudStore) -> Finding:
+def _lifecycle(store: CloudStore) -> CheckResult:
     name = "lifecycle rules"
     rules = _asked(store, name, "lifecycle")
-    if isinstance(rules, Finding):
+    if isinstance(rules, CheckResult):
         return rules
     prefix = parse_url(store.name).prefix
     ours = f"{prefix}/" if prefix else ""
     problems = [problem for rule in _each(rules, "Rule") for problem in _problems(rule, ours)]
     if problems:
         fix = "narrow the rule to other prefixes; wormdb removes what it no longer needs by itself (worm gc)"
-        return Finding(name, Status.FAIL, "; ".join(problems), fix)
-    return Finding(name, Status.OK, "none touches objects of this database")
+        return CheckResult(name, CheckStatus.FAIL, "; ".join(problems), fix)
+    return CheckResult(name, CheckStatus.OK, "none touches objects of this database")
 
 
 def _problems(rule: ET.Element, ours: str) -> Iterator[str]:
@@ -59,31 +59,33 @@ def _problems(rule: ET.Element, ours: str) -> Iterator[str]:
             yield f"{name} moves objects of this database to {storage}, where they cannot be read"
 
 
-def _versioning(store: CloudStore) -> Finding:
+def _versioning(store: CloudStore) -> CheckResult:
     name = "versioning"
     answer = _asked(store, name, "versioning")
-    if isinstance(answer, Finding):
+    if isinstance(answer, CheckResult):
         return answer
     if _text(answer, "Status") == "Enabled":
         detail = "on: what is replaced or deleted stays, and is paid for"
-        return Finding(name, Status.WARN, detail, "add a lifecycle rule that ends noncurrent versions after some days")
-    return Finding(name, Status.OK, "off: what gc deletes is gone")
+        return CheckResult(
+            name, CheckStatus.WARN, detail, "add a lifecycle rule that ends noncurrent versions after some days"
+        )
+    return CheckResult(name, CheckStatus.OK, "off: what gc deletes is gone")
 
 
-def _asked(store: CloudStore, name: str, setting: str) -> ET.Element | Finding:
+def _asked(store: CloudStore, name: str, setting: str) -> ET.Element | CheckResult:
     try:
         answer = store.bucket_setting("lifecycle" if setting == "lifecycle" else "versioning")
     except WormError as error:
-        return Finding(name, Status.SKIP, f"not known: {error.reason}")
+        return CheckResult(name, CheckStatus.SKIP, f"not known: {error.reason}")
     if answer is None:
-        return Finding(name, Status.SKIP, "there are none, or this key may not see them")
+        return CheckResult(name, CheckStatus.SKIP, "there are none, or this key may not see them")
     # No answer of a store has a DOCTYPE; one that has could make the parser work without end.
     if len(answer) > MIB or b"<!" in answer:
-        return Finding(name, Status.SKIP, "not known: the answer is no setting")
+        return CheckResult(name, CheckStatus.SKIP, "not known: the answer is no setting")
     try:
         return ET.fromstring(answer)  # noqa: S314 - see above
     except ET.ParseError:
-        return Finding(name, Status.SKIP, "not known: the answer is no setting")
+        return CheckResult(name, CheckStatus.SKIP, "not known: the answer is no setting")
 
 
 def _tag(element: ET.Element) -> str:

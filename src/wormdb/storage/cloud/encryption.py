@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from wormdb.storage.url import StoreUrl
 
-__all__ = ["Encryption", "Keys", "encryption_of", "keys_of", "sign_headers"]
+__all__ = ["AccessKey", "Encryption", "encryption_of", "keys_of", "sign_headers"]
 
 KMS = ("aws:kms", "aws:kms:dsse")
 OWN_KEY = "sse-c"
@@ -137,7 +137,7 @@ DEFAULT_REGION = "us-east-1"
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class AccessKey:
     """An access key; its `repr` holds no secret."""
 
     access: str
@@ -146,7 +146,7 @@ class Keys:
     region: str = DEFAULT_REGION
 
 
-def keys_of(settings: Mapping[str, str], environment: Mapping[str, str], region: str | None) -> Keys | None:
+def keys_of(settings: Mapping[str, str], environment: Mapping[str, str], region: str | None) -> AccessKey | None:
     """The static key in obstore's `settings` or in the environment, or None."""
     if settings.get("access_key_id"):
         names = ("access_key_id", "secret_access_key", "session_token")
@@ -157,11 +157,13 @@ def keys_of(settings: Mapping[str, str], environment: Mapping[str, str], region:
     access, secret, token = (source.get(name, "") for name in names)
     if not access or not secret:
         return None
-    return Keys(access, secret, token or source.get("AWS_TOKEN", ""), region or settings.get("region", DEFAULT_REGION))
+    return AccessKey(
+        access, secret, token or source.get("AWS_TOKEN", ""), region or settings.get("region", DEFAULT_REGION)
+    )
 
 
 def sign_headers(  # noqa: PLR0913 - a request has these parts
-    keys: Keys, method: str, host: str, target: str, headers: Mapping[str, str], body: bytes, *, now_ms: int
+    keys: AccessKey, method: str, host: str, target: str, headers: Mapping[str, str], body: bytes, *, now_ms: int
 ) -> dict[str, str]:
     """`headers` and those that sign them, the target and the body. No requests.
 

@@ -22,8 +22,8 @@ from wormdb.errors import InvalidRequestError, OutcomeUnknownError, UnavailableE
 from wormdb.settings import ANSWER_BYTES_MAX, REQUEST_SECONDS, REQUEST_SECONDS_FACTOR
 from wormdb.storage.bounds import oversized
 from wormdb.storage.cloud.answer import whole_number
-from wormdb.storage.cloud.encryption import Keys, sign_headers
-from wormdb.storage.cloud.unanswered import GivenUp, give_up_in_time
+from wormdb.storage.cloud.encryption import AccessKey, sign_headers
+from wormdb.storage.cloud.unanswered import AbandonedCallError, give_up_in_time
 from wormdb.storage.cloud.verdict import Verdict, error_code, judge, read_error, unreached, write_error
 from wormdb.storage.cloud.wire import Exchange, NoAnswer, NotSent, TooLong, Wire
 from wormdb.storage.store import Always, IfAbsent, IfMatch, ObjectInfo, Precondition, Probe, PutResult, StoredObject
@@ -56,7 +56,7 @@ class SignedRequests:
         url: StoreUrl,
         *,
         clock: Clock,
-        keys: Keys | None = None,
+        keys: AccessKey | None = None,
         encryption: Encryption | None = None,
         request_seconds: float = REQUEST_SECONDS,
     ) -> None:
@@ -227,7 +227,7 @@ class SignedRequests:
                 longest=REQUEST_SECONDS_FACTOR * self._request_seconds,
                 what=f"object {key}",
             )
-        except GivenUp:
+        except AbandonedCallError:
             raise UnavailableError(
                 f"credentials for {self._url}", reason="no machine identity answered in time", key=key
             ) from None

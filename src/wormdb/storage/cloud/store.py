@@ -49,11 +49,11 @@ from wormdb.storage.cloud.clients import can_sign, make_client
 from wormdb.storage.cloud.encryption import encryption_of, keys_of
 from wormdb.storage.cloud.listing import exact_offset, in_byte_order, paged, paged_level, safe_offset, verified_order
 from wormdb.storage.cloud.signed import SignedRequests
-from wormdb.storage.cloud.unanswered import GivenUp, give_up_in_time
+from wormdb.storage.cloud.unanswered import AbandonedCallError, give_up_in_time
 from wormdb.storage.cloud.verdict import (
     OUT_OF_TIME,
-    Fault,
     FaultKind,
+    ObstoreFault,
     Verdict,
     fault_on_read,
     fault_on_write,
@@ -90,7 +90,7 @@ if TYPE_CHECKING:
 
     from wormdb.errors import WormError
     from wormdb.storage.cloud.clients import Client
-    from wormdb.storage.store import Source
+    from wormdb.storage.store import UploadSource
     from wormdb.storage.url import StoreUrl
     from wormdb.system.clock import Clock
 
@@ -167,9 +167,9 @@ class CloudStore(Store):
         result = self._attempt(lambda: _ranged(self._client, key, span))
         if isinstance(result, bytes):
             return result
-        if isinstance(result, Fault) and verdict_of(self._url, "GET", result) is Verdict.BEYOND:
+        if isinstance(result, ObstoreFault) and verdict_of(self._url, "GET", result) is Verdict.BEYOND:
             return b""
-        if isinstance(result, Fault):
+        if isinstance(result, ObstoreFault):
             raise fault_on_read(self._url, key, result)
         raise self._unfit(key)
 
@@ -199,7 +199,7 @@ class CloudStore(Store):
         if signed is not None:
             return self._direct(key, lambda: signed.probe(key, self._bound(key)))
         result = self._attempt(lambda: obstore.get(self._client, key))
-        if isinstance(result, Fault):
+        if isinstance(result, ObstoreFault):
             if verdict_of(self._url, "GET", result) is Verdict.MISSING:
                 return Probe(None, None)
             raise fault_on_read(self._url, key, result)
@@ -221,7 +221,7 @@ class CloudStore(Store):
                 return found
         else:
             meta = self._attempt(lambda: obstore.head(self._client, key))
-            if not isinstance(meta, Fault):
+            if not isinstance(meta, ObstoreFault):
                 self._version(key, meta)
                 return self._info(meta)
             if verdict_of(self._url, "HEAD", meta) is not Verdict.STRANGER:
@@ -281,14 +281,14 @@ class CloudStore(Store):
                 use_multipart=False,
             )
         )
-        if isinstance(result, Fault):
+        if isinstance(result, ObstoreFault):
             raise fault_on_write(self._url, key, condition, result)
         version = result["version"] if self._url.scheme == "gs" else result["e_tag"]
         if not version:
             raise OutcomeUnknownError(f"object {key}", reason=f"the answer of {self._url} has no version", key=key)
         return PutResult(Version(version), None)
 
-    def upload(self, key: str, source: Source, *, content_type: str = OCTETS) -> None:
+    def upload(self, key: str, source: UploadSource, *, content_type: str = OCTETS) -> None:
         """Write a part at a time, a few side by side. 1 PUT for each part and 2 more; 1 for a single part.
 
         Raises as `put` with `Always` does.
@@ -305,14 +305,14 @@ class CloudStore(Store):
                 max_concurrency=UPLOAD_PARTS_AT_ONCE,
             )
         )
-        if isinstance(result, Fault):
+        if isinstance(result, ObstoreFault):
             raise fault_on_write(self._url, key, Always(), result)
 
     def delete(self, key: str) -> None:
         """Remove the object; not an error if it is not there. 1 DELETE."""
         self._begin(key)
         result = self._attempt(lambda: obstore.delete(self._client, key))
-        if isinstance(result, Fault) and verdict_of(self._url, "DELETE", result) is not Verdict.MISSING:
+        if isinstance(result, ObstoreFault) and verdict_of(self._url, "DELETE", result) is not Verdict.MISSING:
             raise fault_on_read(self._url, key, result)
 
     def delete_many(self, keys: Sequence[str]) -> None:
@@ -326,7 +326,7 @@ class CloudStore(Store):
         for start in range(0, len(keys), DELETE_MANY_KEYS):
             part = [*dict.fromkeys(keys[start : start + DELETE_MANY_KEYS])]
             result = self._attempt(partial(obstore.delete, self._client, part))
-            if not isinstance(result, Fault):
+            if not isinstance(result, ObstoreFault):
                 continue
             if verdict_of(self._url, "DELETE", result) is not Verdict.MISSING:
                 raise fault_on_read(self._url, part[0], result)
@@ -362,7 +362,7 @@ class CloudStore(Store):
                 fix="use a shorter key, or a shorter prefix in the store URL",
             )
 
-    def _attempt(self, call: Callable[[], T]) -> T | Fault:
+    def _attempt(self, call: Callable[[], T]) -> T | ObstoreFault:
         """What `call` of obstore returns, or its error as a value: so that its text is in no chain of errors.
 
         Nothing can interrupt such a call, so it is left alone when the time of the caller is over.
@@ -370,11 +370,11 @@ class CloudStore(Store):
         longest = REQUEST_SECONDS_FACTOR * self._request_seconds
         try:
             return self._caught(lambda: give_up_in_time(call, longest=longest, what=f"request to {self._url}"))
-        except GivenUp:
+        except AbandonedCallError:
             return OUT_OF_TIME
 
     @staticmethod
-    def _caught(call: Callable[[], T]) -> T | Fault:
+    def _caught(call: Callable[[], T]) -> T | ObstoreFault:
         try:
             return call()
         except FileNotFoundError as error:
@@ -394,13 +394,13 @@ class CloudStore(Store):
     def _direct(self, key: str, call: Callable[[], T]) -> T:
         """What a signed request returns, which ends in time by itself; of obstore it needs only the signature."""
         result = self._caught(call)
-        if isinstance(result, Fault):
+        if isinstance(result, ObstoreFault):
             raise fault_on_read(self._url, key, result)
         return result
 
     def _read(self, key: str | None, call: Callable[[], T]) -> T:
         result = self._attempt(call)
-        if isinstance(result, Fault):
+        if isinstance(result, ObstoreFault):
             raise fault_on_read(self._url, key, result)
         return result
 
@@ -409,7 +409,7 @@ class CloudStore(Store):
             starts, ends = [span.start for span in joined], [span.stop for span in joined]
             # Exactly one request a range: what is near enough was joined before.
             result = self._attempt(lambda: obstore.get_ranges(self._client, key, starts=starts, ends=ends, coalesce=0))
-            if not isinstance(result, Fault):
+            if not isinstance(result, ObstoreFault):
                 parts = zip(joined, map(bytes, result), strict=True)
                 return tuple(part if len(part) == span.length else self.get_range(key, span) for span, part in parts)
             if verdict_of(self._url, "GET", result) is not Verdict.BEYOND:
@@ -473,7 +473,7 @@ class CloudStore(Store):
                 assert_never(precondition)
 
 
-def _in_motion(source: Source) -> Iterator[bytes]:
+def _in_motion(source: UploadSource) -> Iterator[bytes]:
     """The parts of an object; that another is wanted shows that the store takes them."""
     deadline = current()
     for part in source.parts():

@@ -19,7 +19,7 @@ from wormdb.system.deadline import current
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["GivenUp", "give_up_in_time"]
+__all__ = ["AbandonedCallError", "give_up_in_time"]
 
 T = TypeVar("T")
 
@@ -27,11 +27,11 @@ LOOK_SECONDS = 1.0
 """How often a waiting caller looks whether its deadline was moved."""
 
 
-class GivenUp(Exception):  # noqa: N818 - an event, caught by the store that waited
+class AbandonedCallError(Exception):
     """The time was over before the call was."""
 
 
-class _Call(Generic[T]):
+class _InterruptibleCall(Generic[T]):
     """One call, and what became of it."""
 
     def __init__(self, function: Callable[[], T], late: Callable[[T], object]) -> None:
@@ -64,14 +64,14 @@ class _Call(Generic[T]):
             return self._is_given_up
 
 
-_idle: deque[SimpleQueue[_Call[Any]]] = deque()
+_idle: deque[SimpleQueue[_InterruptibleCall[Any]]] = deque()
 _places = threading.BoundedSemaphore(UNANSWERED_MAX)
 
 
 def give_up_in_time(
     function: Callable[[], T], *, longest: float, what: str, late: Callable[[T], object] = lambda _: None
 ) -> T:
-    """What `function` returns or raises; raises GivenUp when the time of the current call is over.
+    """What `function` returns or raises; raises AbandonedCallError when the time of the current call is over.
 
     If that is longer than `longest` seconds away, which is when the function ends by itself, it is called as it is.
     `late` is given what came too late. Raises UnavailableError, with nothing begun, if no time is left, or too many
@@ -85,7 +85,7 @@ def give_up_in_time(
         raise UnavailableError(
             what, reason=f"{UNANSWERED_MAX} requests before it were not answered yet", fix="retry later"
         )
-    call = _Call(function, late)
+    call = _InterruptibleCall(function, late)
     try:
         worker = _idle.pop()
     except IndexError:
@@ -94,7 +94,7 @@ def give_up_in_time(
     worker.put(call)
     while not call.done.wait(min(deadline.rest, LOOK_SECONDS)):
         if deadline.rest <= 0 and call.give_up():
-            raise GivenUp
+            raise AbandonedCallError
     if call.error is not None:
         try:
             raise call.error
@@ -103,7 +103,7 @@ def give_up_in_time(
     return call.result  # type: ignore[return-value]  # it is done, without an error
 
 
-def _serve(worker: SimpleQueue[_Call[Any]]) -> None:
+def _serve(worker: SimpleQueue[_InterruptibleCall[Any]]) -> None:
     while True:
         worker.get().run()
         _places.release()

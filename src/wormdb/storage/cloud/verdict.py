@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OUT_OF_TIME",
-    "Fault",
     "FaultKind",
+    "ObstoreFault",
     "Verdict",
     "error_code",
     "fault_on_read",
@@ -256,7 +256,7 @@ class FaultKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ObstoreFault:
     """One failure of obstore: its kind and, where its text shows them, status, code and stage."""
 
     kind: FaultKind
@@ -289,13 +289,13 @@ class Fault:
         }.get(self.stage, "the client library failed")
 
 
-OUT_OF_TIME: Final = Fault(
+OUT_OF_TIME: Final = ObstoreFault(
     kind=FaultKind.OTHER, status=None, code="", stage="OutOfTime", of_credentials=False, misdirected=False, path=""
 )
 """The time of the call was over before an answer came: anything may have happened."""
 
 
-def parse_fault(kind: FaultKind, text: str) -> Fault:
+def parse_fault(kind: FaultKind, text: str) -> ObstoreFault:
     """Read an error's text."""
     structured = text.rpartition("\nDebug source:\n")[2]
     status, stage, body, path = (pattern.search(structured) for pattern in (_STATUS, _STAGE, _BODY, _PATH))
@@ -303,7 +303,7 @@ def parse_fault(kind: FaultKind, text: str) -> Fault:
     if undeleted := _UNDELETED.search(structured):
         code = undeleted[1]
         kind = FaultKind.DENIED if code == "AccessDenied" else kind
-    return Fault(
+    return ObstoreFault(
         kind=kind,
         status=int(status[1]) if status else None,
         code=code,
@@ -314,7 +314,7 @@ def parse_fault(kind: FaultKind, text: str) -> Fault:
     )
 
 
-def verdict_of(url: StoreUrl, method: str, fault: Fault) -> Verdict:
+def verdict_of(url: StoreUrl, method: str, fault: ObstoreFault) -> Verdict:
     """What the store decided about a `method` request that failed. No requests."""
     if fault.status is not None:
         return judge(url.scheme, method, fault.status, fault.code)
@@ -329,7 +329,7 @@ def verdict_of(url: StoreUrl, method: str, fault: Fault) -> Verdict:
     }.get(fault.kind, Verdict.UNKNOWN)
 
 
-def fault_on_read(url: StoreUrl, key: str | None, fault: Fault) -> WormError:
+def fault_on_read(url: StoreUrl, key: str | None, fault: ObstoreFault) -> WormError:
     """The error for a request that has no effect, or whose repetition has none. `key` is None for a listing."""
     if fault.of_credentials:
         return _no_credentials(url)
@@ -350,7 +350,7 @@ def fault_on_read(url: StoreUrl, key: str | None, fault: Fault) -> WormError:
     return read_error(url, key, verdict, fault.detail)
 
 
-def fault_on_write(url: StoreUrl, key: str, precondition: Precondition, fault: Fault) -> WormError:
+def fault_on_write(url: StoreUrl, key: str, precondition: Precondition, fault: ObstoreFault) -> WormError:
     """The error for a PUT; what is neither a clean refusal nor a failed connection is OutcomeUnknownError."""
     if fault.of_credentials:
         return _no_credentials(url)

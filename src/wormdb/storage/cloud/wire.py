@@ -35,7 +35,7 @@ from wormdb.settings import (
     REQUEST_SECONDS_FACTOR,
 )
 from wormdb.storage.cloud.answer import Answer, TooLongError, read_answer
-from wormdb.storage.cloud.unanswered import GivenUp, give_up_in_time
+from wormdb.storage.cloud.unanswered import AbandonedCallError, give_up_in_time
 from wormdb.system.deadline import current
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ class Wire:
         try:
             # Looking up a name may take long, and each of its addresses has the whole time.
             give_up_in_time(maker.connect, longest=math.inf, what="connection", late=lambda _: maker.close())
-        except GivenUp:
+        except AbandonedCallError:
             return NotSent("no connection in time")
         except UnavailableError as error:
             return NotSent(error.reason)

@@ -63,7 +63,7 @@ from wormdb.system.types import StoreTime
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wormdb.storage.store import Source
+    from wormdb.storage.store import UploadSource
     from wormdb.system.clock import Chance, Clock
 
 __all__ = ["LocalStore"]
@@ -197,7 +197,7 @@ class LocalStore(Store):
     def upload(
         self,
         key: str,
-        source: Source,
+        source: UploadSource,
         *,
         content_type: str = OCTETS,  # noqa: ARG002 - files have no type
     ) -> None:

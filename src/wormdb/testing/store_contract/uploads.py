@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
     from wormdb.storage.store import Store
 
-__all__ = ["Made", "UploadContract"]
+__all__ = ["GeneratedBytes", "UploadContract"]
 
 
 @dataclass(slots=True)
-class Made:
+class GeneratedBytes:
     """Bytes that are made when they are asked for, no two KiB of them alike."""
 
     size: int
@@ -47,7 +47,7 @@ class UploadContract:
     @pytest.mark.parametrize("size", [0, 5, UPLOAD_PART_BYTES, 2 * UPLOAD_PART_BYTES + 7])
     def test_an_upload_is_the_object(self, store: Store, other_handle: Store, size: int) -> None:
         """Nothing, less than a part, exactly one, and several with a short last one."""
-        source = Made(size)
+        source = GeneratedBytes(size)
         store.upload("in/parts", source, content_type="image/png")
         assert other_handle.head("in/parts").size == size
         assert other_handle.get_range("in/parts", ByteRange(max(size - 9, 0), 100)) == source.between(
@@ -60,12 +60,12 @@ class UploadContract:
     def test_an_upload_replaces(self, store: Store, other_handle: Store) -> None:
         """It is unconditional."""
         store.put("twice", b"a longer first one")
-        store.upload("twice", Made(5))
-        assert other_handle.get("twice").body == Made(5).between(0, 5)
+        store.upload("twice", GeneratedBytes(5))
+        assert other_handle.get("twice").body == GeneratedBytes(5).between(0, 5)
 
     def test_an_upload_that_breaks_off_leaves_nothing(self, store: Store, other_handle: Store) -> None:
         """What was there stays."""
         store.put("kept", b"before")
         with pytest.raises(Exception):  # noqa: B017 - each store tells it in its own way
-            store.upload("kept", Made(2 * UPLOAD_PART_BYTES, breaks_at=1))
+            store.upload("kept", GeneratedBytes(2 * UPLOAD_PART_BYTES, breaks_at=1))
         assert other_handle.get("kept").body == b"before"
