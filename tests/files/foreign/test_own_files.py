@@ -96,3 +96,16 @@ def test_the_reader_of_files_agrees_with_the_engine(
             for strategy in (None, *STRATEGIES):
                 found = by_strategy(customers, strategy, asked, options)
                 assert found is None or found == expected
+
+
+@pytest.mark.parametrize("asked", [{"address": {"zip": 1, "city": "Oslo"}}, {"address": {"$lt": {"zip": 2}}}])
+def test_documents_in_a_manifest_are_compared_as_they_are_in_their_files(asked: dict[str, Any]) -> None:
+    bucket = Bucket()
+    schema = written(bucket, [{**customer(1), "address": {"zip": 1, "city": "Oslo"}}, customer(2)], WHOLE)
+    readonly = schema_of({**schema["models"]["Customer"], "mode": "readonly"})
+    with wormdb.connect(bucket.url, schema=schema) as database, bucket.customers(schema=readonly) as customers:
+        expected = database.model("Customer").find_all(asked)
+        assert len(expected) == 1
+        assert customers.find_all(asked) == expected
+        assert customers.explain(asked).reason == "manifest has documents with sorted names in: address"
+        assert customers.explain({"address.city": "Oslo"}, select=["name"]).strategy == "manifest_scan"

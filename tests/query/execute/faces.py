@@ -6,7 +6,7 @@ is then, so that more questions can follow.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +19,16 @@ from wormdb.api.columns import ArrowColumn
 from wormdb.bql.aggregation import aggregate, parse_aggregation
 from wormdb.bql.match import compile_filter
 from wormdb.bql.update.update import apply_update, parse_update
+from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.engine.columns.scan import portions_of
 from wormdb.engine.state.view import Held
 from wormdb.errors import InvalidRequestError, ValidationError
 from wormdb.format import json
+from wormdb.format.key import encode_key
+from wormdb.jobs.row_filter import RowFilter
+from wormdb.jobs.scan import share_portions
+from wormdb.jobs.shares import shares
+from wormdb.jobs.state import PinnedState
 from wormdb.query.execute.answer import aggregate_plan, count_plan, needed_request, run_plan
 from wormdb.query.planner.planner import candidates
 from wormdb.query.request import STRATEGIES
@@ -34,10 +40,12 @@ if TYPE_CHECKING:
     from tests.query.execute.world import World
     from wormdb.api.collection import Collection
     from wormdb.api.document import Document
+    from wormdb.engine.ledger import Ledger
+    from wormdb.engine.state.view import View
 
     Face = Callable[["World", "Question", st.DataObject], None]
 
-__all__ = ["FACES"]
+__all__ = ["FACES", "WorldState"]
 
 Values = dict[str, Any]
 
@@ -70,7 +78,11 @@ def _things(world: World, data: st.DataObject) -> Collection[Document]:
 
 def find(world: World, question: Question, data: st.DataObject) -> None:
     """All rows, by every strategy that can be used."""
-    things, expected = _things(world, data), _shown(_expected(question, world.documents))
+    _by_every_strategy(_things(world, data), question, world)
+
+
+def _by_every_strategy(things: Collection[Document], question: Question, world: World) -> None:
+    expected = _shown(_expected(question, world.documents))
     for strategy in (None, *STRATEGIES):
         try:
             found = things.find_all(question.filter, strategy=strategy, **question.options)
@@ -134,6 +146,14 @@ def past(world: World, question: Question, data: st.DataObject) -> None:
     assert _shown(things.find_all(question.filter, as_of=number, **question.options)) == _shown(expected)
     matching = filter(compile_filter(question.request.filter), world.past[number].values())
     assert things.count(question.filter, as_of=number) == sum(1 for _ in matching)
+
+
+def files(world: World, question: Question, data: st.DataObject) -> None:
+    """All rows as somebody else's readable files have them, by every strategy that can be used."""
+    del data
+    things = world.of_files()
+    _by_every_strategy(things, question, world)
+    assert things.count(question.filter) == len(_matching(question, world))
 
 
 def plans(world: World, question: Question, data: st.DataObject) -> None:
@@ -202,6 +222,46 @@ def ids(world: World, question: Question, data: st.DataObject) -> None:
         assert found is not None
         assert _shown([found]) == _shown([one])
     assert not things.exists("nobody has this id")
+
+
+# --- rows as tasks of jobs read them ---
+
+
+@dataclass(frozen=True)
+class WorldState(PinnedState):
+    """The state of a world as tasks have it."""
+
+    world: World = field(kw_only=True)
+
+    @classmethod
+    def at(cls, world: World) -> WorldState:
+        """As it is now; nothing is pinned, because nothing happens meanwhile."""
+        nowhere: Any = None
+        return cls(nowhere, nowhere, world=world)
+
+    def newest(self) -> View:
+        """As `PinnedState`."""
+        return self.world.ledger.view()
+
+    @property
+    def ledger(self) -> Ledger:
+        """As `PinnedState`."""
+        return self.world.ledger
+
+
+def shared(world: World, question: Question, data: st.DataObject) -> None:
+    """The documents that match, in shares of several tasks."""
+    state, chosen = WorldState.at(world), RowFilter.of(question.request.filter.text)
+    several = shares(state, chosen.narrowing(), tasks=data.draw(st.sampled_from([1, 2, 3, None])))
+    portions = [portion for share in several for portion in share_portions(state, share, ["_id", DOCUMENT], chosen)]
+    found = {
+        encode_key(identity): json.decode_document(body, name="document")
+        for portion in portions
+        for identity, body in zip(portion.values("_id"), portion.documents(), strict=True)
+    }
+    assert sum(portion.rows for portion in portions) == len(found), "each document comes once"
+    expected = {encode_key(one["_id"]): one for one in _matching(question, world)}
+    assert {key: canonical(one) for key, one in found.items()} == {key: canonical(one) for key, one in expected.items()}
 
 
 # --- tables ---
@@ -302,6 +362,7 @@ FACES: dict[str, Face] = {
         pages,
         cursor,
         past,
+        files,
         plans,
         count,
         counts,
@@ -309,6 +370,7 @@ FACES: dict[str, Face] = {
         sums,
         explained,
         ids,
+        shared,
         table,
         update_many,
         delete_many,

@@ -29,6 +29,7 @@ from wormdb.format.key import encode_key
 from wormdb.query.sources.engine import EngineSource
 from wormdb.schema.load import load_model, load_schema
 from wormdb.settings import Settings
+from wormdb.storage.memory import MemoryStore
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool
 from wormdb.system.clock import SeededChance
@@ -254,9 +255,23 @@ class World:
         """The collection for a process that knows nothing yet."""
         return self._database(self.model).model("Thing")
 
-    def _database(self, model: Values) -> Database:
+    def of_files(self) -> Collection[Document]:
+        """The collection for a process that finds nothing but its readable files, as if somebody else kept them."""
+        if not self.model.get("files"):
+            self.story.append("files")
+            self.model = {**self.model, "version": self.model["version"] + 1, "files": True}
+            self._database(self.model).apply_schema()
+            self.things = self.opened()
+        self._database(self.model).forward()
+        copy = MeteredStore(MemoryStore(clock=self.rig.clock), clock=self.rig.clock)
+        for key in [one.key for page in self.store.list("") for one in page.objects]:
+            if "/.worm.db/" not in key:
+                copy.put(key, self.store.get(key).body)
+        return self._database({**self.model, "mode": "readonly"}, copy).model("Thing")
+
+    def _database(self, model: Values, store: MeteredStore | None = None) -> Database:
         return Database(
-            self.store,
+            store or self.store,
             SerialPool(),
             settings=Settings(
                 forward="manual",

@@ -14,12 +14,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from wormdb.bql.match import compile_filter
 from wormdb.bql.projection import Branch, fields_needed
 from wormdb.bql.tree import Compare, In, MatchNone
 from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.errors import InvalidRequestError
 from wormdb.files.contents.names import id_text
+from wormdb.files.contents.values import to_canonical
 from wormdb.files.foreign.indexes import IndexedCondition, indexed_conditions, read_index
 from wormdb.files.foreign.manifest import ForeignManifest, RefusedManifest
 from wormdb.files.foreign.rows import DamagedRowsError
@@ -96,7 +99,9 @@ def _decoded(held: Held) -> Document:
 
 
 def _written(document: Document, path: Path) -> list[Any]:
-    return [_ABSENT if value is MISSING else json.encode(value) for value in resolve(document, path)]
+    """What is at a path, as it can be compared with a row, which has names sorted."""
+    found = resolve(document, path)
+    return [_ABSENT if value is MISSING else to_canonical(msgspec.json.decode(json.encode(value))) for value in found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,11 +239,15 @@ class _Chooser:
             return None
         try:
             known = manifest.available(sorted(self._needed(tree)))
-            manifest.rows.columns(sorted(known - {"_id"}))
+            columns = manifest.rows.columns(sorted(known - {"_id"}))
         except DamagedRowsError as error:
             self._refuse_manifest(f"manifest is stale: {error}")
             return None
         self.manifest = manifest
+        compared = filter_paths(tree) | order_paths(self.request.sort)
+        # Documents are compared field by field, in their order.
+        sorted_within = {path for path in compared & columns.keys() if not columns[path].is_in_order}
+        known -= sorted_within
         share = manifest.size_bytes // max(len(known), 1)
         facts = Facts(
             rows=len(manifest.rows),
@@ -246,7 +255,10 @@ class _Chooser:
             document_bytes=manifest.size_bytes,
             column_bytes=dict.fromkeys(sorted(known), share),
         )
-        return self._over(manifest, Question(self.request, facts, tree), only)
+        found = self._over(manifest, Question(self.request, facts, tree), only)
+        if found is None and sorted_within:
+            self._refuse_manifest(f"manifest has documents with sorted names in: {join_names(sorted_within)}")
+        return found
 
     def _over(self, manifest: ForeignManifest, question: Question, only: Strategy | None) -> FilePlan | None:
         self.reasons["manifest_scan"] = why_no_scan(question) or ""

@@ -7,7 +7,7 @@ exactly as those of an entity's file.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -21,7 +21,7 @@ from wormdb.format import json
 from wormdb.format.columns import KIND_PREFIX, ColumnSpec, arrow_type, encode_column
 from wormdb.format.key import encode_keys
 from wormdb.format.kinds import MISSING
-from wormdb.format.path import get_direct, parse_path
+from wormdb.format.path import get_direct, parse_path, resolve
 from wormdb.format.values import normalize
 
 if TYPE_CHECKING:
@@ -75,6 +75,8 @@ class RowColumn:
     kinds: pa.Array | None
     """As `wormdb.format.columns` has them."""
     has_missing: bool
+    is_in_order: bool = True
+    """Whether values are as in documents: a manifest sorts the fields of a document within them."""
 
 
 @dataclass(eq=False, slots=True)
@@ -203,8 +205,10 @@ class ManifestRows:
         if column is not None:
             return column
         parsed = parse_path(path)
-        exact = [get_direct(self.document(row), parsed) for row in range(len(self))]
-        return _encoded(path, exact)
+        documents = [self.document(row) for row in range(len(self))]
+        column = _encoded(path, [get_direct(document, parsed) for document in documents])
+        is_in_order = not any(_has_fields(value) for document in documents for value in resolve(document, parsed))
+        return replace(column, is_in_order=is_in_order)
 
     def _id_column(self) -> RowColumn:
         if "_id" not in self._columns:
@@ -222,6 +226,13 @@ def _decode(content: bytes, names: Sequence[str]) -> dict[str, Any]:
 
 def _columns_of(rows: list[Any], names: Sequence[str]) -> dict[str, list[Any]]:
     return {name: list(map(attrgetter(f"f{place}"), rows)) for place, name in enumerate(names)}
+
+
+def _has_fields(value: Any) -> bool:
+    """Whether there is a document of several fields in a value."""
+    if isinstance(value, dict):
+        return len(value) > 1 or any(map(_has_fields, value.values()))
+    return isinstance(value, list) and any(map(_has_fields, value))
 
 
 def _encoded(path: str, values: Sequence[Any]) -> RowColumn:
