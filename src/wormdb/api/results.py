@@ -13,7 +13,7 @@ from wormdb.api.arrow import default_columns, join_columns, load_package
 from wormdb.api.document import with_id
 from wormdb.api.options import page_token
 from wormdb.api.read import QueryRun, open_state
-from wormdb.bql.projection import Branch, Whole, parse_projection, project
+from wormdb.bql.projection import Branch, Whole, parse_projection, paths_of, project
 from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.engine.state.view import Held
 from wormdb.errors import InvalidRequestError, WormError
@@ -350,16 +350,8 @@ def _named(projection: Projection | None) -> dict[str, str] | None:
     """By name the columns of a selection, the id first; None if it only leaves something out."""
     if projection is None or projection.mode == "exclude":
         return None
-    paths = sorted(_paths(projection.parts, ""), key=lambda path: path != "_id")
+    paths = sorted(paths_of(projection.parts), key=lambda path: path != "_id")
     return {(path[1:] if path.split(".")[0] == "_id" else path): path for path in paths}
-
-
-def _paths(branch: Branch, prefix: str) -> Iterator[str]:
-    for name, part in branch.parts.items():
-        if isinstance(part, Branch):
-            yield from _paths(part, f"{prefix}{name}.")
-        else:
-            yield prefix + name
 
 
 def _is_whole(part: Part) -> bool:

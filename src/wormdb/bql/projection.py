@@ -41,6 +41,7 @@ __all__ = [
     "Whole",
     "fields_needed",
     "parse_projection",
+    "paths_of",
     "project",
     "write_projection",
 ]
@@ -120,13 +121,14 @@ def project(projection: Projection, document: Document, *, matched: Mapping[str,
 
 def fields_needed(projection: Projection) -> set[str] | None:
     """The paths that hold all that a projection shows; None for whole documents. No requests."""
-    return None if projection.mode == "exclude" else set(_paths(projection.parts, ""))
+    return None if projection.mode == "exclude" else set(paths_of(projection.parts))
 
 
-def _paths(branch: Branch, prefix: str) -> Iterator[str]:
+def paths_of(branch: Branch, prefix: str = "") -> Iterator[str]:
+    """The paths at which a projection shows something, in its order. No requests."""
     for name, part in branch.parts.items():
         if isinstance(part, Branch):
-            yield from _paths(part, f"{prefix}{name}.")
+            yield from paths_of(part, f"{prefix}{name}.")
         else:
             yield prefix + name
 

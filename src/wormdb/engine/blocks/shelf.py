@@ -9,13 +9,11 @@ from __future__ import annotations
 import copy
 import threading
 from collections import OrderedDict
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from wormdb.engine.blocks.cache import ColumnCache, Label
 from wormdb.engine.state.upgrade import NO_UPGRADES
-from wormdb.engine.tree.nodes import fetch_object
-from wormdb.errors import NotFoundError, SnapshotTooOldError
+from wormdb.engine.tree.nodes import fetch_object, gone_is_old
 from wormdb.format.blocklist import decode_block_page
 from wormdb.format.blockread import open_block
 from wormdb.format.frame import corrupt
@@ -209,7 +207,7 @@ class Shelf:
     def whole(self, entry: BlockEntry) -> Block:
         """A whole block, checked. 1 GET."""
         key = self.block_key(entry.name)
-        with _gone_is_old(key):
+        with gone_is_old(key):
             body = self._store.get(key).body
         return open_block(body, name=key, sha256=entry.sha256)
 
@@ -253,17 +251,5 @@ class Shelf:
         return membership
 
     def _ranges(self, key: str, spans: Sequence[ByteRange]) -> tuple[bytes, ...]:
-        with _gone_is_old(key):
+        with gone_is_old(key):
             return self._store.get_ranges(key, spans)
-
-
-@contextmanager
-def _gone_is_old(key: str) -> Iterator[None]:
-    try:
-        yield
-    except NotFoundError as error:
-        if error.key != key:
-            raise  # the bucket is missing, not this object
-        raise SnapshotTooOldError(
-            f"object {key}", reason="its root has been replaced, and it was removed", key=key
-        ) from error

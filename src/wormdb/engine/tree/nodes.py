@@ -6,6 +6,7 @@ import threading
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections import OrderedDict
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import accumulate
@@ -19,7 +20,7 @@ from wormdb.format.root import ObjectRef
 from wormdb.settings import KIB, MIB
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Self
 
     from wormdb.format.node import Node
@@ -37,6 +38,7 @@ __all__ = [
     "StoreNodes",
     "Tree",
     "fetch_object",
+    "gone_is_old",
     "separator",
 ]
 
@@ -250,19 +252,26 @@ class StoreNodes:
             self._held_bytes -= dropped
 
 
-def fetch_object(store: Store, key: str, digest: bytes) -> bytes:
-    """The bytes of an immutable object that a root names. 1 GET.
-
-    Raises CorruptionError if they are not those that `digest` is of, SnapshotTooOldError if there is no such object.
-    """
+@contextmanager
+def gone_is_old(key: str) -> Iterator[None]:
+    """A read of an object that a root names: SnapshotTooOldError if there is no such object."""
     try:
-        body = store.get(key).body
+        yield
     except NotFoundError as error:
         if error.key != key:
             raise  # the bucket is missing, not this object
         raise SnapshotTooOldError(
             f"object {key}", reason="its root has been replaced, and it was removed", key=key
         ) from error
+
+
+def fetch_object(store: Store, key: str, digest: bytes) -> bytes:
+    """The bytes of an immutable object that a root names. 1 GET.
+
+    Raises CorruptionError if they are not those that `digest` is of, SnapshotTooOldError if there is no such object.
+    """
+    with gone_is_old(key):
+        body = store.get(key).body
     if sha256(body).digest() != digest:
         corrupt(key, "its SHA-256 is not the one that names it")
     return body
