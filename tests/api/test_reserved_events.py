@@ -17,7 +17,7 @@ from tests.spark.source_rig import read
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.errors import UnsupportedFormatError
 from wormdb.format.entry import Entry, decode_entry, encode_entry, entry_hash
-from wormdb.format.event import EVENT_KINDS, RESERVED, Closed, Event, ModeChanged, ShardsChanged
+from wormdb.format.event import EVENT_KINDS, RESERVED, CollectionClosed, Event, ModeChanged, ShardsChanged
 from wormdb.format.root import decode_root, encode_root
 from wormdb.settings import Settings
 from wormdb.system.types import LogNumber, WriteId
@@ -36,7 +36,7 @@ DAY = 24 * 3_600
 EVENTS: dict[str, Event] = {
     "mode": ModeChanged(mode="readonly"),
     "shards": ShardsChanged(count=4),
-    "closed": Closed(reason="drop"),
+    "closed": CollectionClosed(reason="drop"),
 }
 _numbers = itertools.count()
 
@@ -72,7 +72,7 @@ def append(store: Store, event: Event) -> None:
 def close_root(store: Store) -> None:
     """A root that says that the log has ended."""
     root = decode_root(store.get(PATHS.root).body, name="root", path="things/")
-    store.put(PATHS.root, encode_root(msgspec.structs.replace(root, closed=Closed(reason="drop"))))
+    store.put(PATHS.root, encode_root(msgspec.structs.replace(root, closed=CollectionClosed(reason="drop"))))
 
 
 def objects(store: Store) -> dict[str, bytes]:

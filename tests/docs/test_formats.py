@@ -11,17 +11,17 @@ import pytest
 from tests.docs.pages import ROOT
 from wormdb.format.adopt_record import AdoptRecord, StagedPart
 from wormdb.format.blocklist import BlockEntry, BlockPageRef, ColumnStats, SidecarRef
-from wormdb.format.entry import Batch, Change, Entry
+from wormdb.format.entry import Entry, LoggedBatch, LoggedChange
 from wormdb.format.event import RESERVED, Event
 from wormdb.format.field_statistics import FieldStatistics
 from wormdb.format.files_record import FilesFill, FilesPart, FilesPlaces, FilesRecord, FilesTable
 from wormdb.format.root import (
-    Condemned,
+    CondemnedBlob,
     FunctionEntry,
     IndexRoot,
     JobOutcome,
-    Retired,
     RetiredList,
+    RetiredObject,
     Root,
     SchemaVersion,
 )
@@ -37,17 +37,17 @@ TABLES = {
 }
 # A part of an object, and the words before the names of its fields, up to the next bracket, bar or end of a paragraph.
 PARTS = [
-    (Batch, "A batch has"),
-    (Change, "A change has"),
+    (LoggedBatch, "A batch has"),
+    (LoggedChange, "A change has"),
     (BlockEntry, "An entry for a block:"),
     (SidecarRef, "`s` sidecar ("),
     (ColumnStats, "`c` columns ("),
     (BlockPageRef, "pages of the block list, each of one run:"),
     (IndexRoot, "indexes in order of their names:"),
     (JobOutcome, "jobs:"),
-    (Retired, "retired objects:"),
+    (RetiredObject, "retired objects:"),
     (RetiredList, "an object that lists more of them:"),
-    (Condemned, "whose entries are not trimmed:"),
+    (CondemnedBlob, "whose entries are not trimmed:"),
     (SchemaVersion, "versions of the model after the first:"),
     (FunctionEntry, "functions in order of their names:"),
     (FieldStatistics, "a message of `f`, for each field"),

@@ -14,7 +14,7 @@ from wormdb.engine.log.paths import EnginePaths
 from wormdb.engine.log.root import Register
 from wormdb.engine.state.definition import Definition
 from wormdb.format import json
-from wormdb.format.entry import Batch, Change, Entry, encode_entry
+from wormdb.format.entry import Entry, LoggedBatch, LoggedChange, encode_entry
 from wormdb.format.event import SchemaChanged
 from wormdb.settings import STAGE_BYTES
 from wormdb.storage.memory import MemoryStore
@@ -96,18 +96,18 @@ def contents(view: View) -> dict[Any, tuple[int, int, dict[str, Any] | None]]:
     return found
 
 
-def entry_at(number: int, previous: bytes, *changes: Change, write_id: str | None = None) -> bytes:
+def entry_at(number: int, previous: bytes, *changes: LoggedChange, write_id: str | None = None) -> bytes:
     """The bytes of an entry with one batch: without `changes` the next state of document x."""
     name = WriteId(write_id or f"{number:032x}")
     before = doc("x", n=number - 1) if number > 1 else None
-    change = Change(id=ident("x"), seq=number, before=before, after=doc("x", n=number))
+    change = LoggedChange(id=ident("x"), seq=number, before=before, after=doc("x", n=number))
     entry = Entry(
         number=number,
         write_id=name,
         misc=number << 8,
         node=0,
         previous=previous,
-        batches=(Batch(id=name, changes=changes or (change,)),),
+        batches=(LoggedBatch(id=name, changes=changes or (change,)),),
     )
     return encode_entry(entry, collection=COLLECTION)
 

@@ -18,7 +18,7 @@ from wormdb.errors import (
     SnapshotTooOldError,
     UnavailableError,
 )
-from wormdb.format.entry import Batch, Change, Entry
+from wormdb.format.entry import Entry, LoggedBatch, LoggedChange
 from wormdb.settings import LOG_RETENTION_MS_MIN
 from wormdb.storage.memory import drop_memory
 from wormdb.system.clock import ManualClock
@@ -34,7 +34,7 @@ HOUR = LOG_RETENTION_MS_MIN / 1000
 def entry(number: int, *changes: tuple[str, str | None, str | None]) -> Entry:
     name = WriteId("0" * 32)
     made = tuple(
-        Change(
+        LoggedChange(
             id=ident(identity),
             seq=1,
             before=None if before is None else doc(identity, email=before),
@@ -42,7 +42,7 @@ def entry(number: int, *changes: tuple[str, str | None, str | None]) -> Entry:
         )
         for identity, before, after in changes
     )
-    batch = Batch(id=name, changes=made)
+    batch = LoggedBatch(id=name, changes=made)
     return Entry(number=number, write_id=name, misc=0, node=0, previous=bytes(32), batches=(batch,))
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.golden import samples
 from wormdb.errors import CorruptionError, LimitExceededError, UnsupportedFormatError
-from wormdb.format.entry import Batch, Change, Entry, decode_entry, encode_entry, entry_hash
+from wormdb.format.entry import Entry, LoggedBatch, LoggedChange, decode_entry, encode_entry, entry_hash
 from wormdb.format.event import EVENT_KINDS, FilesSwitched, Nothing
 from wormdb.format.frame import FrameKind, decode_frame, encode_frame
 from wormdb.settings import ENTRY_BYTES_MAX, INT_MAX
@@ -19,11 +19,11 @@ from wormdb.system.types import WriteId
 ids = st.binary(min_size=16, max_size=16).map(lambda raw: WriteId(raw.hex()))
 documents = st.binary(max_size=60)
 changes = st.one_of(
-    st.builds(Change, id=documents, seq=st.integers(1, INT_MAX), after=documents, before=st.none() | documents),
-    st.builds(Change, id=documents, seq=st.integers(1, INT_MAX), after=st.none(), before=documents),
+    st.builds(LoggedChange, id=documents, seq=st.integers(1, INT_MAX), after=documents, before=st.none() | documents),
+    st.builds(LoggedChange, id=documents, seq=st.integers(1, INT_MAX), after=st.none(), before=documents),
 )
 batches = st.builds(
-    Batch,
+    LoggedBatch,
     id=ids,
     actor=st.none() | st.text(max_size=10),
     meta=st.none() | documents,
@@ -175,8 +175,10 @@ def test_a_newer_version_says_so() -> None:
 
 def test_too_large_an_entry_is_refused() -> None:
     half = bytes(ENTRY_BYTES_MAX // 2)
-    change = Change(id=b"1", seq=1, before=half, after=half)
-    entry = msgspec.structs.replace(samples.small_entry(), batches=(Batch(id=samples.write_id(1), changes=(change,)),))
+    change = LoggedChange(id=b"1", seq=1, before=half, after=half)
+    entry = msgspec.structs.replace(
+        samples.small_entry(), batches=(LoggedBatch(id=samples.write_id(1), changes=(change,)),)
+    )
     with pytest.raises(LimitExceededError, match="log entry 1"):
         encode_entry(entry, collection="c")
 
@@ -185,7 +187,7 @@ def test_our_own_mistakes_are_caught_before_writing() -> None:
     empty = msgspec.structs.replace(samples.small_entry(), events=())
     with pytest.raises(AssertionError):
         encode_entry(empty, collection="c")
-    change = Batch(id=samples.write_id(1), changes=(Change(id=b"1", seq=1),))
+    change = LoggedBatch(id=samples.write_id(1), changes=(LoggedChange(id=b"1", seq=1),))
     with pytest.raises(AssertionError):
         encode_entry(msgspec.structs.replace(empty, batches=(change,)), collection="c")
     with pytest.raises(AttributeError):

@@ -12,13 +12,13 @@ from wormdb.errors import CorruptionError
 from wormdb.format import json
 from wormdb.format.block import Row, write_block
 from wormdb.format.blockread import open_block, read_columns, read_documents
-from wormdb.format.entry import Change
+from wormdb.format.entry import LoggedChange
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING
 from wormdb.format.membership import MembershipFilter
 from wormdb.format.past import (
     HISTORY_COLUMNS,
-    Taken,
+    SnapshotMark,
     Version,
     decode_past,
     encode_past,
@@ -58,11 +58,13 @@ def versions(draw: st.DrawFn) -> Version:
     )
 
 
-taken = st.builds(Taken, ids().map(json.encode), counts, counts, st.integers(0, 2**63 - 1), st.none() | st.text())
+taken = st.builds(
+    SnapshotMark, ids().map(json.encode), counts, counts, st.integers(0, 2**63 - 1), st.none() | st.text()
+)
 
 
 @given(versions() | taken)
-def test_a_row_comes_back_as_it_was(row: Version | Taken) -> None:
+def test_a_row_comes_back_as_it_was(row: Version | SnapshotMark) -> None:
     stored = encode_past(row)
     assert decode_past(stored, name="x") == row
     assert misc_of(stored, name="x") == row.misc
@@ -108,14 +110,14 @@ def test_the_deepest_document_has_a_history() -> None:
     assert decode_past(found.document, name="x") == version
 
 
-def row_of(version: Version | Taken) -> Row:
+def row_of(version: Version | SnapshotMark) -> Row:
     return Row(json.decode(past_id(version), name="x"), version.rev, version.seq, encode_past(version))
 
 
 def test_other_readers_see_columns_and_a_filter_over_documents() -> None:
-    rows: list[Version | Taken] = [
+    rows: list[Version | SnapshotMark] = [
         Version(b'"a"', 1, 3, "create", MISC, "ada", b'{"why":1}', snapshot=True, document=b'{"_id":"a"}'),
-        Taken(b'"a"', 1, 9, MISC, "bob"),
+        SnapshotMark(b'"a"', 1, 9, MISC, "bob"),
         Version(b'"a"', 2, 5, "delete", MISC),
     ]
     members = [encode_key("a")] * 3
@@ -139,14 +141,14 @@ def test_other_readers_see_columns_and_a_filter_over_documents() -> None:
 @pytest.mark.parametrize(
     ("change", "op"),
     [
-        (Change(id=b"1", seq=1, after=b"{}"), "create"),
-        (Change(id=b"1", seq=2, before=b"{}", after=b"{}"), "update"),
-        (Change(id=b"1", seq=2, before=b"{}"), "delete"),
-        (Change(id=b"1", seq=2, after=b"{}", op="restore"), "restore"),
-        (Change(id=b"1", seq=2, op="purge"), "purge"),
+        (LoggedChange(id=b"1", seq=1, after=b"{}"), "create"),
+        (LoggedChange(id=b"1", seq=2, before=b"{}", after=b"{}"), "update"),
+        (LoggedChange(id=b"1", seq=2, before=b"{}"), "delete"),
+        (LoggedChange(id=b"1", seq=2, after=b"{}", op="restore"), "restore"),
+        (LoggedChange(id=b"1", seq=2, op="purge"), "purge"),
     ],
 )
-def test_the_operation_of_a_change(change: Change, op: str) -> None:
+def test_the_operation_of_a_change(change: LoggedChange, op: str) -> None:
     assert operation_of(change) == op
 
 
@@ -179,7 +181,7 @@ def test_damage_is_noticed_when_only_the_time_is_read() -> None:
 
 def test_a_row_without_a_number_gets_that_of_its_job() -> None:
     version = Version(b'"a"', 3, 0, "update", 7, document=b'{"_id":"a"}')
-    mark = Taken(b'"a"', 3, 0, 9)
+    mark = SnapshotMark(b'"a"', 3, 0, 9)
     for row, rev in ((version, 12), (mark, 12), (version, 0)):
         found = decode_past(encode_past(row), name="x", rev=rev)
         assert (found.rev, found.seq, found.misc) == (rev, row.seq, row.misc)

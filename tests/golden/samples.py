@@ -12,10 +12,10 @@ from wormdb.format.adopt_record import AdoptRecord, StagedPart
 from wormdb.format.block import Row
 from wormdb.format.blocklist import BlockEntry, BlockPage, BlockPageRef, ColumnStats, SidecarRef
 from wormdb.format.columns import ColumnSpec
-from wormdb.format.entry import Batch, Change, Entry
+from wormdb.format.entry import Entry, LoggedBatch, LoggedChange
 from wormdb.format.event import (
     BlobCondemned,
-    Closed,
+    CollectionClosed,
     Event,
     FilesSwitched,
     FunctionDropped,
@@ -41,8 +41,8 @@ from wormdb.format.filter_run import FilterRun
 from wormdb.format.json import decode, encode_document
 from wormdb.format.key import encode_key
 from wormdb.format.node import Child, Inner, Leaf
-from wormdb.format.past import Taken, Version, encode_past, past_id
-from wormdb.format.root import Condemned, FunctionEntry, IndexRoot, JobOutcome, ObjectRef, Retired, Root
+from wormdb.format.past import SnapshotMark, Version, encode_past, past_id
+from wormdb.format.root import CondemnedBlob, FunctionEntry, IndexRoot, JobOutcome, ObjectRef, RetiredObject, Root
 from wormdb.system.types import WriteId
 
 COLLECTION = "c0" * 16
@@ -69,7 +69,7 @@ EVENTS: tuple[Event, ...] = (
     IndexDropped(name="email"),
     FilesSwitched(enabled=True),
     ShardsChanged(count=4),
-    Closed(reason="reshard", follows=("org/customers/shard-000", "org/customers/shard-001")),
+    CollectionClosed(reason="reshard", follows=("org/customers/shard-000", "org/customers/shard-001")),
     JobOpened(job=write_id(31), kind="import", base=5),
     JobAborted(job=write_id(32), reason="stopped by the user"),
     JobExpired(job=write_id(33)),
@@ -115,12 +115,12 @@ def block_entry(number: int) -> BlockEntry:
 
 def entry() -> Entry:
     changes = (
-        Change(id=b'"a"', seq=1, after=b'{"_id":"a","n":1}'),
-        Change(id=b'"b"', seq=4, before=b'{"_id":"b","n":1}', after=b'{"_id":"b","n":2}', snapshot=True),
-        Change(id=b'"d"', seq=2, before=b'{"_id":"d"}', trash=b'{"_id":"d","document":{"_id":"d"}}'),
-        Change(id=b'"e"', seq=3, after=b'{"_id":"e"}', op="restore"),
-        Change(id=b'"f"', seq=3, op="purge"),
-        Change(id=b'{"$oid":"0123456789abcdef01234567"}', seq=2, before=b'{"_id":"c"}'),
+        LoggedChange(id=b'"a"', seq=1, after=b'{"_id":"a","n":1}'),
+        LoggedChange(id=b'"b"', seq=4, before=b'{"_id":"b","n":1}', after=b'{"_id":"b","n":2}', snapshot=True),
+        LoggedChange(id=b'"d"', seq=2, before=b'{"_id":"d"}', trash=b'{"_id":"d","document":{"_id":"d"}}'),
+        LoggedChange(id=b'"e"', seq=3, after=b'{"_id":"e"}', op="restore"),
+        LoggedChange(id=b'"f"', seq=3, op="purge"),
+        LoggedChange(id=b'{"$oid":"0123456789abcdef01234567"}', seq=2, before=b'{"_id":"c"}'),
     )
     return Entry(
         number=7,
@@ -129,8 +129,8 @@ def entry() -> Entry:
         node=200,
         previous=digest(1),
         batches=(
-            Batch(id=write_id(2), actor="ada", meta=b'{"reason":"test"}', changes=changes),
-            Batch(id=write_id(3), changes=changes[:1]),
+            LoggedBatch(id=write_id(2), actor="ada", meta=b'{"reason":"test"}', changes=changes),
+            LoggedBatch(id=write_id(3), changes=changes[:1]),
         ),
         events=(*EVENTS, JobAttached(job=write_id(35), blocks=(block_entry(3),), result=b"{}")),
     )
@@ -206,13 +206,13 @@ def root() -> Root:
         retired_older=node,
         jobs=(JobOutcome(job=write_id(31), state="open", number=7),),
         retired=(
-            Retired(name="data/0006-00000000.parquet", revision=16),
-            Retired(name="data/x", revision=15, at=1_700_000_000_000),
+            RetiredObject(name="data/0006-00000000.parquet", revision=16),
+            RetiredObject(name="data/x", revision=15, at=1_700_000_000_000),
         ),
-        condemned=(Condemned(sha256=digest(9), suffix=2),),
+        condemned=(CondemnedBlob(sha256=digest(9), suffix=2),),
         sample=b"sample",
         statistics=b"statistics",
-        closed=Closed(reason="drop"),
+        closed=CollectionClosed(reason="drop"),
     )
 
 
@@ -224,7 +224,7 @@ def streamed_entry() -> Entry:
         misc=1_700_000_000_000_256,
         node=3,
         previous=digest(6),
-        batches=(Batch(id=write_id(36), changes=(Change(id=b'"s"', seq=1, after=b'{"_id":"s"}'),)),),
+        batches=(LoggedBatch(id=write_id(36), changes=(LoggedChange(id=b'"s"', seq=1, after=b'{"_id":"s"}'),)),),
         events=(StreamAdvanced(stream=write_id(37), batch=12),),
     )
 
@@ -237,7 +237,7 @@ def function_entry() -> Entry:
         misc=1_700_000_000_000_512,
         node=3,
         previous=digest(7),
-        batches=(Batch(id=write_id(39)),),
+        batches=(LoggedBatch(id=write_id(39)),),
         events=(
             FunctionRegistered(name="isAdult", filter=b'{"age":{"$gte":18}}'),
             FunctionDropped(name="isOld"),
@@ -258,7 +258,7 @@ def adopting_entry() -> Entry:
         misc=123_456_789_012,
         node=0,
         previous=bytes(32),
-        batches=(Batch(id=write_id(3)),),
+        batches=(LoggedBatch(id=write_id(3)),),
         events=(JobOpened(job=write_id(4), kind="adopt", base=0), attached),
     )
 
@@ -386,7 +386,7 @@ def rows() -> list[Row]:
     return sorted(stored, key=lambda row: encode_key(row.id))
 
 
-def past() -> list[Version | Taken]:
+def past() -> list[Version | SnapshotMark]:
     """Every kind of row of history, in order."""
     misc = 1_771_934_400_000_000 << 8
     oid = b'{"$oid":"0123456789abcdef01234567"}'
@@ -394,7 +394,7 @@ def past() -> list[Version | Taken]:
         Version(b"7", 2, 5, "purge", misc + 5),
         Version(b'"a"', 1, 1, "create", misc + 1, "ada", b'{"why":"test"}', document=b'{"_id":"a","n":1}'),
         Version(b'"a"', 2, 2, "update", misc + 2, snapshot=True, document=b'{"_id":"a","n":2}'),
-        Taken(b'"a"', 2, 6, misc + 6, "bob"),
+        SnapshotMark(b'"a"', 2, 6, misc + 6, "bob"),
         Version(b'"a"', 3, 7, "delete", misc + 7, "bob"),
         Version(b'"a"', 4, 8, "restore", misc + 8, document=b'{"_id":"a","n":2}'),
         Version(oid, 1, 3, "create", misc + 3, document=b'{"_id":%b}' % oid),

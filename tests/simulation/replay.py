@@ -30,7 +30,7 @@ from wormdb.schema.load import load_model
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from wormdb.format.entry import Batch, Change, Entry
+    from wormdb.format.entry import Entry, LoggedBatch, LoggedChange
     from wormdb.format.event import Event
 
 __all__ = ["Happened", "Living", "Replay", "State", "Stored", "Violation", "shared_values"]
@@ -182,7 +182,7 @@ class Replay:
         check_unique(following, entry.number)
         return following
 
-    def _change(self, documents: dict[str, Stored], number: int, batch: Batch, change: Change) -> None:
+    def _change(self, documents: dict[str, Stored], number: int, batch: LoggedBatch, change: LoggedChange) -> None:
         identity = str(json.loads(change.id))
         before = documents.get(identity)
         image = None if change.before is None else change.before.decode()

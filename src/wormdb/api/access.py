@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from wormdb.files.foreign.collection import ForeignCollection
     from wormdb.files.keeper import FilesKeeper
     from wormdb.files.write.tables import TableKey
-    from wormdb.format.entry import Change
+    from wormdb.format.entry import LoggedChange
     from wormdb.format.event import Event
     from wormdb.maintenance.gc.report import GcResult
     from wormdb.query.planner.cache import PlanCache
@@ -451,5 +451,5 @@ def _unread(instance: object, error: AlreadyExistsError) -> WormError:
     )
 
 
-def _is_removed(operation: Remove, changes: deque[Change]) -> bool:
+def _is_removed(operation: Remove, changes: deque[LoggedChange]) -> bool:
     return bool(changes) and changes[0].id == operation.id and changes[0].after is None

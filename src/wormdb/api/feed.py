@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from wormdb.engine.log.entries import Record
-    from wormdb.format.entry import Batch
-    from wormdb.format.entry import Change as EntryChange
+    from wormdb.format.entry import LoggedBatch, LoggedChange
 
 __all__ = ["Change", "Resume", "changes_of", "parse_resume"]
 
@@ -47,7 +46,7 @@ class Change:
     """Give this to `watch(after=…)` to go on behind this change, even in the middle of a batch."""
 
 
-def changes_of(record: Record, changes: Iterable[tuple[Batch, EntryChange]], skip: int = 0) -> Iterator[Change]:
+def changes_of(record: Record, changes: Iterable[tuple[LoggedBatch, LoggedChange]], skip: int = 0) -> Iterator[Change]:
     """The changes of an entry as users see them, in order, without the first `skip`."""
     total = sum(len(batch.changes) for batch in record.entry.batches) + sum(
         block.rows for event in record.entry.events if isinstance(event, JobAttached) for block in event.blocks

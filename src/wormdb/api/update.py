@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from wormdb.api.write import EncodedDocument
     from wormdb.engine.commit.operations import Operation
     from wormdb.engine.state.view import View
-    from wormdb.format.entry import Change
+    from wormdb.format.entry import LoggedChange
     from wormdb.format.kinds import Document
     from wormdb.query.change import Edit, Targets
     from wormdb.query.execute.answer import Hit
@@ -277,7 +277,7 @@ def _matching(held: Held | None, matches: Callable[[Document], bool]) -> list[tu
     return [(held, document)] if matches(document) else []
 
 
-def _held(change: Change, number: LogNumber) -> Held:
+def _held(change: LoggedChange, number: LogNumber) -> Held:
     return Held(change.id, number, change.seq, change.after)
 
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from wormdb.engine.commit.operations import Operation
     from wormdb.engine.state.definition import Definition
     from wormdb.engine.state.view import View
-    from wormdb.format.entry import Change
+    from wormdb.format.entry import LoggedChange
     from wormdb.format.event import Event, FilesSwitched
     from wormdb.schema.model import IdStrategy, Model
     from wormdb.system.clock import Chance, Clock
@@ -324,7 +324,7 @@ class Writer(Generic[T]):
         return PreparedOperation(operation, document, shape, given, is_unread=verb == "save" and shape.is_new)
 
     def after(
-        self, prepared: PreparedOperation, change: Change, number: LogNumber, *, is_last: bool = True
+        self, prepared: PreparedOperation, change: LoggedChange, number: LogNumber, *, is_last: bool = True
     ) -> Document:
         """The document as it is now; a Document that was given is brought up to date in place.
 
@@ -350,11 +350,11 @@ class Writer(Generic[T]):
         document.loaded, document.past = loaded, None
         return document
 
-    def inserted(self, document: Any, change: Change, number: LogNumber) -> None:
+    def inserted(self, document: Any, change: LoggedChange, number: LogNumber) -> None:
         """Let an instance that was inserted with its id remember it. No requests."""
         remember(document, Memory(self._now(change, number)))
 
-    def _now(self, change: Change, number: LogNumber, *, is_last: bool = True) -> Loaded:
+    def _now(self, change: LoggedChange, number: LogNumber, *, is_last: bool = True) -> Loaded:
         held = Held(change.id, number, change.seq if is_last else 0, change.after)
         # No state shows what was changed again, so the one before is the newest that may be compared with.
         return Loaded(held, number if is_last else LogNumber(number - 1), self.origin)

@@ -10,7 +10,7 @@ from wormdb.engine.blocks.fetch import rows_at
 from wormdb.engine.blocks.runs import held_of
 from wormdb.engine.commit.head import is_recent
 from wormdb.errors import InvalidRequestError, SnapshotTooOldError
-from wormdb.format.entry import Change
+from wormdb.format.entry import LoggedChange
 from wormdb.format.event import JobAttached
 from wormdb.system.types import LogNumber
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from wormdb.engine.log.root import Register, RootState
     from wormdb.engine.state.view import Base
     from wormdb.format.blocklist import BlockEntry
-    from wormdb.format.entry import Batch
+    from wormdb.format.entry import LoggedBatch
     from wormdb.system.types import StoreTime
 
 __all__ = ["Feed", "FeedParts", "Past", "places_of"]
@@ -53,7 +53,7 @@ class Feed:
         self._past = past
         self._known: StoreTime | None = None
 
-    def changes(self, record: Record) -> Iterator[tuple[Batch, Change]]:
+    def changes(self, record: Record) -> Iterator[tuple[LoggedBatch, LoggedChange]]:
         """The changes of an entry in order, each with the batch that it came in.
 
         What a job attached is read from its blocks, in order of id: 1 GET for each, and for a document that was there
@@ -68,7 +68,10 @@ class Feed:
                 for key, held in self._past.attached(event, record.number).scan():
                     is_first = held.seq == 1 or event.history
                     before = None if is_first else self._past.version(key, held.seq - 1)
-                    yield batch, Change(id=held.id, seq=held.seq, before=before, after=held.document, trash=held.trash)
+                    yield (
+                        batch,
+                        LoggedChange(id=held.id, seq=held.seq, before=before, after=held.document, trash=held.trash),
+                    )
 
     def poll(self) -> Iterator[Record]:
         """The entries there are now, in order, each once.
@@ -176,7 +179,7 @@ class FeedParts:
 
     def changes(
         self, record: Record, start: int = 0, stop: int | None = None, *, with_before: bool = True
-    ) -> Iterator[tuple[int, Batch, Change]]:
+    ) -> Iterator[tuple[int, LoggedBatch, LoggedChange]]:
         """The changes of an entry with their places and batches, from place `start` up to but not including `stop`.
 
         What a job attached costs as `rows_at` of its blocks; where it replaced documents, and unless nobody wants them
@@ -196,7 +199,9 @@ class FeedParts:
                     yield from ((first + place, batch, change) for place, change in found)
                 first += block.rows
 
-    def _attached(self, block: BlockEntry, start: int, stop: int, *, with_before: bool) -> Iterator[tuple[int, Change]]:
+    def _attached(
+        self, block: BlockEntry, start: int, stop: int, *, with_before: bool
+    ) -> Iterator[tuple[int, LoggedChange]]:
         rows = enumerate(rows_at(self.shelf, block, start, stop), start)
         while several := list(islice(rows, ROWS_AT_ONCE)):
             helds = [(place, key, held_of(row)) for place, (key, row) in several]
@@ -204,7 +209,7 @@ class FeedParts:
             before = self.history().versions_at(wanted) if wanted else {}
             for place, key, held in helds:
                 image = before[key].document if key in before else None
-                yield place, Change(id=held.id, seq=held.seq, before=image, after=held.document, trash=held.trash)
+                yield place, LoggedChange(id=held.id, seq=held.seq, before=image, after=held.document, trash=held.trash)
 
     def _too_old(self, number: int) -> NoReturn:
         root = self.register.read().root

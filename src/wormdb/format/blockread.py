@@ -15,7 +15,7 @@ from wormdb.format.json import encode
 from wormdb.format.key import encode_key
 from wormdb.format.page import page_cells
 from wormdb.format.project import read_id
-from wormdb.format.sidecar import PageMap, PageRef, Part, checksum
+from wormdb.format.sidecar import CheckedRange, PageMap, PageRef, checksum
 from wormdb.settings import PAGE_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -67,7 +67,9 @@ def open_block(data: bytes | memoryview, *, name: str, sha256: bytes) -> Block:
     return _open(data, name)
 
 
-def parts_for(page_map: PageMap, columns: Iterable[str], *, groups: Iterable[int] | None = None) -> tuple[Part, ...]:
+def parts_for(
+    page_map: PageMap, columns: Iterable[str], *, groups: Iterable[int] | None = None
+) -> tuple[CheckedRange, ...]:
     """The ranges to read for some columns of some row groups (all by default), footer included.
 
     No requests; raises InvalidRequestError for a column that the block does not have.
@@ -84,7 +86,7 @@ def parts_for(page_map: PageMap, columns: Iterable[str], *, groups: Iterable[int
     return (page_map.footer, *(chunk for group in chosen for chunk in group.chunks if chunk.column in wanted))
 
 
-def assemble_block(page_map: PageMap, parts: Iterable[tuple[Part, bytes]]) -> Block:
+def assemble_block(page_map: PageMap, parts: Iterable[tuple[CheckedRange, bytes]]) -> Block:
     """A block of which only `parts` were fetched; reading others from it is an error. No requests.
 
     Raises CorruptionError naming the block if a part is not what was written.

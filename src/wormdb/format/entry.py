@@ -28,12 +28,12 @@ from wormdb.format.frame import (
 )
 from wormdb.settings import ENTRY_BYTES_MAX
 
-__all__ = ["Batch", "Change", "Entry", "decode_entry", "encode_entry", "entry_hash"]
+__all__ = ["Entry", "LoggedBatch", "LoggedChange", "decode_entry", "encode_entry", "entry_hash"]
 
 _VERSION: Final = 1
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LoggedChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One document before and after: no `before` is an insert, no `after` a delete.
 
     `op` is set where the images do not tell what was done: a restore (of the trash, a snapshot or an older version),
@@ -53,14 +53,14 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether this version is kept as a snapshot."""
 
 
-class Batch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LoggedBatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one caller wrote at once; it has landed if its `id` is in the entry found."""
 
     id: Id = msgspec.field(name="i")
     actor: str | None = msgspec.field(name="a", default=None)
     meta: bytes | None = msgspec.field(name="m", default=None)
     """The caller's metadata as extended JSON."""
-    changes: tuple[Change, ...] = msgspec.field(name="c", default=())
+    changes: tuple[LoggedChange, ...] = msgspec.field(name="c", default=())
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -72,7 +72,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     node: Annotated[int, Meta(ge=0, le=255)] = msgspec.field(name="o")
     previous: Digest = msgspec.field(name="p")
     """`entry_hash` of slot number - 1; zeros for the first."""
-    batches: tuple[Batch, ...] = msgspec.field(name="b", default=())
+    batches: tuple[LoggedBatch, ...] = msgspec.field(name="b", default=())
     events: tuple[Event, ...] = msgspec.field(name="e", default=())
 
 
@@ -135,11 +135,11 @@ def entry_hash(data: bytes) -> bytes:
     return sha256(data).digest()
 
 
-def _changes(entry: Entry) -> list[Change]:
+def _changes(entry: Entry) -> list[LoggedChange]:
     return [change for batch in entry.batches for change in batch.changes]
 
 
-def _is_sound(change: Change) -> bool:
+def _is_sound(change: LoggedChange) -> bool:
     return change.before is not None or change.after is not None or change.op == "purge"
 
 

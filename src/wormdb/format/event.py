@@ -22,7 +22,7 @@ __all__ = [
     "EVENT_KINDS",
     "RESERVED",
     "BlobCondemned",
-    "Closed",
+    "CollectionClosed",
     "Event",
     "FilesSwitched",
     "FunctionDropped",
@@ -138,7 +138,7 @@ class ShardsChanged(_Event, frozen=True, tag="shards"):
     count: Count = msgspec.field(name="c")
 
 
-class Closed(_Event, frozen=True, tag="closed"):
+class CollectionClosed(_Event, frozen=True, tag="closed"):
     """The log ends here; `follows` names the collections that go on, none after a drop. Reserved."""
 
     reason: Name = msgspec.field(name="r")
@@ -222,7 +222,7 @@ Event = (
     | FunctionDropped
     | FilesSwitched
     | ShardsChanged
-    | Closed
+    | CollectionClosed
     | JobOpened
     | JobAttached
     | JobAborted
@@ -239,7 +239,7 @@ EVENT_KINDS: frozenset[str] = frozenset(
 )
 """Their stored names."""
 
-RESERVED: Final = (ModeChanged, ShardsChanged, Closed)
+RESERVED: Final = (ModeChanged, ShardsChanged, CollectionClosed)
 """Kinds that the format has for later releases. This one writes none of them and acts on none."""
 
 

@@ -80,11 +80,11 @@ class FieldStatistics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     ranks: tuple[Count, ...] = msgspec.field(name="k", default=())
 
 
-class _Message(msgspec.Struct, frozen=True):
+class _StatisticsMessage(msgspec.Struct, frozen=True):
     fields: tuple[FieldStatistics, ...] = msgspec.field(name="f")
 
 
-_DECODER: Final = msgspec.msgpack.Decoder(_Message)
+_DECODER: Final = msgspec.msgpack.Decoder(_StatisticsMessage)
 _ENCODER: Final = msgspec.msgpack.Encoder()
 
 
@@ -102,7 +102,7 @@ def encode_field_statistics(fields: Iterable[FieldStatistics]) -> bytes:
         if size <= left:
             kept.append(field)
             left -= size
-    return _ENCODER.encode(_Message(tuple(kept)))
+    return _ENCODER.encode(_StatisticsMessage(tuple(kept)))
 
 
 def decode_field_statistics(data: bytes | None) -> tuple[FieldStatistics, ...]:

@@ -37,13 +37,13 @@ class FilterRun(msgspec.Struct, frozen=True):
     older: tuple[ObjectRef, ...] = ()
 
 
-class _Message(msgspec.Struct, frozen=True):
+class _FilterRunMessage(msgspec.Struct, frozen=True):
     bits: Annotated[int, Meta(ge=1, le=HASH_BITS)] = msgspec.field(name="b")
     planes: tuple[bytes, ...] = msgspec.field(name="p")
     older: tuple[ObjectRef, ...] = msgspec.field(name="o")
 
 
-_DECODER: Final = msgspec.msgpack.Decoder(_Message)
+_DECODER: Final = msgspec.msgpack.Decoder(_FilterRunMessage)
 
 
 def key_hash(key: bytes) -> int:
@@ -69,7 +69,7 @@ def encode_filter_run(run: FilterRun, *, identity: str) -> bytes:
     marks = run.marks
     steps = [marks[0], *(after - before for before, after in pairwise(marks))] if marks else []
     assert all(step > 0 for step in steps[1:]), "marks out of order"
-    message = _Message(run.bits, split_planes(steps), run.older)
+    message = _FilterRunMessage(run.bits, split_planes(steps), run.older)
     payload = encode_message(message, what="a run of a filter", bytes_max=SIDECAR_BYTES_MAX, fix="use smaller runs")
     return encode_frame(FrameKind.FILTER_RUN, version=_VERSION, identity=identity, payload=payload)
 

@@ -15,13 +15,13 @@ from wormdb.errors import LimitExceededError
 from wormdb.format.frame import Count, Id, Name, corrupt
 from wormdb.settings import HEARTBEAT_BYTES_MAX
 
-__all__ = ["Heartbeat", "NodeId", "NodeState", "Written", "decode_heartbeat", "encode_heartbeat"]
+__all__ = ["CollectionActivity", "Heartbeat", "NodeId", "NodeState", "decode_heartbeat", "encode_heartbeat"]
 
 NodeId = Annotated[int, Meta(ge=0, le=255)]
 NodeState = Literal["running", "stopped", "removed"]
 
 
-class Written(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class CollectionActivity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A collection that a node has seen written, or cannot look after."""
 
     collection: Name
@@ -50,7 +50,7 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
     name: str = ""
     """Which process on which machine, for people."""
     state: NodeState = "running"
-    written: tuple[Written, ...] = ()
+    written: tuple[CollectionActivity, ...] = ()
 
 
 _DECODER: Final = msgspec.json.Decoder(Heartbeat)

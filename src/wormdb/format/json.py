@@ -215,7 +215,7 @@ def _read(data: bytes, passes: Callable[[str], bool]) -> Any:
     marks = data.count(b'"$') if b"$" in data else 0
     if checked and not escaped and not marks:
         return value
-    reader = _Reader()
+    reader = _FormReader()
     value = reader.forms_in(value) if checked else reader.value(value, 1)
     # Each form read stands for one mark at least: with none left over, no other key starts with $.
     if escaped or reader.forms < marks:
@@ -223,7 +223,7 @@ def _read(data: bytes, passes: Callable[[str], bool]) -> Any:
     return value
 
 
-class _Reader:
+class _FormReader:
     """Reads the extended forms in freshly decoded JSON, in place, and checks its limits."""
 
     __slots__ = ("forms",)

@@ -34,12 +34,12 @@ _TOO_MANY: Final = 2**32 // SLOTS_PER_KEY
 _CODES: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
-class _Message(msgspec.Struct, frozen=True):
+class _MembershipMessage(msgspec.Struct, frozen=True):
     slots: Count = msgspec.field(name="s")
     planes: tuple[bytes, ...] = msgspec.field(name="p")
 
 
-_DECODER: Final = msgspec.msgpack.Decoder(_Message)
+_DECODER: Final = msgspec.msgpack.Decoder(_MembershipMessage)
 
 
 class MembershipFilter:
@@ -93,7 +93,7 @@ class MembershipFilter:
     def to_bytes(self) -> bytes:
         """The filter as bytes, to be compressed by the frame around it."""
         steps = [*self._marks[:1], *map(sub, self._marks[1:], self._marks)]
-        return msgspec.msgpack.encode(_Message(self._slots, split_planes(steps)))
+        return msgspec.msgpack.encode(_MembershipMessage(self._slots, split_planes(steps)))
 
     @classmethod
     def from_bytes(cls, data: bytes, *, name: str) -> MembershipFilter:

@@ -18,7 +18,7 @@ import zstandard
 
 from wormdb.errors import CorruptionError
 from wormdb.format.frame import corrupt
-from wormdb.format.sidecar import PageMap, Pages, PageSpan, Part, RowGroup, Versions, checksum, separators
+from wormdb.format.sidecar import CheckedRange, PageMap, Pages, PageSpan, RowGroup, Versions, checksum, separators
 from wormdb.settings import PAGE_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -225,13 +225,13 @@ def map_file(parquet: bytes, digest: bytes, keys: Sequence[bytes], versions: Ver
     )
 
 
-def _footer(parquet: bytes) -> Part:
+def _footer(parquet: bytes) -> CheckedRange:
     length = int.from_bytes(parquet[-_FOOTER_TAIL_BYTES:-4], "little") + _FOOTER_TAIL_BYTES
     offset = len(parquet) - length
-    return Part("footer", offset, length, checksum(memoryview(parquet)[offset:]))
+    return CheckedRange("footer", offset, length, checksum(memoryview(parquet)[offset:]))
 
 
-def _row_groups(parquet: bytes) -> tuple[list[RowGroup], list[Part]]:
+def _row_groups(parquet: bytes) -> tuple[list[RowGroup], list[CheckedRange]]:
     """All row groups with their chunks, and the chunks of `_doc` alone."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -248,13 +248,13 @@ def _row_groups(parquet: bytes) -> tuple[list[RowGroup], list[Part]]:
             meta = group.column(column)
             offset = min(meta.data_page_offset, meta.dictionary_page_offset or meta.data_page_offset)
             length = meta.total_compressed_size
-            chunks.append(Part(name, offset, length, checksum(view[offset : offset + length])))
+            chunks.append(CheckedRange(name, offset, length, checksum(view[offset : offset + length])))
         groups.append(RowGroup(group.num_rows, 0, tuple(chunks)))
     return groups, [group.chunks[-1] for group in groups]
 
 
 def _pages(
-    parquet: bytes, chunks: Sequence[Part], groups: Sequence[RowGroup], first_cell: bytes
+    parquet: bytes, chunks: Sequence[CheckedRange], groups: Sequence[RowGroup], first_cell: bytes
 ) -> list[list[PageSpan]] | None:
     try:
         pages = [_chunk_pages(parquet, chunk) for chunk in chunks]
@@ -267,7 +267,7 @@ def _pages(
     return pages if counted and cells[0] == first_cell else None
 
 
-def _chunk_pages(parquet: bytes, chunk: Part) -> list[PageSpan]:
+def _chunk_pages(parquet: bytes, chunk: CheckedRange) -> list[PageSpan]:
     view = memoryview(parquet)[: chunk.offset + chunk.length]
     pages, at = [], chunk.offset
     while at < len(view):

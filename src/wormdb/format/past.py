@@ -24,12 +24,12 @@ from wormdb.format.wrappers import moment
 
 if TYPE_CHECKING:
     from wormdb.format.blocklist import BlockEntry
-    from wormdb.format.entry import Change
+    from wormdb.format.entry import LoggedChange
 
 __all__ = [
     "HISTORY_COLUMNS",
     "Operation",
-    "Taken",
+    "SnapshotMark",
     "Version",
     "decode_past",
     "encode_past",
@@ -81,7 +81,7 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class SnapshotMark:
     """Version `seq` was made a snapshot by hand, by log entry `rev`."""
 
     id: bytes
@@ -118,13 +118,13 @@ def past_key(key: bytes, seq: int, taken: int | None = None) -> bytes:
 # --- rows ---
 
 
-def past_id(row: Version | Taken) -> bytes:
+def past_id(row: Version | SnapshotMark) -> bytes:
     """The row's id as extended JSON."""
     mark = b"" if isinstance(row, Version) else b',"t":%d' % row.rev
     return b'{"d":%b,"s":%d%b}' % (row.id, row.seq, mark)
 
 
-def encode_past(row: Version | Taken) -> bytes:
+def encode_past(row: Version | SnapshotMark) -> bytes:
     """The row as it is stored in `_doc`. No requests."""
     op = row.op if isinstance(row, Version) else _SNAPSHOT
     when = _when(misc_ms(row.misc))
@@ -175,7 +175,7 @@ _ROW: Final = msgspec.json.Decoder(_Row)
 _HEAD: Final = msgspec.json.Decoder(_Head)
 
 
-def decode_past(data: bytes, *, name: str, rev: int = 0) -> Version | Taken:
+def decode_past(data: bytes, *, name: str, rev: int = 0) -> Version | SnapshotMark:
     """The row in `data`, its documents left as bytes. No requests; CorruptionError naming object `name`.
 
     A job writes rows before its log number is known, with 0 in its place: those get `rev`.
@@ -188,7 +188,7 @@ def decode_past(data: bytes, *, name: str, rev: int = 0) -> Version | Taken:
     if row.op == _SNAPSHOT:
         if row.id.taken != row.rev:
             corrupt(name, "the mark of a snapshot does not say which entry took it")
-        return Taken(identity, row.id.seq, row.rev or rev, row.misc, row.actor)
+        return SnapshotMark(identity, row.id.seq, row.rev or rev, row.misc, row.actor)
     if row.id.taken is not None:
         corrupt(name, f"a version by {row.op} has the id of a snapshot")
     document = bytes(row.document) or None
@@ -220,7 +220,7 @@ def misc_ms(misc: int) -> int:
     return (misc >> 8) // _US_PER_MS
 
 
-def operation_of(change: Change) -> Operation:
+def operation_of(change: LoggedChange) -> Operation:
     """What a change of the log did."""
     if change.op is not None:
         return change.op

@@ -27,7 +27,7 @@ __all__ = [
     "TRAVERSED",
     "Path",
     "Place",
-    "Traversed",
+    "TraversedSentinel",
     "get_direct",
     "is_position",
     "parse_path",
@@ -45,7 +45,7 @@ Place = tuple[Any, "Path | None"]
 """A value and what is left of the path to go from there; None: the value is the one that counts."""
 
 
-class Traversed(enum.Enum):
+class TraversedSentinel(enum.Enum):
     """The class of `TRAVERSED`."""
 
     TRAVERSED = enum.auto()
@@ -56,7 +56,7 @@ class Traversed(enum.Enum):
     __str__ = __repr__
 
 
-TRAVERSED: Final = Traversed.TRAVERSED
+TRAVERSED: Final = TraversedSentinel.TRAVERSED
 """The path crosses an array, so it has no single value: ask `resolve`."""
 
 

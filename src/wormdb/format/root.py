@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from wormdb.format.blocklist import BlockEntry, BlockPageRef
-from wormdb.format.event import Closed, FilesSwitched
+from wormdb.format.event import CollectionClosed, FilesSwitched
 from wormdb.format.frame import (
     Count,
     Digest,
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = [
-    "Condemned",
-    "Dated",
+    "AppliedMark",
+    "CondemnedBlob",
+    "DateCorrection",
     "IndexRoot",
     "IndexState",
     "JobOutcome",
-    "Mark",
     "ObjectRef",
-    "Retired",
     "RetiredList",
+    "RetiredObject",
     "Root",
     "SchemaVersion",
     "decode_retired",
@@ -103,7 +103,7 @@ class JobOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """As `JobOpened` says; empty where an older release wrote it."""
 
 
-class Retired(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RetiredObject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An object no longer named since root `revision`; `at` is store time, set by a later root."""
 
     name: Name = msgspec.field(name="n")
@@ -113,7 +113,7 @@ class Retired(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The entry that needs it: it gets no time before that is trimmed."""
 
 
-class Condemned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CondemnedBlob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A blob whose key is never written again, and the entry that says so."""
 
     sha256: Digest = msgspec.field(name="h")
@@ -140,14 +140,14 @@ class FunctionEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     number: Count = msgspec.field(name="a")
 
 
-class Mark(msgspec.Struct, frozen=True, array_like=True):
+class AppliedMark(msgspec.Struct, frozen=True, array_like=True):
     """Entries through `number` had been applied when the store's clock said `time`."""
 
     number: Count
     time: Count
 
 
-class Dated(msgspec.Struct, frozen=True, array_like=True):
+class DateCorrection(msgspec.Struct, frozen=True, array_like=True):
     """Entries through `number` had been made by `time`, in ms since 1970, though some say that it was later."""
 
     number: Count
@@ -168,9 +168,9 @@ class Root(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     hash_applied: Digest = msgspec.field(name="ah")
     trimmed: Count = msgspec.field(name="z", default=0)
     hash_trimmed: Digest = msgspec.field(name="zh")
-    marks: tuple[Mark, ...] = msgspec.field(name="m", default=())
+    marks: tuple[AppliedMark, ...] = msgspec.field(name="m", default=())
     """When entries were applied, by the store's time: they stay for a while after it."""
-    dated: tuple[Dated, ...] = msgspec.field(name="md", default=())
+    dated: tuple[DateCorrection, ...] = msgspec.field(name="md", default=())
     """Where times went back, because a clock had been ahead; in order of number and of time."""
     entered: Count = msgspec.field(name="me", default=0)
     """The MISC of the last entry that is applied; 0 where an older version made the root."""
@@ -191,12 +191,12 @@ class Root(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     history_from: Count = msgspec.field(name="hf", default=0)
     """History has every change after this log number."""
     jobs: tuple[JobOutcome, ...] = msgspec.field(name="j", default=())
-    retired: tuple[Retired, ...] = msgspec.field(name="x", default=())
+    retired: tuple[RetiredObject, ...] = msgspec.field(name="x", default=())
     retired_older: ObjectRef | None = msgspec.field(name="xo", default=None)
     """A list of more of them, which may name another list."""
     sequence: Count = msgspec.field(name="sq", default=0)
     """The greatest id made of digits."""
-    condemned: tuple[Condemned, ...] = msgspec.field(name="k", default=())
+    condemned: tuple[CondemnedBlob, ...] = msgspec.field(name="k", default=())
     blob_newest: Count = msgspec.field(name="kn", default=0)
     """The newest entry that condemned a blob: the suffix of new keys."""
     blob_floor: Count = msgspec.field(name="kf", default=0)
@@ -206,7 +206,7 @@ class Root(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was once found out about the values of fields: see `wormdb.format.field_statistics`."""
     changes: Count = msgspec.field(name="g", default=0)
     """How many changed documents were ever forwarded, about: it tells how old statistics are."""
-    closed: Closed | None = msgspec.field(name="y", default=None)
+    closed: CollectionClosed | None = msgspec.field(name="y", default=None)
     """Reserved, as the event is: `wormdb.engine.log.root` refuses a root that has it."""
     files: FilesSwitched | None = msgspec.field(name="f", default=None)
     """Whether readable files are kept, and where; None if nobody ever said."""
@@ -281,7 +281,7 @@ _RETIRED_VERSION: Final = 1
 class RetiredList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Some of the retired objects; `older` names the list before it."""
 
-    retired: tuple[Retired, ...] = msgspec.field(name="x")
+    retired: tuple[RetiredObject, ...] = msgspec.field(name="x")
     older: ObjectRef | None = msgspec.field(name="o", default=None)
 
 

@@ -30,13 +30,13 @@ _LIMIT_BYTES: Final = HASH_BITS // 8 + 1
 _ROWS_AT_ONCE: Final = 1_000
 
 
-class _Message(msgspec.Struct, frozen=True):
+class _SampleMessage(msgspec.Struct, frozen=True):
     limit: bytes = msgspec.field(name="l")
     rows: tuple[tuple[bytes, bytes], ...] = msgspec.field(name="r")
     """Keys of ids and documents."""
 
 
-_DECODER: Final = msgspec.msgpack.Decoder(_Message)
+_DECODER: Final = msgspec.msgpack.Decoder(_SampleMessage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Sampler:
 
 def encode_sample(sample: Sample) -> bytes:
     """As bytes for the root. No requests."""
-    message = _Message(sample.limit.to_bytes(_LIMIT_BYTES, "big"), tuple(sorted(sample.rows.items())))
+    message = _SampleMessage(sample.limit.to_bytes(_LIMIT_BYTES, "big"), tuple(sorted(sample.rows.items())))
     return encode_message(message, what="a sample", bytes_max=2 * SAMPLE_BYTES_MAX, fix="shorten ids")
 
 

@@ -44,12 +44,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHECKSUM_BYTES",
+    "CheckedRange",
     "GroupRef",
     "PageMap",
     "PageRef",
     "PageSpan",
     "Pages",
-    "Part",
     "RowGroup",
     "Sidecar",
     "Versions",
@@ -70,7 +70,7 @@ CHECKSUM_BYTES: Final = 8
 _Checksum = Annotated[bytes, Meta(min_length=CHECKSUM_BYTES, max_length=CHECKSUM_BYTES)]
 
 
-class Part(msgspec.Struct, frozen=True, array_like=True):
+class CheckedRange(msgspec.Struct, frozen=True, array_like=True):
     """A range of the Parquet file that can be read, and checked, by itself."""
 
     column: Name
@@ -84,7 +84,7 @@ class RowGroup(msgspec.Struct, frozen=True, array_like=True):
 
     rows: Count
     pages: Count
-    chunks: tuple[Part, ...]
+    chunks: tuple[CheckedRange, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class _MapMessage(msgspec.Struct, frozen=True, kw_only=True):
     rows: Count = msgspec.field(name="r")
     length: Count = msgspec.field(name="l")
     sha256: Digest = msgspec.field(name="h")
-    footer: Part = msgspec.field(name="f")
+    footer: CheckedRange = msgspec.field(name="f")
     groups: tuple[RowGroup, ...] = msgspec.field(name="g")
     revs: _Planes = msgspec.field(name="v")
     seqs: _Planes = msgspec.field(name="s")
@@ -169,7 +169,7 @@ class PageMap:
     rows: int
     length: int
     sha256: bytes
-    footer: Part
+    footer: CheckedRange
     groups: tuple[RowGroup, ...]
     versions: Versions
     unpack_pages: Callable[[], Pages] = field(compare=False, repr=False)

@@ -20,7 +20,7 @@ from wormdb.engine.state.upgrade import Upgrades, encode_mapping
 from wormdb.engine.state.view import EmptyBase, Overlay, View
 from wormdb.format import json
 from wormdb.format.block import Row
-from wormdb.format.entry import Batch, Change, Entry
+from wormdb.format.entry import Entry, LoggedBatch, LoggedChange
 from wormdb.format.key import encode_key
 from wormdb.format.root import Root, SchemaVersion
 from wormdb.storage.memory import MemoryStore
@@ -157,19 +157,19 @@ class Layers:
         writer = BlockWriter(self.shelf, self.writer, self.block_target, columns)
         return writer.write(sorted(rows.items()), run=rev)
 
-    def _change(self, document: Values | tuple[Any, Gone]) -> Change:
+    def _change(self, document: Values | tuple[Any, Gone]) -> LoggedChange:
         identity, values, _ = self._note(document)
         after = None if values is None else json.encode_document(values)
-        return Change(id=json.encode(identity), seq=1, after=after)
+        return LoggedChange(id=json.encode(identity), seq=1, after=after)
 
-    def _entry(self, changes: Sequence[Change]) -> Entry:
+    def _entry(self, changes: Sequence[LoggedChange]) -> Entry:
         return Entry(
             number=self.number,
             write_id=NOBODY,
             misc=self.number << 8,
             node=0,
             previous=bytes(32),
-            batches=(Batch(id=NOBODY, changes=tuple(changes)),) if changes else (),
+            batches=(LoggedBatch(id=NOBODY, changes=tuple(changes)),) if changes else (),
         )
 
 

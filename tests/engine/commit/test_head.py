@@ -12,7 +12,7 @@ from wormdb.engine.commit.head import Head, is_recent
 from wormdb.engine.log.entries import Record
 from wormdb.engine.state.view import sequence_of
 from wormdb.errors import CorruptionError, SnapshotTooOldError
-from wormdb.format.entry import Change, decode_entry, entry_hash
+from wormdb.format.entry import LoggedChange, decode_entry, entry_hash
 from wormdb.settings import KNOWLEDGE_MS_MAX
 from wormdb.system.types import LogNumber, Misc, StoreTime
 
@@ -169,7 +169,7 @@ def test_a_sleeper_does_not_believe_what_lies_in_a_trimmed_slot() -> None:
     worker.trim(0)
     rig.clock.advance(7_200)
     worker.trim(0)
-    zombie = entry_at(2, entry_hash(first), Change(id=ident("z"), seq=1, after=doc("z")))
+    zombie = entry_at(2, entry_hash(first), LoggedChange(id=ident("z"), seq=1, after=doc("z")))
     rig.store.put(PATHS.entry(LogNumber(2)), zombie)
     assert contents(sleeper.view()) == {"a": (4, 4, {"n": 4})}
 

@@ -8,7 +8,7 @@ from tests.engine.rig import PATHS, HookStore, Rig, contents, doc, entry_at, ide
 from wormdb.engine.commit.commit import CommitId
 from wormdb.engine.commit.resolve import Fate
 from wormdb.errors import OutcomeUnknownError, UnavailableError, WormError
-from wormdb.format.entry import Change
+from wormdb.format.entry import LoggedChange
 from wormdb.format.event import Nothing
 from wormdb.storage.store import IfAbsent
 from wormdb.system.types import LogNumber, WriteId
@@ -107,7 +107,7 @@ def test_settling_does_not_chain_to_a_late_write_in_a_trimmed_slot() -> None:
     applied_and_trimmed(rig, 3)
     reader = rig.ledger()
     reader.view()
-    late = entry_at(3, bytes(32), Change(id=ident("z"), seq=1, after=doc("z")))
+    late = entry_at(3, bytes(32), LoggedChange(id=ident("z"), seq=1, after=doc("z")))
     rig.store.put(PATHS.entry(LogNumber(3)), late)
     assert rig.ledger().resolve(commit_id(4), settle=True) is Fate.NOT_COMMITTED
     assert contents(reader.view()) == contents(rig.ledger().view())

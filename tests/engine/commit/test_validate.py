@@ -20,7 +20,7 @@ from wormdb.errors import (
     UniqueViolationError,
     WormError,
 )
-from wormdb.format.entry import Change
+from wormdb.format.entry import LoggedChange
 from wormdb.format.event import JobAttached, JobOpened, SchemaChanged
 from wormdb.schema.load import load_model
 from wormdb.system.types import LogNumber, WriteId
@@ -104,7 +104,7 @@ class State:
         return Group(self, "things/")
 
 
-def add(group: Group, *operations: Operation, **more: Any) -> tuple[Change, ...]:
+def add(group: Group, *operations: Operation, **more: Any) -> tuple[LoggedChange, ...]:
     return group.add(Pending("0" * 32, operations, **more))
 
 
@@ -116,7 +116,7 @@ def loaded_save(state: State, name: str, number: int = 9, **values: Any) -> Save
 
 
 def test_an_insert_makes_the_first_change_of_a_document() -> None:
-    assert add(State().group(), insert("a", n=1)) == (Change(id=ident("a"), seq=1, after=doc("a", n=1)),)
+    assert add(State().group(), insert("a", n=1)) == (LoggedChange(id=ident("a"), seq=1, after=doc("a", n=1)),)
 
 
 def test_an_insert_of_what_is_there_is_refused_with_the_way_out() -> None:
@@ -127,7 +127,7 @@ def test_an_insert_of_what_is_there_is_refused_with_the_way_out() -> None:
 def test_an_insert_after_a_delete_goes_on_counting() -> None:
     state = State(a={})
     state.newer("a", 7, 4, None)
-    assert add(state.group(), insert("a", n=2)) == (Change(id=ident("a"), seq=5, after=doc("a", n=2)),)
+    assert add(state.group(), insert("a", n=2)) == (LoggedChange(id=ident("a"), seq=5, after=doc("a", n=2)),)
 
 
 def test_an_insert_under_a_made_id_asks_nothing() -> None:
@@ -139,8 +139,8 @@ def test_an_insert_under_a_made_id_asks_nothing() -> None:
 def test_a_blind_save_takes_the_before_image_from_the_state() -> None:
     state = State(a={"n": 1})
     (change,) = add(state.group(), save("a", n=2))
-    assert change == Change(id=ident("a"), seq=4, before=doc("a", n=1), after=doc("a", n=2))
-    assert add(State().group(), save("a", n=2)) == (Change(id=ident("a"), seq=1, after=doc("a", n=2)),)
+    assert change == LoggedChange(id=ident("a"), seq=4, before=doc("a", n=1), after=doc("a", n=2))
+    assert add(State().group(), save("a", n=2)) == (LoggedChange(id=ident("a"), seq=1, after=doc("a", n=2)),)
 
 
 def test_a_save_that_must_find_something_refuses_nothing_and_a_deleted_document() -> None:
@@ -162,7 +162,7 @@ def test_a_blind_delete_of_nothing_is_no_change() -> None:
 
 
 def test_a_delete_keeps_the_before_image() -> None:
-    assert add(State(a={"n": 1}).group(), remove("a")) == (Change(id=ident("a"), seq=4, before=doc("a", n=1)),)
+    assert add(State(a={"n": 1}).group(), remove("a")) == (LoggedChange(id=ident("a"), seq=4, before=doc("a", n=1)),)
 
 
 # --- loaded documents and revisions ---

@@ -21,10 +21,10 @@ from wormdb.engine.state.projection import Outcome, Sizes, Step
 from wormdb.engine.state.view import Held, Overlay, View
 from wormdb.format import json
 from wormdb.format.block import Row
-from wormdb.format.entry import Batch, Change, Entry
+from wormdb.format.entry import Entry, LoggedBatch, LoggedChange
 from wormdb.format.event import JobAttached, SnapshotTaken
 from wormdb.format.key import encode_key
-from wormdb.format.past import Taken, Version
+from wormdb.format.past import SnapshotMark, Version
 from wormdb.format.root import JobOutcome, Root
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.pool import SerialPool
@@ -88,7 +88,7 @@ class Bench:
         self.log: list[Entry] = []
         self.root: Root | None = None
         self.versions: dict[bytes, list[Version]] = {}
-        self.marks: dict[bytes, list[Taken]] = {}
+        self.marks: dict[bytes, list[SnapshotMark]] = {}
         self.retired: list[str] = []
 
     # --- writing ---
@@ -103,7 +103,7 @@ class Bench:
         found = self.versions.get(key_of(identity))
         return found[-1] if found else None
 
-    def commit(self, *changes: Change, events: Sequence[Event] = (), actor: str | None = None) -> Entry:
+    def commit(self, *changes: LoggedChange, events: Sequence[Event] = (), actor: str | None = None) -> Entry:
         """An entry of one batch; a millisecond passes."""
         self.clock.advance(0.001)
         entry = Entry(
@@ -112,7 +112,7 @@ class Bench:
             misc=self.misc.next(),
             node=0,
             previous=bytes(32),
-            batches=(Batch(id=NOBODY, actor=actor, meta=None, changes=changes),),
+            batches=(LoggedBatch(id=NOBODY, actor=actor, meta=None, changes=changes),),
             events=tuple(events),
         )
         self.log.append(entry)
@@ -120,7 +120,7 @@ class Bench:
 
     def write(self, identity: Any, *ops: str, snapshot: bool = False, actor: str | None = None) -> None:
         """Changes of one document in one entry: put, delete, restore or purge, if they make sense then."""
-        changes: list[Change] = []
+        changes: list[LoggedChange] = []
         versions: list[Version] = []
         before = self.newest(identity)
         for op in ops:
@@ -137,20 +137,20 @@ class Bench:
 
     def _change(
         self, identity: Any, op: str, before: Version | None, *, snapshot: bool
-    ) -> tuple[Change | None, Operation]:
+    ) -> tuple[LoggedChange | None, Operation]:
         seq = 1 if before is None else before.seq + 1
         image = None if before is None else before.document
         name = json.encode(identity)
         after = json.encode_document({"_id": identity, "n": seq, "at": self.number + 1})
         if op == "put":
-            change = Change(id=name, seq=seq, before=image, after=after, snapshot=snapshot)
+            change = LoggedChange(id=name, seq=seq, before=image, after=after, snapshot=snapshot)
             return change, "create" if image is None else "update"
         if op == "restore":
-            return Change(id=name, seq=seq, before=image, after=after, op="restore", snapshot=snapshot), "restore"
+            return LoggedChange(id=name, seq=seq, before=image, after=after, op="restore", snapshot=snapshot), "restore"
         if op == "delete" and image is not None:
-            return Change(id=name, seq=seq, before=image, snapshot=snapshot), "delete"
+            return LoggedChange(id=name, seq=seq, before=image, snapshot=snapshot), "delete"
         if op == "purge" and before is not None and image is None:
-            return Change(id=name, seq=seq, op="purge", snapshot=snapshot), "purge"
+            return LoggedChange(id=name, seq=seq, op="purge", snapshot=snapshot), "purge"
         return None, "purge"
 
     def take(self, identity: Any, actor: str | None = None) -> None:
@@ -159,7 +159,7 @@ class Bench:
         if version is None or version.document is None:
             return
         entry = self.commit(events=[SnapshotTaken(id=version.id, seq=version.seq)], actor=actor)
-        mark = Taken(version.id, version.seq, entry.number, entry.misc, actor)
+        mark = SnapshotMark(version.id, version.seq, entry.number, entry.misc, actor)
         self.marks.setdefault(key_of(identity), []).append(mark)
 
     def load(self, *identities: Any, actor: str | None = None, remove: bool = False) -> None:

@@ -18,9 +18,9 @@ from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.blocks.tiers import runs_max
 from wormdb.engine.history.changes import member_of, past_of
 from wormdb.engine.state.projection import Outcome, Sizes
-from wormdb.format.entry import Batch, Change
+from wormdb.format.entry import LoggedBatch, LoggedChange
 from wormdb.format.event import SnapshotTaken
-from wormdb.format.past import Taken, Version, decode_past, encode_past
+from wormdb.format.past import SnapshotMark, Version, decode_past, encode_past
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.pool import SerialPool
 from wormdb.testing.fault_store import FaultStore
@@ -122,7 +122,7 @@ def test_rows_are_the_changes_with_who_made_them() -> None:
 
 def test_metadata_goes_with_a_version() -> None:
     bench = Bench()
-    entry = bench.commit(Change(id=b'"a"', seq=1, after=b'{"_id":"a"}'))
+    entry = bench.commit(LoggedChange(id=b'"a"', seq=1, after=b'{"_id":"a"}'))
     batch = msgspec.structs.replace(entry.batches[0], meta=b'{"why":"test"}')
     bench.log[0] = msgspec.structs.replace(entry, batches=(batch,))
     bench.forward()
@@ -137,7 +137,7 @@ def test_marks_of_one_version_in_one_entry_are_one() -> None:
     entry = bench.commit(events=[event, event], actor="ada")
     bench.forward()
     (snapshot,) = bench.history().snapshots(key_of("a"))
-    assert snapshot.taken == Taken(b'"a"', 1, 2, entry.misc, "ada")
+    assert snapshot.taken == SnapshotMark(b'"a"', 1, 2, entry.misc, "ada")
     bench.take("a", actor="bob")
     (snapshot,) = bench.history().snapshots(key_of("a"))
     assert snapshot.taken is not None
@@ -148,11 +148,11 @@ def test_who_took_a_snapshot_is_left_out_if_the_entry_does_not_tell() -> None:
     bench = Bench()
     bench.write("a", "put", actor="ada")
     entry = bench.commit(events=[SnapshotTaken(id=b'"a"', seq=1)], actor="ada")
-    change = Change(id=b'"b"', seq=1, after=b'{"_id":"b"}')
-    others = (Batch(id=NOBODY, actor="bob", changes=(change,)), Batch(id=NOBODY, actor="eve"))
+    change = LoggedChange(id=b'"b"', seq=1, after=b'{"_id":"b"}')
+    others = (LoggedBatch(id=NOBODY, actor="bob", changes=(change,)), LoggedBatch(id=NOBODY, actor="eve"))
     for batches_, actor in [(others[:1], "ada"), (others, None)]:
         grouped = msgspec.structs.replace(entry, batches=entry.batches + batches_)
-        (mark,) = [row for _, row in past_of([grouped]) if isinstance(row, Taken)]
+        (mark,) = [row for _, row in past_of([grouped]) if isinstance(row, SnapshotMark)]
         assert mark.actor == actor
 
 

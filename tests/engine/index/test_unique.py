@@ -18,7 +18,7 @@ from wormdb.engine.state.view import Held, Overlay, View, id_key
 from wormdb.engine.tree.definition import Index
 from wormdb.engine.tree.nodes import NodeLimits
 from wormdb.errors import InvalidRequestError, LimitExceededError
-from wormdb.format.entry import Batch, Change, Entry
+from wormdb.format.entry import Entry, LoggedBatch, LoggedChange
 from wormdb.settings import INDEX_KEY_BYTES_MAX
 from wormdb.system.types import LogNumber, WriteId
 
@@ -76,14 +76,14 @@ def owners(keys: UniqueOwners, *emails: str) -> list[bytes | None]:
     return [keys.owner(next(iter(keys_of(keys.index, doc("q", email=email))))) for email in emails]
 
 
-def entry(*changes: Change) -> Entry:
+def entry(*changes: LoggedChange) -> Entry:
     name = WriteId("0" * 32)
-    batch = Batch(id=name, changes=changes)
+    batch = LoggedBatch(id=name, changes=changes)
     return Entry(number=1, write_id=name, misc=0, node=0, previous=bytes(32), batches=(batch,))
 
 
-def change(identity: str, before: str | None, after: str | None) -> Change:
-    return Change(
+def change(identity: str, before: str | None, after: str | None) -> LoggedChange:
+    return LoggedChange(
         id=ident(identity),
         seq=1,
         before=None if before is None else doc(identity, email=before),
@@ -210,9 +210,9 @@ def test_what_the_tail_says_of_a_document_hides_what_the_tree_says() -> None:
     assert owners(followed, "w", "x", "y", "z") == [None, ident("b"), ident("d"), ident("a")]
 
 
-def numbered_entry(number: int, *changes: Change) -> Entry:
+def numbered_entry(number: int, *changes: LoggedChange) -> Entry:
     name = WriteId("0" * 32)
-    batch = Batch(id=name, changes=changes)
+    batch = LoggedBatch(id=name, changes=changes)
     return Entry(number=number, write_id=name, misc=0, node=0, previous=bytes(32), batches=(batch,))
 
 

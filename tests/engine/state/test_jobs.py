@@ -12,7 +12,7 @@ from wormdb.engine.state import jobs as jobs_module
 from wormdb.engine.state.jobs import NO_JOBS, Jobs
 from wormdb.engine.state.view import id_key
 from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError
-from wormdb.format.entry import Batch, Entry
+from wormdb.format.entry import Entry, LoggedBatch
 from wormdb.format.event import JobAborted, JobAttached, JobExpired, JobOpened, Nothing, StreamAdvanced
 from wormdb.format.root import JobOutcome
 from wormdb.system.types import LogNumber, WriteId
@@ -30,7 +30,7 @@ def opened(job: WriteId = ONE) -> JobOpened:
 
 def entry(number: int, *events: Event, actor: str | None = None) -> Entry:
     name = WriteId(f"{number:032x}")
-    batches = (Batch(id=name, actor=actor, meta=None, changes=()),) if actor else ()
+    batches = (LoggedBatch(id=name, actor=actor, meta=None, changes=()),) if actor else ()
     return Entry(
         number=number, write_id=name, misc=number << 8, node=0, previous=bytes(32), batches=batches, events=events
     )

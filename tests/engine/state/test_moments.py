@@ -18,7 +18,7 @@ from wormdb.engine.state.moments import AsOf, check_begun, following_dates, view
 from wormdb.errors import InvalidRequestError, SnapshotTooOldError
 from wormdb.format.entry import Entry
 from wormdb.format.past import misc_ms
-from wormdb.format.root import Dated, Root
+from wormdb.format.root import DateCorrection, Root
 from wormdb.settings import DATED_MAX
 from wormdb.system.clock import ManualClock
 from wormdb.system.types import Misc, WriteId
@@ -147,16 +147,16 @@ def test_dates_stay_few() -> None:
         entry = bench_entry(number, misc(SECOND + 10**9 + number))
         root = bench_root(number, misc(SECOND + number), following_dates(root, [entry], number, misc(SECOND + number)))
     assert len(root.dated) == DATED_MAX
-    assert root.dated[-1] == Dated(2 * DATED_MAX - 1, SECOND + 2 * DATED_MAX - 1)
+    assert root.dated[-1] == DateCorrection(2 * DATED_MAX - 1, SECOND + 2 * DATED_MAX - 1)
     lower = following_dates(root, (), root.applied, misc(SECOND))
-    assert lower == (Dated(root.applied, SECOND),), "one that says more makes others needless"
+    assert lower == (DateCorrection(root.applied, SECOND),), "one that says more makes others needless"
 
 
 def bench_entry(number: int, made: int) -> Entry:
     return Entry(number=number, write_id=WriteId("0" * 32), misc=made, node=0, previous=bytes(32), batches=())
 
 
-def bench_root(applied: int, made: int, dated: tuple[Dated, ...], entered: int = 0) -> Root:
+def bench_root(applied: int, made: int, dated: tuple[DateCorrection, ...], entered: int = 0) -> Root:
     return Root(
         path="t/",
         collection=WriteId("0" * 32),

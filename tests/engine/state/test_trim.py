@@ -9,7 +9,7 @@ from wormdb.engine.commit.operations import Pending
 from wormdb.engine.state.trim import with_mark
 from wormdb.errors import ConflictError, CorruptionError, UnavailableError
 from wormdb.format.event import FilesSwitched, JobAborted, JobOpened, SchemaChanged
-from wormdb.format.root import Mark, Root
+from wormdb.format.root import AppliedMark, Root
 from wormdb.settings import LOG_RETENTION_MS_MIN, MARKS_MAX
 from wormdb.system.types import LogNumber, StoreTime, WriteId
 from wormdb.testing.fault_store import Fault, FaultStore, SimulatedCrash
@@ -210,14 +210,14 @@ def test_marks_are_noted_once_for_each_number_and_thinned_out() -> None:
     first = root(rig)
     assert with_mark(None, StoreTime(5)) == ()
     assert with_mark(first, None) == ()
-    assert with_mark(first, StoreTime(5)) == (Mark(1, 5),)
+    assert with_mark(first, StoreTime(5)) == (AppliedMark(1, 5),)
     import msgspec
 
-    many = tuple(Mark(number, number) for number in range(1, MARKS_MAX + 1))
+    many = tuple(AppliedMark(number, number) for number in range(1, MARKS_MAX + 1))
     crowded = msgspec.structs.replace(first, applied=MARKS_MAX + 1, marks=many)
     thinned = with_mark(crowded, StoreTime(999))
     assert len(thinned) < MARKS_MAX
-    assert thinned[-1] == Mark(MARKS_MAX + 1, 999)
+    assert thinned[-1] == AppliedMark(MARKS_MAX + 1, 999)
     assert list(thinned) == sorted(thinned, key=lambda mark: mark.number)
     assert set(thinned[:-1]) <= set(many)
     again = msgspec.structs.replace(crowded, applied=MARKS_MAX)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.engine.rig import contents, doc, ident
 from wormdb.engine.state.definition import Definition
 from wormdb.engine.state.view import EmptyBase, Held, Overlay, View, id_key
-from wormdb.format.entry import Batch, Change, Entry
+from wormdb.format.entry import Entry, LoggedBatch, LoggedChange
 from wormdb.system.types import LogNumber, WriteId
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Model:
             after = None if value is None else {"v": value}
             self.held[identity] = (number, seq + 1, after)
             changes.append(
-                Change(
+                LoggedChange(
                     id=ident(identity),
                     seq=seq + 1,
                     before=None if before is None else doc(identity, **before),
@@ -75,7 +75,7 @@ class Model:
                 )
             )
         name = WriteId(f"{number:032x}")
-        batch = Batch(id=name, changes=tuple(changes))
+        batch = LoggedBatch(id=name, changes=tuple(changes))
         return Entry(number=number, write_id=name, misc=0, node=0, previous=bytes(32), batches=(batch,))
 
     def copy(self) -> dict[Any, tuple[int, int, dict[str, Any] | None]]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wormdb.errors import CorruptionError, LimitExceededError
-from wormdb.format.heartbeat import Heartbeat, Written, decode_heartbeat, encode_heartbeat
+from wormdb.format.heartbeat import CollectionActivity, Heartbeat, decode_heartbeat, encode_heartbeat
 
 ID = "0123456789abcdef0123456789abcdef"
 STORED = b"""{
@@ -35,7 +35,7 @@ BEAT = Heartbeat(
     interval_ms=5000,
     version="0.1.0",
     name="process 1 on host",
-    written=(Written(collection="org/notes/", number=12, lag=2),),
+    written=(CollectionActivity(collection="org/notes/", number=12, lag=2),),
 )
 
 
@@ -71,7 +71,9 @@ def test_bytes_of_others_are_damage(body: bytes) -> None:
 
 
 def test_a_heartbeat_has_a_largest_size() -> None:
-    many = tuple(Written(collection=f"{'x' * 1000}{number}/", number=1, error="e" * 1000) for number in range(600))
+    many = tuple(
+        CollectionActivity(collection=f"{'x' * 1000}{number}/", number=1, error="e" * 1000) for number in range(600)
+    )
     with pytest.raises(LimitExceededError, match="the heartbeat of node 3"):
         encode_heartbeat(
             Heartbeat(

@@ -24,7 +24,7 @@ from tests.maintenance.wreck import (
 )
 from tests.simulation.remembered import remembered_blocks
 from wormdb.errors import CorruptionError, InvalidRequestError, SnapshotTooOldError
-from wormdb.format.root import Mark
+from wormdb.format.root import AppliedMark
 from wormdb.maintenance.audit.lists import CheckedList, Where
 from wormdb.maintenance.audit.repair import repair
 from wormdb.maintenance.audit.report import AuditReport
@@ -226,7 +226,7 @@ def test_a_broken_entry_that_was_applied_is_given_up_after_an_hour() -> None:
     things.insert(thing(90))
     things.forward()
     world.manual.advance(4_000)
-    assert any(isinstance(mark, Mark) for mark in root_of(world).marks)
+    assert any(isinstance(mark, AppliedMark) for mark in root_of(world).marks)
     things.delete("t090")
     assert repair(site_on(world)).left == ()
     assert root_of(world).trimmed == 1

@@ -18,7 +18,7 @@ from wormdb.engine.tree.extract import extract
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
 from wormdb.format.block import Row
-from wormdb.format.entry import Change
+from wormdb.format.entry import LoggedChange
 from wormdb.format.filter_run import key_hashes
 from wormdb.format.key import encode_keys
 from wormdb.format.sample import Sample
@@ -40,7 +40,7 @@ __all__ = ["Inserted", "check_inserts", "sampled"]
 class Inserted:
     """What a batch of inserts does."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[LoggedChange, ...]
     """In the order of the operations."""
     rows: dict[bytes, Row]
     """By the keys of their ids; of revision 0, because the entry has no number yet."""
@@ -83,7 +83,7 @@ def check_inserts(
     seqs = [found[key].seq + 1 if key in found else 1 for key in keys] if found else [1] * len(keys)
     kept = {seq: takes_snapshot(seq) for seq in set(seqs)}
     changes = tuple(
-        Change(id=identity, seq=seq, after=document, snapshot=kept[seq])
+        LoggedChange(id=identity, seq=seq, after=document, snapshot=kept[seq])
         for identity, seq, document in zip(identities, seqs, documents, strict=True)
     )
     rows = [Row(*row) for row in zip(ids, [0] * len(ids), seqs, documents, strict=True)]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.blockread import Block
     from wormdb.format.columns import EncodedColumn
-    from wormdb.format.sidecar import PageMap, Part
+    from wormdb.format.sidecar import CheckedRange, PageMap
 
 __all__ = ["Joiner", "Merged", "Merger", "can_join", "twice"]
 
@@ -120,7 +120,7 @@ class Joiner:
 
     def _parts(self, entry: BlockEntry, page_map: PageMap, names: Sequence[str]) -> Iterator[Block]:
         """A block with one of its row groups, and then with the next."""
-        footer: list[tuple[Part, bytes]] = []
+        footer: list[tuple[CheckedRange, bytes]] = []
         for group in range(len(page_map.groups)):
             wanted = parts_for(page_map, names, groups=[group])[len(footer) :]
             bodies = self.blocks.shelf.ranges(entry, [ByteRange(part.offset, part.length) for part in wanted])

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from wormdb.engine.state.view import View
     from wormdb.engine.tree.definition import Index
     from wormdb.format.blocklist import BlockEntry
-    from wormdb.format.entry import Change, Entry
+    from wormdb.format.entry import Entry, LoggedChange
     from wormdb.format.sample import Sample
 
 __all__ = ["Stager"]
@@ -59,7 +59,7 @@ class _Checked:
     """A batch as it will be, checked against one view."""
 
     view: View
-    changes: tuple[Change, ...]
+    changes: tuple[LoggedChange, ...]
     rows: dict[bytes, Row]
     """In order of key."""
     claims: Mapping[str, AbstractSet[bytes]]
@@ -215,7 +215,7 @@ def _sorted(rows: dict[bytes, Row]) -> dict[bytes, Row]:
     return rows if is_ascending(list(rows)) else {key: rows[key] for key in sorted(rows)}
 
 
-def _sequence(changes: Sequence[Change]) -> int:
+def _sequence(changes: Sequence[LoggedChange]) -> int:
     """The greatest id made of digits."""
     return max((sequence_of(change.id) for change in changes), default=0)
 

@@ -25,7 +25,7 @@ from wormdb.errors import (
     UnavailableError,
     WormError,
 )
-from wormdb.format.entry import Batch, Entry, encode_entry, entry_hash
+from wormdb.format.entry import Entry, LoggedBatch, encode_entry, entry_hash
 from wormdb.settings import MISC_LEAD_MS_MAX
 from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_classified
 from wormdb.storage.store import IfAbsent
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from wormdb.engine.log.entries import Log
     from wormdb.engine.log.root import Register
     from wormdb.engine.state.view import View
-    from wormdb.format.entry import Change
+    from wormdb.format.entry import LoggedChange
     from wormdb.format.event import Event
     from wormdb.system.clock import Chance, Clock
     from wormdb.system.types import StoreTime
@@ -86,7 +86,7 @@ class Committed:
 
     number: LogNumber
     misc: Misc
-    changes: tuple[Change, ...]
+    changes: tuple[LoggedChange, ...]
     id: str = ""
     """Its commit id, as `resolve` takes it; empty if nothing had to be written."""
 
@@ -333,27 +333,27 @@ class Committer:
     def _is_settled(self) -> bool:
         return self._head.caught_up and not self._head.has_attached
 
-    def _check(self, waiting: Sequence[Pending]) -> tuple[list[Batch], list[Event], dict[str, Outcome]]:
+    def _check(self, waiting: Sequence[Pending]) -> tuple[list[LoggedBatch], list[Event], dict[str, Outcome]]:
         """The batches that can be written now with their events, and the outcomes of those that will not be.
 
         A batch that fails only because of those before it in the group is neither: they may not land, and
         then it would have been refused for nothing. It waits until their fate is known.
         """
         group = Group(self._head, self._collection)
-        accepted: list[Batch] = []
+        accepted: list[LoggedBatch] = []
         refused: dict[str, Outcome] = {}
         for pending in waiting:
             outcome = self._judge(group, pending)
-            if isinstance(outcome, Batch):
+            if isinstance(outcome, LoggedBatch):
                 accepted.append(outcome)
                 continue
             if accepted:
                 outcome = self._judge(Group(self._head, self._collection), pending)
-            if not isinstance(outcome, Batch):
+            if not isinstance(outcome, LoggedBatch):
                 refused[pending.id] = outcome
         return accepted, [event for events in group.events.values() for event in events], refused
 
-    def _judge(self, group: Group, pending: Pending) -> Batch | Outcome:
+    def _judge(self, group: Group, pending: Pending) -> LoggedBatch | Outcome:
         """The batch if it can be written behind those of the group, else its outcome."""
         try:
             changes = group.add(pending)
@@ -366,9 +366,9 @@ class Committer:
         if not changes and (pending.operations or not pending.events):
             # Nothing to write: it is done as soon as the state is known to be fresh.
             return Committed(self._head.number, Misc(0), ())
-        return Batch(id=WriteId(pending.id), actor=pending.actor, meta=pending.meta, changes=changes)
+        return LoggedBatch(id=WriteId(pending.id), actor=pending.actor, meta=pending.meta, changes=changes)
 
-    def _try(self, batches: Sequence[Batch], events: Sequence[Event], arrived: float) -> _Try | None:
+    def _try(self, batches: Sequence[LoggedBatch], events: Sequence[Event], arrived: float) -> _Try | None:
         if not batches:
             return None
         entry = Entry(
@@ -467,5 +467,5 @@ class Committer:
         pause(self._clock, self._chance.fraction() * bound)
 
 
-def _committed(attempt: _Try, batch: Batch) -> Committed:
+def _committed(attempt: _Try, batch: LoggedBatch) -> Committed:
     return Committed(attempt.number, Misc(attempt.entry.misc), batch.changes, str(attempt.commit_id(batch.id)))

@@ -19,7 +19,7 @@ from wormdb.engine.state.view import Held, Overlay, check_counted, id_key, seque
 from wormdb.engine.tree.definition import claims_of
 from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError, UniqueViolationError
 from wormdb.format import json
-from wormdb.format.entry import Change
+from wormdb.format.entry import LoggedChange
 from wormdb.schema.identity import format_sequence
 from wormdb.system.types import LogNumber
 
@@ -86,7 +86,7 @@ class Group:
         self.events: dict[str, tuple[Event, ...]] = {}
         """Of each accepted batch, by its id, as they are written."""
 
-    def add(self, pending: Pending) -> tuple[Change, ...]:
+    def add(self, pending: Pending) -> tuple[LoggedChange, ...]:
         """The changes of a batch, which later batches of the group then see; or raise why it is refused."""
         if self._is_alone or (self._accepted and pending.is_alone):
             raise ConflictError(f"entry {self.number} of {self._collection}", reason="another batch has it for itself")
@@ -223,7 +223,7 @@ class _BatchCheck:
         self._first: dict[bytes, bytes | None] = {}
         self.numbered = 0
 
-    def apply(self, wanted: Operation, known: bytes | None) -> list[Change]:
+    def apply(self, wanted: Operation, known: bytes | None) -> list[LoggedChange]:
         """What an operation changes, one change or none; `known` is the key of its id, if it has one."""
         operation = self._number(wanted) if isinstance(wanted, InsertNext) else wanted
         operation = mapped_operation(operation, self._group.upgrades, self._begun)
@@ -239,7 +239,7 @@ class _BatchCheck:
         self.changed[key] = Held(operation.id, self._group.number, change.seq, change.after, change.trash)
         return [change]
 
-    def _change(self, operation: IdentifiedOperation, before: Held | None) -> Change | None:
+    def _change(self, operation: IdentifiedOperation, before: Held | None) -> LoggedChange | None:
         """What an operation does to what is there; None if nothing."""
         image = None if before is None else before.document
         op: Literal["restore", "purge"] | None = None
@@ -269,7 +269,7 @@ class _BatchCheck:
                 assert_never(operation)
         seq = 1 if before is None else before.seq + 1
         snapshot = after is not None and self._group.takes_snapshot(seq)
-        return Change(id=operation.id, seq=seq, before=image, after=after, op=op, trash=trash, snapshot=snapshot)
+        return LoggedChange(id=operation.id, seq=seq, before=image, after=after, op=op, trash=trash, snapshot=snapshot)
 
     def _from_trash(self, operation: Restore | Purge, before: Held | None) -> bytes:
         """The document in the trash; raises AlreadyExistsError, NotFoundError."""

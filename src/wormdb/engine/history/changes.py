@@ -25,7 +25,7 @@ from wormdb.format.blocklist import BlockEntry
 from wormdb.format.event import JobAttached, SnapshotTaken
 from wormdb.format.frame import corrupt
 from wormdb.format.key import encode_key
-from wormdb.format.past import HISTORY_COLUMNS, Taken, Version, encode_past, operation_of, past_id, past_key
+from wormdb.format.past import HISTORY_COLUMNS, SnapshotMark, Version, encode_past, operation_of, past_id, past_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -90,16 +90,16 @@ def member_of(row: Row) -> bytes:
     return encode_key(row.id["d"])
 
 
-def _place(key: bytes, row: Version | Taken) -> bytes:
+def _place(key: bytes, row: Version | SnapshotMark) -> bytes:
     return past_key(key, row.seq, None if isinstance(row, Version) else row.rev)
 
 
-def stored_version(row: Version | Taken) -> Row:
+def stored_version(row: Version | SnapshotMark) -> Row:
     """A version, or the mark of one, as a row of a block of history."""
     return Row(json.decode(past_id(row), name="id of a version"), row.rev, row.seq, encode_past(row))
 
 
-def past_of(entries: Iterable[Entry]) -> Iterator[tuple[bytes, Version | Taken]]:
+def past_of(entries: Iterable[Entry]) -> Iterator[tuple[bytes, Version | SnapshotMark]]:
     """What entries add to history, each with the key of its document's id, in the order of the log."""
     for entry in entries:
         for batch in entry.batches:
@@ -120,7 +120,10 @@ def past_of(entries: Iterable[Entry]) -> Iterator[tuple[bytes, Version | Taken]]
                 )
         for event in entry.events:
             if isinstance(event, SnapshotTaken):
-                yield id_key(event.id), Taken(event.id, event.seq, entry.number, entry.misc, _actor_of_events(entry))
+                yield (
+                    id_key(event.id),
+                    SnapshotMark(event.id, event.seq, entry.number, entry.misc, _actor_of_events(entry)),
+                )
 
 
 def _actor_of_events(entry: Entry) -> str | None:

@@ -23,7 +23,17 @@ from wormdb.engine.state.moments import check_begun, view_at
 from wormdb.engine.state.view import Held
 from wormdb.format.blocklist import BlockEntry, BlockPageRef
 from wormdb.format.frame import corrupt
-from wormdb.format.past import Taken, Version, decode_past, first_ms, misc_ms, misc_of, past_from, past_key, past_range
+from wormdb.format.past import (
+    SnapshotMark,
+    Version,
+    decode_past,
+    first_ms,
+    misc_ms,
+    misc_of,
+    past_from,
+    past_key,
+    past_range,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -46,7 +56,7 @@ class Snapshot:
     """A version that is kept as a snapshot: since it was written, or since it was `taken` by hand, the last time."""
 
     version: Version
-    taken: Taken | None = None
+    taken: SnapshotMark | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +173,7 @@ class History:
             versions, marks = self._told([row for _, row in found])
             yield Recorded(key, versions, _kept(versions, marks))
 
-    def _decoded(self, low: bytes, high: bytes | None) -> Iterator[tuple[bytes, Version | Taken]]:
+    def _decoded(self, low: bytes, high: bytes | None) -> Iterator[tuple[bytes, Version | SnapshotMark]]:
         rows = self._rows(past_from(low), None if high is None else past_from(high), as_of=None)
         return ((member_of(row), decode_past(row.cell, name=self._name, rev=row.rev)) for _, row in rows)
 
@@ -196,7 +206,7 @@ class History:
 
     # --- where versions come from ---
 
-    def _read(self, key: bytes, as_of: AsOf | None = None) -> tuple[list[Version], list[Taken]]:
+    def _read(self, key: bytes, as_of: AsOf | None = None) -> tuple[list[Version], list[SnapshotMark]]:
         """The versions of a document by number and its marks by age; with `as_of` those of then."""
         low, high = past_range(key)
         rows = self._rows(low, high, as_of=as_of, member=key)
@@ -205,10 +215,10 @@ class History:
         found += [load.version(held) for load in self._loads if (held := load.layer.get(key)) is not None]
         return self._told([row for row in found if as_of is None or as_of.has(row.rev, row.misc)])
 
-    def _told(self, known: Sequence[Version | Taken]) -> tuple[list[Version], list[Taken]]:
+    def _told(self, known: Sequence[Version | SnapshotMark]) -> tuple[list[Version], list[SnapshotMark]]:
         versions = sorted((row for row in known if isinstance(row, Version)), key=lambda version: version.seq)
         self._check_gapless(versions)
-        marks = sorted((row for row in known if isinstance(row, Taken)), key=lambda mark: mark.rev)
+        marks = sorted((row for row in known if isinstance(row, SnapshotMark)), key=lambda mark: mark.rev)
         return with_operations(versions, {load.number for load in self._loads}), marks
 
     def _rows(
@@ -237,9 +247,9 @@ class History:
         return self._view.overlay.entries(self._view.number)
 
     @cached_property
-    def _tail(self) -> dict[bytes, list[Version | Taken]]:
+    def _tail(self) -> dict[bytes, list[Version | SnapshotMark]]:
         """What entries after the root hold themselves, by the keys of their documents."""
-        found: dict[bytes, list[Version | Taken]] = {}
+        found: dict[bytes, list[Version | SnapshotMark]] = {}
         for key, row in past_of(self._entries):
             found.setdefault(key, []).append(row)
         return found
@@ -298,14 +308,14 @@ class _Found:
     held: Row | Held
 
 
-def _kept(versions: Sequence[Version], marks: Sequence[Taken]) -> list[Snapshot]:
+def _kept(versions: Sequence[Version], marks: Sequence[SnapshotMark]) -> list[Snapshot]:
     taken = {mark.seq: mark for mark in marks}
     return [
         Snapshot(version, taken.get(version.seq)) for version in versions if version.snapshot or version.seq in taken
     ]
 
 
-def _versions_of(load: Load, low: bytes, high: bytes | None) -> Iterator[tuple[bytes, Version | Taken]]:
+def _versions_of(load: Load, low: bytes, high: bytes | None) -> Iterator[tuple[bytes, Version | SnapshotMark]]:
     return ((key, load.version(held)) for key, held in load.layer.scan(low, high))
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from wormdb.engine.state.view import Held
     from wormdb.engine.tree.definition import Index
     from wormdb.engine.tree.tree import TreeReader
-    from wormdb.format.entry import Change, Entry
+    from wormdb.format.entry import Entry, LoggedChange
     from wormdb.format.node import Leaf
     from wormdb.format.root import Root
     from wormdb.system.types import LogNumber
@@ -109,7 +109,7 @@ class UniqueOwners:
         What an entry attaches as blocks is not in it: after such an entry, and on another root, make new owners.
         """
         before: dict[bytes, bytes | None] = {}
-        after: dict[bytes, Change] = {}
+        after: dict[bytes, LoggedChange] = {}
         for batch in entry.batches:
             for change in batch.changes:
                 # Only what a document began and ended with counts: in passing it may have had another's value.

@@ -27,7 +27,7 @@ from wormdb.format.event import (
     IndexReady,
     SchemaChanged,
 )
-from wormdb.format.root import Condemned, FunctionEntry, SchemaVersion
+from wormdb.format.root import CondemnedBlob, FunctionEntry, SchemaVersion
 from wormdb.schema.difference import next_version
 from wormdb.schema.load import load_model
 from wormdb.settings import BLOB_CONDEMNED_MAX
@@ -98,7 +98,7 @@ class BlobStates:
         forgotten = self.condemned.keys() - set(kept)
         return {
             "condemned": tuple(
-                Condemned(sha256=bytes.fromhex(key.sha256), suffix=key.suffix, number=self.condemned[key])
+                CondemnedBlob(sha256=bytes.fromhex(key.sha256), suffix=key.suffix, number=self.condemned[key])
                 for key in kept
             ),
             "blob_newest": self.newest,

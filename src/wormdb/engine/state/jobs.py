@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from collections.abc import Set as AbstractSet
 
-    from wormdb.format.entry import Batch, Entry
+    from wormdb.format.entry import Entry, LoggedBatch
     from wormdb.format.event import Event
     from wormdb.system.types import WriteId
 
@@ -50,7 +50,7 @@ class Jobs:
             return self
         return self.told(entry.events, entry.number, entry.misc, entry.batches[0] if entry.batches else None)
 
-    def told(self, events: Iterable[Event], number: int, misc: int = 0, by: Batch | None = None) -> Jobs:
+    def told(self, events: Iterable[Event], number: int, misc: int = 0, by: LoggedBatch | None = None) -> Jobs:
         """With what the events of entry `number` tell: the same object if that is nothing."""
         told = [found for event in events if (found := _told(event)) is not None]
         if not told:

@@ -15,7 +15,7 @@ from wormdb.errors import InvalidRequestError, SnapshotTooOldError
 from wormdb.format.blocklist import BlockPageRef
 from wormdb.format.event import JobAttached
 from wormdb.format.past import first_ms, misc_ms
-from wormdb.format.root import Dated
+from wormdb.format.root import DateCorrection
 from wormdb.format.wrappers import moment
 from wormdb.settings import DATED_MAX, MISC_LEAD_MS_MAX
 from wormdb.system.types import LogNumber
@@ -139,17 +139,17 @@ def _added(entry: Entry) -> int:
     return added + sum(event.added for event in entry.events if isinstance(event, JobAttached))
 
 
-def following_dates(root: Root | None, entries: Sequence[Entry], applied: int, misc: int) -> tuple[Dated, ...]:
+def following_dates(root: Root | None, entries: Sequence[Entry], applied: int, misc: int) -> tuple[DateCorrection, ...]:
     """Where times went back, for the root after `root`, which has applied some more entries and is made at `misc`."""
     known = [] if root is None else list(root.dated)
     latest = _latest(root, has_more=bool(entries))
     for entry in entries:
         if entry.misc < latest:
-            known.append(Dated(entry.number - 1, misc_ms(entry.misc)))
+            known.append(DateCorrection(entry.number - 1, misc_ms(entry.misc)))
         latest = entry.misc
     if misc < latest:
-        known.append(Dated(applied, misc_ms(misc)))
-    kept: list[Dated] = []
+        known.append(DateCorrection(applied, misc_ms(misc)))
+    kept: list[DateCorrection] = []
     for dated in reversed(known):
         if not kept or dated.time < kept[-1].time:
             kept.append(dated)

@@ -10,7 +10,7 @@ import msgspec
 from wormdb.engine.log.objects import NewObject
 from wormdb.engine.state.moments import following_dates
 from wormdb.engine.state.trim import with_mark
-from wormdb.format.root import ObjectRef, Retired, RetiredList, encode_retired
+from wormdb.format.root import ObjectRef, RetiredList, RetiredObject, encode_retired
 from wormdb.settings import RETIRED_INLINE_MAX
 from wormdb.system.clock import new_write_id
 from wormdb.system.types import Misc
@@ -44,7 +44,8 @@ def following_root(
     revision = root.revision + 1
     needed = retired if isinstance(retired, Mapping) else dict.fromkeys(retired, 0)
     listed = root.retired + tuple(
-        Retired(name=key.removeprefix(paths.folder), revision=revision, log=number) for key, number in needed.items()
+        RetiredObject(name=key.removeprefix(paths.folder), revision=revision, log=number)
+        for key, number in needed.items()
     )
     older = root.retired_older
     if len(listed) > RETIRED_INLINE_MAX:

@@ -15,7 +15,7 @@ import msgspec
 
 from wormdb.engine.state.moments import following_dates
 from wormdb.errors import ConflictError, CorruptionError
-from wormdb.format.root import Mark
+from wormdb.format.root import AppliedMark
 from wormdb.settings import LOG_RETENTION_MS_MIN, MARKS_MAX
 from wormdb.system.clock import new_write_id
 from wormdb.system.types import LogNumber, Misc
@@ -34,13 +34,13 @@ __all__ = ["Trimmer", "with_mark"]
 log = logging.getLogger(__name__)
 
 
-def with_mark(root: Root | None, time: StoreTime | None) -> tuple[Mark, ...]:
+def with_mark(root: Root | None, time: StoreTime | None) -> tuple[AppliedMark, ...]:
     """The marks of the root that follows one read at `time`: what it had applied was applied by then."""
     if root is None:
         return ()
     marks = root.marks
     if time is not None and root.applied > (marks[-1].number if marks else 0):
-        marks = (*marks, Mark(root.applied, time))
+        marks = (*marks, AppliedMark(root.applied, time))
     if len(marks) > MARKS_MAX:
         # Thin out the older half: a mark that is missing only delays a deletion.
         half = len(marks) // 2

@@ -14,7 +14,7 @@ from wormdb.engine.history.tombstone import tombstone
 from wormdb.engine.state.view import Held
 from wormdb.files.contents.values import STAMPS
 from wormdb.format import json
-from wormdb.format.past import Taken, Version
+from wormdb.format.past import SnapshotMark, Version
 from wormdb.format.values import equal
 from wormdb.format.wrappers import milliseconds
 
@@ -206,7 +206,7 @@ class SettledDocument:
 
     held: Held
     versions: tuple[Version, ...]
-    marks: tuple[Taken, ...]
+    marks: tuple[SnapshotMark, ...]
     faults: tuple[Disagreement, ...]
 
 
@@ -231,7 +231,7 @@ def settle(filed: FileContents, limit: int) -> SettledDocument:
         )
         for step, moment in zip(past.steps, moments, strict=True)
     )
-    marks = tuple(Taken(identity, seq, 0, moment << 8) for seq, moment in past.marks())
+    marks = tuple(SnapshotMark(identity, seq, 0, moment << 8) for seq, moment in past.marks())
     last = past.steps[-1]
     document = None if last.document is None else versions[-1].document
     trash = None if last.document is not None else past.trash(identity, moments[-1])

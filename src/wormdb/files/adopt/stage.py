@@ -19,8 +19,8 @@ from wormdb.errors import ConflictError, CorruptionError, OutcomeUnknownError, U
 from wormdb.format import json
 from wormdb.format.adopt_record import AdoptRecord, StagedPart, decode_adopt_record, encode_adopt_record
 from wormdb.format.block import Row
-from wormdb.format.entry import Batch, Entry
-from wormdb.format.past import HISTORY_COLUMNS, Taken, Version, encode_past, past_id, past_key
+from wormdb.format.entry import Entry, LoggedBatch
+from wormdb.format.past import HISTORY_COLUMNS, SnapshotMark, Version, encode_past, past_id, past_key
 from wormdb.settings import MIB
 from wormdb.storage.readback import Landed, Lost, NothingThere, Unknown, put_classified
 from wormdb.storage.store import IfAbsent, IfMatch
@@ -51,19 +51,19 @@ _NO_PLAN: Final = bytes(32)
 """In the place of a digest: of nothing that could be gone on with."""
 
 
-def digest_of(held: Held, versions: Sequence[Version], marks: Sequence[Taken]) -> bytes:
+def digest_of(held: Held, versions: Sequence[Version], marks: Sequence[SnapshotMark]) -> bytes:
     """What stands for a document and its past, whatever the number of the entry that adopts them. No requests."""
     digest = blake2b(digest_size=16)
     digest.update(b"%b\0%d\0%b\0%b\n" % (held.id, held.seq, held.document or b"", held.trash or b""))
-    rows: list[Version | Taken] = [*versions, *sorted(marks, key=lambda mark: mark.seq)]
+    rows: list[Version | SnapshotMark] = [*versions, *sorted(marks, key=lambda mark: mark.seq)]
     for row in rows:
         digest.update(encode_past(_unnumbered(row)))
     return digest.digest()
 
 
-def _unnumbered(row: Version | Taken) -> Version | Taken:
-    if isinstance(row, Taken):
-        return Taken(row.id, row.seq, 0, row.misc, row.actor)
+def _unnumbered(row: Version | SnapshotMark) -> Version | SnapshotMark:
+    if isinstance(row, SnapshotMark):
+        return SnapshotMark(row.id, row.seq, 0, row.misc, row.actor)
     return Version(
         row.id, row.seq, 0, row.op, row.misc, row.actor, row.meta, snapshot=row.snapshot, document=row.document
     )
@@ -169,7 +169,7 @@ class BlockStage:
         held = settled.held
         identity = json.decode(held.id, name="document id")
         self._take(self._rows, [(key, Row(identity, 0, held.seq, held.document, held.trash))])
-        rows: list[Version | Taken] = [*settled.versions, *settled.marks]
+        rows: list[Version | SnapshotMark] = [*settled.versions, *settled.marks]
         placed = sorted(((_place(key, row), _stored(row)) for row in rows), key=lambda item: item[0])
         self._take(self._past, placed)
         if self._size >= self.part_bytes:
@@ -195,11 +195,11 @@ class BlockStage:
             self._size += weight(row)
 
 
-def _place(key: bytes, row: Version | Taken) -> bytes:
+def _place(key: bytes, row: Version | SnapshotMark) -> bytes:
     return past_key(key, row.seq, None if isinstance(row, Version) else row.rev)
 
 
-def _stored(row: Version | Taken) -> Row:
+def _stored(row: Version | SnapshotMark) -> Row:
     return Row(json.decode(past_id(row), name="id of a version"), row.rev, row.seq, encode_past(row))
 
 
@@ -250,7 +250,7 @@ class Rehearsal:
             misc=runtime.misc.next(),
             node=runtime.misc.node,
             previous=bytes(32),
-            batches=(Batch(id=job),),
+            batches=(LoggedBatch(id=job),),
             events=(self.attached,),
         )
         overlay = Overlay()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.log.entries import Record
-    from wormdb.format.entry import Batch, Change
+    from wormdb.format.entry import LoggedBatch, LoggedChange
     from wormdb.format.past import Operation
 
 __all__ = ["SeenChange", "Window", "read_windows"]
@@ -108,7 +108,7 @@ def _note_events(window: Window, record: Record) -> None:
             window.needs_all |= event.mapping is not None
 
 
-def _seen(record: Record, batch: Batch, change: Change) -> SeenChange:
+def _seen(record: Record, batch: LoggedBatch, change: LoggedChange) -> SeenChange:
     version = Version(
         change.id,
         change.seq,
@@ -123,6 +123,6 @@ def _seen(record: Record, batch: Batch, change: Change) -> SeenChange:
     return SeenChange(id_key(change.id), version, change.before, change.trash)
 
 
-def _operation(change: Change) -> Operation:
+def _operation(change: LoggedChange) -> Operation:
     # What a job attached does not say what it did.
     return "purge" if change.before is None and change.after is None else operation_of(change)

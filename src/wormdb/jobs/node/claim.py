@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.ledger import MiscClock
     from wormdb.engine.log.peers import Peer, Peers
-    from wormdb.format.heartbeat import NodeState, Written
+    from wormdb.format.heartbeat import CollectionActivity, NodeState
     from wormdb.storage.store import Store
     from wormdb.system.clock import Chance, Clock
     from wormdb.system.types import StoreTime, Version, WriteId
@@ -65,7 +65,7 @@ class Claim:
             return False
         return True
 
-    def beat(self, interval_ms: int, written: Sequence[Written] = (), state: NodeState = "running") -> None:
+    def beat(self, interval_ms: int, written: Sequence[CollectionActivity] = (), state: NodeState = "running") -> None:
         """Write the next heartbeat. 1 PUT, and 1 or 2 GETs if the answer is no clean success.
 
         Raises ConflictError if the id is another's now, UnavailableError or OutcomeUnknownError if it may be tried
@@ -91,7 +91,7 @@ class Claim:
                     assert_never(outcome)
         raise UnavailableError(f"heartbeat of node {self.node}", reason="it changes all the time", key=key)
 
-    def _heartbeat(self, interval_ms: int, written: tuple[Written, ...], state: NodeState) -> Heartbeat:
+    def _heartbeat(self, interval_ms: int, written: tuple[CollectionActivity, ...], state: NodeState) -> Heartbeat:
         return Heartbeat(
             node=self.node,
             incarnation=self.incarnation,

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from wormdb.format.heartbeat import Written
+from wormdb.format.heartbeat import CollectionActivity
 from wormdb.jobs.node.pace import Load
 from wormdb.settings import HEARTBEAT_BYTES_MAX, HEARTBEAT_COLLECTIONS_MAX
 
@@ -143,7 +143,7 @@ class Watchlist:
             # A new dict, because the thread of heartbeats may be going through this one.
             self.known = dict(sorted({**self.known, **new}.items()))
 
-    def heard(self, written: Iterable[Written], now: float) -> None:
+    def heard(self, written: Iterable[CollectionActivity], now: float) -> None:
         """Another node says what it has seen written."""
         for each in written:
             self.add([each.collection])
@@ -163,7 +163,7 @@ class Watchlist:
             if not each.failures
         )
 
-    def written(self, now: float) -> tuple[Written, ...]:
+    def written(self, now: float) -> tuple[CollectionActivity, ...]:
         """What the next heartbeat names: what was written lately, and what fails; of too many the newest."""
         named = [each for each in self.known.values() if each.error or now - each.written_at < _NAMED_SECONDS]
         named.sort(key=lambda each: -each.written_at)
@@ -172,5 +172,9 @@ class Watchlist:
             room -= _OTHER_BYTES + _ESCAPED_BYTES * (len(each.prefix) + len(each.error))
             if room < 0:
                 break
-            told.append(Written(collection=each.prefix, number=each.number + each.lag, lag=each.lag, error=each.error))
+            told.append(
+                CollectionActivity(
+                    collection=each.prefix, number=each.number + each.lag, lag=each.lag, error=each.error
+                )
+            )
         return tuple(sorted(told, key=lambda each: each.collection))

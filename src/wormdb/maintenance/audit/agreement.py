@@ -23,7 +23,7 @@ from wormdb.errors import CorruptionError, NotFoundError
 from wormdb.format import json
 from wormdb.format.blob import BlobKey, blob_keys_in
 from wormdb.format.block import Row
-from wormdb.format.past import Taken, Version, encode_past, past_range
+from wormdb.format.past import SnapshotMark, Version, encode_past, past_range
 from wormdb.format.sample import Sample, decode_sample
 from wormdb.maintenance.audit.chain import SUM_BITS, digest_of
 from wormdb.maintenance.audit.lists import PastLists, PastRow, past_rows
@@ -140,11 +140,11 @@ class Agreement:
     def _document(self, key: bytes, items: Iterable[Row | PastRow], sample: Sample) -> None:
         row: Row | None = None
         versions: list[Version] = []
-        marks: list[Taken] = []
+        marks: list[SnapshotMark] = []
         for item in items:
             if isinstance(item, Row):
                 row = item
-            elif isinstance(item.row, Taken):
+            elif isinstance(item.row, SnapshotMark):
                 marks.append(item.row)
                 self._tally(item)
             else:
@@ -181,7 +181,7 @@ class Agreement:
         elif self.chain.has_entry(rev):
             self._sums[rev] += digest_of(encode_past(past.row))
 
-    def _check_versions(self, versions: list[Version], marks: Sequence[Taken]) -> None:
+    def _check_versions(self, versions: list[Version], marks: Sequence[SnapshotMark]) -> None:
         versions.sort(key=lambda version: version.seq)
         name = versions[0].id.decode()
         first = versions[0]

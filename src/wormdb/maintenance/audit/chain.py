@@ -14,7 +14,7 @@ from wormdb.engine.history.changes import past_of
 from wormdb.engine.log.entries import BEFORE_FIRST, Record
 from wormdb.errors import CorruptionError
 from wormdb.format.event import JobAttached
-from wormdb.format.past import Taken, encode_past
+from wormdb.format.past import SnapshotMark, encode_past
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def digest_of(cell: bytes) -> int:
 
 def sum_of(entry: Entry) -> int:
     """What an entry adds to history. Marks of one version by one entry are one mark."""
-    rows = {(key, row.seq, isinstance(row, Taken)): row for key, row in past_of([entry])}
+    rows = {(key, row.seq, isinstance(row, SnapshotMark)): row for key, row in past_of([entry])}
     return sum(digest_of(encode_past(row)) for row in rows.values()) % (1 << SUM_BITS)
 
 

@@ -21,7 +21,7 @@ from wormdb.format.blocklist import BlockEntry, BlockPageRef, decode_block_page
 from wormdb.format.blockread import read_documents
 from wormdb.format.frame import corrupt
 from wormdb.format.key import encode_key
-from wormdb.format.past import Taken, Version, decode_past, past_from
+from wormdb.format.past import SnapshotMark, Version, decode_past, past_from
 from wormdb.maintenance.audit.block_check import (
     block_faults,
     check_length,
@@ -291,7 +291,7 @@ class PastRow:
 
     key: bytes
     """Of the document's id."""
-    row: Version | Taken
+    row: Version | SnapshotMark
     is_loaded: bool = False
     """Whether a job attached it."""
 

@@ -25,7 +25,7 @@ from wormdb.format import json
 from wormdb.format.block import Row
 from wormdb.format.blocklist import SidecarRef
 from wormdb.format.event import JobAttached
-from wormdb.format.past import HISTORY_COLUMNS, Taken, Version, encode_past, past_id, past_key, past_range
+from wormdb.format.past import HISTORY_COLUMNS, SnapshotMark, Version, encode_past, past_id, past_key, past_range
 from wormdb.format.root import ObjectRef
 from wormdb.format.sample import Sampler, encode_sample
 from wormdb.maintenance.audit.block_check import content_of, rebuild_sidecar
@@ -395,11 +395,11 @@ class PastRepair:
     def _rows(self, merged: Iterable[tuple[bytes, int, object]]) -> Iterator[tuple[bytes, Row]]:
         for key, group in groupby(merged, key=lambda item: item[0]):
             versions: dict[int, Version] = {}
-            marks: dict[tuple[int, int], Taken] = {}
+            marks: dict[tuple[int, int], SnapshotMark] = {}
             for _, _, row in group:
                 if isinstance(row, Version):
                     versions.setdefault(row.seq, row)
-                elif isinstance(row, Taken):
+                elif isinstance(row, SnapshotMark):
                     marks.setdefault((row.seq, row.rev), row)
             self._loaded.update(version.rev for version in versions.values() if version.rev in self._jobs)
             self._loaded.update(mark.rev for mark in marks.values() if mark.rev in self._told)
@@ -409,7 +409,7 @@ class PastRepair:
                     what = f"the author and the time of version {version.seq} are lost"
                     self.lost.append(Loss(version.id.decode(), what, is_document=False))
             known = {version.seq for version in kept}
-            rows: list[Version | Taken] = [*kept, *(mark for mark in marks.values() if mark.seq in known)]
+            rows: list[Version | SnapshotMark] = [*kept, *(mark for mark in marks.values() if mark.seq in known)]
             yield from sorted(((_place(key, row), _stored(row)) for row in rows), key=lambda item: item[0])
 
     def _kept(self, versions: dict[int, Version]) -> list[Version]:
@@ -434,9 +434,9 @@ class PastRepair:
         return kept
 
 
-def _place(key: bytes, row: Version | Taken) -> bytes:
+def _place(key: bytes, row: Version | SnapshotMark) -> bytes:
     return past_key(key, row.seq, None if isinstance(row, Version) else row.rev)
 
 
-def _stored(row: Version | Taken) -> Row:
+def _stored(row: Version | SnapshotMark) -> Row:
     return Row(json.decode(past_id(row), name="id of a version"), row.rev, row.seq, encode_past(row))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.index.read import IndexReader
     from wormdb.engine.ledger import Ledger
-    from wormdb.format.entry import Batch
+    from wormdb.format.entry import LoggedBatch
     from wormdb.maintenance.gc.report import GcReport
     from wormdb.maintenance.site import Site
     from wormdb.storage.store import ObjectInfo
@@ -166,7 +166,7 @@ class _CondemnGuard:
                 _overtaken(f"entry {entry.number} refers to one of them")
 
 
-def _owned_after(batches: Iterable[Batch]) -> Iterator[BlobKey]:
+def _owned_after(batches: Iterable[LoggedBatch]) -> Iterator[BlobKey]:
     for batch in batches:
         for change in batch.changes:
             yield from blob_keys_in(change.after)

@@ -21,7 +21,7 @@ from wormdb.engine.index.shelf import IndexShelf
 from wormdb.engine.log.objects import NewObject
 from wormdb.errors import NotFoundError, SnapshotTooOldError
 from wormdb.format.event import JobAttached
-from wormdb.format.root import ObjectRef, Retired, RetiredList, decode_retired, encode_retired
+from wormdb.format.root import ObjectRef, RetiredList, RetiredObject, decode_retired, encode_retired
 from wormdb.maintenance.audit.lists import checked_body
 from wormdb.settings import GC_LIST_NAMES, RETIRED_INLINE_MAX, RETIRED_MS
 
@@ -47,7 +47,7 @@ class RetiredObjects:
     now: StoreTime
     read_since: StoreTime | None = None
     """Since when an open job has been reading a state: what was retired later is needed by it. None without jobs."""
-    older: tuple[Retired, ...] = ()
+    older: tuple[RetiredObject, ...] = ()
     """Those in lists beside the root."""
     lists: tuple[str, ...] = field(default=())
     """The keys of these lists."""
@@ -79,7 +79,7 @@ class RetiredObjects:
             return msgspec.structs.replace(root, retired=inline)
         folder = self.site.paths.folder
         # Lists that are replaced are retired like everything else.
-        inline += tuple(Retired(name=key.removeprefix(folder), revision=root.revision + 1) for key in self.lists)
+        inline += tuple(RetiredObject(name=key.removeprefix(folder), revision=root.revision + 1) for key in self.lists)
         if len(inline) + len(older) <= RETIRED_INLINE_MAX:
             return msgspec.structs.replace(root, retired=(*older, *inline), retired_older=None)
         return msgspec.structs.replace(root, retired=inline, retired_older=self._written(older))
@@ -95,12 +95,12 @@ class RetiredObjects:
 
         return msgspec.structs.replace(root, indexes=tuple(filter(is_left, root.indexes)))
 
-    def _is_due(self, one: Retired) -> bool:
+    def _is_due(self, one: RetiredObject) -> bool:
         if one.at is None or self.now - one.at < RETIRED_MS:
             return False
         return self.read_since is None or one.at < self.read_since
 
-    def _dated(self, listed: Sequence[Retired], at: StoreTime, gone: set[str]) -> tuple[Retired, ...]:
+    def _dated(self, listed: Sequence[RetiredObject], at: StoreTime, gone: set[str]) -> tuple[RetiredObject, ...]:
         folder = self.site.paths.folder
         return tuple(
             one if one.at is not None or one.log > self.root.trimmed else msgspec.structs.replace(one, at=at)
@@ -108,7 +108,7 @@ class RetiredObjects:
             if folder + one.name not in gone
         )
 
-    def _written(self, listed: Sequence[Retired]) -> ObjectRef | None:
+    def _written(self, listed: Sequence[RetiredObject]) -> ObjectRef | None:
         ref: ObjectRef | None = None
         for start in range(0, len(listed), GC_LIST_NAMES):
             name = self.site.writer.new_name()
@@ -121,7 +121,7 @@ class RetiredObjects:
 
 def read_retired(site: Site, root: Root, now: StoreTime, read_since: StoreTime | None = None) -> RetiredObjects:
     """What a root has retired. 1 GET for each list; raises CorruptionError, SnapshotTooOldError if one is gone."""
-    found: list[Retired] = []
+    found: list[RetiredObject] = []
     lists: list[str] = []
     ref = root.retired_older
     while ref is not None:

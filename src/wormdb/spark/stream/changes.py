@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wormdb.engine.state.view import View
-    from wormdb.format.entry import Batch, Change, Entry
+    from wormdb.format.entry import Entry, LoggedBatch, LoggedChange
     from wormdb.schema.model import Model
     from wormdb.spark.types import Column
 
@@ -52,8 +52,8 @@ class Told:
 
     entry: Entry
     place: int
-    batch: Batch
-    change: Change
+    batch: LoggedBatch
+    change: LoggedChange
 
 
 CHANGE_COLUMNS: Final[dict[str, tuple[spark.DataType, Callable[[Told], Any]]]] = {
