@@ -17,9 +17,9 @@ from wormdb.engine.commit.turns import GroupCommit
 from wormdb.engine.commit.validate import Group, _BatchCheck
 from wormdb.engine.forward import forward
 from wormdb.engine.forward import forward as data
-from wormdb.engine.forward.build import _Build
+from wormdb.engine.forward.build import _Build, _DuplicateGuard
 from wormdb.engine.forward.forward import Forwarder
-from wormdb.engine.forward.keeper import Keeper
+from wormdb.engine.forward.keeper import Advance
 from wormdb.engine.history import changes as history
 from wormdb.engine.history import read as past_reader
 from wormdb.engine.index.advance import _Projector
@@ -70,7 +70,7 @@ def history_skips_a_batch() -> AbstractContextManager[object]:
 
 
 def ready_in_spite_of_the_tail() -> AbstractContextManager[object]:
-    return rewritten(_Build, ("check_tail(status.index, view, root, self.shelf)", "pass"))
+    return rewritten(_DuplicateGuard, ("check_tail(self.index, view, self.root, self.shelf)", "pass"))
 
 
 def cursor_without_documents() -> AbstractContextManager[object]:
@@ -95,11 +95,11 @@ def attach_in_company() -> Iterator[None]:
 
 
 def attach_unchecked() -> AbstractContextManager[object]:
-    return rewritten(stage, ("if entry.number > checked.view.number:", "if False:"))
+    return rewritten(stage._StagedGuard, ("if entry.number > checked.view.number:", "if False:"))
 
 
 def attach_over_what_was_forwarded() -> AbstractContextManager[object]:
-    return rewritten(stage, ("if view.base_number > checked.view.number:", "if False:"))
+    return rewritten(stage._StagedGuard, ("if view.base_number > checked.view.number:", "if False:"))
 
 
 def attach_without_unique_values() -> AbstractContextManager[object]:
@@ -181,7 +181,7 @@ def attached_not_stored_as_history() -> AbstractContextManager[object]:
 def stages_of_an_older_root() -> AbstractContextManager[object]:
     """What was known to be applied is believed, instead of what the root says that is swapped."""
     return rewritten(
-        Keeper, ("self._head.stages(LogNumber(current.applied))", "self._head.stages(self._head.applied)[-1:]")
+        Advance, ("self._head.stages(LogNumber(current.applied))", "self._head.stages(self._head.applied)[-1:]")
     )
 
 
