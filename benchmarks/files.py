@@ -12,7 +12,7 @@ import wormdb
 from benchmarks.documents import make_documents
 from benchmarks.measure import Count, Row, compare, take
 from wormdb.files.foreign.collection import ForeignCollection
-from wormdb.query.request import Request
+from wormdb.query.request import QueryRequest
 from wormdb.schema.load import load_schema
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.open import open_store
@@ -77,7 +77,7 @@ def _scan() -> Row:
     )
 
     def ours() -> None:
-        assert sum(1 for _ in files.answer().hits(Request(strategy="full_scan"))) == SCANNED
+        assert sum(1 for _ in files.answer().hits(QueryRequest(strategy="full_scan"))) == SCANNED
 
     def theirs() -> None:
         assert len(_loop(slow)) == SCANNED

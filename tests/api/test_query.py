@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from wormdb.api.collection import Collection
     from wormdb.api.database import Database
-    from wormdb.query.request import Request
+    from wormdb.query.request import QueryRequest
 
 
 @pytest.fixture
@@ -188,7 +188,7 @@ class _Gone:
     def install(self, patch: pytest.MonkeyPatch) -> None:
         read = LogState.hits
 
-        def hits(state: LogState[Any], request: Request) -> Iterator[Any]:
+        def hits(state: LogState[Any], request: QueryRequest) -> Iterator[Any]:
             rows = read(state, request)
             if self.left:
                 self.left -= 1

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from wormdb.engine.tree.entries import Entry, Range
     from wormdb.format.kinds import Document
     from wormdb.query.plan import Node
-    from wormdb.query.request import Request
+    from wormdb.query.request import QueryRequest
 
 BLOCK_ROWS = 2
 
@@ -73,14 +73,14 @@ class Model:
             found = [array_fields(index, document) for document in self.documents.values()]
             self.arrays[index] = tuple(map(any, zip(*found, strict=True))) or (False,) * len(index.fields)
 
-    def expected(self, request: Request) -> list[bytes]:
+    def expected(self, request: QueryRequest) -> list[bytes]:
         """The answer by the pure functions alone: keys of ids in order."""
         order, matches = sort_key(request.sort), compile_filter(request.filter)
         found = sorted((order(document), key) for key, document in self.documents.items() if matches(document))
         rows = [key for place, key in found if request.after is None or place > request.after]
         return rows[request.offset :][: request.limit]
 
-    def run(self, root: Node, request: Request) -> Rows:
+    def run(self, root: Node, request: QueryRequest) -> Rows:
         """The answer by a plan, except for a count of an index."""
         rows = self._run(root, request)
         assert rows.are_sure
@@ -92,7 +92,7 @@ class Model:
 
     # --- nodes ---
 
-    def _run(self, node: Node, request: Request) -> Rows:
+    def _run(self, node: Node, request: QueryRequest) -> Rows:
         match node:
             case Empty():
                 return Rows([], None)
@@ -138,7 +138,7 @@ class Model:
                 common = set.intersection(*(set(part.keys) for part in parts))
                 return Rows(sorted(common), only_ids, any(part.are_sure for part in parts))
 
-    def _after(self, rows: Rows, request: Request) -> Rows:
+    def _after(self, rows: Rows, request: QueryRequest) -> Rows:
         if request.after is None:
             return rows
         rows, order = _told(rows, order_paths(request.sort)), sort_key(request.sort)

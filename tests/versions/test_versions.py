@@ -18,7 +18,7 @@ from wormdb.errors import ConflictError, InvalidRequestError, SchemaMismatchErro
 from wormdb.format.event import SchemaChanged
 from wormdb.query.execute.answer import run_plan
 from wormdb.query.planner.planner import candidates
-from wormdb.query.request import Request
+from wormdb.query.request import QueryRequest
 from wormdb.query.sources.engine import EngineSource
 from wormdb.schema.load import load_schema
 from wormdb.storage.conditions import ensure_conditions
@@ -225,7 +225,7 @@ def test_an_index_of_an_older_root_is_not_believed() -> None:
     assert view.definition.indexes.ready
     source = EngineSource.of(view, things._ledger)
     for value, expected in ((2, []), (12, ["t2"])):
-        request = Request(parse_filter({"a": value}))
+        request = QueryRequest(parse_filter({"a": value}))
         for plan in candidates(request, source.facts):
             assert [hit.document["_id"] for hit in run_plan(plan.root, request, source)] == expected
 

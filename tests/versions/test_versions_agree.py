@@ -16,7 +16,7 @@ from wormdb.engine.forward.compact import Aim, plan_compaction, publish_compacti
 from wormdb.errors import ConflictError, InvalidRequestError
 from wormdb.query.execute.answer import run_plan
 from wormdb.query.planner.planner import candidates
-from wormdb.query.request import Request
+from wormdb.query.request import QueryRequest
 from wormdb.query.sources.engine import EngineSource
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ class Machine:
         assert {one["id"]: shown(one) for one in things.scan()} == expected
         source = EngineSource.of(things._ledger.view(), things._ledger)
         for query in QUERIES:
-            request = Request(parse_filter(query))
+            request = QueryRequest(parse_filter(query))
             matches = compile_filter(parse_filter(query))
             wanted = {key: values for key, values in expected.items() if matches({"_id": key, **values})}
             for plan in candidates(request, source.facts):

@@ -20,7 +20,7 @@ from wormdb.bql.tree import EVERYTHING, Filter, FunctionCall, calls_in
 from wormdb.engine.state.definition import functions_of
 from wormdb.errors import InvalidRequestError
 from wormdb.format import json
-from wormdb.query.request import STRATEGIES, Request, Strategy
+from wormdb.query.request import STRATEGIES, QueryRequest, Strategy
 from wormdb.schema.problems import did_you_mean
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ _OTHER_NAMES: Final[Mapping[str, str]] = {
 class CheckedQuery:
     """A checked question. No state was read for it."""
 
-    request: Request
+    request: QueryRequest
     """Without a deadline: time counts from the first read."""
     collection: str
     moment: AsOf | None = None
@@ -203,7 +203,7 @@ def check_query(
     select, sort = options.get("select"), options.get("sort")
     moment = options.get("as_of")
     query = CheckedQuery(
-        request=Request(
+        request=QueryRequest(
             filter=tree,
             sort=sort if isinstance(sort, SortSpec) else parse_sort(sort),
             limit=1 if is_single else _whole(options.get("limit"), "limit", 1, what),

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from wormdb.query.execute.answer import Hit
     from wormdb.query.execute.explain import Explanation
     from wormdb.query.planner.cache import PlanCache
-    from wormdb.query.request import Request
-    from wormdb.query.sources.source import Source
+    from wormdb.query.request import QueryRequest
+    from wormdb.query.sources.source import QuerySource
     from wormdb.schema.model import Model
 
 __all__ = ["Aggregator", "AnyState", "FileState", "LogState", "QueryRun", "open_state"]
@@ -52,7 +52,7 @@ class LogState(Generic[T]):
 
     access: Access[T]
     view: View
-    source: Source
+    source: QuerySource
     number: LogNumber
     """The log number that made it; 0 if only its time is known."""
 
@@ -61,23 +61,23 @@ class LogState(Generic[T]):
         """The caller's own model, because its fields have an order; what it says is what the database says."""
         return self.access.writer.model or self.view.definition.model
 
-    def hits(self, request: Request) -> Iterator[Hit]:
+    def hits(self, request: QueryRequest) -> Iterator[Hit]:
         """The rows of an answer. Costs what its plan costs."""
         return answer.run(request, self.source, cache=self._cache, clock=self.access.context.clock)
 
-    def count(self, request: Request) -> int:
+    def count(self, request: QueryRequest) -> int:
         """How many rows an answer has."""
         return answer.count(request, self.source, cache=self._cache, clock=self.access.context.clock)
 
-    def aggregate(self, aggregation: Aggregation, request: Request) -> dict[str, Any]:
+    def aggregate(self, aggregation: Aggregation, request: QueryRequest) -> dict[str, Any]:
         """The result of an aggregation over the rows of an answer."""
         return answer.aggregate(aggregation, request, self.source, cache=self._cache, clock=self.access.context.clock)
 
-    def tabulate(self, request: Request, paths: Collection[str]) -> Iterator[Portion | list[Hit]]:
+    def tabulate(self, request: QueryRequest, paths: Collection[str]) -> Iterator[Portion | list[Hit]]:
         """The rows of an answer, as portions where columns tell all of `paths`."""
         return answer.tabulate(request, self.source, paths, cache=self._cache, clock=self.access.context.clock)
 
-    def explain(self, request: Request, *, analyze: bool) -> Explanation:
+    def explain(self, request: QueryRequest, *, analyze: bool) -> Explanation:
         """How a request is answered; with `analyze` it is, and what that took is measured."""
         context = self.access.context
         return answer.explain(
@@ -117,23 +117,23 @@ class FileState(Generic[T]):
         """The caller's model: nobody else says what the files are."""
         return self.access.writer.model
 
-    def hits(self, request: Request) -> Iterator[Hit]:
+    def hits(self, request: QueryRequest) -> Iterator[Hit]:
         """The rows of an answer. Costs what its strategy costs."""
         return self.answer.hits(request)
 
-    def count(self, request: Request) -> int:
+    def count(self, request: QueryRequest) -> int:
         """How many rows an answer has."""
         return self.answer.count(request)
 
-    def aggregate(self, aggregation: Aggregation, request: Request) -> dict[str, Any]:
+    def aggregate(self, aggregation: Aggregation, request: QueryRequest) -> dict[str, Any]:
         """The result of an aggregation over the rows of an answer."""
         return self.answer.aggregate(aggregation, request)
 
-    def tabulate(self, request: Request, paths: Collection[str]) -> Iterator[Portion | list[Hit]]:
+    def tabulate(self, request: QueryRequest, paths: Collection[str]) -> Iterator[Portion | list[Hit]]:
         """The rows of an answer, as portions where columns tell all of `paths`."""
         return self.answer.tabulate(request, paths)
 
-    def explain(self, request: Request, *, analyze: bool) -> Explanation:
+    def explain(self, request: QueryRequest, *, analyze: bool) -> Explanation:
         """How a request is answered; with `analyze` it is, and what that took is measured."""
         return self.answer.explain(request, analyze=analyze, meter=self.access.context.usage)
 
@@ -201,14 +201,14 @@ class QueryRun(Generic[T]):
             self._state = open_state(self.access, self.query.moment, as_shown=not self.query.is_past)
         return self._state
 
-    def request(self) -> Request:
+    def request(self) -> QueryRequest:
         """The request, with its deadline if time is limited."""
         seconds = self.query.timeout_seconds
         if seconds is None:
             return self.query.request
         return replace(self.query.request, deadline=self.access.context.clock.monotonic() + seconds)
 
-    def hits(self, request: Request | None = None) -> Iterator[Hit]:
+    def hits(self, request: QueryRequest | None = None) -> Iterator[Hit]:
         """The rows; of a new state if this one is gone before any row of it was shown."""
         wanted = request or self.request()
         rows, first = self.attempt(lambda state: _begun(state.hits(wanted)))

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from wormdb.query.execute.answer import Hit
     from wormdb.query.execute.explain import Explanation
     from wormdb.query.execute.populate import Reference
-    from wormdb.query.request import Request
+    from wormdb.query.request import QueryRequest
     from wormdb.system.deadline import within
 
 __all__ = ["PREVIEW_ROWS", "Results", "html_table", "text_table"]
@@ -207,7 +207,7 @@ class Results(Generic[T]):
         for hit in hits:
             yield hit, self._run.show(hit)
 
-    def _timed(self, hits: Iterator[Hit], request: Request) -> Iterator[Hit]:
+    def _timed(self, hits: Iterator[Hit], request: QueryRequest) -> Iterator[Hit]:
         """Rows whose requests keep the caller's own time, if there is one."""
         ends = request.deadline
         if ends is None:
@@ -317,7 +317,7 @@ def _is_shown(projection: Projection | None, path: Path) -> bool:
 # --- tables: the types are those of `Collection.to_arrow` ---
 
 
-def _table_of(state: AnyState[Any], request: Request) -> pa.Table:
+def _table_of(state: AnyState[Any], request: QueryRequest) -> pa.Table:
     """The rows of a request: the columns of its projection, else those of the model, else `id` and `doc`.
 
     Costs what the plan costs; documents are not read if columns tell everything.
@@ -329,7 +329,7 @@ def _table_of(state: AnyState[Any], request: Request) -> pa.Table:
     return join_columns(_portions(state, request, paths), named, state.model)
 
 
-def _portions(state: AnyState[Any], request: Request, paths: list[str]) -> Iterator[Portion]:
+def _portions(state: AnyState[Any], request: QueryRequest, paths: list[str]) -> Iterator[Portion]:
     projection = request.projection
     is_told = projection is not None and projection.mode == "include" and _is_whole(projection.parts)
     for some in state.tabulate(request, paths if is_told else ()):

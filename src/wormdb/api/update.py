@@ -31,7 +31,7 @@ from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING
 from wormdb.format.wrappers import moment
 from wormdb.query.execute.answer import run
-from wormdb.query.request import Request
+from wormdb.query.request import QueryRequest
 from wormdb.query.sources.engine import EngineSource
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ class Updater(Generic[T]):
         access = self._access
         if targets.identity is MISSING:
             view = access.present()
-            request = Request(targets.filter, sort=targets.sort, limit=None if targets.is_many else 1)
+            request = QueryRequest(targets.filter, sort=targets.sort, limit=None if targets.is_many else 1)
             source = EngineSource.of(view, access.ledger)
             return view, _rows(run(request, source, cache=access.plans, clock=access.context.clock))
         view, held = access.get(encode_key(targets.identity), is_now=True)

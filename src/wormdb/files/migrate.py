@@ -55,7 +55,7 @@ class LayoutMigration:
 def plan_migration(view: View, collection: str, wanted: Mapping[str, Layout]) -> LayoutMigration:
     """What it takes to have some of `oplog`, `snapshots` and `trash` elsewhere. No requests.
 
-    Raises InvalidRequestError if the collection keeps no readable files, or for a folder or layout that there is not.
+    Raises InvalidRequestError if the collection keeps no readable files, or for an unknown folder or layout.
     """
     for kind, layout in wanted.items():
         if kind not in _KINDS or layout not in get_args(Place):

@@ -21,7 +21,7 @@ class TableStatus:
     """A manifest or an index in files."""
 
     fields: tuple[str, ...]
-    """Of an index; none for the manifest."""
+    """The fields of an index; none for the manifest."""
     files: int
     """In how many it is."""
     count: int

@@ -1,8 +1,8 @@
 """Bring every readable file of a collection to its state, whatever became of it: missing, edited, left over.
 
-What the log tells is written as always; then all files are looked at, and what is wrong is mended. Documents are mended
+What the log tells is written as always; then all files are compared, and what is wrong is mended. Documents are mended
 at the state of that moment, so that nothing newer is replaced: a file that shows a number beyond the log was made up.
-What was deleted is looked at once more after that, because its document may have come back meanwhile. Everything may be
+Deleted files are checked once more after that, because their documents may have come back meanwhile. Everything may be
 repeated, and stop anywhere.
 """
 

@@ -33,7 +33,7 @@ class TableState:
     reason: str | None
     """Why it is not fresh."""
     size_bytes: int
-    """Of all of its files together."""
+    """The size of all of its files."""
     last_updated: datetime | None
     """As the files say: the oldest of them."""
     is_parted: bool

@@ -27,7 +27,7 @@ from wormdb.jobs.place import absolute
 from wormdb.jobs.plain_text import csv_line
 from wormdb.jobs.scan import Scan
 from wormdb.jobs.work import Output
-from wormdb.query.request import Request
+from wormdb.query.request import QueryRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -257,5 +257,5 @@ class _Export:
 
 
 @lru_cache(maxsize=4)
-def _request(projection: str) -> Request:
-    return Request(EVERYTHING, projection=parse_projection(json.parse(projection, operators=True)))
+def _request(projection: str) -> QueryRequest:
+    return QueryRequest(EVERYTHING, projection=parse_projection(json.parse(projection, operators=True)))

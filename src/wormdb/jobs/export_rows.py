@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from wormdb.engine.blocks.portion import Portion
     from wormdb.jobs.export_types import Seen
     from wormdb.query.execute.rows import DocumentBatch, RowBatch
-    from wormdb.query.request import Request
+    from wormdb.query.request import QueryRequest
 
 __all__ = ["Lines", "TableFile", "cells_along", "csv_lines", "document_lines", "projected_lines"]
 
@@ -113,7 +113,7 @@ def _shown(body: bytes) -> bytes:
     return _SHOWN + body[len(_STORED) :] if body.startswith(_STORED) else json.encode(show_values(body))
 
 
-def projected_lines(portion: Portion, request: Request) -> list[bytes]:
+def projected_lines(portion: Portion, request: QueryRequest) -> list[bytes]:
     """What a projection shows of whole documents. No requests."""
     showing = HitMaker(request, _decoded)
     hits = showing.hits(ColumnBatch(portion, is_whole=True))

@@ -38,7 +38,7 @@ class Targets:
 
     @classmethod
     def of(cls, written: Mapping[str, Any] | str, sort: WrittenSort = None, *, is_many: bool = False) -> Targets:
-        """Of a filter as a document or as on the command line. A filter that was forgotten is refused; {} is one.
+        """From a filter as a document or as on the command line. An empty text is refused; {} means every document.
 
         Raises InvalidRequestError, as `parse_filter`, `parse_filter_text` and `parse_sort`. No requests.
         """

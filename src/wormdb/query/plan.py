@@ -40,7 +40,7 @@ __all__ = [
     "Node",
     "Order",
     "Part",
-    "Plan",
+    "QueryPlan",
     "RejectedPlan",
     "Residual",
     "Scan",
@@ -106,7 +106,7 @@ class Union:
 
 @dataclass(frozen=True, slots=True)
 class IndexCount:
-    """Only the number of entries in ranges of an index, of which each document has at most one."""
+    """Only the number of entries in ranges of an index; each document has at most one entry there."""
 
     index: str
     spans: tuple[Range, ...]
@@ -159,7 +159,7 @@ class Cost:
     requests: float = 0.0
     bytes: float = 0.0
     rows: float = 0.0
-    """Rows that are looked at."""
+    """Rows that are read and tested."""
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(self.requests + other.requests, self.bytes + other.bytes, self.rows + other.rows)
@@ -167,7 +167,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class RejectedPlan:
-    """A way that would have been possible, or was asked for and is not."""
+    """A way that was possible and is not taken, or was asked for and is not possible."""
 
     strategy: Strategy
     what: str
@@ -177,7 +177,7 @@ class RejectedPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class QueryPlan:
     """A tree, and why it is this one."""
 
     root: Node

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from wormdb.bql.projection import Projection
     from wormdb.bql.tree import Filter
 
-__all__ = ["BY_ID", "STRATEGIES", "Request", "Strategy"]
+__all__ = ["BY_ID", "STRATEGIES", "QueryRequest", "Strategy"]
 
 Strategy: TypeAlias = Literal["index_lookup", "manifest_scan", "manifest_fetch", "full_scan"]
 """How a query is answered, by the names that users see."""
@@ -23,7 +23,7 @@ STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class QueryRequest:
     """One query, parsed and checked. A value without a place: any source can answer it."""
 
     filter: Filter = EVERYTHING

@@ -33,14 +33,13 @@ __all__ = ["Selectivity", "share_by_statistics"]
 _KNOWABLE: Final = (Compare, In, StartsWith, Exists)
 """Conditions whose share statistics tell."""
 _IN_BUCKET: Final = 0.25
-"""Of a bucket of a histogram: a range that lies in it."""
+"""The part of a bucket of a histogram that a range within it takes."""
 
 
 def share_by_statistics(conditions: Sequence[Filter], facts: Facts) -> float | None:
-    """Of all documents the share that meets all of some conditions on one field, from 0 to 1; None if unknown.
+    """The share of all documents that meet all of some conditions on one field, from 0 to 1; None if unknown.
 
-    The state that it was known of may have had other documents: the share is taken to have stayed the same. No
-    requests.
+    The statistics may be of an older state: the share is taken to have stayed the same. No requests.
     """
     first = conditions[0]
     found = facts.fields.get(".".join(first.path)) if isinstance(first, _KNOWABLE) else None
@@ -83,11 +82,11 @@ def _of_range(found: FieldStatistics, span: Range) -> float:
 
 
 EQUAL_SHARE: Final = 0.02
-"""Of an equality without a sample or statistics."""
+"""The share of an equality without a sample or statistics."""
 NARROW_SHARE: Final = 0.2
-"""Of a range, or of anything else."""
+"""The share of any other condition without them."""
 LEAST_SHARE: Final = 0.1
-"""Of one document of the sample: the share of a filter that matches none of them."""
+"""Documents of the sample that a filter counts as matching if it matches none."""
 HITS_ENOUGH: Final = 10
 """Documents of the sample that tell the share of a filter well enough."""
 HITS_TIMES: Final = 4
@@ -95,7 +94,7 @@ HITS_TIMES: Final = 4
 HITS_MORE: Final = 3
 """… and this many hits more."""
 BUCKET_SHARE: Final = 0.25
-"""Of a bucket of a histogram: a range that lies in it."""
+"""The part of a bucket of a histogram that a range within it takes."""
 _WHOLE: Final = Range()
 
 
@@ -109,7 +108,7 @@ class Selectivity:
         self._told: dict[Filter, float | None] = {}
 
     def share(self, tree: Filter) -> float:
-        """Of all documents the share that matches, above 0 but for a filter that matches nothing."""
+        """The share of all documents that match: above 0, except for a filter that matches nothing."""
         if isinstance(tree, MatchAll):
             return 1.0
         if isinstance(tree, MatchNone):

@@ -311,9 +311,9 @@ def test_typed_columns_need_no_python() -> None:
     portion = make_portion(documents, ["_id", "a", "b", "c"])
     refuse = AssertionError("no value is decoded")
     with (
-        patch.object(column_tests, "by_distinct", side_effect=refuse),
-        patch.object(column_conditions, "by_distinct", side_effect=refuse),
-        patch.object(column_conditions, "decoded", side_effect=refuse),
+        patch.object(column_tests, "ask_distinct", side_effect=refuse),
+        patch.object(column_conditions, "ask_distinct", side_effect=refuse),
+        patch.object(column_conditions, "decode_cells", side_effect=refuse),
     ):
         written = {"a": {"$gt": 2, "$mod": [2, 0]}, "b": {"$regex": "^k[1-6]"}, "c": {"$elemMatch": {"$lt": 6}}}
         assert found(portion, written) == [4]

@@ -15,7 +15,7 @@ from wormdb.bql.sorting import parse_sort, sort_key
 from wormdb.errors import InvalidRequestError
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import parse_path, resolve
-from wormdb.query.request import Request
+from wormdb.query.request import QueryRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -187,9 +187,9 @@ class Question:
     select: Any = None
 
     @property
-    def request(self) -> Request:
+    def request(self) -> QueryRequest:
         """The same as the planner has it."""
-        return Request(
+        return QueryRequest(
             filter=parse_filter(self.filter),
             sort=parse_sort(list(self.sort)),
             limit=self.limit,
@@ -223,7 +223,7 @@ def _questions(draw: st.DrawFn, documents: Mapping[bytes, Values]) -> Question:
 
 
 @st.composite
-def _requests(draw: st.DrawFn, documents: Mapping[bytes, Values]) -> Request:
+def _requests(draw: st.DrawFn, documents: Mapping[bytes, Values]) -> QueryRequest:
     request = draw(_questions(documents)).request
     if draw(st.integers(0, 9)) == 0:
         request = replace(request, limit=0)

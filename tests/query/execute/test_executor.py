@@ -31,12 +31,12 @@ from wormdb.query.plan import (
     Intersection,
     Order,
     Part,
-    Plan,
+    QueryPlan,
     Residual,
     Scan,
     Union,
 )
-from wormdb.query.request import Request
+from wormdb.query.request import QueryRequest
 from wormdb.query.sources.source import Facts, IndexFacts
 from wormdb.system.clock import ManualClock
 
@@ -66,9 +66,9 @@ def world() -> World:
 
 @pytest.mark.parametrize("root", [EVERYTHING_READ, Fetch(IndexScan("byN", (Range(),))), Scan(("_id", "n"))])
 def test_a_query_that_looks_at_too_many_rows_is_given_up(world: World, root: Node) -> None:
-    assert len(list(run_plan(root, Request(rows_max=21), world.source()))) == 21
+    assert len(list(run_plan(root, QueryRequest(rows_max=21), world.source()))) == 21
     with pytest.raises(LimitExceededError, match="max_scanned, 20, rows") as caught:
-        list(run_plan(root, Request(rows_max=20), world.source()))
+        list(run_plan(root, QueryRequest(rows_max=20), world.source()))
     assert "raise max_scanned" in caught.value.fix
 
 
@@ -78,7 +78,7 @@ def test_a_query_that_looks_at_too_many_rows_is_given_up(world: World, root: Nod
     [EVERYTHING_READ, IndexScan("byN", (Range(),)), Residual(EVERYTHING_READ, parse_filter({"b": {"$lt": 3}}))],
 )
 def test_rows_that_a_limit_does_not_need_are_not_looked_at(world: World, child: Node, rows_max: int) -> None:
-    asked = Request(rows_max=rows_max, limit=3)
+    asked = QueryRequest(rows_max=rows_max, limit=3)
     assert len(list(run_plan(Part(Fetch(child), 0, 3), asked, world.source()))) == 3
     with pytest.raises(LimitExceededError):
         list(run_plan(Part(Fetch(child), 0, rows_max + 1), asked, world.source()))
@@ -86,9 +86,9 @@ def test_rows_that_a_limit_does_not_need_are_not_looked_at(world: World, child: 
 
 def test_ids_that_are_named_are_looked_at(world: World) -> None:
     keys = tuple(map(encode_key, range(5)))
-    assert len(list(run_plan(IdLookup(keys), Request(rows_max=5), world.source()))) == 5
+    assert len(list(run_plan(IdLookup(keys), QueryRequest(rows_max=5), world.source()))) == 5
     with pytest.raises(LimitExceededError):
-        list(run_plan(IdLookup(keys), Request(rows_max=4), world.source()))
+        list(run_plan(IdLookup(keys), QueryRequest(rows_max=4), world.source()))
 
 
 class Ticking(ManualClock):
@@ -102,13 +102,13 @@ class Ticking(ManualClock):
 @pytest.mark.parametrize("root", [EVERYTHING_READ, Fetch(IdLookup((encode_key(1),))), Fetch(IndexScan("byN", (ONES,)))])
 def test_a_query_that_takes_too_long_is_given_up(world: World, root: Node) -> None:
     with pytest.raises(UnavailableError, match="timeout_seconds have passed") as caught:
-        list(run_plan(root, Request(deadline=1.0), world.source(), clock=Ticking()))
+        list(run_plan(root, QueryRequest(deadline=1.0), world.source(), clock=Ticking()))
     assert "raise timeout_seconds" in caught.value.fix
-    assert list(run_plan(root, Request(deadline=1.0), world.source(), clock=ManualClock()))
+    assert list(run_plan(root, QueryRequest(deadline=1.0), world.source(), clock=ManualClock()))
 
 
 def test_a_deadline_counts_for_counts_and_for_what_is_analyzed(world: World) -> None:
-    late = Request(filter=parse_filter({"b": 1}), deadline=0.0)
+    late = QueryRequest(filter=parse_filter({"b": 1}), deadline=0.0)
     for work in (count, lambda *args, **more: explain(*args, analyze=True, **more), lambda *a, **m: list(run(*a, **m))):
         with pytest.raises(UnavailableError):
             work(late, world.source(), clock=ManualClock())
@@ -127,7 +127,7 @@ def test_a_state_whose_objects_are_gone_says_so(kind: str) -> None:
         for info in page.objects:
             if kind in info.key:
                 world.rig.store.delete(info.key)
-    rows = run_plan(Fetch(IndexScan("byN", (Range(),))), Request(), source)
+    rows = run_plan(Fetch(IndexScan("byN", (Range(),))), QueryRequest(), source)
     with pytest.raises(SnapshotTooOldError):
         next(rows)
 
@@ -135,8 +135,8 @@ def test_a_state_whose_objects_are_gone_says_so(kind: str) -> None:
 # --- nodes ---
 
 
-def ids(root: Node, source: Any, request: Request | None = None) -> list[Any]:
-    return [hit.document["_id"] for hit in run_plan(root, request or Request(), source)]
+def ids(root: Node, source: Any, request: QueryRequest | None = None) -> list[Any]:
+    return [hit.document["_id"] for hit in run_plan(root, request or QueryRequest(), source)]
 
 
 def test_ids_come_in_order_of_id_from_unions_and_intersections(world: World) -> None:
@@ -152,7 +152,7 @@ def test_ids_come_in_order_of_id_from_unions_and_intersections(world: World) -> 
 
 
 def test_only_ids_that_exist_are_counted(world: World) -> None:
-    source, asked = world.source(), Request(is_count=True)
+    source, asked = world.source(), QueryRequest(is_count=True)
     some = IdLookup(tuple(map(encode_key, (4, 5, 99))))
     assert count_plan(some, asked, source) == 2
     assert count_plan(Union((some, IndexScan("byN", (ONES,)))), asked, source) == 9
@@ -175,7 +175,7 @@ def test_an_order_of_many_documents_holds_the_first(world: World) -> None:
     for first in (0, 1, 30, 1_999, None):
         # By documents, in batches, because no column tells x.
         root = Order(Fetch(IdLookup(tuple(sorted(map(encode_key, range(2_000)))))), sort, first)
-        assert ids(root, source, Request(sort=sort)) == expected[:first]
+        assert ids(root, source, QueryRequest(sort=sort)) == expected[:first]
 
 
 def test_filters_are_asked_of_columns_or_of_documents(world: World) -> None:
@@ -188,8 +188,8 @@ def test_filters_are_asked_of_columns_or_of_documents(world: World) -> None:
 def test_the_next_page_begins_below_the_innermost_part(world: World) -> None:
     source, sort = world.source(), parse_sort("n")
     scan = IndexScan("byN", (Range(),))
-    first = list(run_plan(Fetch(Part(scan, 0, 5)), Request(sort=sort, limit=5), source))
-    asked = Request(sort=sort, limit=3, after=first[-1].order)
+    first = list(run_plan(Fetch(Part(scan, 0, 5)), QueryRequest(sort=sort, limit=5), source))
+    asked = QueryRequest(sort=sort, limit=3, after=first[-1].order)
     assert [hit.document["_id"] for hit in first] == [0, 3, 6, 9, 12]
     assert ids(Part(Fetch(Part(scan, 0, 3)), 0, 3), source, asked) == [15, 18, 1]
 
@@ -203,7 +203,7 @@ def test_columns_show_what_the_document_would() -> None:
     documents = [{"_id": place, "a": value, "n": place} for place, value in enumerate(values)]
     world.save([*documents, {"n": 8, "_id": 8}])
     world.forward()
-    asked = Request(projection=parse_projection(["n", "a.c", "a.b"]))
+    asked = QueryRequest(projection=parse_projection(["n", "a.c", "a.b"]))
     rows = [hit.document for hit in run_plan(Scan(("_id", "a.b", "a.c", "n")), asked, world.source())]
     assert [row.get("a", "nothing") for row in rows] == [
         {"b": 1},
@@ -221,7 +221,7 @@ def test_columns_show_what_the_document_would() -> None:
 
 def test_the_element_that_matched_is_shown_by_every_plan(world: World) -> None:
     tree = parse_filter({"t": {"$gt": 1}})
-    asked = Request(filter=tree, limit=2, projection=parse_projection({"t.$": 1}, query=tree))
+    asked = QueryRequest(filter=tree, limit=2, projection=parse_projection({"t.$": 1}, query=tree))
     for root in (Part(Residual(Scan(("_id", "t")), tree), 0, 2), Part(Residual(EVERYTHING_READ, tree), 0, 2)):
         assert [hit.document for hit in run_plan(root, asked, world.source())] == [
             {"_id": 0, "t": [9]},
@@ -275,7 +275,9 @@ class Listed:
 
 def scanned(source: Any, node: IndexScan, demand: Demand) -> list[bytes]:
     return [
-        key for batch in scan_index(node, source, demand, QueryLimits(Request(), ManualClock())) for key in batch.keys
+        key
+        for batch in scan_index(node, source, demand, QueryLimits(QueryRequest(), ManualClock()))
+        for key in batch.keys
     ]
 
 
@@ -283,7 +285,7 @@ def scanned(source: Any, node: IndexScan, demand: Demand) -> list[bytes]:
 def test_as_many_entries_are_asked_for_as_will_be_taken(reverse: bool) -> None:
     source = Listed(range(500))
     node = IndexScan("byN", (Range(),), reverse=reverse)
-    batches = scan_index(node, source, Demand(20, is_firm=True), QueryLimits(Request(), ManualClock()))  # type: ignore[arg-type] # no scans
+    batches = scan_index(node, source, Demand(20, is_firm=True), QueryLimits(QueryRequest(), ManualClock()))  # type: ignore[arg-type] # no scans
     assert len(next(batches)) == 20
     assert (source.asked, source.read) == ([20], 20)
     rest = [key for batch in batches for key in batch.keys]
@@ -295,7 +297,7 @@ def test_as_many_entries_are_asked_for_as_will_be_taken(reverse: bool) -> None:
 
 def test_a_loose_demand_reads_as_it_goes() -> None:
     source = Listed(range(500))
-    batches = scan_index(IndexScan("byN", (Range(),)), source, Demand(20), QueryLimits(Request(), ManualClock()))  # type: ignore[arg-type] # no scans
+    batches = scan_index(IndexScan("byN", (Range(),)), source, Demand(20), QueryLimits(QueryRequest(), ManualClock()))  # type: ignore[arg-type] # no scans
     assert len(next(batches)) == 20
     assert (source.asked, source.read) == ([None], 20)
 
@@ -339,8 +341,8 @@ def test_every_node_tells_its_rows(world: World) -> None:
     inner = Intersection((some, Union((ones, twos))))
     root = Part(Residual(Fetch(inner), parse_filter({"n": 1})), 0, 5)
     source = world.source()
-    assert len(list(run_plan(root, Request(), source, watch=watch))) == 1
-    explained = explain_plan(Plan(root, "index_lookup", "", Cost()), source.facts, taken_of=watch.taken)
+    assert len(list(run_plan(root, QueryRequest(), source, watch=watch))) == 1
+    explained = explain_plan(QueryPlan(root, "index_lookup", "", Cost()), source.facts, taken_of=watch.taken)
     assert steps(explained.plan) == [
         ("Part", 1),
         ("Residual", 1),
@@ -357,7 +359,7 @@ def test_requests_belong_to_the_nodes_that_make_them() -> None:
     world = World(["byN"])
     world.save([{"_id": number, "n": number} for number in range(5)])
     world.forward()
-    source, asked = world.cold(), Request(filter=parse_filter({"n": {"$gte": 3}}), is_count=True)
+    source, asked = world.cold(), QueryRequest(filter=parse_filter({"n": {"$gte": 3}}), is_count=True)
     counted = IndexCount("byN", (Range(encode_key(3)),))
     watch = Watch(ManualClock(), world.store.mark)
     assert count_plan(counted, asked, source, watch=watch) == 2
@@ -365,7 +367,7 @@ def test_requests_belong_to_the_nodes_that_make_them() -> None:
     assert watch.taken(counted).dollars == pytest.approx(0.4e-6)
     leaf = IndexScan("byN", (Range(encode_key(3)),))
     root = Fetch(leaf)
-    assert len(list(run_plan(root, Request(), source, watch=watch))) == 2
+    assert len(list(run_plan(root, QueryRequest(), source, watch=watch))) == 2
     assert watch.taken(leaf).requests == 0, "the node is known by now"
     assert watch.taken(root).requests == 2 * source.facts.blocks, "a map and a page of each"
     assert watch.taken(counted).requests == 1

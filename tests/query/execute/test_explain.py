@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.query.planner.test_planner import SHOP, request
 from wormdb.query.execute.explain import explain_plan, render
 from wormdb.query.execute.measure import Measurement
-from wormdb.query.plan import Fetch, Plan
+from wormdb.query.plan import Fetch, QueryPlan
 from wormdb.query.planner.cache import PlanCache
 from wormdb.query.planner.planner import make_plan
 
@@ -23,7 +23,7 @@ rejected
 """
 
 
-def plan() -> Plan:
+def plan() -> QueryPlan:
     return make_plan(ASKED, SHOP)
 
 

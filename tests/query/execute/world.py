@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from wormdb.engine.forward.forward import Sizes
     from wormdb.engine.state.view import View
     from wormdb.query.execute.answer import Hit
-    from wormdb.query.request import Request
+    from wormdb.query.request import QueryRequest
 
 __all__ = ["INDEXES", "STAMPS", "World", "answer", "canonical", "index_fields", "same", "shown"]
 
@@ -289,7 +289,7 @@ class World:
 # --- what must be answered ---
 
 
-def answer(request: Request, documents: Mapping[bytes, Values]) -> list[tuple[bytes, bytes, Values]]:
+def answer(request: QueryRequest, documents: Mapping[bytes, Values]) -> list[tuple[bytes, bytes, Values]]:
     """Keys, sort keys and documents, by pure functions alone."""
     order, matches = sort_key(request.sort), compile_filter(request.filter)
     found = sorted((order(one), key, one) for key, one in documents.items() if matches(one))

@@ -16,7 +16,7 @@ from wormdb.bql.projection import parse_projection
 from wormdb.bql.sorting import parse_sort, sort_key
 from wormdb.engine.tree.definition import Index
 from wormdb.query.planner.planner import candidates
-from wormdb.query.request import Request
+from wormdb.query.request import QueryRequest
 from wormdb.query.sources.source import Facts, IndexFacts
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def test_every_plan_gives_the_answer(trap: Trap) -> None:
     model = Model(documents, made)
     sort = parse_sort(trap.sort.split(",") if trap.sort else None)
     after = None if trap.behind is None else sort_key(sort)(documents[trap.behind])
-    request = Request(filter=parse_filter(trap.filter), sort=sort, after=after, **trap.more)
+    request = QueryRequest(filter=parse_filter(trap.filter), sort=sort, after=after, **trap.more)
     paths = {path for index in made for path in index.fields} | {"b", "c", "a.x"}
     facts = Facts(
         rows=len(documents),

@@ -15,7 +15,7 @@ from wormdb.bql.sorting import SortSpec, parse_sort, sort_key
 from wormdb.engine.tree.definition import Index
 from wormdb.engine.tree.statistics import IndexStatistics
 from wormdb.format.path import TRAVERSED, get_direct
-from wormdb.query.request import Request
+from wormdb.query.request import QueryRequest
 from wormdb.query.sources.source import Facts, IndexFacts
 from wormdb.system.clock import SeededChance
 
@@ -82,7 +82,7 @@ class Case:
 
     model: Model
     facts: Facts
-    request: Request
+    request: QueryRequest
 
 
 def _parts(value: Any) -> Iterator[Any]:
@@ -189,14 +189,14 @@ class Maker:
 
     # --- what is asked ---
 
-    def request(self, model: Model) -> Request:
+    def request(self, model: Model) -> QueryRequest:
         sort, documents = self.sort(), list(model.documents.values())
         asked = parse_filter(self.filter())
         if self.dice.is_so(0.2):
-            return Request(filter=asked, sort=sort, is_count=True)
+            return QueryRequest(filter=asked, sort=sort, is_count=True)
         after = sort_key(sort)(self.dice.one(documents)) if documents and self.dice.is_so(0.25) else None
         chosen = self.dice.one([None, None, self.dice.some(self.paths, 1, 1), ["c", "b"]])
-        return Request(
+        return QueryRequest(
             filter=asked,
             sort=sort,
             limit=self.dice.one([None, None, None, 1, 3]),

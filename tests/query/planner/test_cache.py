@@ -13,7 +13,7 @@ from wormdb.query.planner.cache import PlanCache, PlanChoice
 from wormdb.query.planner.planner import make_plan, shape_key
 
 if TYPE_CHECKING:
-    from wormdb.query.request import Request
+    from wormdb.query.request import QueryRequest
 
 ASKED = request({"customer": "c1", "status": "paid"})
 
@@ -45,7 +45,7 @@ def test_the_same_shape_is_planned_once() -> None:
     ],
     ids=str,
 )
-def test_another_request_has_another_key(other: Request) -> None:
+def test_another_request_has_another_key(other: QueryRequest) -> None:
     assert shape_key(other) != shape_key(ASKED)
     cache = PlanCache()
     make_plan(ASKED, SHOP, cache)

@@ -16,12 +16,12 @@ from wormdb.errors import InvalidRequestError
 from wormdb.format.key import encode_key
 from wormdb.query.execute.explain import explain_plan
 from wormdb.query.planner.planner import make_plan
-from wormdb.query.request import Request
+from wormdb.query.request import QueryRequest
 from wormdb.query.sources.source import Facts, IndexFacts
 
 if TYPE_CHECKING:
     from wormdb.query.execute.explain import PlanStep
-    from wormdb.query.plan import Plan
+    from wormdb.query.plan import QueryPlan
 
 ROWS = 100_000
 
@@ -55,9 +55,9 @@ SHOP = Facts(
 )
 
 
-def request(written: dict[str, Any], **options: Any) -> Request:
+def request(written: dict[str, Any], **options: Any) -> QueryRequest:
     sort, select = options.pop("sort", None), options.pop("select", None)
-    return Request(
+    return QueryRequest(
         filter=parse_filter(written),
         sort=parse_sort(sort),
         projection=None if select is None else parse_projection(select),
@@ -65,7 +65,7 @@ def request(written: dict[str, Any], **options: Any) -> Request:
     )
 
 
-def text_of(plan: Plan, facts: Facts = SHOP) -> str:
+def text_of(plan: QueryPlan, facts: Facts = SHOP) -> str:
     """The plan in one line, from the top down."""
 
     def written(step: PlanStep) -> str:
@@ -76,7 +76,7 @@ def text_of(plan: Plan, facts: Facts = SHOP) -> str:
     return f"{plan.strategy}: {written(explain_plan(plan, facts).plan)}"
 
 
-CHOICES: list[tuple[Request, str]] = [
+CHOICES: list[tuple[QueryRequest, str]] = [
     (request({"_id": "00007"}), "index_lookup: Fetch < IdLookup [1 id]"),
     (request({"_id": {"$in": ["00009", "00007"]}}), "index_lookup: Fetch < IdLookup [2 ids]"),
     (request({"_id": {"$gte": "00090"}}), "full_scan: Scan [_id, $doc; a range of ids]"),
@@ -161,7 +161,7 @@ CHOICES: list[tuple[Request, str]] = [
 
 
 @pytest.mark.parametrize(("asked", "expected"), CHOICES, ids=[text for _, text in CHOICES])
-def test_the_cheapest_way_is_taken(asked: Request, expected: str) -> None:
+def test_the_cheapest_way_is_taken(asked: QueryRequest, expected: str) -> None:
     assert text_of(make_plan(asked, SHOP)) == expected
 
 
@@ -179,7 +179,7 @@ def test_the_cheapest_way_is_taken(asked: Request, expected: str) -> None:
         (request({"a": {"$in": []}}), "the filter matches nothing"),
     ],
 )
-def test_the_reason_is_told(asked: Request, reason: str) -> None:
+def test_the_reason_is_told(asked: QueryRequest, reason: str) -> None:
     assert make_plan(asked, SHOP).reason == reason
 
 
@@ -195,7 +195,9 @@ def test_the_reason_is_told(asked: Request, reason: str) -> None:
         (request({"note": "x"}), (), "columns lack: note"),
     ],
 )
-def test_the_manifest_is_named_where_it_has_the_fields(asked: Request, fields: tuple[str, ...], reason: str) -> None:
+def test_the_manifest_is_named_where_it_has_the_fields(
+    asked: QueryRequest, fields: tuple[str, ...], reason: str
+) -> None:
     """Blocks have other columns too: of indexes, and of fields that are declared."""
     columns = {**SHOP.column_bytes, "createdAt": 10}
     facts = replace(SHOP, manifest=fields, column_bytes=columns)
@@ -229,7 +231,7 @@ def test_a_page_begins_where_the_one_before_ended() -> None:
         (request({"note": 1}, strategy="manifest_fetch"), "manifest lacks: note (add these fields to the manifest"),
     ],
 )
-def test_a_strategy_that_cannot_answer_is_refused(asked: Request, message: str) -> None:
+def test_a_strategy_that_cannot_answer_is_refused(asked: QueryRequest, message: str) -> None:
     with pytest.raises(InvalidRequestError) as refused:
         make_plan(asked, SHOP)
     assert str(refused.value).startswith(f"Strategy '{asked.strategy}' not available: {message}")

@@ -21,16 +21,16 @@ from wormdb.query.optimizer.rules import RULES
 from wormdb.query.plan import IndexCount
 from wormdb.query.planner.cache import PlanCache
 from wormdb.query.planner.planner import candidates, make_plan
-from wormdb.query.request import STRATEGIES, Request
+from wormdb.query.request import STRATEGIES, QueryRequest
 
 if TYPE_CHECKING:
-    from wormdb.query.plan import Node, Plan
+    from wormdb.query.plan import Node, QueryPlan
 
 SEEDS = st.integers(0, 2**64)
 REQUESTS_A_SEED = 3
 
 
-def check(plan: Plan, case: Case) -> None:
+def check(plan: QueryPlan, case: Case) -> None:
     request, model = case.request, case.model
     expected = model.expected(request)
     seen = (plan.root, request, case.facts, model.documents)
@@ -85,7 +85,7 @@ def test_the_cache_never_changes_an_answer(seed: int) -> None:
     for _ in range(6):
         case = maker.dice.one(cases)
         written = {path: {name: _operand(maker, name)} for path, name in maker.dice.one(shapes).items()}
-        request = Request(filter=parse_filter(written), sort=sort, limit=maker.dice.one([None, 2]))
+        request = QueryRequest(filter=parse_filter(written), sort=sort, limit=maker.dice.one([None, 2]))
         check(make_plan(request, case.facts, cache), replace(case, request=request))
     assert len(cache) <= 3
 

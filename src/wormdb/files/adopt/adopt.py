@@ -57,7 +57,7 @@ class Adoption:
     collection: str
     model: str
     mode: str
-    """Of the model from then on."""
+    """The mode of the model from then on."""
     job: str
     """Give it again, and nothing is adopted twice."""
     number: int | None
@@ -78,7 +78,7 @@ class Adoption:
     already: bool = False
     """Whether the job had been done before: then nothing was done now, and nothing is counted."""
     commit_id: str | None = None
-    """Of the log entry, as `resolve` takes it; None unless it was written now."""
+    """The commit of the log entry, as `resolve` takes it; None unless it was written now."""
 
 
 def job_id(job: str) -> WriteId:
@@ -195,7 +195,7 @@ class _AdoptionRun:
         self._stage(reader, inventory)
         attached = self._attached(found)
         if choices.verify or (record is not None and record.parts):
-            # What another run wrote is looked at in any case: it may have been removed since.
+            # What another run wrote is compared in any case: it may have been removed since.
             self._compare(attached, inventory)
         if files_digest(store, adopter.names) != inventory.digest:
             raise ConflictError(

@@ -64,7 +64,7 @@ class Inventory:
     documents: list[tuple[bytes, DocumentListing]]
     """By the keys of their ids, in order."""
     digest: bytes
-    """Of the names, sizes, times and versions of all files: another one if any file was written since."""
+    """A digest of the names, sizes, times and versions of all files: it changes if any file is written."""
     strays: list[Problem]
     """What lies in a system folder, or where documents lie, and cannot be told."""
     unnamed: int = 0

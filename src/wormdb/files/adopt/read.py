@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _Body = bytes | CorruptionError | None
-"""Of a file: its bytes, why they cannot be had, or None if it is gone."""
+"""The bytes of a file, why they cannot be read, or None if it is gone."""
 _FILES_AT_ONCE: Final = 1_000
 _BYTES_AT_ONCE: Final = 16 * 1024 * 1024
 

@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 __all__ = ["PART_BYTES", "BlockStage", "RecordKeeper", "Rehearsal", "digest_of"]
 
 PART_BYTES: Final = 16 * MIB
-"""Of documents and versions after which a part is written, and that it is remembered."""
+"""Bytes of documents and versions after which a part is written and recorded."""
 _NO_PLAN: Final = bytes(32)
-"""In the place of a digest: of nothing that could be gone on with."""
+"""Takes the place of a digest in a record that no run can continue."""
 
 
 def digest_of(held: Held, versions: Sequence[Version], marks: Sequence[SnapshotMark]) -> bytes:

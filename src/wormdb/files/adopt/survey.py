@@ -87,7 +87,7 @@ class AdoptionSurvey:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """All of them."""
+        """All problems, those that are let through included."""
         return (*self.refused, *self.broken, *self.mismatches, *self.notes)
 
     def add(self, problems: Iterable[Problem], to: list[Problem]) -> None:

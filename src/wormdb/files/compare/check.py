@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["CollectionFiles", "FilesExamination", "FilesState", "examine_files", "names_in"]
 
 FAULTS_MAX: Final = 10_000
-"""Of one look at a collection; more of them are counted only."""
+"""Faults that are listed for a collection; more are only counted."""
 _TRIES_MAX: Final = 3
 _TABLE_KINDS: Final = frozenset(
     {"manifest", "manifest_meta", "manifest_partition", "index", "index_meta", "index_partition"}
@@ -114,8 +114,8 @@ def examine_files(site: CollectionFiles, told: Callable[[int], None] = lambda _:
 
     1 GET for each file, 1 LIST for each 1,000 objects, and a scan of documents and history. Files that are behind the
     log are not wrong: they may be as they were at the number through which files are complete, or newer; and if the
-    model changed since so that all are to be written again, nothing is said of them. What looks wrong is looked at
-    again, because others may write meanwhile.
+    model changed since so that all are to be written again, nothing is said of them. What looks wrong is checked
+    again, because other processes may write meanwhile.
     """
     examined = FilesExamination()
     opened = site.open()

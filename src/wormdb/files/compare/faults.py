@@ -123,7 +123,7 @@ class DocumentFaults:
     # --- what should not ---
 
     def unwanted(self, listed: list[tuple[str, FileKey]]) -> Iterator[FileFault]:
-        """Of some keys of files of documents, those that should not be there. Costs a look-up of each document."""
+        """The files of documents in a listing that should not be there. Costs a look-up of each document."""
         ids = {name: encode_key(found.id) for name, found in listed}
         held = self.view.get_many(sorted(set(ids.values())))
         past: dict[bytes, Recorded] = {}
@@ -186,7 +186,7 @@ class TableFaults:
 
     @classmethod
     def of(cls, names: FileNames, tables: Iterable[FilesTable], specs: Mapping[TableKey, TableSpec]) -> TableFaults:
-        """Of the tables that are written as the definition says now; others are about to be written again."""
+        """For the tables that are written as the definition says now; others are about to be written again."""
         known = {}
         for table in tables:
             spec = specs.get((table.kind, table.fields))

@@ -120,7 +120,7 @@ class FiledDocument:
     """What one view has of a document that may have files."""
 
     key: bytes
-    """Of its id."""
+    """The key of its id."""
     identity: Any
     held: Held
     recorded: Recorded | None = None

@@ -59,7 +59,7 @@ class IndexFile:
     unique: bool
     last_updated: datetime | None
     entries: Mapping[str, Sequence[str]]
-    """Of each value, as `value_text`, the texts of the ids that have it, sorted."""
+    """By value, as `value_text`, the sorted texts of the ids that have it."""
     log: int | None = None
     checksum: str = ""
     partition: int | None = None
@@ -98,7 +98,7 @@ def index_texts(index: Index, document: bytes, model: Model | None) -> list[str]
 
 
 def plain_dates_of(fields: Sequence[str], model: Model | None) -> tuple[bool, ...]:
-    """Of each field whether its dates are plain text in files."""
+    """For each field whether its dates are plain text in files."""
     return tuple(model is not None and _is_date(name, model) for name in fields)
 
 
@@ -193,7 +193,7 @@ class IndexMeta:
     total_count: int
     """Pairs of a value and an id."""
     ranges: tuple[tuple[tuple[str, str], tuple[str, str] | None], ...]
-    """Of each partition the first pair (text of a value, text of an id) that would be in it, and the first that not."""
+    """For each partition its first pair (text of a value, text of an id), and the first pair after it."""
     last_updated: datetime | None = None
     log: int | None = None
     checksums: tuple[str, ...] | None = None
@@ -264,7 +264,7 @@ def decode_index_meta(body: bytes, *, key: str) -> IndexMeta:
     )
 
 
-# --- What documents have in several indexes, quickly: only the fields that count are looked at, and equal ones once.
+# --- What documents have in several indexes, quickly: only the fields that count are read, and equal ones once.
 
 _KEPT_MAX: Final = 10_000
 _KEPT_BYTES_MAX: Final = 200
@@ -291,7 +291,7 @@ class IndexTexts:
         self._kept: list[dict[tuple[bytes, ...], list[str]]] = [{} for _ in indexes]
 
     def of(self, document: bytes | None) -> list[list[str]]:
-        """Of each index the values that a stored document has in it, as `index_texts` gives them. No requests."""
+        """For each index the values that a stored document has in it, as `index_texts` gives them. No requests."""
         if document is None:
             return [[] for _ in self._indexes]
         found = self._decoder.decode(document)

@@ -53,7 +53,7 @@ class ManifestFile:
     checksum: str
     """`sha256:` and the digest of the entities as canonical JSON, as the file says; empty if it says nothing."""
     entities: Mapping[str, Mapping[str, Any]]
-    """Of each document, by the text of its id, the values of the manifest's fields that it has."""
+    """By the text of its id, the values that each document has of the manifest's fields."""
     partition: int | None = None
     log: int | None = None
     """Through which number of the log it is; None in files of others."""
@@ -181,7 +181,7 @@ class ManifestMeta:
 
     total_count: int
     ranges: tuple[tuple[str, str | None], ...]
-    """Of each partition the first text of an id that would be in it, and the first that would not; None: no end.
+    """For each partition its first text of an id, and the first text after it; None: no end.
 
     Empty if the file does not say.
     """
@@ -193,7 +193,7 @@ class ManifestMeta:
     last_updated: datetime | None = None
     log: int | None = None
     checksums: tuple[str, ...] | None = None
-    """Of each partition; None if the file does not say."""
+    """The checksum of each partition; None if the file does not say."""
 
     def partition_of(self, text: str) -> int | None:
         """The partition that has an id if any has; None if that is not known."""

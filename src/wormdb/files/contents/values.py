@@ -1,6 +1,6 @@
 """Values as readable files write them: extended JSON, but dates that a model declares are plain ISO text.
 
-Documents go from stored JSON to the JSON of files without becoming documents in between: only dates are looked at.
+Documents go from stored JSON to the JSON of files without becoming documents in between: only dates are changed.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def read_member(values: Mapping[str, Any], name: str, kind: type | tuple[type, .
 # --- One form for numbers that are equal, whatever their type: integer before double before decimal.
 
 _ALL_DIGITS: Final = Context(prec=34, Emin=-6143, Emax=6144)
-"""Of a Decimal128: no digit is rounded away."""
+"""The precision of a Decimal128: no digit is rounded away."""
 
 
 def normalize_number(value: Any) -> Any:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from wormdb.query.execute.explain import Explanation, PlanStep
     from wormdb.query.execute.measure import Measurement, Metered
     from wormdb.query.plan import Node
-    from wormdb.query.request import Request
+    from wormdb.query.request import QueryRequest
     from wormdb.settings import BrokenChoice, ForeignCheck
     from wormdb.system.clock import Clock
 
@@ -52,7 +52,7 @@ __all__ = ["ForeignAnswer", "explain_choice"]
 
 def explain_choice(
     choice: FilePlan,
-    request: Request,
+    request: QueryRequest,
     files: ForeignFiles,
     clock: Clock,
     *,
@@ -70,7 +70,7 @@ def explain_choice(
     return replace(found, estimated_requests=ceil(plan.cost.requests), manifest_fields=choice.fields, plan=plan)
 
 
-def _fetched(choice: FilePlan, request: Request, clock: Clock) -> int:
+def _fetched(choice: FilePlan, request: QueryRequest, clock: Clock) -> int:
     """How many documents are fetched: as many as the manifest or the index gives."""
     fetch = _find_fetch(choice.plan.root)
     if fetch is None:
@@ -125,19 +125,19 @@ class ForeignAnswer:
         """By key why each broken file was passed over so far."""
         return dict(self.files.entities.skipped)
 
-    def hits(self, request: Request) -> Iterator[Hit]:
+    def hits(self, request: QueryRequest) -> Iterator[Hit]:
         """The rows of an answer. Costs what its strategy costs; raises CorruptionError for a broken file."""
         return self._streamed(request, self._hits)
 
-    def tabulate(self, request: Request, paths: Collection[str]) -> Iterator[Portion | list[Hit]]:
+    def tabulate(self, request: QueryRequest, paths: Collection[str]) -> Iterator[Portion | list[Hit]]:
         """The rows of an answer, as portions where columns tell all of `paths`."""
 
-        def table(choice: FilePlan, asked: Request) -> Iterator[Portion | list[Hit]]:
+        def table(choice: FilePlan, asked: QueryRequest) -> Iterator[Portion | list[Hit]]:
             return tabulate_plan(choice.plan.root, asked, choice.source, paths, clock=self._clock)
 
         return self._streamed(request, table)
 
-    def count(self, request: Request) -> int:
+    def count(self, request: QueryRequest) -> int:
         """How many rows an answer has. All: what the manifest costs, or else a listing."""
         if isinstance(request.filter, MatchAll) and request.after is None and request.strategy is None:
             number = self._count_all()
@@ -145,7 +145,7 @@ class ForeignAnswer:
                 left = max(number - request.offset, 0)
                 return left if request.limit is None else min(left, request.limit)
 
-        def work(choice: FilePlan, asked: Request) -> int:
+        def work(choice: FilePlan, asked: QueryRequest) -> int:
             return count_plan(choice.plan.root, asked, choice.source, clock=self._clock)
 
         return self._tried(replace(request, is_count=True), work)
@@ -158,18 +158,20 @@ class ForeignAnswer:
         # To pass over broken files, all of them must be read; and one of twins is broken.
         return len(listing.keys) if self._on_broken == "raise" and not listing.twins else None
 
-    def aggregate(self, aggregation: Aggregation, request: Request) -> dict[str, Any]:
+    def aggregate(self, aggregation: Aggregation, request: QueryRequest) -> dict[str, Any]:
         """The result of an aggregation over the rows of an answer."""
         asked = needed_request(aggregation, request)
         if asked is None:
             return {"count": self.count(request)}
 
-        def work(choice: FilePlan, one: Request) -> dict[str, Any]:
+        def work(choice: FilePlan, one: QueryRequest) -> dict[str, Any]:
             return aggregate_plan(choice.plan.root, aggregation, one, choice.source, clock=self._clock)
 
         return self._tried(asked, work)
 
-    def explain(self, request: Request, *, analyze: bool, meter: Callable[[], Metered] | None = None) -> Explanation:
+    def explain(
+        self, request: QueryRequest, *, analyze: bool, meter: Callable[[], Metered] | None = None
+    ) -> Explanation:
         """How a request is answered. Reads what has to be read to choose; for a full scan it lists the files.
 
         With `analyze` it is answered, and what that took is measured by `meter`.
@@ -180,7 +182,7 @@ class ForeignAnswer:
         chosen: list[FilePlan] = []
 
         def answer() -> int:
-            def work(choice: FilePlan, asked: Request) -> int:
+            def work(choice: FilePlan, asked: QueryRequest) -> int:
                 chosen.append(choice)
                 found = run_plan(choice.plan.root, asked, choice.source, clock=self._clock, watch=watch)
                 return sum(1 for _ in found)
@@ -213,20 +215,20 @@ class ForeignAnswer:
 
     # --- tries ---
 
-    def _hits(self, choice: FilePlan, asked: Request) -> Iterator[Hit]:
+    def _hits(self, choice: FilePlan, asked: QueryRequest) -> Iterator[Hit]:
         return run_plan(choice.plan.root, asked, choice.source, clock=self._clock)
 
-    def _streamed(self, request: Request, work: Callable[[FilePlan, Request], Iterator[R]]) -> Iterator[R]:
+    def _streamed(self, request: QueryRequest, work: Callable[[FilePlan, QueryRequest], Iterator[R]]) -> Iterator[R]:
         """What is found, as it is found; where documents are held to a guide, when all of them were."""
 
-        def begin(choice: FilePlan, asked: Request) -> Iterator[R]:
+        def begin(choice: FilePlan, asked: QueryRequest) -> Iterator[R]:
             found = work(choice, asked)
             # Columns are made for the first row: then it is known whether the manifest can be read.
             return iter(list(found)) if choice.is_targeted else chain(list(islice(found, 1)), found)
 
         yield from self._tried(request, begin)
 
-    def _tried(self, request: Request, work: Callable[[FilePlan, Request], R]) -> R:
+    def _tried(self, request: QueryRequest, work: Callable[[FilePlan, QueryRequest], R]) -> R:
         """What work gives by the plan that is chosen; with all documents, if a file contradicts what was chosen by."""
         if self._contradiction is None:
             choice = choose(request, self.files)

@@ -34,7 +34,7 @@ from wormdb.format.path import parse_path, resolve
 from wormdb.query.logical.rules import simplify
 from wormdb.query.physical.question import Question, filter_paths, find_ids, finish, join_names, order_paths
 from wormdb.query.physical.scans import propose_columns, propose_documents, why_no_fetch, why_no_scan
-from wormdb.query.plan import Cost, Empty, Fetch, IdLookup, Order, Part, Plan, RejectedPlan, Residual, Scan
+from wormdb.query.plan import Cost, Empty, Fetch, IdLookup, Order, Part, QueryPlan, RejectedPlan, Residual, Scan
 from wormdb.query.request import STRATEGIES
 from wormdb.query.sources.source import Facts
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from wormdb.format.path import Path
     from wormdb.query.physical.question import Candidate
     from wormdb.query.plan import Node
-    from wormdb.query.request import Request, Strategy
+    from wormdb.query.request import QueryRequest, Strategy
 
 __all__ = ["FilePlan", "choose", "matches_condition", "matches_row"]
 
@@ -108,7 +108,7 @@ def _written(document: Document, path: Path) -> list[Any]:
 class FilePlan:
     """A plan over files."""
 
-    plan: Plan
+    plan: QueryPlan
     source: FileSource
     requests: int
     """What was read to choose, and what a full scan or a look-up of ids reads at least; without matches."""
@@ -128,7 +128,7 @@ class FilePlan:
         return self.plan.strategy in ("index_lookup", "manifest_fetch")
 
 
-def choose(request: Request, files: ForeignFiles, refusal: str | None = None) -> FilePlan:
+def choose(request: QueryRequest, files: ForeignFiles, refusal: str | None = None) -> FilePlan:
     """The plan for a request. Costs what is read to choose: index files, the manifest; for a full scan nothing yet.
 
     With `refusal`, a contradiction that was met, a full scan whatever was asked for. Raises InvalidRequestError if the
@@ -139,7 +139,7 @@ def choose(request: Request, files: ForeignFiles, refusal: str | None = None) ->
 
 @dataclass(slots=True)
 class _Chooser:
-    request: Request
+    request: QueryRequest
     files: ForeignFiles
     refusal: str | None
     reasons: dict[Strategy, str] = field(default_factory=dict)
@@ -150,7 +150,7 @@ class _Chooser:
         request = self.request
         tree = simplify(request.filter, arrays=lambda _: True)
         if isinstance(tree, MatchNone):
-            plan = Plan(Empty(), request.strategy or "index_lookup", "the filter matches nothing", Cost())
+            plan = QueryPlan(Empty(), request.strategy or "index_lookup", "the filter matches nothing", Cost())
             return FilePlan(plan, FileSource(self.files), 0)
         if self.refusal is not None:
             return self._full(tree, self.refusal)
@@ -308,7 +308,7 @@ class _Chooser:
         source = FileSource(self.files)
         return FilePlan(self._plan(candidate.root, "full_scan", reason), source, 0, self.manifest)
 
-    def _plan(self, root: Node, strategy: Strategy, reason: str) -> Plan:
+    def _plan(self, root: Node, strategy: Strategy, reason: str) -> QueryPlan:
         before = STRATEGIES[: STRATEGIES.index(strategy)]
         asked = self.request.strategy
         rejected = tuple(
@@ -316,7 +316,7 @@ class _Chooser:
             for one in before
             if self.reasons.get(one) or asked is not None
         )
-        return Plan(root, strategy, reason, Cost(), rejected)
+        return QueryPlan(root, strategy, reason, Cost(), rejected)
 
 
 def _lies_within(path: str, known: frozenset[str]) -> bool:

@@ -162,7 +162,7 @@ class ForeignFiles:
         return self._listing
 
     def checked_listing(self) -> Listing | None:
-        """The same if what others say has to be held to it; None if not."""
+        """The listing, if settings ask to compare manifests and indexes with it; else None."""
         return self.listing() if self._check == "listing" else None
 
     def manifest(

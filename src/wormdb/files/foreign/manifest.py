@@ -51,7 +51,7 @@ class ForeignManifest:
     """Documents of the whole collection."""
     last_updated: datetime | None
     size_bytes: int
-    """Of the files that were read."""
+    """The size of the files that were read."""
     files: int
     """How many were read."""
     is_partitioned: bool = False

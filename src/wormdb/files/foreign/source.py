@@ -39,7 +39,7 @@ class FileSource:
 
     files: ForeignFiles
     facts: Facts = field(default_factory=Facts)
-    """As `Source`."""
+    """As `QuerySource`."""
     rows: ManifestRows | None = None
     """The manifest, where the plan reads columns."""
     ids: Mapping[bytes, Any] | None = None
@@ -57,7 +57,7 @@ class FileSource:
         in_order: bool = True,  # noqa: ARG002 - it always is
         rows: int | None = None,
     ) -> Iterator[Portion]:
-        """As `Source`. No requests for columns; for documents 1 LIST for each 1,000 keys, and 1 GET each."""
+        """As `QuerySource`. No requests for columns; for documents 1 LIST for each 1,000 keys, and 1 GET each."""
         if self.rows is not None and (DOCUMENT not in names or self.are_rows_documents):
             try:
                 return iter([self.rows.portion(names, span)])
@@ -85,7 +85,7 @@ class FileSource:
         return self.files.entities.stream(chosen, rows)
 
     def fetch(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
-        """As `Source`. 1 GET each, and 1 more where an id may be written in two ways; raises ContradictionError."""
+        """As `QuerySource`. 1 GET each, and 1 more for an id with two forms; raises ContradictionError."""
         found = dict(zip(keys, self.files.folder.pool.map(self._fetched, keys), strict=True))
         for key, held in found.items():
             if self.witness is not None and (reason := self.witness(key, held)) is not None:
@@ -105,7 +105,7 @@ class FileSource:
         return None
 
     def entries(self, name: str) -> Entries:
-        """As `Source`; there are none: an index file is read before there is a plan."""
+        """As `QuerySource`; there are none: an index file is read before there is a plan."""
         raise KeyError(name)
 
 

@@ -31,7 +31,7 @@ class SeenChange:
     """One change: the version that it made, and the document before it."""
 
     key: bytes
-    """Of the document's id."""
+    """The key of the document's id."""
     version: Version
     before: bytes | None
     trash: bytes | None
@@ -48,7 +48,7 @@ class Window:
     through: LogNumber = BEFORE_FIRST
     """Everything through this number is in this window or an earlier one; if `is_whole`."""
     misc: int = 0
-    """Of the last entry."""
+    """The MISC of the last entry."""
     is_whole: bool = True
     """Whether it ends with an entry, and not inside one."""
     is_last: bool = False

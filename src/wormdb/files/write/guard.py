@@ -107,7 +107,7 @@ def _first(draft: FileDraft) -> IfAbsent | IfMatch | None:
 
 
 def number_in(body: bytes, *, is_entity: bool) -> int:
-    """Of which log number a file is; -1 if it does not tell, so that anything of ours replaces it."""
+    """The log number of a file; -1 if it has none, so that any file of wormdb replaces it."""
     try:
         found = (_ENTITY if is_entity else _OTHER).decode(body)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):

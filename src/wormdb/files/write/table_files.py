@@ -59,11 +59,11 @@ class _DueTable:
     numbers: frozenset[int]
     lows: list[Place]
     rows: dict[int, dict[str, Any]] = field(default_factory=dict)
-    """Of a manifest: the rows of each file."""
+    """The rows of each file of a manifest."""
     keys: dict[str, bytes] = field(default_factory=dict)
-    """Of a manifest: the keys of the ids of these rows."""
+    """The keys of the ids of these rows."""
     places: dict[int, list[Place]] = field(default_factory=dict)
-    """Of an index: the values and ids of each file."""
+    """The values and ids of each file of an index."""
 
     @classmethod
     def of(cls, table: FilesTable, spec: TableSpec, numbers: Iterable[int]) -> _DueTable:

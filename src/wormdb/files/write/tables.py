@@ -106,7 +106,7 @@ SMALL_BYTES: Final = 256 * 1024
 RATIO: Final = 10
 """Any other file is written when one in this many of its entries has changed."""
 RATIO_NEAR: Final = 12
-"""The same, where all documents are read anyway for another file of an index."""
+"""As RATIO, where all documents are read anyway for another file of an index."""
 
 
 @dataclass(frozen=True, slots=True)

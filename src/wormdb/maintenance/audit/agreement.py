@@ -88,7 +88,7 @@ class Agreement:
         self.settle()
 
     def begin(self) -> None:
-        """What the root says, before rows are looked at. 1 GET for each page of a long list of what jobs brought."""
+        """Check what the root says, before any row. 1 GET for each page of a long list of what jobs brought."""
         for number in dict.fromkeys(run.through for run in self.past.attached.runs):
             if number not in self._jobs:
                 self._history_fault(f"the root has forgotten the job that entry {number} attached")
@@ -322,7 +322,7 @@ class BlobCheck:
                 self.report.add("blob", path, "its bytes have another SHA-256 than its name says")
 
     def _digest(self, path: str) -> str | None:
-        """Of the bytes of an object, a part at a time; None if it is not there."""
+        """The SHA-256 of an object, read a part at a time; None if it is not there."""
         digest, start = sha256(), 0
         while True:
             try:

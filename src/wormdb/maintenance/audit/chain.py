@@ -42,7 +42,7 @@ class Chain:
     last: int = 0
     """The newest number that is there."""
     sums: dict[int, int] = field(default_factory=dict)
-    """Of each applied entry: the sum of the digests of the rows that it adds to history."""
+    """By number of each applied entry, the sum of the digests of the rows that it adds to history."""
     jobs: dict[int, JobAttached] = field(default_factory=dict)
     """Blocks that entries attached."""
     broken: dict[int, str] = field(default_factory=dict)

@@ -234,7 +234,7 @@ def _falls(entry: Entry, buckets: set[int]) -> bool:
 
 
 class _Tap:
-    """Nodes on their way to the check of the tree, which asks for leaves in order; their entries are looked at."""
+    """Nodes on their way to the check of the tree, which asks for leaves in order; their entries are summed up."""
 
     def __init__(self, nodes: NodeSource, unique: bool, membership: KeyFilter | None) -> None:
         self._nodes = nodes

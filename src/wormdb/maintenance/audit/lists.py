@@ -60,7 +60,7 @@ Where = Literal["blocks", "history", "attached", "brought"]
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """A range of keys, its ends included, of which a run may have had rows that are gone."""
+    """A range of keys, its ends included, in which a run may have lost rows."""
 
     low: bytes
     high: bytes
@@ -290,7 +290,7 @@ class PastRow:
     """One version of a document, or the mark of a snapshot."""
 
     key: bytes
-    """Of the document's id."""
+    """The key of the document's id."""
     row: Version | SnapshotMark
     is_loaded: bool = False
     """Whether a job attached it."""
@@ -306,7 +306,7 @@ class PastLists:
 
     @classmethod
     def of(cls, site: Site, root: Root, report: Callable[[], AuditReport], **options: Any) -> PastLists:
-        """Of a root; `options` are those of `CheckedList`. No requests."""
+        """The lists of a root; `options` are those of `CheckedList`. No requests."""
         wheres: tuple[Where, ...] = ("history", "attached", "brought")
         return cls(*(CheckedList(site, where, root, report(), **options) for where in wheres))
 
@@ -327,7 +327,7 @@ class PastLists:
 
 
 def past_rows(lists: PastLists, jobs: dict[int, JobOutcome]) -> Iterator[PastRow]:
-    """All of them in order of the ids' keys. Costs as the lists say."""
+    """All versions and marks in order of the ids' keys. Costs as the lists say."""
     told = lists.told
     layers: list[Iterator[PastRow]] = []
     for listed in (lists.history, lists.brought):

@@ -1,7 +1,7 @@
 """Make again what is damaged and can be made again: in rounds, each ending with one swap of the root.
 
 New objects have new names, and what a root no longer names is retired as forwarding does; so readers of the old root go
-on, and the first process that swaps wins. After each round everything is looked at again.
+on, and the first process that swaps wins. After each round everything is verified again.
 """
 
 from __future__ import annotations

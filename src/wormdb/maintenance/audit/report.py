@@ -27,7 +27,7 @@ Kind = Literal[
 ]
 
 FINDINGS_MAX: Final = 1_000
-"""Of one collection and kind; more of them are counted only."""
+"""Findings that are listed for one collection and kind; more are only counted."""
 
 _FIXES: Final[dict[Kind, str]] = {
     "root": "repair makes it again from the log, if that is complete",
@@ -61,13 +61,13 @@ class CheckedCounts:
     """How much was looked at."""
 
     entries: int = 0
-    """Of the log."""
+    """Entries of the log."""
     lists: int = 0
     """Pages of block lists, and lists of retired objects."""
     blocks: int = 0
     sidecars: int = 0
     nodes: int = 0
-    """Of indexes, and runs of their filters."""
+    """Nodes of indexes, and runs of their filters."""
     documents: int = 0
     """Documents that there are, in blocks and in the log; deleted ones are none."""
     versions: int = 0

@@ -135,7 +135,7 @@ class _Listing:
     """What one listing showed."""
 
     sizes: dict[str, int] = field(default_factory=dict)
-    """Of objects that are due, by key."""
+    """The sizes of objects that are due, by key."""
     orphans: list[Victim] = field(default_factory=list)
     entries: list[Victim] = field(default_factory=list)
     reached: str | None = None

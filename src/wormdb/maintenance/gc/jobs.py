@@ -58,7 +58,7 @@ class OpenJobs:
 
     @property
     def open(self) -> list[JobOutcome]:
-        """Them, oldest first."""
+        """The open jobs, oldest first."""
         return [outcome for outcome in self.jobs.known.values() if outcome.state == "open"]
 
     def stale(self, now: StoreTime, expiry_ms: int) -> list[str]:

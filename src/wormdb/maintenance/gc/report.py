@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["GcReport", "GcResult", "Tally", "Victim", "VictimKind"]
 
 VictimKind = Literal["block", "history", "node", "list", "blob", "entry", "other"]
-"""Of documents or of history (with sidecars), of an index, a list of such, a blob, an entry of the log."""
+"""A block of documents or history (with sidecars), a node of an index, a list of such, a blob, an entry of the log."""
 
 
 @dataclass(frozen=True, slots=True)

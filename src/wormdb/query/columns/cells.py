@@ -495,7 +495,7 @@ def _has_type(names: Sequence[str], cells: Cells) -> Outcome:
 
 
 def _is_integer_type(names: Sequence[str], array: pa.Array | pa.ChunkedArray) -> Outcome:
-    """Of whole numbers, whether they fit in 32 bits, if the names ask for that."""
+    """Whether whole numbers fit in 32 bits, if the names ask for that."""
     import pyarrow.compute as pc
 
     short, long = "int" in names, "long" in names

@@ -27,11 +27,11 @@ class NumberedCells:
 
     numbers: pa.Array
     values: Sequence[Any]
-    """Of each number; MISSING where the cell is null."""
+    """The value of each number; MISSING where the cell is null."""
 
     @classmethod
     def of(cls, cells: Cells) -> NumberedCells:
-        """Of the cells of any column. No requests."""
+        """Number the cells of a column. No requests."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -145,7 +145,7 @@ class GroupResults:
         return self.table.column(name)
 
     def values(self, name: str) -> list[Any]:
-        """The same as Python has them: for numbers."""
+        """The results as Python values: for numbers."""
         values: list[Any] = self.table.column(name).to_pylist()
         return values
 

@@ -145,9 +145,9 @@ class ConditionNode:
     condition: Any
     name: str
     test: Callable[[Any], bool]
-    """Of one value, arrays not gone through."""
+    """Tests one value; arrays count as a whole."""
     of_value: Callable[[Document], bool]
-    """Of {"v": the value of the path}, arrays gone through."""
+    """Tests {"v": the value of the path}; arrays count by their elements too."""
     of_document: Callable[[Document], bool]
     inner: FilterNode | None
 
@@ -157,7 +157,7 @@ class ConditionNode:
         return cls(
             condition,
             ".".join(condition.path),
-            compile_filter(replace(condition, path=())),
+            _compiled_late(condition, ()),
             _compiled_late(condition, ("v",)),
             _compiled_late(condition, condition.path),
             inner,
@@ -252,14 +252,14 @@ class ConditionNode:
         return pa.array(map(self.test, values), pa.bool_())
 
 
-def _compiled_late(condition: Any, path: tuple[str, ...]) -> Callable[[Document], bool]:
-    """A condition on documents, made when it is first asked: of most columns it never is."""
-    made: Callable[[Document], bool] | None = None
+def _compiled_late(condition: Any, path: tuple[str, ...]) -> Callable[[Any], bool]:
+    """A condition on documents or values, compiled when it is first asked: for most columns Arrow answers."""
+    made: Callable[[Any], bool] | None = None
 
-    def passes(document: Document) -> bool:
+    def passes(value: Any) -> bool:
         nonlocal made
         made = made or compile_filter(replace(condition, path=path))
-        return made(document)
+        return made(value)
 
     return passes
 
@@ -292,7 +292,7 @@ class ColumnFilter:
 
 
 def compile_columns(tree: Filter) -> ColumnFilter:
-    """A filter over columns. No requests; raises MissingExtraError for a regular expression without google-re2."""
+    """A filter over columns. No requests."""
     paths: set[str] = set()
     node = _compiled(tree, paths)
     return ColumnFilter(frozenset(paths), node)

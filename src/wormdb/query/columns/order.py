@@ -70,7 +70,7 @@ class TopRows:
             self._settle()
 
     def narrowed(self, portion: Portion, mask: pa.Array | pa.ChunkedArray) -> Portion:
-        """Of the rows of a mask all that may be among the first, before the other columns are looked at. No requests.
+        """The rows of a mask that may be among the first, before other columns are read. No requests.
 
         What is left out would never be given by `finish`, whatever else is added.
         """

@@ -65,9 +65,9 @@ class SumPieces:
     kind: type[Number]
     columns: Sequence[pa.Array | pa.ChunkedArray]
     power: int
-    """Of the numbers that `join` gives, as `ExactSum.add_many` takes them."""
+    """The power of 2 or 10 of the numbers that `join` gives, as `ExactSum.add_many` takes it."""
     join: Callable[[Sequence[Sequence[Any]]], Sequence[int]]
-    """Of the sums of each column, one a group, the whole sum of each group."""
+    """Makes the whole sum of each group from the sums of each column."""
 
 
 def split_sums(cells: Cells) -> SumPieces | None:

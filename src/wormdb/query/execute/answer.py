@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from wormdb.query.execute.rows import DocumentBatch, ReadBatch, RowBatch
     from wormdb.query.plan import Node
     from wormdb.query.planner.cache import PlanCache
-    from wormdb.query.request import Request
-    from wormdb.query.sources.source import Source
+    from wormdb.query.request import QueryRequest
+    from wormdb.query.sources.source import QuerySource
     from wormdb.system.clock import Clock
 
 __all__ = [
@@ -61,7 +61,7 @@ __all__ = [
 
 
 def run(
-    request: Request, source: Source, *, cache: PlanCache | None = None, clock: Clock | None = None
+    request: QueryRequest, source: QuerySource, *, cache: PlanCache | None = None, clock: Clock | None = None
 ) -> Iterator[Hit]:
     """The rows of an answer, in its order. Nothing is read until the first is asked for; costs what the plan costs.
 
@@ -73,16 +73,18 @@ def run(
 
 
 def run_plan(
-    root: Node, request: Request, source: Source, *, clock: Clock | None = None, watch: Watch | None = None
+    root: Node, request: QueryRequest, source: QuerySource, *, clock: Clock | None = None, watch: Watch | None = None
 ) -> Iterator[Hit]:
-    """The same by a plan that is given; `watch` measures its nodes."""
+    """As the function above, by a given plan; `watch` measures its nodes."""
     executor = Executor(request, source, clock or SystemClock(), watch)
     showing = HitMaker(request, executor.fetch)
     for batch in executor.batches(root):
         yield from showing.hits(batch)
 
 
-def count(request: Request, source: Source, *, cache: PlanCache | None = None, clock: Clock | None = None) -> int:
+def count(
+    request: QueryRequest, source: QuerySource, *, cache: PlanCache | None = None, clock: Clock | None = None
+) -> int:
     """How many rows the answer has. No requests for all documents; raises what `run` does."""
     if _is_of_all(request) and isinstance(source, CountingSource):
         return _in_part(source.count_all(), request)
@@ -91,9 +93,9 @@ def count(request: Request, source: Source, *, cache: PlanCache | None = None, c
 
 
 def count_plan(
-    root: Node, request: Request, source: Source, *, clock: Clock | None = None, watch: Watch | None = None
+    root: Node, request: QueryRequest, source: QuerySource, *, clock: Clock | None = None, watch: Watch | None = None
 ) -> int:
-    """The same by a plan that is given; `watch` measures its nodes."""
+    """As the function above, by a given plan; `watch` measures its nodes."""
     if isinstance(root, IndexCount):
         return _in_part(
             _entries(root, source) if watch is None else watch.count(root, lambda: _entries(root, source)), request
@@ -104,8 +106,8 @@ def count_plan(
 
 
 def explain(
-    request: Request,
-    source: Source,
+    request: QueryRequest,
+    source: QuerySource,
     *,
     cache: PlanCache | None = None,
     analyze: bool = False,
@@ -131,15 +133,15 @@ def explain(
     return explain_plan(plan, source.facts, taken_of=watch.taken, taken=taken)
 
 
-def _entries(node: IndexCount, source: Source) -> int:
+def _entries(node: IndexCount, source: QuerySource) -> int:
     return count_entries(source.entries(node.index), node.spans)
 
 
-def _is_of_all(request: Request) -> bool:
+def _is_of_all(request: QueryRequest) -> bool:
     return isinstance(request.filter, MatchAll) and request.after is None
 
 
-def _in_part(rows: int, request: Request) -> int:
+def _in_part(rows: int, request: QueryRequest) -> int:
     left = max(rows - request.offset, 0)
     return left if request.limit is None else min(left, request.limit)
 
@@ -149,8 +151,8 @@ def _in_part(rows: int, request: Request) -> int:
 
 def aggregate(
     aggregation: Aggregation,
-    request: Request,
-    source: Source,
+    request: QueryRequest,
+    source: QuerySource,
     *,
     cache: PlanCache | None = None,
     clock: Clock | None = None,
@@ -166,16 +168,16 @@ def aggregate(
     return aggregate_plan(make_plan(asked, source.facts, cache).root, aggregation, asked, source, clock=clock)
 
 
-def needed_request(aggregation: Aggregation, request: Request) -> Request | None:
+def needed_request(aggregation: Aggregation, request: QueryRequest) -> QueryRequest | None:
     """What an aggregation needs of the documents of a request; None if it only counts them. No requests."""
     fields = aggregation_fields(aggregation)
     return replace(request, projection=parse_projection(_needed(fields))) if fields else None
 
 
 def aggregate_plan(
-    root: Node, aggregation: Aggregation, asked: Request, source: Source, *, clock: Clock | None = None
+    root: Node, aggregation: Aggregation, asked: QueryRequest, source: QuerySource, *, clock: Clock | None = None
 ) -> dict[str, Any]:
-    """The result by a plan that is given, for what `needed_request` gave."""
+    """The result by a given plan; `asked` is what `needed_request` returned."""
     executor = Executor(asked, source, clock or SystemClock())
     showing = HitMaker(asked, executor.fetch)
     columns, documents = ColumnTally(aggregation), AggregationState(aggregation)
@@ -207,8 +209,8 @@ def _needed(paths: Iterable[str]) -> list[str]:
 
 
 def tabulate(
-    request: Request,
-    source: Source,
+    request: QueryRequest,
+    source: QuerySource,
     paths: Collection[str],
     *,
     cache: PlanCache | None = None,
@@ -223,9 +225,9 @@ def tabulate(
 
 
 def tabulate_plan(
-    root: Node, request: Request, source: Source, paths: Collection[str], *, clock: Clock | None = None
+    root: Node, request: QueryRequest, source: QuerySource, paths: Collection[str], *, clock: Clock | None = None
 ) -> Iterator[Portion | list[Hit]]:
-    """The same by a plan that is given."""
+    """As `tabulate`, by a given plan."""
     executor = Executor(request, source, clock or SystemClock())
     showing = HitMaker(request, executor.fetch)
     for batch in executor.batches(root):
@@ -290,7 +292,7 @@ class Places:
 class HitMaker:
     """Makes the rows of one answer."""
 
-    def __init__(self, request: Request, fetch: Callable[[RowBatch], DocumentBatch]) -> None:
+    def __init__(self, request: QueryRequest, fetch: Callable[[RowBatch], DocumentBatch]) -> None:
         """`fetch` gives the documents of rows, in their order, without those that do not exist. No requests."""
         self._sort = request.sort
         self._fetch = fetch
@@ -343,7 +345,7 @@ class HitMaker:
 class _Projected:
     """A projection, and what it needs."""
 
-    def __init__(self, projection: Projection, request: Request) -> None:
+    def __init__(self, projection: Projection, request: QueryRequest) -> None:
         self._projection = projection
         self._positions = compile_positions(request.filter, projection.arrays)
         self.branch = projection.parts

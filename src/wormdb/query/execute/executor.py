@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from wormdb.query.execute.measure import Watch
     from wormdb.query.execute.rows import ReadBatch, RowBatch
     from wormdb.query.plan import Node
-    from wormdb.query.request import Request
-    from wormdb.query.sources.source import Entries, Facts, IndexFacts, Source
+    from wormdb.query.request import QueryRequest
+    from wormdb.query.sources.source import Entries, Facts, IndexFacts, QuerySource
     from wormdb.system.clock import Clock
 
 __all__ = [
@@ -88,7 +88,7 @@ class Demand:
         return Demand(self.rows, in_order=self.in_order)
 
 
-def scan_index(node: IndexScan, source: Source, demand: Demand, limits: QueryLimits) -> Iterator[KeyBatch]:
+def scan_index(node: IndexScan, source: QuerySource, demand: Demand, limits: QueryLimits) -> Iterator[KeyBatch]:
     """The ids of the entries of ranges, each once, in the order of its first entry.
 
     An index of which a document may have several entries keeps the
@@ -175,8 +175,8 @@ def count_entries(index: Entries, spans: Iterable[Range]) -> int:
 class QueryLimits:
     """What one request allows."""
 
-    def __init__(self, request: Request, clock: Clock) -> None:
-        """Nothing was looked at yet."""
+    def __init__(self, request: QueryRequest, clock: Clock) -> None:
+        """No rows were read yet."""
         self._rows_max = request.rows_max
         self._deadline = request.deadline
         self._clock = clock
@@ -184,15 +184,15 @@ class QueryLimits:
 
     @property
     def are_rows_counted(self) -> bool:
-        """Whether it matters how many rows are looked at."""
+        """Whether the number of rows that are read has a limit."""
         return self._rows_max is not None
 
     def allowed(self, rows: int) -> int:
-        """How many of some rows to take at once: those that may be looked at, or one more than that."""
+        """How many of `rows` rows to take at once: as many as the limit leaves, and at least one."""
         return rows if self._rows_max is None else max(1, min(rows, self._rows_max - self._looked_at))
 
     def look(self, rows: int) -> None:
-        """Rows are about to be looked at. Raises LimitExceededError, UnavailableError."""
+        """Count rows that are about to be read. Raises LimitExceededError, UnavailableError."""
         self._looked_at += rows
         if self._rows_max is not None and self._looked_at > self._rows_max:
             raise LimitExceededError(
@@ -203,7 +203,7 @@ class QueryLimits:
         self.check_time()
 
     def check_time(self) -> None:
-        """Another batch of rows is wanted. Raises UnavailableError after the deadline."""
+        """Raise UnavailableError after the deadline."""
         call = current()
         if call is not None:
             call.step()
@@ -253,8 +253,8 @@ _ALL = Demand()
 class Executor:
     """Carries out one plan for one request."""
 
-    request: Request
-    source: Source
+    request: QueryRequest
+    source: QuerySource
     clock: Clock
     watch: Watch | None = None
     _after_below: Node | None = field(default=None, init=False)

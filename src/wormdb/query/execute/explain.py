@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from wormdb.query.execute.measure import Measurement
-    from wormdb.query.plan import Node, Plan, RejectedPlan
+    from wormdb.query.plan import Node, QueryPlan, RejectedPlan
     from wormdb.query.planner.cost import Estimate
     from wormdb.query.request import Strategy
     from wormdb.query.sources.source import Facts
@@ -127,7 +127,7 @@ class Explanation:
 
 
 def explain_plan(
-    plan: Plan,
+    plan: QueryPlan,
     facts: Facts,
     *,
     taken_of: Callable[[Node], Measurement] | None = None,

@@ -59,7 +59,7 @@ class Ordering:
             self._is_whole &= batch.is_whole
 
     def narrowed(self, portion: Portion, mask: pa.Array | pa.ChunkedArray) -> Portion:
-        """Of the rows of a mask, all that may be among the first."""
+        """The rows of a mask that may be among the first."""
         return self._columns.narrowed(portion, mask)
 
     def rows(self, size: int) -> Iterator[ReadBatch]:

@@ -15,7 +15,7 @@ from wormdb.format import json
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING
 from wormdb.format.path import parse_path, resolve
-from wormdb.query.request import Request
+from wormdb.query.request import QueryRequest
 from wormdb.schema.problems import did_you_mean
 from wormdb.settings import POPULATE_DEPTH_MAX
 
@@ -39,7 +39,7 @@ class ReferredState(Protocol):
         """The live documents under some keys of ids; without those that do not exist."""
         ...
 
-    def hits(self, request: Request) -> Iterator[Hit]:
+    def hits(self, request: QueryRequest) -> Iterator[Hit]:
         """The rows of an answer."""
         ...
 
@@ -164,7 +164,7 @@ def _many(rows: Sequence[dict[str, Any]], reference: Reference, state_of: StateO
     lists: dict[bytes, list[dict[str, Any]]] = {encode_key(identity): [] for identity in ids}
     path = parse_path(reference.field)
     put: list[dict[str, Any]] = []
-    request = Request(filter=parse_filter({reference.field: {"$in": ids}}))
+    request = QueryRequest(filter=parse_filter({reference.field: {"$in": ids}}))
     for hit in state_of(reference.model).hits(request):
         for key in {encode_key(value) for value in resolve(hit.document, path)} & lists.keys():
             assert hit.held is not None, "whole documents were asked for"

@@ -95,7 +95,7 @@ class ColumnBatch:
         return all(name in self.portion.types for name in names)
 
     def decoded(self) -> DocumentBatch:
-        """The same rows with their documents, which all are there."""
+        """The same rows with their documents; every row must have one."""
         texts = self.portion.documents()
         documents = [json.decode_document(text, name="document") for text in texts]
         ids = [document["_id"] for document in documents]

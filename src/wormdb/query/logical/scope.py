@@ -1,4 +1,4 @@
-"""Where a filter stands, and so what its paths may have there: one value or several, of which kinds."""
+"""The level of a filter, and what its paths may hold there: one value or several, and of which kinds."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from wormdb.query.physical.access import IndexAccess
     from wormdb.query.physical.terms import KeyRanges, Term
     from wormdb.query.plan import Ids, Node
-    from wormdb.query.request import Request, Strategy
+    from wormdb.query.request import QueryRequest, Strategy
     from wormdb.query.sources.source import Facts
 
 __all__ = [
@@ -77,7 +77,7 @@ class IdSpan:
 class Question:
     """A request that is analysed once for all ways."""
 
-    request: Request
+    request: QueryRequest
     facts: Facts
     tree: Filter
     """Its filter, simplified."""
@@ -198,7 +198,7 @@ def add_order(question: Question, node: Node) -> Node:
 
 
 def add_part(question: Question, node: Node) -> Node:
-    """Of all rows those between offset and limit of the request."""
+    """The rows between offset and limit of the request."""
     request = question.request
     if request.limit is None and not request.offset:
         return node

@@ -74,7 +74,7 @@ class KeyRanges:
     is_exact: bool = False
     """Whether a document without arrays on the way meets the condition if its value is in the ranges."""
     is_exact_in_arrays: bool = False
-    """Whether any document does of which one value is in the ranges."""
+    """The same for any document that has one value in the ranges."""
     is_for_plain: bool = False
     """Whether they are right only for a field without arrays."""
     is_for_elements: bool = False
@@ -102,7 +102,7 @@ def make_points(keys: Iterable[bytes], *, is_exact: bool = True, is_exact_in_arr
 
 
 def intersect_keys(all_keys: Iterable[KeyRanges]) -> KeyRanges:
-    """The keys of several conditions that are about the same single value; at least one."""
+    """The keys that meet all of several conditions on one value; `all_keys` has at least one item."""
     first, *others = all_keys
     for other in others:
         ranges = intersect_ranges(first.ranges, other.ranges)
@@ -295,7 +295,7 @@ class Conjunction:
     filters: tuple[Filter, ...]
     terms: tuple[Term, ...]
     said: dict[int, tuple[Term, ...]]
-    """Of filters that terms can say whole, by place, all the terms that this takes."""
+    """By place of a filter, the terms that together say the same as the filter, where there are such terms."""
 
     @classmethod
     def of(cls, tree: Filter) -> Conjunction:

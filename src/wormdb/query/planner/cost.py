@@ -45,7 +45,7 @@ REQUEST_BYTES: Final = 100 * KIB
 DOCUMENT_ROW_BYTES: Final = 100
 """Bytes that take as long as decoding and testing a document, besides its own."""
 COLUMN_ROW_BYTES: Final = 1
-"""A row of columns is looked at together with thousands of others."""
+"""Bytes for one row of columns: it is tested together with thousands of others."""
 ENTRY_BYTES: Final = 48
 """An entry of an index, as it is stored and read."""
 NODE_ENTRIES: Final = 400
@@ -59,7 +59,7 @@ LEAST: Final = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Of a node and all below it."""
+    """What a node and all nodes below it take."""
 
     cost: Cost
     rows: float

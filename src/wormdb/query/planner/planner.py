@@ -26,7 +26,7 @@ from wormdb.query.plan import (
     Intersection,
     Order,
     Part,
-    Plan,
+    QueryPlan,
     RejectedPlan,
     Residual,
     Union,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from wormdb.query.plan import Node
     from wormdb.query.planner.cache import PlanCache
     from wormdb.query.planner.cost import Estimate
-    from wormdb.query.request import Request, Strategy
+    from wormdb.query.request import QueryRequest, Strategy
     from wormdb.query.sources.source import Facts
 
 __all__ = ["candidates", "make_plan", "shape_key"]
@@ -75,7 +75,7 @@ class _Rated:
     estimate: Estimate
 
 
-def make_plan(request: Request, facts: Facts, cache: PlanCache | None = None) -> Plan:
+def make_plan(request: QueryRequest, facts: Facts, cache: PlanCache | None = None) -> QueryPlan:
     """The cheapest plan for a request by what is known. No requests.
 
     Raises InvalidRequestError if the strategy that was asked for cannot answer it.
@@ -108,10 +108,10 @@ def make_plan(request: Request, facts: Facts, cache: PlanCache | None = None) ->
                 rejected=rejected,
             ),
         )
-    return Plan(best.root, best.candidate.strategy, reason, best.estimate.cost, rejected)
+    return QueryPlan(best.root, best.candidate.strategy, reason, best.estimate.cost, rejected)
 
 
-def candidates(request: Request, facts: Facts, *, without: Collection[str] = ()) -> list[Plan]:
+def candidates(request: QueryRequest, facts: Facts, *, without: Collection[str] = ()) -> list[QueryPlan]:
     """All plans that would answer a request, the cheapest first. No requests.
 
     `without` names rules of the optimizer to leave out.
@@ -120,7 +120,7 @@ def candidates(request: Request, facts: Facts, *, without: Collection[str] = ())
     if isinstance(question.tree, MatchNone):
         return [_empty(request)]
     return [
-        Plan(rated.root, rated.candidate.strategy, rated.candidate.reason(), rated.estimate.cost)
+        QueryPlan(rated.root, rated.candidate.strategy, rated.candidate.reason(), rated.estimate.cost)
         for rated in _rated(question, without)
         if request.strategy in {None, rated.candidate.strategy}
     ]
@@ -195,14 +195,14 @@ def _unavailable(question: Question, strategy: Strategy) -> tuple[str, str]:
     return reason or "columns do not narrow", "add these fields to the manifest, or leave the strategy to the planner"
 
 
-def _empty(request: Request) -> Plan:
-    return Plan(Empty(), request.strategy or "index_lookup", _CONTRADICTION, Cost())
+def _empty(request: QueryRequest) -> QueryPlan:
+    return QueryPlan(Empty(), request.strategy or "index_lookup", _CONTRADICTION, Cost())
 
 
 # --- the same choice again ---
 
 
-def shape_key(request: Request) -> Hashable:
+def shape_key(request: QueryRequest) -> Hashable:
     """What requests have in common that can be answered in the same way. No requests."""
     projection = request.projection
     needed = None if projection is None else fields_needed(projection)
@@ -219,7 +219,7 @@ def shape_key(request: Request) -> Hashable:
     )
 
 
-def _planned_again(request: Request, facts: Facts, choice: PlanChoice) -> Plan | None:
+def _planned_again(request: QueryRequest, facts: Facts, choice: PlanChoice) -> QueryPlan | None:
     """The chosen way with the values of this request; None if it is impossible or would read far more than then."""
     tree = request.filter if choice.is_simple else _simplified(request.filter, facts)
     if isinstance(tree, MatchNone):
@@ -233,7 +233,7 @@ def _planned_again(request: Request, facts: Facts, choice: PlanChoice) -> Plan |
         root = optimize(root, Selectivity(facts), with_sample=False)
     if _entries(root, facts) > _ENTRIES_GROWTH * choice.entries + _ENTRIES_FEW:
         return None
-    return Plan(root, candidate.strategy, choice.reason, choice.cost, choice.rejected, is_cached=True)
+    return QueryPlan(root, candidate.strategy, choice.reason, choice.cost, choice.rejected, is_cached=True)
 
 
 def _entries(root: Node, facts: Facts) -> float:

@@ -230,7 +230,7 @@ class _Tail:
         return self._arrays[index]
 
     def texts(self, index: Index) -> Sequence[bool]:
-        """The same of texts that stand outside of arrays."""
+        """For each field whether a document of the tail has, or had, a text there outside of arrays."""
         return self._texts[index]
 
 
@@ -323,7 +323,7 @@ class EngineSource:
 
     @property
     def facts(self) -> Facts:
-        """As `Source`. Raises CorruptionError for a damaged root."""
+        """As `QuerySource`. Raises CorruptionError for a damaged root."""
         return self._known.facts(self.view)
 
     def scan(
@@ -335,19 +335,19 @@ class EngineSource:
         in_order: bool = True,
         rows: int | None = None,
     ) -> Iterator[Portion]:
-        """As `Source`; costs as `scan_columns`."""
+        """As `QuerySource`; costs as `scan_columns`."""
         return scan_columns(self.view, names, low=span.low, high=span.high, bounds=bounds, in_order=in_order, rows=rows)
 
     def fetch(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
-        """As `Source`; costs as `View.get_many`."""
+        """As `QuerySource`; costs as `View.get_many`."""
         return {key: held for key, held in self.view.get_many(keys).items() if held.document is not None}
 
     def entries(self, name: str) -> Entries:
-        """As `Source`. If blocks were attached since the root, they are read: 1 GET each."""
+        """As `QuerySource`. If blocks were attached since the root, they are read: 1 GET each."""
         found = self.facts.find_index(name)
         assert found is not None, f"the facts have no index {name}"
         return self._known.reader(self.view, found.index, self.ledger)
 
     def count_all(self) -> int:
-        """As `Counted`."""
+        """As `CountingSource`."""
         return self.view.count

@@ -37,7 +37,7 @@ class PastSource:
 
     @property
     def facts(self) -> Facts:
-        """As `Source`: that there were about as many documents as there are now."""
+        """As `QuerySource`: that there were about as many documents as there are now."""
         root = None if self.view.place is None else self.view.place.root
         return Facts(rows=self.view.count, blocks=1 if root is None else max(1, len(root.history)))
 
@@ -50,12 +50,12 @@ class PastSource:
         in_order: bool = True,  # noqa: ARG002 - it always is
         rows: int | None = None,  # noqa: ARG002 - nothing is read ahead
     ) -> Iterator[Portion]:
-        """As `Source`; costs as `History.scan`."""
+        """As `QuerySource`; costs as `History.scan`."""
         found = self.history.scan(self.moment, span.low, span.high)
         return portions_of(self.view, (self.upgrades.held(held, held.rev) for _, held in found), names)
 
     def fetch(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
-        """As `Source`; costs as `History.at` for each."""
+        """As `QuerySource`; costs as `History.at` for each."""
         found = {key: self.history.at(key, self.moment) for key in keys}
         return {
             key: self.upgrades.held(held, held.rev)
@@ -64,5 +64,5 @@ class PastSource:
         }
 
     def entries(self, name: str) -> Entries:
-        """As `Source`; there are none."""
+        """As `QuerySource`; there are none."""
         raise KeyError(name)

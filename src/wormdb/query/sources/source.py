@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from wormdb.format.field_statistics import FieldStatistics
     from wormdb.format.kinds import Document
 
-__all__ = ["CountingSource", "Entries", "Facts", "IndexFacts", "Source"]
+__all__ = ["CountingSource", "Entries", "Facts", "IndexFacts", "QuerySource"]
 
 
 class Entries(Protocol):
@@ -42,7 +42,7 @@ class Entries(Protocol):
         ...
 
 
-class Source(Protocol):
+class QuerySource(Protocol):
     """One state of a collection. Every method may raise CorruptionError, SnapshotTooOldError, UnavailableError."""
 
     @property
