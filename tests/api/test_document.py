@@ -7,14 +7,14 @@ import pytest
 
 import wormdb
 from wormdb.api.document import Document, stored
-from wormdb.engine.commit.operations import Loaded
-from wormdb.engine.state.view import Held
+from wormdb.engine.commit.operations import ReadVersion
+from wormdb.engine.state.view import StoredVersion
 from wormdb.system.clock import SystemChance
 from wormdb.system.types import LogNumber
 
 
-def loaded(rev: int = 3, seq: int = 2) -> Loaded:
-    return Loaded(Held(b'"a"', rev, seq, b'{"_id":"a"}'), LogNumber(9))
+def loaded(rev: int = 3, seq: int = 2) -> ReadVersion:
+    return ReadVersion(StoredVersion(b'"a"', rev, seq, b'{"_id":"a"}'), LogNumber(9))
 
 
 def test_a_document_is_a_dict_that_knows_its_id_and_revision() -> None:

@@ -14,7 +14,7 @@ from tests.api.notebook import NOTES, Notebook
 from wormdb.api import trash as trashcan
 from wormdb.api.trash import scan_trash
 from wormdb.engine.history.tombstone import read_tombstone
-from wormdb.engine.state.view import Held
+from wormdb.engine.state.view import StoredVersion
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -178,9 +178,9 @@ def test_what_comes_back_meanwhile_is_not_purged(book: Notebook, monkeypatch: py
     for name in "abc":
         notes.delete(name)
     book.settle(31 * DAY)
-    looks: list[list[Held]] = []
+    looks: list[list[StoredVersion]] = []
 
-    def look(view: View) -> Iterator[Held]:
+    def look(view: View) -> Iterator[StoredVersion]:
         found = list(scan_trash(view))
         if not looks:
             with book.other() as other:
@@ -322,9 +322,9 @@ def test_the_trash_costs_few_requests() -> None:
 def test_a_tombstone_that_cannot_be_read_is_damage() -> None:
     for trash in (b"{}", b"[", b'{"deletedAt":"yesterday","document":{}}'):
         with pytest.raises(CorruptionError, match='document "a"'):
-            read_tombstone(Held(b'"a"', 1, 1, None, trash))
+            read_tombstone(StoredVersion(b'"a"', 1, 1, None, trash))
     far = b'{"deletedAt":"2026-01-01T00:00:00Z","ttl":999999999,"document":{}}'
-    assert read_tombstone(Held(b'"a"', 1, 1, None, far)).expires_at is None
+    assert read_tombstone(StoredVersion(b'"a"', 1, 1, None, far)).expires_at is None
 
 
 def test_only_blocks_that_hold_some_of_it_are_read() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.engine.bulk.rig import Loading
 from tests.engine.rig import Rig
-from wormdb.engine.bulk.columns import DOCUMENT, ID, Columns
+from wormdb.engine.bulk.columns import DOCUMENT, ID, DocumentTable
 from wormdb.engine.bulk.task import BulkTask
 from wormdb.engine.commit.operations import Pending
 from wormdb.engine.load import BulkOutcome
@@ -52,7 +52,7 @@ def columns_task(load: Loading, target: BulkTarget, value: dict[str, Any]) -> by
     texts = pa.array([text.decode() for text in documents], pa.large_string())
     table = pa.table({ID: pa.array(["a", "b"], pa.large_string()), DOCUMENT: texts})
     task = BulkTask(load.rig.ledger(), target, None, 0)  # type: ignore[arg-type] # nothing is replaced
-    task.add_columns(Columns(table, fresh=False))
+    task.add_columns(DocumentTable(table, fresh=False))
     return task.report()
 
 

@@ -21,7 +21,7 @@ from tests.simulation.store import COLLECTION
 from wormdb.api.write import Writer
 from wormdb.engine import ledger
 from wormdb.engine.commit import head, validate
-from wormdb.engine.commit.commit import Committed, Committer
+from wormdb.engine.commit.commit import CommitResult, Committer
 from wormdb.engine.commit.head import Head
 from wormdb.engine.commit.resolve import Resolver
 from wormdb.engine.commit.validate import Group, _BatchCheck
@@ -32,7 +32,7 @@ from wormdb.engine.log.clock import MiscClock
 from wormdb.engine.log.root import Register
 from wormdb.engine.state.moments import AsOf
 from wormdb.engine.state.trim import Trimmer
-from wormdb.engine.state.view import Held, Overlay, id_key
+from wormdb.engine.state.view import Overlay, StoredVersion, id_key
 from wormdb.errors import ConflictError, CorruptionError, OutcomeUnknownError, WormError
 from wormdb.format.entry import Entry, decode_entry
 from wormdb.format.event import SchemaChanged
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from wormdb.engine.commit.operations import Pending
-    from wormdb.engine.log.entries import Record
+    from wormdb.engine.log.entries import LogRecord
     from wormdb.engine.state.view import Base
     from wormdb.system.types import StoreTime
 
@@ -224,7 +224,7 @@ def unique_outside_batch() -> AbstractContextManager[object]:
 def definition_by_root_swap() -> Iterator[None]:
     commit = Ledger.commit
 
-    def swap_root(self: Ledger, pending: Pending, **options: float) -> Committed:
+    def swap_root(self: Ledger, pending: Pending, **options: float) -> CommitResult:
         state = self._register.read()
         changed = [event.definition for event in pending.events if isinstance(event, SchemaChanged)]
         if state.root is None or not changed:
@@ -239,7 +239,7 @@ def definition_by_root_swap() -> Iterator[None]:
             self._register.swap(state, following)
         except (ConflictError, OutcomeUnknownError):
             return commit(self, pending, **options)
-        return Committed(LogNumber(state.root.applied), Misc(0), ())
+        return CommitResult(LogNumber(state.root.applied), Misc(0), ())
 
     with mock.patch.object(ledger.Ledger, "commit", swap_root):
         yield
@@ -325,7 +325,7 @@ def one_document_twice_in_an_entry() -> AbstractContextManager[object]:
 
 
 def version_by_revision() -> AbstractContextManager[object]:
-    return mock.patch.object(Held, "version", property(lambda self: self.rev))
+    return mock.patch.object(StoredVersion, "version", property(lambda self: self.rev))
 
 
 def loaded_unchecked_behind_another() -> AbstractContextManager[object]:
@@ -342,7 +342,7 @@ def overwritten_as_newest() -> AbstractContextManager[object]:
 def parts_unchecked() -> AbstractContextManager[object]:
     """What lies in a slot is taken for an entry, though the slot was trimmed."""
 
-    def records(self: FeedParts, after: int, through: int) -> Iterator[Record]:
+    def records(self: FeedParts, after: int, through: int) -> Iterator[LogRecord]:
         for number in range(after + 1, through + 1):
             record, _ = self.log.read(LogNumber(number))
             if record is None:

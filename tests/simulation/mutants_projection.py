@@ -23,7 +23,7 @@ from wormdb.engine.forward.keeper import Advance
 from wormdb.engine.history import changes as history
 from wormdb.engine.history import read as past_reader
 from wormdb.engine.index.advance import _Projector
-from wormdb.engine.index.edit import _Gathered
+from wormdb.engine.index.edit import _ChunkDraft
 from wormdb.engine.log.objects import ObjectWriter
 from wormdb.engine.log.root import Register
 from wormdb.engine.state.moments import AsOf
@@ -62,7 +62,9 @@ def root_before_objects() -> Iterator[None]:
 
 def deletes_not_indexed() -> AbstractContextManager[object]:
     gone = "changes += [(key + own, None) for key in was if key not in kept]"
-    return rewritten(_Gathered, (gone, "changes += [] if not now else [(k + own, None) for k in was if k not in kept]"))
+    return rewritten(
+        _ChunkDraft, (gone, "changes += [] if not now else [(k + own, None) for k in was if k not in kept]")
+    )
 
 
 def history_skips_a_batch() -> AbstractContextManager[object]:

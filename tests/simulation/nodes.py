@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tests.simulation.scheduler import Scheduler
     from wormdb.api.collection import Collection
     from wormdb.api.document import Document
-    from wormdb.engine.commit.commit import Committed
+    from wormdb.engine.commit.commit import CommitResult
     from wormdb.engine.commit.operations import Pending
     from wormdb.engine.index.shelf import IndexShelf
     from wormdb.engine.ledger import Runtime
@@ -100,7 +100,7 @@ class _WitnessedLedger(Ledger):
     def newest(self) -> View:
         return self._head.view()
 
-    def commit(self, pending: Pending, **options: float) -> Committed:
+    def commit(self, pending: Pending, **options: float) -> CommitResult:
         if not any(isinstance(event, OF_THE_ENGINE) for event in pending.events):
             self._history.sent(pending.id)
         return super().commit(pending, **options)

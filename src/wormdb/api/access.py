@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, cast
 
-from wormdb.engine.commit.operations import Guards, Loaded, Pending, Remove
+from wormdb.engine.commit.operations import Guards, Pending, ReadVersion, Remove
 from wormdb.engine.load import JobSpec
 from wormdb.engine.state.view import id_key
 from wormdb.errors import (
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from wormdb.engine.bulk.report import ConflictRule
     from wormdb.engine.commit.operations import Guard, Operation
     from wormdb.engine.history.read import History
-    from wormdb.engine.ledger import Committed, Ledger
-    from wormdb.engine.state.view import Held, View
+    from wormdb.engine.ledger import CommitResult, Ledger
+    from wormdb.engine.state.view import StoredVersion, View
     from wormdb.files.foreign.collection import ForeignCollection
     from wormdb.files.keeper import FilesKeeper
     from wormdb.files.write.tables import TableKey
@@ -185,7 +185,7 @@ class Access(Generic[T]):
         _, held = self.get(self.writer.key_of(identity))
         return held is not None and held.document is not None
 
-    def get(self, key: bytes, *, is_now: bool = False) -> tuple[View, Held | None]:
+    def get(self, key: bytes, *, is_now: bool = False) -> tuple[View, StoredVersion | None]:
         """The state now, or unless `is_now` as old as the settings allow, and what is under a key in it.
 
         1 GET for the log and 1 for a page; raises SchemaMismatchError.
@@ -256,7 +256,7 @@ class Access(Generic[T]):
                 fix="take it over with worm adopt, then change the model's mode",
             )
 
-    def write(self, verb: str, document: T | Mapping[str, Any], by: By, loaded: Loaded | None = None) -> T:
+    def write(self, verb: str, document: T | Mapping[str, Any], by: By, loaded: ReadVersion | None = None) -> T:
         """Insert or save one document; with `loaded`, which was read just now, it is a change of that.
 
         1 PUT without competing writers. If nothing changed, none: then a document that was read before the call is
@@ -287,14 +287,14 @@ class Access(Generic[T]):
                 raise NotFoundError(what, reason="it does not exist")
             document = self.writer.show(held, view.number)
             changed = change(document)
-            loaded = Loaded(held, view.number, self.writer.origin)
+            loaded = ReadVersion(held, view.number, self.writer.origin)
             try:
                 return self.write("save", document if changed is None else changed, by, loaded)
             except ConflictError:
                 continue
         raise ConflictError(what, reason=f"somebody else changed it {attempts} times in a row")
 
-    def loaded_at(self, document: Any, rev: Any) -> Loaded:
+    def loaded_at(self, document: Any, rev: Any) -> ReadVersion:
         """The document that another is to replace, if it is at a revision now. Costs as `get`.
 
         Raises ConflictError if it is at another one or gone, InvalidRequestError for what is no revision.
@@ -305,7 +305,7 @@ class Access(Generic[T]):
         view, held = self.get(id_key(identity), is_now=True)
         if held is None or held.document is None or held.rev != rev:
             raise make_conflict(identity, self.name, rev)
-        return Loaded(held, view.number, self.writer.origin)
+        return ReadVersion(held, view.number, self.writer.origin)
 
     def _check_unchanged(self, shape: EncodedDocument) -> None:
         """Raise ConflictError if a document is no longer what it was read as."""
@@ -331,7 +331,7 @@ class Access(Generic[T]):
             for identity, change in zip(inserts.ids, committed.changes, strict=True)
         ]
 
-    def commit_all(self, prepared: Sequence[PreparedOperation], by: By) -> Committed:
+    def commit_all(self, prepared: Sequence[PreparedOperation], by: By) -> CommitResult:
         """Commit several, and bring the documents they came from up to date. 1 PUT without competing writers."""
         committed = self._save(prepared, by)
         changes = deque(committed.changes)
@@ -346,7 +346,7 @@ class Access(Generic[T]):
                 left[changes.popleft().id] -= 1
         return committed
 
-    def _save(self, prepared: Sequence[PreparedOperation], by: By) -> Committed:
+    def _save(self, prepared: Sequence[PreparedOperation], by: By) -> CommitResult:
         """Commit several; instances that were not read are refused as conflicts where something is there."""
         try:
             return self.commit([each.operation for each in prepared], by)
@@ -364,7 +364,7 @@ class Access(Generic[T]):
         by: By,
         *also: Event,
         guard: Guard | None = None,
-    ) -> Committed:
+    ) -> CommitResult:
         """Commit operations as one batch, `also` with it, while `guard` accepts the state it will follow.
 
         1 PUT without competing writers. Raises what the batch is refused for.
@@ -375,7 +375,7 @@ class Access(Generic[T]):
         final = self.writer.final(operations, self.writer.in_force(known), by)
         return self._commit(final, (*events, *also), by, Guards.of(self.writer.guard(final, events), guard))
 
-    def commit_event(self, event: Event, by: By, guard: Guard | None = None) -> Committed:
+    def commit_event(self, event: Event, by: By, guard: Guard | None = None) -> CommitResult:
         """Commit one event, while `guard` accepts the state it will follow. 1 PUT without competing writers."""
         self.check_mode()
         return self._commit((), (event,), by, Guards.of(self.writer.guard((), ()), guard))
@@ -408,7 +408,9 @@ class Access(Generic[T]):
             meta=by.meta,
         )
 
-    def _commit(self, operations: tuple[Operation, ...], events: tuple[Event, ...], by: By, guard: Guard) -> Committed:
+    def _commit(
+        self, operations: tuple[Operation, ...], events: tuple[Event, ...], by: By, guard: Guard
+    ) -> CommitResult:
         pending = Pending(
             id=self.ledger.batch_id(),
             operations=operations,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 from wormdb.api.schema import PublishedSchema
 from wormdb.engine.commit.resolve import landed
-from wormdb.engine.ledger import Committed
+from wormdb.engine.ledger import CommitResult
 from wormdb.errors import ConflictError, InvalidRequestError
 from wormdb.files.adopt.adopt import Adopter
 from wormdb.files.adopt.survey import AdoptionChoices
@@ -112,7 +112,7 @@ class Adopting:
         done = adopter.run(job, choices)
         if done.number is None or choices.dry_run:
             return done
-        committed = Committed(LogNumber(done.number), Misc(0), (), done.commit_id or "")
+        committed = CommitResult(LogNumber(done.number), Misc(0), (), done.commit_id or "")
         with landed(f"the adoption of {self.collection}", committed, rest="it is adopted; job= again does the rest"):
             PublishedSchema(runtime.store).add(self.schema, renewed=[self.model.name])
             if done.stale and self.model.files and not (done.counts.skipped or done.counts.mismatched):

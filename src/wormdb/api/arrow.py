@@ -11,7 +11,7 @@ from wormdb.api.history import parse_as_of
 from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.engine.state.definition import COLUMN_TYPES_OF
 from wormdb.engine.state.moments import view_at
-from wormdb.engine.state.view import Held, id_key
+from wormdb.engine.state.view import StoredVersion, id_key
 from wormdb.engine.tree.entries import Range
 from wormdb.errors import InvalidRequestError, MissingExtraError
 from wormdb.format import json
@@ -97,7 +97,7 @@ class _RangeReader:
     model: Model | None
     low: bytes
     high: bytes | None
-    past: Iterator[tuple[bytes, Held]] | None = None
+    past: Iterator[tuple[bytes, StoredVersion]] | None = None
     answer: ForeignAnswer | None = None
 
     @classmethod

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from wormdb.engine.ledger import Committed
+    from wormdb.engine.ledger import CommitResult
 
 __all__ = ["Batch"]
 
@@ -24,7 +24,7 @@ class Batch(Generic[T]):
     As a context manager it flushes at the end, or discards if the block raised.
     """
 
-    def __init__(self, prepare: Callable[[str, Any], Any], flush: Callable[[list[Any]], Committed]) -> None:
+    def __init__(self, prepare: Callable[[str, Any], Any], flush: Callable[[list[Any]], CommitResult]) -> None:
         """Made by `Collection.batch()`: what `prepare` makes of each change is given to `flush`."""
         self._prepare = prepare
         self._flush = flush
@@ -47,7 +47,7 @@ class Batch(Generic[T]):
         """A document or its id; not an error if it is gone already."""
         return self._add("delete", document)
 
-    def flush(self) -> Committed:
+    def flush(self) -> CommitResult:
         """Commit everything. 1 PUT without competing writers; returns the log number and MISC.
 
         After an error that says nothing was written, the batch may be flushed again; after

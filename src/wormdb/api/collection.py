@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from wormdb.api.write import PreparedOperation
     from wormdb.engine.commit.resolve import Fate
     from wormdb.engine.history.snapshots import Snapshot
-    from wormdb.engine.ledger import Committed
+    from wormdb.engine.ledger import CommitResult
     from wormdb.maintenance.gc.report import GcResult
     from wormdb.system.deadline import within
 
@@ -291,7 +291,7 @@ class Collection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
         return Batch(self._writer.prepare, lambda prepared: self._flush(prepared, by))
 
     @commits
-    def _flush(self, prepared: Sequence[PreparedOperation], by: By) -> Committed:
+    def _flush(self, prepared: Sequence[PreparedOperation], by: By) -> CommitResult:
         return self._access.commit_all(prepared, by)
 
     @works

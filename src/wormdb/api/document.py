@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast, is_typeddict
 
-from wormdb.engine.commit.operations import Loaded
+from wormdb.engine.commit.operations import ReadVersion
 from wormdb.errors import InvalidRequestError, LimitExceededError, WormError
 from wormdb.format import json
 from wormdb.format.kinds import MISSING
@@ -18,7 +18,7 @@ from wormdb.settings import ACTOR_BYTES_MAX, METADATA_BYTES_MAX
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from wormdb.engine.state.view import Held
+    from wormdb.engine.state.view import StoredVersion
     from wormdb.system.types import LogNumber
 
 __all__ = [
@@ -54,7 +54,12 @@ class Document(dict[str, Any]):
     __slots__ = ("fresh", "loaded", "past")
 
     def __init__(
-        self, values: Mapping[str, Any], loaded: Loaded | None = None, *, fresh: Any = None, past: Held | None = None
+        self,
+        values: Mapping[str, Any],
+        loaded: ReadVersion | None = None,
+        *,
+        fresh: Any = None,
+        past: StoredVersion | None = None,
     ) -> None:
         """`loaded` is None for a document that was not read, or not as it is now: `past` is what it was read as then.
 
@@ -83,7 +88,7 @@ class Document(dict[str, Any]):
         return 0 if held is None else held.seq
 
     @property
-    def _held(self) -> Held | None:
+    def _held(self) -> StoredVersion | None:
         return self.past if self.loaded is None else self.loaded.held
 
     def __repr__(self) -> str:
@@ -106,7 +111,7 @@ class Document(dict[str, Any]):
         return (_rebuilt, (dict(self), self.loaded, self.past))
 
 
-def _rebuilt(values: dict[str, Any], loaded: Loaded | None, past: Held | None) -> Document:
+def _rebuilt(values: dict[str, Any], loaded: ReadVersion | None, past: StoredVersion | None) -> Document:
     return Document(values, loaded, past=past)
 
 
@@ -118,11 +123,11 @@ class Memory:
     an instance share it: an instance that is saved gets another.
     """
 
-    loaded: Loaded | None = None
-    past: Held | None = None
+    loaded: ReadVersion | None = None
+    past: StoredVersion | None = None
 
     @property
-    def held(self) -> Held | None:
+    def held(self) -> StoredVersion | None:
         """The version that it is of."""
         return self.past if self.loaded is None else self.loaded.held
 
@@ -163,15 +168,17 @@ def rev_of(document: object) -> int | None:
     return None
 
 
-def show_document(held: Held, number: LogNumber, origin: str, values: Mapping[str, Any] | None = None) -> Document:
+def show_document(
+    held: StoredVersion, number: LogNumber, origin: str, values: Mapping[str, Any] | None = None
+) -> Document:
     """A document of log `origin` as users see it: `_id` shows as `id`. `values` are those of it, if they are known."""
     assert held.document is not None, "deleted documents are not shown"
     if values is None:
         values = json.decode_document(held.document, name=f"document {held.id.decode()}")
-    return Document(with_id(values), Loaded(held, number, origin))
+    return Document(with_id(values), ReadVersion(held, number, origin))
 
 
-def show_past(held: Held, values: Mapping[str, Any] | None = None) -> Document:
+def show_past(held: StoredVersion, values: Mapping[str, Any] | None = None) -> Document:
     """A document as it once was: a copy that does not stand for what is there now. `values` as for `show_document`."""
     assert held.document is not None, "deleted documents are not shown"
     if values is None:

@@ -15,7 +15,7 @@ from wormdb.system.types import LogNumber, Misc
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from wormdb.engine.log.entries import Record
+    from wormdb.engine.log.entries import LogRecord
     from wormdb.format.entry import LoggedBatch, LoggedChange
 
 __all__ = ["Change", "Resume", "changes_of", "parse_resume"]
@@ -46,7 +46,9 @@ class Change:
     """Give this to `watch(after=…)` to go on behind this change, even in the middle of a batch."""
 
 
-def changes_of(record: Record, changes: Iterable[tuple[LoggedBatch, LoggedChange]], skip: int = 0) -> Iterator[Change]:
+def changes_of(
+    record: LogRecord, changes: Iterable[tuple[LoggedBatch, LoggedChange]], skip: int = 0
+) -> Iterator[Change]:
     """The changes of an entry as users see them, in order, without the first `skip`."""
     total = sum(len(batch.changes) for batch in record.entry.batches) + sum(
         block.rows for event in record.entry.events if isinstance(event, JobAttached) for block in event.blocks
@@ -96,7 +98,7 @@ def parse_resume(text: int | str) -> Resume:
     return Resume(LogNumber(int(found[1])), int(found[2] or 0), bytes.fromhex(found[3] or ""))
 
 
-def _shown(document: bytes | None, record: Record) -> dict[str, Any] | None:
+def _shown(document: bytes | None, record: LogRecord) -> dict[str, Any] | None:
     if document is None:
         return None
     values = json.decode_document(document, name=f"log entry {record.number}")

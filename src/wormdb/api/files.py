@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from wormdb.api.document import By
-    from wormdb.engine.ledger import Committed, Ledger
+    from wormdb.engine.ledger import CommitResult, Ledger
     from wormdb.engine.state.definition import Definition
     from wormdb.engine.state.view import View
     from wormdb.files.keeper import FilesKeeper
@@ -128,7 +128,7 @@ class ReadableFiles:
         migration = plan_migration(view, prefix, wanted)
         return switch_to(migration, view, self._site(prefix).runtime.store) if migration.is_needed else None
 
-    def _switch(self, prefix: str, *, enabled: bool) -> Committed | None:
+    def _switch(self, prefix: str, *, enabled: bool) -> CommitResult | None:
         def switched(view: View) -> FilesSwitched | None:
             if view.definition.keeps_files == enabled and (enabled or view.definition.files is not None):
                 return None
@@ -136,7 +136,7 @@ class ReadableFiles:
 
         return self._commit(prefix, switched)
 
-    def _commit(self, prefix: str, switched: Callable[[View], FilesSwitched | None]) -> Committed | None:
+    def _commit(self, prefix: str, switched: Callable[[View], FilesSwitched | None]) -> CommitResult | None:
         """Commit what has to be switched, seen from the newest state; its entry, None if nothing has to be."""
         ledger, site = self._ledger(prefix), self._site(prefix)
         for _ in range(_ATTEMPTS_MAX):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from wormdb.bql.tree import Filter
     from wormdb.engine.commit.operations import Operation
     from wormdb.engine.state.definition import Definition
-    from wormdb.engine.state.view import Held, View
+    from wormdb.engine.state.view import StoredVersion, View
     from wormdb.format.kinds import Document
     from wormdb.schema.model import Model
 
@@ -114,7 +114,7 @@ class VersionGuard:
     """Refuses a snapshot of a document that is no longer at the version that was seen."""
 
     key: bytes
-    seen: Held
+    seen: StoredVersion
 
     def check(self, view: View) -> None:
         """See `Guard`; raises ConflictError. Costs a look-up."""
@@ -136,7 +136,7 @@ class FilesGuard:
             raise ConflictError("readable files", reason="another process switched them, or changed the model")
 
 
-def _matches(held: Held, matches: Callable[[Document], bool]) -> bool:
+def _matches(held: StoredVersion, matches: Callable[[Document], bool]) -> bool:
     return held.document is not None and matches(json.decode_document(held.document, name="document"))
 
 

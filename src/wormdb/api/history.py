@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from wormdb.api.document import show_values
 from wormdb.api.guard import VersionGuard
 from wormdb.engine.commit.operations import Restore
-from wormdb.engine.history.snapshots import Snapshot, Visible, taken_at, visible
+from wormdb.engine.history.snapshots import Snapshot, VisibleSnapshot, taken_at, visible
 from wormdb.engine.state.moments import AsOf
-from wormdb.engine.state.view import Held, id_key
+from wormdb.engine.state.view import StoredVersion, id_key
 from wormdb.engine.tree.entries import Range
 from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError, SnapshotTooOldError, ValidationError
 from wormdb.format import json
@@ -88,7 +88,7 @@ def _entry(version: Version, before: Version | None, *, stamped: bool) -> Histor
 # --- snapshots ---
 
 
-def choose_snapshot(shown: Sequence[Visible], ts: datetime | str, what: str) -> Visible:
+def choose_snapshot(shown: Sequence[VisibleSnapshot], ts: datetime | str, what: str) -> VisibleSnapshot:
     """The snapshot taken at `ts`, which may leave out the digits that no other one needs.
 
     Raises InvalidRequestError for what is no time or fits several, NotFoundError for none. No requests.
@@ -147,7 +147,7 @@ class CollectionHistory(Generic[T]):
 
     # --- states of the past ---
 
-    def at(self, identity: Any, as_of: int | datetime | str) -> Held | None:
+    def at(self, identity: Any, as_of: int | datetime | str) -> StoredVersion | None:
         """A document as it was; None if it was not there. Costs as `History.at`."""
         key = self.access.writer.key_of(identity)
         moment = parse_as_of(as_of, self.access.context.now_ms())
@@ -278,9 +278,11 @@ class CollectionHistory(Generic[T]):
             ) from error
         committed = access.commit([Restore(version.id, document, view.number)], by)
         (change,) = committed.changes
-        return access.writer.show(Held(change.id, committed.number, change.seq, change.after), committed.number)
+        return access.writer.show(
+            StoredVersion(change.id, committed.number, change.seq, change.after), committed.number
+        )
 
-    def _visible(self, view: View, key: bytes) -> list[Visible]:
+    def _visible(self, view: View, key: bytes) -> list[VisibleSnapshot]:
         history = self.access.history(view)
         kept = history.snapshots(key)
         if not kept:
@@ -302,7 +304,7 @@ def _bound(identity: Any) -> bytes:
     return id_key(json.encode(normalize(identity)))
 
 
-def _is_alive(held: Held) -> bool:
+def _is_alive(held: StoredVersion) -> bool:
     return held.document is not None
 
 

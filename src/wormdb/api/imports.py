@@ -12,7 +12,7 @@ from hashlib import shake_256
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypedDict, TypeVar
 
 from wormdb.api.records import Record
-from wormdb.engine.commit.operations import Insert, Loaded, Save
+from wormdb.engine.commit.operations import Insert, ReadVersion, Save
 from wormdb.engine.state.view import id_key
 from wormdb.errors import (
     AlreadyExistsError,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from wormdb.api.access import Access
     from wormdb.api.document import By
     from wormdb.engine.commit.operations import Operation
-    from wormdb.engine.state.view import Held, View
+    from wormdb.engine.state.view import StoredVersion, View
     from wormdb.errors import Problem
     from wormdb.schema.model import Model
 
@@ -274,10 +274,10 @@ class Importer(Generic[T]):
                 plan.rejects.append(_rejected(item[0], error))
         return found
 
-    def _replacing(self, values: dict[str, Any], held: Held, view: View) -> Operation | None:
+    def _replacing(self, values: dict[str, Any], held: StoredVersion, view: View) -> Operation | None:
         """What replaces a document; None if it stays as it is."""
         writer = self._access.writer
-        shape = writer.shape("replace", values, Loaded(held, view.number, writer.origin))
+        shape = writer.shape("replace", values, ReadVersion(held, view.number, writer.origin))
         assert shape.id is not None
         return None if shape.is_unchanged else Save(shape.id, shape.body, shape.loaded)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from wormdb.api.document import By
     from wormdb.api.update import DeleteResult, Look, Updater, UpdateResult
     from wormdb.bql.sorting import WrittenSort
-    from wormdb.engine.state.view import Held
+    from wormdb.engine.state.view import StoredVersion
     from wormdb.query.change import Edit, Targets
     from wormdb.system.types import LogNumber
 
@@ -381,7 +381,7 @@ def _selected(select: Select | None, targets: Targets, *, is_after: bool = False
         )
     positions = compile_positions(targets.filter, projection.arrays)
 
-    def show(held: Held, _: LogNumber) -> dict[str, Any]:
+    def show(held: StoredVersion, _: LogNumber) -> dict[str, Any]:
         assert held.document is not None, "deleted documents are not shown"
         document = json.decode_document(held.document, name=f"document {held.id.decode()}")
         shown = project(projection, document, matched=positions(document))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from wormdb.bql.aggregation import Aggregation
     from wormdb.engine.blocks.portion import Portion
     from wormdb.engine.state.moments import AsOf
-    from wormdb.engine.state.view import Held, View
+    from wormdb.engine.state.view import StoredVersion, View
     from wormdb.files.foreign.answer import ForeignAnswer
     from wormdb.query.execute.answer import Hit
     from wormdb.query.execute.explain import Explanation
@@ -84,11 +84,11 @@ class LogState(Generic[T]):
             request, self.source, cache=self._cache, analyze=analyze, meter=context.usage, clock=context.clock
         )
 
-    def fetch(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
+    def fetch(self, keys: Sequence[bytes]) -> dict[bytes, StoredVersion]:
         """The live documents under some keys of ids."""
         return self.source.fetch(keys)
 
-    def portions(self, rows: Iterable[Held], names: Sequence[str]) -> Iterator[Portion]:
+    def portions(self, rows: Iterable[StoredVersion], names: Sequence[str]) -> Iterator[Portion]:
         """Columns of rows that are there already. No requests."""
         return portions_of(self.view, rows, names)
 
@@ -137,11 +137,11 @@ class FileState(Generic[T]):
         """How a request is answered; with `analyze` it is, and what that took is measured."""
         return self.answer.explain(request, analyze=analyze, meter=self.access.context.usage)
 
-    def fetch(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
+    def fetch(self, keys: Sequence[bytes]) -> dict[bytes, StoredVersion]:
         """The documents under some keys of ids. 1 GET each."""
         return self.answer.fetch(keys)
 
-    def portions(self, rows: Iterable[Held], names: Sequence[str]) -> Iterator[Portion]:
+    def portions(self, rows: Iterable[StoredVersion], names: Sequence[str]) -> Iterator[Portion]:
         """Columns of rows that are there already. No requests."""
         return self.answer.portions(rows, names)
 

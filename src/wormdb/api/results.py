@@ -15,7 +15,7 @@ from wormdb.api.options import page_token
 from wormdb.api.read import QueryRun, open_state
 from wormdb.bql.projection import Branch, Whole, parse_projection, paths_of, project
 from wormdb.engine.blocks.portion import DOCUMENT
-from wormdb.engine.state.view import Held
+from wormdb.engine.state.view import StoredVersion
 from wormdb.errors import InvalidRequestError, WormError
 from wormdb.format import json
 from wormdb.format.path import get_direct, parse_path
@@ -339,11 +339,11 @@ def _portions(state: AnyState[Any], request: QueryRequest, paths: list[str]) -> 
             yield some
 
 
-def _held(hit: Hit, projection: Projection | None) -> Held:
+def _held(hit: Hit, projection: Projection | None) -> StoredVersion:
     """A row as it would be stored if it were the whole document."""
     if hit.held is not None and projection is None:
         return hit.held
-    return Held(json.encode(hit.document.get("_id")), 0, 0, json.encode_document(hit.document))
+    return StoredVersion(json.encode(hit.document.get("_id")), 0, 0, json.encode_document(hit.document))
 
 
 def _named(projection: Projection | None) -> dict[str, str] | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from wormdb.engine.commit.define import change_definition
-from wormdb.engine.migrate import Migration
+from wormdb.engine.migrate import ModelMigration
 from wormdb.engine.state.definition import settled
 from wormdb.engine.state.upgrade import encode_mapping
 from wormdb.errors import (
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from wormdb.api.document import By
     from wormdb.api.files import Filing
-    from wormdb.engine.ledger import Committed, Ledger
+    from wormdb.engine.ledger import CommitResult, Ledger
     from wormdb.engine.migrate import Migrate
     from wormdb.engine.state.view import View
     from wormdb.schema.model import Model
@@ -206,17 +206,17 @@ class Evolution:
         )
         return _with_cost(plan, view)
 
-    def apply(self) -> Committed:
-        """Commit the change; its entry. Costs as `change_definition` and 1 PUT; with a function as `Migration.run`.
+    def apply(self) -> CommitResult:
+        """Commit the change; its entry. Costs as `change_definition` and 1 PUT.
 
-        Raises what these do: then nothing has changed.
+        With a function it costs as `ModelMigration.run`. Raises what these do: then nothing has changed.
         """
         for attempt in range(ATTEMPTS_MAX):
             seen = self.ledger.view()
             files = self.filing.switched(self.model, seen.definition, self.ledger.collection)
             try:
                 if self.migrate is not None:
-                    migration = Migration(self.ledger, self.model, self.migrate, self.by.actor, files)
+                    migration = ModelMigration(self.ledger, self.model, self.migrate, self.by.actor, files)
                     return migration.run(self.new_batch_id())
                 pending = change_definition(
                     self.new_batch_id(),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from wormdb.engine.commit.operations import Loaded, Purge, Restore
+from wormdb.engine.commit.operations import Purge, ReadVersion, Restore
 from wormdb.engine.history.tombstone import read_tombstone
-from wormdb.engine.state.view import Held, id_key
+from wormdb.engine.state.view import StoredVersion, id_key
 from wormdb.errors import AlreadyExistsError, ConflictError, InvalidRequestError, NotFoundError, UniqueViolationError
 from wormdb.format import json
 from wormdb.format.wrappers import moment
@@ -41,7 +41,7 @@ class TrashedDocument(Generic[T]):
     """As it was when it was deleted."""
 
 
-def scan_trash(view: View) -> Iterator[Held]:
+def scan_trash(view: View) -> Iterator[StoredVersion]:
     """Everything that is in the trash in a view, in order of id. Costs as `View.scan_trashed`."""
     return (held for _, held in view.scan_trashed())
 
@@ -88,7 +88,9 @@ class Trashcan(Generic[T]):
         except NotFoundError as error:
             raise NotFoundError(what, reason=error.reason, fix="see list_trashed", key=error.key) from error
         (change,) = committed.changes
-        return access.writer.show(Held(change.id, committed.number, change.seq, change.after), committed.number)
+        return access.writer.show(
+            StoredVersion(change.id, committed.number, change.seq, change.after), committed.number
+        )
 
     def _check_shown(self, encoded: bytes) -> None:
         """Refuse what a class cannot show before it is restored. What the commit looks up too, and only for a class."""
@@ -112,7 +114,7 @@ class Trashcan(Generic[T]):
         """Take out everything whose time is over; the ids."""
         now = moment(self.access.context.now_ms())
 
-        def is_over(held: Held) -> bool:
+        def is_over(held: StoredVersion) -> bool:
             expires_at = read_tombstone(held).expires_at
             return expires_at is not None and expires_at <= now
 
@@ -122,7 +124,7 @@ class Trashcan(Generic[T]):
         """Take out everything; the ids."""
         return self._purge_all(lambda _: True, by)
 
-    def _purge_all(self, wanted: Callable[[Held], bool], by: By) -> list[Any]:
+    def _purge_all(self, wanted: Callable[[StoredVersion], bool], by: By) -> list[Any]:
         purged: list[Any] = []
         for _ in range(self.access.context.settings.modify_attempts):
             view = self._view()
@@ -130,21 +132,21 @@ class Trashcan(Generic[T]):
             try:
                 for start in range(0, len(found), PURGE_MAX):
                     group = found[start : start + PURGE_MAX]
-                    self.access.commit([Purge(held.id, Loaded(held, view.number)) for held in group], by)
+                    self.access.commit([Purge(held.id, ReadVersion(held, view.number)) for held in group], by)
                     purged += [json.decode(held.id, name="document id") for held in group]
             except ConflictError:
                 continue  # somebody else took one of them out, or deleted it anew: look again
             return purged
         raise ConflictError(f"the trash of {self.access.name}", reason="others took documents out all the time")
 
-    def _shown(self, held: Held) -> TrashedDocument[T]:
+    def _shown(self, held: StoredVersion) -> TrashedDocument[T]:
         found = read_tombstone(held)
         return TrashedDocument(
             id=json.decode(held.id, name="document id"),
             deleted_at=found.deleted_at,
             deleted_by=found.deleted_by,
             expires_at=found.expires_at,
-            document=self.access.writer.show_past(Held(held.id, held.rev, held.seq, found.document)),
+            document=self.access.writer.show_past(StoredVersion(held.id, held.rev, held.seq, found.document)),
         )
 
     def _view(self) -> View:

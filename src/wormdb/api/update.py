@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from wormdb.api.guard import UpsertGuard
 from wormdb.bql.match import compile_filter
-from wormdb.engine.commit.operations import Loaded, Remove
-from wormdb.engine.state.view import Held, id_key
+from wormdb.engine.commit.operations import ReadVersion, Remove
+from wormdb.engine.state.view import StoredVersion, id_key
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -49,9 +49,9 @@ if TYPE_CHECKING:
     from wormdb.query.execute.answer import Hit
     from wormdb.system.types import LogNumber
 
-    Look = Callable[[Held, LogNumber], Any]
+    Look = Callable[[StoredVersion, LogNumber], Any]
     """Makes something of a document as it was found, and of the number of the state."""
-    Rows = Iterable[tuple[Held, Document]]
+    Rows = Iterable[tuple[StoredVersion, Document]]
     Try = Callable[[View, Rows], "ChangeResult"]
     """Changes the documents that are meant in a state."""
 
@@ -63,7 +63,7 @@ _PAUSE_SECONDS_MIN: Final = 0.001
 _PAUSE_SECONDS_MAX: Final = 0.1
 
 
-def _look_away(held: Held, number: LogNumber) -> None:
+def _look_away(held: StoredVersion, number: LogNumber) -> None:
     """For who wants to see nothing."""
 
 
@@ -100,7 +100,7 @@ class ChangeResult:
     number: LogNumber
     before: Any = None
     """What was made of the first document before it changed; None if there was none."""
-    after: Held | None = None
+    after: StoredVersion | None = None
     """The first document as it is now; None if there is none."""
     upserted_id: Any = None
 
@@ -188,7 +188,7 @@ class Updater(Generic[T]):
             if not matched:
                 first, before = held, look(held, view.number)
             matched += 1
-            shape = self._shape(edit, document, now, Loaded(held, view.number, access.writer.origin))
+            shape = self._shape(edit, document, now, ReadVersion(held, view.number, access.writer.origin))
             if shape is not None:
                 operations.append(access.writer.prepared("update", document, shape).operation)
         if not matched and absent is not None:
@@ -206,7 +206,7 @@ class Updater(Generic[T]):
         for held, _ in rows:
             if not operations:
                 before = look(held, view.number)
-            operations.append(Remove(held.id, Loaded(held, view.number, access.writer.origin)))
+            operations.append(Remove(held.id, ReadVersion(held, view.number, access.writer.origin)))
         if not operations:
             return ChangeResult(0, 0, view.number)
         committed = access.commit(operations, by)
@@ -245,7 +245,7 @@ class Updater(Generic[T]):
         view, held = access.get(encode_key(targets.identity), is_now=True)
         return view, _matching(held, compile_filter(targets.filter))
 
-    def _shape(self, edit: Edit, document: Document, now: datetime, loaded: Loaded) -> EncodedDocument | None:
+    def _shape(self, edit: Edit, document: Document, now: datetime, loaded: ReadVersion) -> EncodedDocument | None:
         """A document as it will be, checked; None if it stays as it is. Raises InvalidRequestError that names it."""
         access = self._access
         after = edit.apply(document, now)
@@ -264,22 +264,22 @@ class Updater(Generic[T]):
         return None if shape.is_unchanged else shape
 
 
-def _rows(hits: Iterator[Hit]) -> Iterator[tuple[Held, Document]]:
+def _rows(hits: Iterator[Hit]) -> Iterator[tuple[StoredVersion, Document]]:
     for hit in hits:
         assert hit.held is not None, "whole documents were asked for"
         yield hit.held, hit.document
 
 
-def _matching(held: Held | None, matches: Callable[[Document], bool]) -> list[tuple[Held, Document]]:
+def _matching(held: StoredVersion | None, matches: Callable[[Document], bool]) -> list[tuple[StoredVersion, Document]]:
     if held is None or held.document is None:
         return []
     document = json.decode_document(held.document, name=f"document {held.id.decode()}")
     return [(held, document)] if matches(document) else []
 
 
-def _held(change: LoggedChange, number: LogNumber) -> Held:
-    return Held(change.id, number, change.seq, change.after)
+def _held(change: LoggedChange, number: LogNumber) -> StoredVersion:
+    return StoredVersion(change.id, number, change.seq, change.after)
 
 
-def _is_alive(held: Held | None) -> bool:
+def _is_alive(held: StoredVersion | None) -> bool:
     return held is not None and held.document is not None

@@ -20,9 +20,9 @@ from wormdb.api.document import (
     with_id,
 )
 from wormdb.api.guard import ModelGuard, is_undefined, warn_older
-from wormdb.engine.commit.operations import Insert, InsertNext, Loaded, Remove, Save
+from wormdb.engine.commit.operations import Insert, InsertNext, ReadVersion, Remove, Save
 from wormdb.engine.history.tombstone import tombstone
-from wormdb.engine.state.view import Held, id_key
+from wormdb.engine.state.view import StoredVersion, id_key
 from wormdb.errors import (
     InvalidRequestError,
     PermissionDeniedError,
@@ -68,7 +68,7 @@ class EncodedDocument:
     """None where the commit gives the id."""
     body: bytes
     values: dict[str, Any]
-    loaded: Loaded | None
+    loaded: ReadVersion | None
     fresh: bool
     is_unchanged: bool
     is_anew: bool = False
@@ -159,11 +159,11 @@ class Writer(Generic[T]):
 
     # --- out ---
 
-    def show(self, held: Held, number: LogNumber, values: Mapping[str, Any] | None = None) -> T:
+    def show(self, held: StoredVersion, number: LogNumber, values: Mapping[str, Any] | None = None) -> T:
         """A stored document in the caller's type; `values` are those of it, where somebody has decoded it already."""
         return self._codec.from_document(show_document(held, number, self.origin, values))
 
-    def show_past(self, held: Held, values: Mapping[str, Any] | None = None) -> T:
+    def show_past(self, held: StoredVersion, values: Mapping[str, Any] | None = None) -> T:
         """A document as it once was, in the caller's type: a copy, which does not stand for what is there now."""
         return self._codec.from_document(show_past(held, values))
 
@@ -180,7 +180,7 @@ class Writer(Generic[T]):
         """What a document or an instance says; raises InvalidRequestError for an id that is none. No requests."""
         return stored(self._codec.to_values(document))
 
-    def shape(self, verb: str, document: Any, loaded: Loaded | None = None) -> EncodedDocument:
+    def shape(self, verb: str, document: Any, loaded: ReadVersion | None = None) -> EncodedDocument:
         """Check and encode a document; with `loaded` it is a change of that, and to "replace" it gets defaults too."""
         loaded = loaded or self._loaded(verb, document)
         memory = memory_of(document)
@@ -223,7 +223,7 @@ class Writer(Generic[T]):
             is_stamped=self.model is not None and before is None and given.get("createdAt") is None,
         )
 
-    def prepare(self, verb: str, document: Any, loaded: Loaded | None = None) -> PreparedOperation:
+    def prepare(self, verb: str, document: Any, loaded: ReadVersion | None = None) -> PreparedOperation:
         """The operation of one verb: insert, save, update or delete; with `loaded` of that. No requests."""
         if verb == "delete":
             return PreparedOperation(self._removal(document, loaded), document, None)
@@ -354,10 +354,10 @@ class Writer(Generic[T]):
         """Let an instance that was inserted with its id remember it. No requests."""
         remember(document, Memory(self._now(change, number)))
 
-    def _now(self, change: LoggedChange, number: LogNumber, *, is_last: bool = True) -> Loaded:
-        held = Held(change.id, number, change.seq if is_last else 0, change.after)
+    def _now(self, change: LoggedChange, number: LogNumber, *, is_last: bool = True) -> ReadVersion:
+        held = StoredVersion(change.id, number, change.seq if is_last else 0, change.after)
         # No state shows what was changed again, so the one before is the newest that may be compared with.
-        return Loaded(held, number if is_last else LogNumber(number - 1), self.origin)
+        return ReadVersion(held, number if is_last else LogNumber(number - 1), self.origin)
 
     def typed(self, document: Document) -> T:
         """A document in the caller's type."""
@@ -399,7 +399,7 @@ class Writer(Generic[T]):
             files=self._files,
         )
 
-    def replaced(self, document: bytes, held: Held) -> bytes | None:
+    def replaced(self, document: bytes, held: StoredVersion) -> bytes | None:
         """A stored document as it is when it replaces what is there; None if that stays as it is. No requests.
 
         It is of this writer's moment: times that are just that were not given, so those of before stay.
@@ -408,7 +408,7 @@ class Writer(Generic[T]):
         values = json.decode_document(document, name="document")
         if self.model is not None:
             values = {name: value for name, value in values.items() if name not in _TIMES or value != now}
-        shape = self.shape("replace", values, Loaded(held, LogNumber(held.rev), self.origin))
+        shape = self.shape("replace", values, ReadVersion(held, LogNumber(held.rev), self.origin))
         return None if shape.is_unchanged else shape.body
 
     def final(self, operations: Sequence[Operation], model: Model | None, by: By) -> tuple[Operation, ...]:
@@ -483,7 +483,7 @@ class Writer(Generic[T]):
 
     # --- inside ---
 
-    def _loaded(self, verb: str, document: Any) -> Loaded | None:
+    def _loaded(self, verb: str, document: Any) -> ReadVersion | None:
         """What a document was read as; None if it was not, or if it is to be inserted as a new one here."""
         memory = memory_of(document)
         if memory is None and verb in ("update", "delete") and self._is_named(document):
@@ -526,7 +526,7 @@ class Writer(Generic[T]):
             raise InvalidRequestError(f"document of {self.name}", reason="it has no id", fix="give one that was saved")
         return json.encode(self.check_id(values.get("_id")))
 
-    def _removal(self, document: Any, loaded: Loaded | None) -> Remove:
+    def _removal(self, document: Any, loaded: ReadVersion | None) -> Remove:
         """The delete of a document, or of an id."""
         if loaded is None and self._codec.is_document(document):
             loaded = self._loaded("delete", document)
@@ -535,7 +535,7 @@ class Writer(Generic[T]):
             self._check_same(identity, loaded)
         return Remove(identity, loaded)
 
-    def _check_same(self, identity: bytes, loaded: Loaded) -> None:
+    def _check_same(self, identity: bytes, loaded: ReadVersion) -> None:
         if identity != loaded.held.id:
             old, new = (json.decode(each, name="document id") for each in (loaded.held.id, identity))
             raise InvalidRequestError(
@@ -550,14 +550,14 @@ class Writer(Generic[T]):
         values = normalize_document(stored(given))
         return values if "_id" in values else {"_id": new_id("ulid", clock=self._clock, chance=self._chance), **values}
 
-    def _checked(self, values: Mapping[str, Any], loaded: Loaded) -> dict[str, Any]:
+    def _checked(self, values: Mapping[str, Any], loaded: ReadVersion) -> dict[str, Any]:
         """A changed document, by the model that was in force when it was read."""
         model = self.model
         if self._newer is not None and loaded.number >= self._newer.number:
             model = self._newer.model
         return normalize_document(values) if model is None else validate(model, values)
 
-    def _with_times(self, values: dict[str, Any], loaded: Loaded) -> dict[str, Any]:
+    def _with_times(self, values: dict[str, Any], loaded: ReadVersion) -> dict[str, Any]:
         """Add the times of what was read, where a document does not say them."""
         missing = [] if self.model is None else [name for name in _TIMES if values.get(name) is None]
         if not missing or loaded.held.document is None:

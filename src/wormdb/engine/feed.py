@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
     from wormdb.engine.blocks.shelf import Shelf
     from wormdb.engine.history.read import History
-    from wormdb.engine.log.entries import Log, Record
+    from wormdb.engine.log.entries import Log, LogRecord
     from wormdb.engine.log.root import Register, RootState
     from wormdb.engine.state.view import Base
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.entry import LoggedBatch
     from wormdb.system.types import StoreTime
 
-__all__ = ["Feed", "FeedParts", "Past", "places_of"]
+__all__ = ["Feed", "FeedHistory", "FeedParts", "places_of"]
 
 
-class Past(Protocol):
+class FeedHistory(Protocol):
     """What a feed needs to tell what a job attached."""
 
     def attached(self, event: JobAttached, number: LogNumber) -> Base:
@@ -44,7 +44,7 @@ class Past(Protocol):
 class Feed:
     """A place in the log that moves forward. For one thread."""
 
-    def __init__(self, log: Log, register: Register, after: LogNumber, past: Past, digest: bytes = b"") -> None:
+    def __init__(self, log: Log, register: Register, after: LogNumber, past: FeedHistory, digest: bytes = b"") -> None:
         """Begin behind entry `after`, whose hash begins with `digest`. No requests."""
         self._log = log
         self._register = register
@@ -53,7 +53,7 @@ class Feed:
         self._past = past
         self._known: StoreTime | None = None
 
-    def changes(self, record: Record) -> Iterator[tuple[LoggedBatch, LoggedChange]]:
+    def changes(self, record: LogRecord) -> Iterator[tuple[LoggedBatch, LoggedChange]]:
         """The changes of an entry in order, each with the batch that it came in.
 
         What a job attached is read from its blocks, in order of id: 1 GET for each, and for a document that was there
@@ -73,7 +73,7 @@ class Feed:
                         LoggedChange(id=held.id, seq=held.seq, before=before, after=held.document, trash=held.trash),
                     )
 
-    def poll(self) -> Iterator[Record]:
+    def poll(self) -> Iterator[LogRecord]:
         """The entries there are now, in order, each once.
 
         1 GET an entry and at most as many more; 1 GET if there is none, and 1 for the root the first time
@@ -143,7 +143,7 @@ ROWS_AT_ONCE: Final = 4_096
 """For so many documents of a job at a time what was there before them is looked up."""
 
 
-def places_of(record: Record) -> int:
+def places_of(record: LogRecord) -> int:
     """How many changes an entry has, with those that its jobs attached. No requests."""
     own = sum(len(batch.changes) for batch in record.entry.batches)
     return own + sum(block.rows for event in _attaching(record) for block in event.blocks)
@@ -160,12 +160,12 @@ class FeedParts:
     history: Callable[[], History]
     """Of a state that has all entries that are asked for."""
 
-    def record(self, number: int) -> Record:
+    def record(self, number: int) -> LogRecord:
         """One entry that is known to have been there. 2 GETs; raises SnapshotTooOldError if it was trimmed."""
         (record,) = self.records(number - 1, number)
         return record
 
-    def records(self, after: int, through: int) -> Iterator[Record]:
+    def records(self, after: int, through: int) -> Iterator[LogRecord]:
         """The entries after one number through another, in order. 1 GET each, some side by side, and 1 for those.
 
         Raises SnapshotTooOldError if one of them was trimmed.
@@ -178,7 +178,7 @@ class FeedParts:
             yield from found
 
     def changes(
-        self, record: Record, start: int = 0, stop: int | None = None, *, with_before: bool = True
+        self, record: LogRecord, start: int = 0, stop: int | None = None, *, with_before: bool = True
     ) -> Iterator[tuple[int, LoggedBatch, LoggedChange]]:
         """The changes of an entry with their places and batches, from place `start` up to but not including `stop`.
 
@@ -218,5 +218,5 @@ class FeedParts:
         raise SnapshotTooOldError(f"entry {number} of the log of {self.log.collection}", reason=reason)
 
 
-def _attaching(record: Record) -> list[JobAttached]:
+def _attaching(record: LogRecord) -> list[JobAttached]:
     return [event for event in record.entry.events if isinstance(event, JobAttached)]

@@ -16,12 +16,12 @@ from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.blocks.write import BlockWriter
 from wormdb.engine.bulk.stage import Stager
 from wormdb.engine.commit.blobs import Blobs
-from wormdb.engine.commit.commit import CommitId, Committed, Committer
+from wormdb.engine.commit.commit import CommitId, CommitResult, Committer
 from wormdb.engine.commit.head import Head
 from wormdb.engine.commit.operations import Pending
-from wormdb.engine.commit.pinned import Pinned, pin, unpin
+from wormdb.engine.commit.pinned import PinnedView, pin, unpin
 from wormdb.engine.commit.resolve import Resolver
-from wormdb.engine.commit.turns import GroupCommit, Pace
+from wormdb.engine.commit.turns import GroupCommit, WriterTurns
 from wormdb.engine.feed import Feed, FeedParts
 from wormdb.engine.forward.build import Builder
 from wormdb.engine.forward.forward import DEFAULT_SIZES, Forwarder, Sizes
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from wormdb.engine.commit.resolve import Fate
     from wormdb.engine.index.read import IndexReader
     from wormdb.engine.log.root import RootState
-    from wormdb.engine.state.view import Base, Held, View
+    from wormdb.engine.state.view import Base, StoredVersion, View
     from wormdb.engine.tree.definition import Index
     from wormdb.format.columns import ColumnSpec
     from wormdb.format.entry import Entry
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Background",
     "ColumnCache",
-    "Committed",
+    "CommitResult",
     "ForwardMode",
     "Ledger",
     "MiscClock",
@@ -139,7 +139,7 @@ class Ledger:
         self._past = Shelf(store, pool, paths.history)
         self._writer = runtime.writer
         self._load = _Loader(store, pool, paths, self.trees, self.shelf)
-        pace = Pace(clock, chance)
+        pace = WriterTurns(clock, chance)
         self._head = Head(self._log, self._register, runtime.misc, self._load, pace.told)
         forwarder = Forwarder(self._register, self._writer, runtime.sizes, self.shelf, self.trees, self._past)
         self._advance = Advance(
@@ -220,7 +220,7 @@ class Ledger:
             is_likely = self._head.caught_up and self._head.others <= self._undisturbed
             return self._head.view() if is_likely and self._is_recent(KNOWLEDGE_MS_MAX) else None
 
-    def get(self, key: bytes, *, staleness_ms: float = 0) -> tuple[View, Held | None]:
+    def get(self, key: bytes, *, staleness_ms: float = 0) -> tuple[View, StoredVersion | None]:
         """The state now and what is under an id's key in it. 1 GET for the log, and 1 for the page of a block.
 
         From a distant store the two are asked for at once: the page may be needed for nothing, if a newer entry
@@ -245,7 +245,7 @@ class Ledger:
             return self._get(key, staleness_ms, view)
         return view, view.overlay.get(key, view.number) or found
 
-    def _get(self, key: bytes, staleness_ms: float, view: View | None = None) -> tuple[View, Held | None]:
+    def _get(self, key: bytes, staleness_ms: float, view: View | None = None) -> tuple[View, StoredVersion | None]:
         """What is under a key in a view, or in a newer one if objects of its root are gone."""
         while True:
             try:
@@ -272,11 +272,11 @@ class Ledger:
         self._head.forget()
         self._refreshed = None
 
-    def pin(self, view: View) -> Pinned:
+    def pin(self, view: View) -> PinnedView:
         """The state of a view of this collection as a value that can be sent to another process. No requests."""
         return pin(view, self.collection)
 
-    def unpin(self, pinned: Pinned) -> View:
+    def unpin(self, pinned: PinnedView) -> View:
         """The view that was pinned, here or elsewhere, whatever was committed since. Costs as `unpin`."""
         return unpin(pinned, self._load, self._log, self._register)
 
@@ -300,7 +300,7 @@ class Ledger:
         """Bytes of the log entries that the known root has not applied. No requests."""
         return self._head.tail_bytes
 
-    def commit(self, pending: Pending, *, seconds: float = COMMIT_SECONDS) -> Committed:
+    def commit(self, pending: Pending, *, seconds: float = COMMIT_SECONDS) -> CommitResult:
         """Commit one batch, perhaps together with others that wait. 1 PUT without competing writers.
 
         Raises what the batch was refused for, ConflictError only if somebody changed the same documents,
@@ -324,7 +324,7 @@ class Ledger:
             self._runtime.before_first_write()
             self._is_tried = True
 
-    def _commit(self, pending: Pending, deadline: float) -> Committed:
+    def _commit(self, pending: Pending, deadline: float) -> CommitResult:
         start, others = self._runtime.clock.monotonic(), self._head.others
         self._keeper.make_room(deadline)
         outcome = self._group.submit(pending, deadline)
@@ -384,7 +384,7 @@ class Ledger:
         """What became of a commit, after which it can no longer land. Costs as `resolve`."""
         return self.resolve(commit_id, settle=True)
 
-    def _commit_events(self, events: tuple[Event, ...], guard: Guard) -> Committed:
+    def _commit_events(self, events: tuple[Event, ...], guard: Guard) -> CommitResult:
         return self.commit(Pending(self.batch_id(), events=events, guard=guard))
 
     def resolve(self, commit_id: str, *, settle: bool = False) -> Fate:

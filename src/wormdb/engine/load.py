@@ -34,7 +34,7 @@ from wormdb.system.types import LogNumber, WriteId
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wormdb.engine.bulk.report import ConflictRule, Documents, JobLedger, TaskReport
+    from wormdb.engine.bulk.report import ConflictRule, DocumentMaker, JobLedger, TaskReport
     from wormdb.engine.commit.operations import Guard
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.state.view import View
@@ -129,7 +129,7 @@ def open_job(ledger: Ledger, spec: JobSpec) -> BulkTarget | BulkOutcome:
 
 
 def attach(
-    ledger: Ledger, target: BulkTarget, reports: Sequence[bytes], documents: Documents, spec: JobSpec | None = None
+    ledger: Ledger, target: BulkTarget, reports: Sequence[bytes], documents: DocumentMaker, spec: JobSpec | None = None
 ) -> BulkOutcome:
     """Attach what tasks wrote, by one entry: 1 PUT, after what `Attaching` costs to make one run of their blocks.
 

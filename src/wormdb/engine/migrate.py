@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from wormdb.engine.bulk.report import JobLedger
-    from wormdb.engine.commit.commit import Committed
+    from wormdb.engine.commit.commit import CommitResult
     from wormdb.engine.ledger import Ledger
-    from wormdb.engine.state.view import Held, View
+    from wormdb.engine.state.view import StoredVersion, View
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.event import Event, FilesSwitched
     from wormdb.schema.model import Model
 
-__all__ = ["Migrate", "Migration"]
+__all__ = ["Migrate", "ModelMigration"]
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class _Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Migration:
+class ModelMigration:
     """One model on its way."""
 
     ledger: Ledger
@@ -75,7 +75,7 @@ class Migration:
     actor: str | None = None
     files: FilesSwitched | None = None
 
-    def run(self, job: str) -> Committed:
+    def run(self, job: str) -> CommitResult:
         """Migrate everything; the entry that did it. 2 PUTs for the job, 1 GET a block of before and 2 PUTs a new one.
 
         With unique indexes all is read once more. Raises InvalidRequestError naming the document that the function
@@ -114,7 +114,7 @@ class Migration:
     def _event(self) -> SchemaChanged:
         return SchemaChanged(definition=self.model.canonical())
 
-    def _row(self, held: Held, after: Definition) -> Row | None:
+    def _row(self, held: StoredVersion, after: Definition) -> Row | None:
         """A document as the function makes it; None if it is deleted, or stays as it is."""
         if held.document is None:
             return None
@@ -147,7 +147,7 @@ class Migration:
 
     # --- the entry ---
 
-    def _attach(self, ledger: JobLedger, job: str, draft: _Draft) -> Committed:
+    def _attach(self, ledger: JobLedger, job: str, draft: _Draft) -> CommitResult:
         for _ in range(TRIES_MAX):
             event = JobAttached(job=job_id(job), blocks=tuple(draft.blocks), sample=encode_sample(draft.sample))
             events: tuple[Event, ...] = (event, self._event, *(() if self.files is None else (self.files,)))
@@ -209,7 +209,7 @@ class Migration:
 class _MigrationGuard:
     """Refuses the entry of a migration after any change of documents or of the definition."""
 
-    migration: Migration
+    migration: ModelMigration
     draft: _Draft
 
     def check(self, view: View) -> None:
@@ -229,7 +229,7 @@ class _Both:
     attached: Any
     view: View
 
-    def scan(self) -> Iterator[tuple[bytes, Held]]:
+    def scan(self) -> Iterator[tuple[bytes, StoredVersion]]:
         """As views do."""
-        layers: list[Iterable[tuple[bytes, Held]]] = [self.attached.scan(), self.view.scan()]
+        layers: list[Iterable[tuple[bytes, StoredVersion]]] = [self.attached.scan(), self.view.scan()]
         return merge_newest([iter(layer) for layer in layers])

@@ -15,11 +15,11 @@ import msgspec
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.forward.compact import (
     Aim,
+    BlockShape,
     Compaction,
+    CompactionPiece,
     ListName,
-    Piece,
-    Shape,
-    Written,
+    PieceResult,
     folder_of,
     plan_compaction,
     publish_compaction,
@@ -81,7 +81,7 @@ class ListPlan:
     compaction: Compaction | None = field(default=None, repr=False, compare=False)
 
     @property
-    def pieces(self) -> tuple[Piece, ...]:
+    def pieces(self) -> tuple[CompactionPiece, ...]:
         """The pieces of work."""
         return () if self.compaction is None else self.compaction.selection.pieces
 
@@ -219,11 +219,11 @@ class _Rewrite:
     """Writes the blocks of one piece; a value that can be sent."""
 
     where: Where
-    shape: Shape
+    shape: BlockShape
 
     def __call__(self, body: bytes, /) -> Output:
         """The entries of new blocks; nothing if its blocks are gone, because others replaced them long ago."""
-        piece = msgspec.msgpack.decode(body, type=Piece)
+        piece = msgspec.msgpack.decode(body, type=CompactionPiece)
         site = site_of(self.where)
         site.runtime.before_first_write()
         shelf = Shelf(site.store, site.pool, folder_of(site.paths, self.shape.where))
@@ -244,7 +244,7 @@ def _compact_list(
     items = [Item(piece.label, msgspec.msgpack.encode(piece), piece.size, piece.rows) for piece in pieces]
     bodies = runner.run(f"{job} {plan.shape.where}", work, items, told)
     written = [
-        Written(piece, msgspec.msgpack.decode(body, type=tuple[BlockEntry, ...]))
+        PieceResult(piece, msgspec.msgpack.decode(body, type=tuple[BlockEntry, ...]))
         for piece, body in zip(pieces, bodies, strict=True)
         if body
     ]

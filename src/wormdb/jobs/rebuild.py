@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from wormdb.engine.blocks.shelf import Shelf
-from wormdb.engine.forward.compact import Aim, Piece, runs_in, select
+from wormdb.engine.forward.compact import Aim, CompactionPiece, runs_in, select
 from wormdb.engine.forward.rebuild import BuiltIndex, PartTrees, extract_part, join_parts, publish_indexes
 from wormdb.engine.tree.definition import decode_index
 from wormdb.errors import SnapshotTooOldError, UnavailableError
@@ -145,7 +145,7 @@ def _round(
     return built
 
 
-def _pieces(place: Place, block_bytes: int) -> tuple[Piece, ...]:
+def _pieces(place: Place, block_bytes: int) -> tuple[CompactionPiece, ...]:
     shelf = Shelf(place.store, place.pool, place.paths.data)
     runs = [tuple(run.blocks(shelf)) for run in runs_in(place.root, "blocks")]
     return select(runs, Aim(block_bytes, everything=True)).pieces
@@ -193,7 +193,7 @@ class _Extract:
     def __call__(self, body: bytes, /) -> Output:
         """What the documents of one range have in each index. Costs as `extract_part`, and 1 GET."""
         site, place = self.plan.opened()
-        piece = msgspec.msgpack.decode(body, type=Piece)
+        piece = msgspec.msgpack.decode(body, type=CompactionPiece)
         parts, rows = extract_part(place, site.writer, list(self.plan.indexes().values()), piece)
         return Output(msgspec.msgpack.encode(parts), rows)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from wormdb.engine.blocks.portion import Portion
-    from wormdb.engine.commit.pinned import Pinned
+    from wormdb.engine.commit.pinned import PinnedView
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.state.moments import AsOf
     from wormdb.engine.state.view import View
@@ -31,7 +31,7 @@ class PinnedState:
     """A value that Spark pickles; every process that holds it reads the same documents."""
 
     where: Where
-    pinned: Pinned
+    pinned: PinnedView
     as_of: AsOf | None = None
 
     @classmethod
@@ -90,7 +90,7 @@ class PinnedState:
 
 
 @lru_cache(maxsize=4)
-def _opened(where: Where, pinned: Pinned) -> tuple[Ledger, View]:
+def _opened(where: Where, pinned: PinnedView) -> tuple[Ledger, View]:
     ledger = where.access().ledger
     return ledger, ledger.unpin(pinned)
 

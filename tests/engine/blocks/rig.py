@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from hashlib import shake_128
 from typing import TYPE_CHECKING
 
-from wormdb.engine.blocks.grow import Grown, Growth
+from wormdb.engine.blocks.grow import Growth, GrowthResult
 from wormdb.engine.blocks.runs import Runs
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.log.clock import MiscClock
@@ -61,7 +61,7 @@ class Folder:
     """One folder of blocks and the list of them as a root would have it."""
 
     sizes: Sizes = SMALL
-    grown: Grown = field(default_factory=lambda: Grown((), ()))
+    grown: GrowthResult = field(default_factory=lambda: GrowthResult((), ()))
 
     def __post_init__(self) -> None:
         self.requests: list[MeteredRequest] = []
@@ -78,12 +78,12 @@ class Folder:
         """The list, read by somebody who knows nothing yet."""
         return Runs(shelf or self.shelf(), self.grown.entries, self.grown.pages)
 
-    def grow(self, new: Sequence[tuple[bytes, Row]], run: int) -> Grown:
+    def grow(self, new: Sequence[tuple[bytes, Row]], run: int) -> GrowthResult:
         """Add rows."""
         self.grown = Growth(self.runs(), self.writer, self.sizes).grow(new, run=run)
         return self.grown
 
-    def adopt(self, entries: Sequence[BlockEntry], run: int) -> Grown:
+    def adopt(self, entries: Sequence[BlockEntry], run: int) -> GrowthResult:
         """Add blocks."""
         self.grown = Growth(self.runs(), self.writer, self.sizes).adopt(entries, run=run)
         return self.grown

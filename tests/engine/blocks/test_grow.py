@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.blocks.rig import Folder, key_of, row, rows
-from wormdb.engine.blocks.grow import Grown, Growth
+from wormdb.engine.blocks.grow import Growth, GrowthResult
 from wormdb.engine.blocks.runs import Runs
 from wormdb.engine.blocks.tiers import FANOUT, runs_max, written_max
 from wormdb.engine.blocks.write import BlockWriter, weight
@@ -35,7 +35,7 @@ def keys_in(folder: Folder) -> set[str]:
     return {info.key for page in folder.memory.list("c/") for info in page.objects}
 
 
-def named_by(grown: Grown, folder: Folder) -> set[str]:
+def named_by(grown: GrowthResult, folder: Folder) -> set[str]:
     shelf = folder.shelf()
     runs = Runs(shelf, grown.entries, grown.pages)
     blocks = {key for block in runs.blocks() for key in (shelf.block_key(block.name), shelf.sidecar_key(block.name))}
@@ -116,8 +116,8 @@ def test_nothing_new_writes_nothing() -> None:
     folder.grow(rows([1, 2]), run=1)
     folder.taken()
     before = folder.grown
-    assert folder.grow([], run=2) == Grown(before.entries, before.pages)
-    assert folder.adopt([], run=2) == Grown(before.entries, before.pages)
+    assert folder.grow([], run=2) == GrowthResult(before.entries, before.pages)
+    assert folder.adopt([], run=2) == GrowthResult(before.entries, before.pages)
     assert folder.taken() == []
 
 

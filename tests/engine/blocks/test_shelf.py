@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.engine.blocks.rig import Folder, key_of, row, rows
-from wormdb.engine.blocks.shelf import Kept
+from wormdb.engine.blocks.shelf import BoundedCache
 from wormdb.engine.state.projection import Sizes
 from wormdb.errors import NotFoundError
 from wormdb.storage.memory import MemoryStore
@@ -25,7 +25,7 @@ def test_keys() -> None:
 
 
 def test_what_was_used_longest_ago_goes_first() -> None:
-    kept: Kept[int] = Kept(4_000)
+    kept: BoundedCache[int] = BoundedCache(4_000)
     for number in range(3):
         kept.keep(str(number), number, 500)
     assert kept.find("0") == 0

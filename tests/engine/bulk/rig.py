@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.engine.bulk.stage_rig import State
     from wormdb.engine.bulk.report import BulkTarget, ConflictRule
     from wormdb.engine.commit.operations import Operation
-    from wormdb.engine.state.view import Held
+    from wormdb.engine.state.view import StoredVersion
     from wormdb.storage.store import Store
 
 __all__ = ["JOB", "Loading", "Plain", "Rows", "after_job", "run_job"]
@@ -41,7 +41,7 @@ class Plain:
             made.operations.append(insert(document[0], **document[1]))
         return made
 
-    def replaced(self, document: bytes, held: Held) -> bytes | None:
+    def replaced(self, document: bytes, held: StoredVersion) -> bytes | None:
         return None if document == held.document else document
 
 

@@ -22,7 +22,7 @@ from wormdb.system.types import LogNumber
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wormdb.engine.commit.commit import Committed
+    from wormdb.engine.commit.commit import CommitResult
     from wormdb.engine.commit.operations import Operation
     from wormdb.engine.ledger import Ledger
     from wormdb.format.entry import Entry
@@ -113,7 +113,7 @@ class Serial:
     start: State
     done: list[tuple[int, Sequence[Operation], bool]] = field(default_factory=list)
 
-    def note(self, committed: Committed, operations: Sequence[Operation], *, is_staged: bool) -> None:
+    def note(self, committed: CommitResult, operations: Sequence[Operation], *, is_staged: bool) -> None:
         self.done.append((committed.number, operations, is_staged))
 
     def check(self, rig: Rig) -> None:

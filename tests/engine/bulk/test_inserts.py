@@ -21,7 +21,7 @@ from wormdb.format.sample import Sample
 from wormdb.schema.load import load_model
 
 if TYPE_CHECKING:
-    from wormdb.engine.bulk.inserts import Inserted
+    from wormdb.engine.bulk.inserts import InsertResult
     from wormdb.engine.state.view import View
 
 INDEXES = definition_of(
@@ -31,7 +31,7 @@ INDEXES = definition_of(
 )
 
 
-def check(state: State, *operations: Operation, **more: Any) -> Inserted | None:
+def check(state: State, *operations: Operation, **more: Any) -> InsertResult | None:
     return check_inserts(
         Pending("0" * 32, operations, **more), state.view(), state.unique, state.group().takes_snapshot
     )

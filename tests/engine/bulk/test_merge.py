@@ -13,7 +13,7 @@ from tests.engine.rig import Rig
 from wormdb.engine.blocks.write import BlockWriter
 from wormdb.engine.bulk import merge as bulk_join
 from wormdb.engine.bulk import merge as bulk_merge
-from wormdb.engine.bulk.merge import Merged, Merger
+from wormdb.engine.bulk.merge import Merger, MergeResult
 from wormdb.engine.forward.forward import Sizes
 from wormdb.errors import AlreadyExistsError
 from wormdb.format import json
@@ -54,14 +54,14 @@ def blocks_of(ledger: JobLedger, source: Source, target: int) -> list[BlockEntry
     return BlockWriter(ledger.shelf, ledger.writer, target, COLUMNS).write(rows)
 
 
-def told(merged: Merged | str) -> object:
+def told(merged: MergeResult | str) -> object:
     if isinstance(merged, str):
         return merged
     blocks = [(b.sha256, b.sidecar.sha256, b.key_first, b.key_last, b.rows, b.columns) for b in merged.blocks]
     return blocks, merged.dropped, merged.times
 
 
-def merge(merger: Merger, sources: list[list[BlockEntry]]) -> Merged | str:
+def merge(merger: Merger, sources: list[list[BlockEntry]]) -> MergeResult | str:
     try:
         return merger.merge(sources)
     except AlreadyExistsError as error:

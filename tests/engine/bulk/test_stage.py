@@ -25,8 +25,8 @@ from tests.engine.bulk.stage_rig import (
 )
 from tests.engine.commit.test_validate import EMAIL
 from tests.engine.rig import PATHS, HookStore, Rig, contents, doc, ident, insert, remove, save
-from wormdb.engine.commit.commit import Committed
-from wormdb.engine.commit.operations import InsertNext, Loaded, Remove, Restore, Save
+from wormdb.engine.commit.commit import CommitResult
+from wormdb.engine.commit.operations import InsertNext, ReadVersion, Remove, Restore, Save
 from wormdb.engine.state.view import id_key
 from wormdb.errors import (
     AlreadyExistsError,
@@ -155,7 +155,7 @@ def test_a_document_touched_twice_counts_once_and_the_caller_is_told_so() -> Non
     assert contents(ledger.view()) == {"a": (committed.number, 1, {"n": 3})}
     held = ledger.view().get(id_key(ident("a")))
     assert held is not None
-    loaded = Save(ident("a"), doc("a", n=4), Loaded(held, committed.number))
+    loaded = Save(ident("a"), doc("a", n=4), ReadVersion(held, committed.number))
     assert ledger.commit(rig.batch(loaded, save("b"))).changes[0].seq == 2
 
 
@@ -299,7 +299,7 @@ def test_batches_that_wait_with_an_attach_go_into_entries_of_their_own() -> None
         rig.batch(insert("z")),
     ]
     outcomes = ledger._committer.commit(pending, 1e9)
-    numbers = [outcome.number for outcome in outcomes if isinstance(outcome, Committed)]
+    numbers = [outcome.number for outcome in outcomes if isinstance(outcome, CommitResult)]
     assert len(numbers) == 5
     assert numbers[0] == numbers[2] == numbers[4], "those without an attach share one"
     assert len(set(numbers)) == 3

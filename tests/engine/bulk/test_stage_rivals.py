@@ -40,7 +40,7 @@ from wormdb.testing.sweep import SweepCase, sweep
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from wormdb.engine.commit.commit import Committed
+    from wormdb.engine.commit.commit import CommitResult
     from wormdb.engine.commit.operations import Operation
     from wormdb.engine.ledger import TailLimits
     from wormdb.engine.state.view import View
@@ -251,7 +251,7 @@ def test_blocks_are_not_written_again_when_the_batch_is_checked_again_and_the_sa
 # --- with every fault at every request ---
 
 
-def check_fault(case: SweepCase[Committed], before: State, after: State) -> None:
+def check_fault(case: SweepCase[CommitResult], before: State, after: State) -> None:
     rig = Rig(seed=77)
     ledger = logger(rig, case.inner)
     seen = contents(ledger.view())
@@ -304,7 +304,7 @@ def test_every_fault_at_every_request_of_a_staged_batch(faults: tuple[Fault, ...
         prepared(rig)
         return rig.store
 
-    def operate(store: Store) -> Committed:
+    def operate(store: Store) -> CommitResult:
         rig = Rig(seed=5)
         return stager(rig, store, limits).commit(rig.batch(*BATCH), seconds=0)
 

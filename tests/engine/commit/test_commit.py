@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.engine.rig import PATHS, Asking, HookStore, Rig, contents, doc, ident, insert, remove, save
-from wormdb.engine.commit.commit import CommitId, Committed
-from wormdb.engine.commit.operations import Loaded, Save
+from wormdb.engine.commit.commit import CommitId, CommitResult
+from wormdb.engine.commit.operations import ReadVersion, Save
 from wormdb.engine.commit.resolve import Fate
 from wormdb.errors import (
     AlreadyExistsError,
@@ -111,7 +111,7 @@ def test_a_race_about_the_same_document_is_judged_again() -> None:
     held = next(held for _, held in ledger.view().scan())
     store.before = commit_as_rival(rig, rival, "a")
     with pytest.raises(ConflictError):
-        ledger.commit(rig.batch(Save(ident("a"), doc("a", by="me"), Loaded(held, LogNumber(1)))))
+        ledger.commit(rig.batch(Save(ident("a"), doc("a", by="me"), ReadVersion(held, LogNumber(1)))))
     store.before = commit_as_rival(rig, rival, "a")
     ledger.commit(rig.batch(save("a", by="me")))
     assert contents(ledger.view()) == {"a": (4, 4, {"by": "me"})}
@@ -206,11 +206,11 @@ def test_each_of_a_group_has_its_own_outcome_in_one_entry() -> None:
     ]
     outcomes = ledger._committer.commit(batches, deadline=10.0)
     assert [type(outcome) for outcome in outcomes] == [
-        Committed,
+        CommitResult,
         AlreadyExistsError,
-        Committed,
+        CommitResult,
         AlreadyExistsError,
-        Committed,
+        CommitResult,
     ]
     assert rig.slots() == [1, 2]
     record, _ = rig.log.read(LogNumber(2))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.engine.rig import HookStore, Rig, contents, entry_at, insert, save
-from wormdb.engine.commit.commit import Committed
+from wormdb.engine.commit.commit import CommitResult
 from wormdb.engine.commit.operations import Pending
 from wormdb.engine.commit.resolve import Fate
 from wormdb.engine.commit.turns import GroupCommit, _Ticket
@@ -48,7 +48,7 @@ class Gate:
         self.respond: Callable[[list[Pending]], list[Outcome]] = self.accept
 
     def accept(self, batches: list[Pending]) -> list[Outcome]:
-        return [Committed(LogNumber(len(self.groups)), Misc(0), ()) for _ in batches]
+        return [CommitResult(LogNumber(len(self.groups)), Misc(0), ()) for _ in batches]
 
     def commit(self, batches: list[Pending], deadline: float) -> list[Outcome]:
         self.groups.append([pending.id for pending in batches])
@@ -109,12 +109,12 @@ def test_alone_means_at_once() -> None:
 
     def commit(batches: list[Pending], deadline: float) -> list[Outcome]:
         groups.append(len(batches))
-        return [Committed(LogNumber(1), Misc(0), ())]
+        return [CommitResult(LogNumber(1), Misc(0), ())]
 
     clock = ManualClock()
     group = GroupCommit(commit, clock)
     for name in "abc":
-        assert isinstance(group.submit(Pending(name), 1.0), Committed)
+        assert isinstance(group.submit(Pending(name), 1.0), CommitResult)
     assert groups == [1, 1, 1]
     assert clock.monotonic() == 0
 
@@ -124,19 +124,19 @@ def test_whoever_waits_is_committed_together_in_the_order_of_coming() -> None:
     gate.go.set()
     crowd.join()
     assert gate.groups == [["first"], ["b", "c", "d"]]
-    assert all(isinstance(outcome, Committed) for outcome in crowd.outcomes.values())
+    assert all(isinstance(outcome, CommitResult) for outcome in crowd.outcomes.values())
 
 
 def test_each_gets_its_own_outcome() -> None:
     gate, crowd = held_up(["b", "c"])
 
     def respond(batches: list[Pending]) -> list[Outcome]:
-        return [AlreadyExistsError(p.id) if p.id == "c" else Committed(LogNumber(1), Misc(0), ()) for p in batches]
+        return [AlreadyExistsError(p.id) if p.id == "c" else CommitResult(LogNumber(1), Misc(0), ()) for p in batches]
 
     gate.respond = respond
     gate.go.set()
     crowd.join()
-    assert isinstance(crowd.outcomes["b"], Committed)
+    assert isinstance(crowd.outcomes["b"], CommitResult)
     assert isinstance(crowd.outcomes["c"], AlreadyExistsError)
 
 
@@ -173,9 +173,9 @@ def test_a_leader_that_is_interrupted_leaves_the_others_with_what_is_known_and_a
     crowd.join()
     for thread in crowd.threads:
         thread.join(WAIT_SECONDS)
-    assert isinstance(crowd.outcomes["first"], Committed)
+    assert isinstance(crowd.outcomes["first"], CommitResult)
     assert sorted(type(crowd.outcomes[name]).__name__ for name in "bc") == sorted([expected, "Stop"])
-    assert isinstance(crowd.outcomes["d"], Committed)
+    assert isinstance(crowd.outcomes["d"], CommitResult)
 
 
 def test_one_that_is_interrupted_while_it_waits_does_not_become_a_leader_that_never_comes() -> None:
@@ -209,7 +209,7 @@ def test_one_that_is_interrupted_while_it_waits_does_not_become_a_leader_that_ne
     gate.go.set()
     crowd.join()
     assert gate.groups == [["first"], ["b"]]
-    assert isinstance(group.submit(Pending("later"), 1.0), Committed)
+    assert isinstance(group.submit(Pending("later"), 1.0), CommitResult)
 
 
 def test_a_leader_that_is_interrupted_while_it_gathers_hands_over() -> None:
@@ -224,7 +224,7 @@ def test_a_leader_that_is_interrupted_while_it_gathers_hands_over() -> None:
     with pytest.raises(Stop):
         group.submit(Pending("a"), 1.0)
     group._last_size = 1
-    assert isinstance(group.submit(Pending("b"), 1.0), Committed)
+    assert isinstance(group.submit(Pending("b"), 1.0), CommitResult)
     assert gate.groups == [["b"]]
 
 
@@ -259,7 +259,7 @@ def test_batches_that_are_too_much_for_one_entry_together_are_committed_alone() 
     with pytest.raises(LimitExceededError):
         ledger._committer.commit(tickets, 1e9)
     group._lead(waiting[0])
-    assert [type(ticket.outcome) for ticket in waiting] == [Committed] * 3 + [AlreadyExistsError]
+    assert [type(ticket.outcome) for ticket in waiting] == [CommitResult] * 3 + [AlreadyExistsError]
     assert rig.slots() == [1, 2, 3, 4, 5, 6]
 
 
@@ -399,4 +399,4 @@ def test_one_whose_batch_is_on_its_way_is_told_its_commit_id_and_that_is_true(la
     fate = ledger.resolve(told.commit_id)
     assert (fate is Fate.COMMITTED) == lands
     assert ("hurried" in contents(ledger.view())) == lands
-    assert isinstance(outcomes["slow"], Committed)
+    assert isinstance(outcomes["slow"], CommitResult)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.engine.rig import COLLECTION, PATHS, HookStore, Rig, TimedStore, contents, doc, entry_at, ident, insert, save
 from wormdb.engine.commit.head import Head, is_recent
-from wormdb.engine.log.entries import Record
+from wormdb.engine.log.entries import LogRecord
 from wormdb.engine.state.view import sequence_of
 from wormdb.errors import CorruptionError, SnapshotTooOldError
 from wormdb.format.entry import LoggedChange, decode_entry, entry_hash
@@ -33,8 +33,8 @@ def verbs(store: FaultStore) -> list[str]:
     return ["root" if trace.key == PATHS.root else "slot" for trace in store.trace]
 
 
-def record_of(body: bytes, number: int) -> Record:
-    return Record(decode_entry(body, name="x", number=number, collection=COLLECTION), entry_hash(body), len(body))
+def record_of(body: bytes, number: int) -> LogRecord:
+    return LogRecord(decode_entry(body, name="x", number=number, collection=COLLECTION), entry_hash(body), len(body))
 
 
 # --- refresh ---

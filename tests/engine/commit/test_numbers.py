@@ -22,7 +22,7 @@ from wormdb.settings import SEQUENCE_MAX
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wormdb.engine.commit.commit import Committed
+    from wormdb.engine.commit.commit import CommitResult
     from wormdb.engine.commit.operations import Operation
     from wormdb.engine.ledger import Ledger
 
@@ -55,7 +55,7 @@ class Numbers:
         self.log = logger(self.rig)
         self._commit(self.log, events=(NUMBERED,))
 
-    def _commit(self, process: Ledger, *operations: Operation, **more: Any) -> Committed:
+    def _commit(self, process: Ledger, *operations: Operation, **more: Any) -> CommitResult:
         return process.commit(self.rig.batch(*operations, **more))
 
     def act(self, verb: str, identity: str) -> None:
@@ -98,7 +98,7 @@ class Numbers:
                 if verb != "remove" or identity in self.known:
                     self.known[identity] = None if verb == "remove" else n
 
-    def _told(self, committed: Committed, n: int) -> None:
+    def _told(self, committed: CommitResult, n: int) -> None:
         for change in committed.changes:
             identity = json.decode(change.id, name="id")
             assert self.known.get(identity) is None, f"{identity} was given twice"

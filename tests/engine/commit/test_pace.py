@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.engine.rig import HookStore, Rig, insert, save
-from wormdb.engine.commit.turns import RIVALS_SECONDS, STREAK_MAX, TURN_COMMITS, Look, Pace
+from wormdb.engine.commit.turns import RIVALS_SECONDS, STREAK_MAX, TURN_COMMITS, TurnLook, WriterTurns
 from wormdb.system.clock import ManualClock, SeededChance
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class OwnClock(ManualClock):
 
 @dataclass
 class Race:
-    """A log in simulated time: each writer commits in a loop by the rules of `Pace`, one request after the other.
+    """A log in simulated time: each writer commits in a loop, one request after the other, by `WriterTurns`.
 
     A writer yields for how long it is busy, and goes on then: whoever writes a slot last has lost it.
     """
@@ -52,7 +52,7 @@ class Race:
 
     def writer(self, number: int, commits: int, think: float = 0.0) -> Generator[float]:
         clock = OwnClock(self.clock)
-        pace = Pace(clock, SeededChance(number))
+        pace = WriterTurns(clock, SeededChance(number))
         known = 0
         for _ in range(commits):
             yield think
@@ -135,7 +135,7 @@ def test_writers_with_long_breaks_do_not_wait_for_each_other() -> None:
 
 def test_a_writer_alone_looks_for_nobody_and_leaves_fewer_and_fewer_gaps() -> None:
     clock = ManualClock()
-    pace = Pace(clock, SeededChance(1))
+    pace = WriterTurns(clock, SeededChance(1))
     gaps = []
     for number in range(1, 500):
         assert pace.next_look() is None
@@ -152,9 +152,9 @@ def test_a_writer_alone_looks_for_nobody_and_leaves_fewer_and_fewer_gaps() -> No
     assert between[-1] == STREAK_MAX
 
 
-def member(clock: ManualClock, *, left: int) -> Pace:
+def member(clock: ManualClock, *, left: int) -> WriterTurns:
     """A writer that is in the queue behind another, who has so many commits left of its turn."""
-    pace = Pace(clock, SeededChance(1))
+    pace = WriterTurns(clock, SeededChance(1))
     mark = pace.mark(0.0)[:8]
     for number, write_id in enumerate(("aaaaaaaa01", f"{mark}01", f"aaaaaaaa{left:02x}"), 1):
         pace.heard(number, write_id.ljust(32, "0"), 0)
@@ -184,13 +184,13 @@ def test_others_are_forgotten_after_a_while_and_old_entries_are_not_counted() ->
     pace = member(clock, left=2)
     clock.advance(RIVALS_SECONDS + 1)
     assert pace.next_look() is None
-    pace = Pace(clock, SeededChance(1))
+    pace = WriterTurns(clock, SeededChance(1))
     pace.heard(1, "aaaaaaaa00".ljust(32, "0"), 1000 * RIVALS_SECONDS + 1)
     clock.advance(1)
     assert pace.next_look() is None
     pace.heard(2, "aaaaaaaa00".ljust(32, "0"), 0)
     clock.advance(1)
-    assert pace.next_look() == Look(0.0, 1), "one look before a write, because somebody else is about"
+    assert pace.next_look() == TurnLook(0.0, 1), "one look before a write, because somebody else is about"
 
 
 def test_a_look_before_a_commit_finds_what_a_rival_wrote_and_saves_a_lost_race() -> None:

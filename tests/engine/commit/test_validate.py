@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.engine.rig import Asking, Rig, contents, definition_at, doc, ident, insert, remove, save
-from wormdb.engine.commit.operations import Insert, InsertNext, Loaded, Operation, Pending, Remove, Save
+from wormdb.engine.commit.operations import Insert, InsertNext, Operation, Pending, ReadVersion, Remove, Save
 from wormdb.engine.commit.validate import Group
 from wormdb.engine.index.unique import UniqueOwners
-from wormdb.engine.state.view import Held, Overlay, View, id_key, sequence_of
+from wormdb.engine.state.view import Overlay, StoredVersion, View, id_key, sequence_of
 from wormdb.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -42,21 +42,21 @@ EMAIL = definition_of(byEmail={"field": "email", "unique": True})
 class Reads:
     """A base that counts how often it is asked."""
 
-    held: dict[bytes, Held] = field(default_factory=dict)
+    held: dict[bytes, StoredVersion] = field(default_factory=dict)
     count: int = 0
 
-    def get(self, key: bytes) -> Held | None:
+    def get(self, key: bytes) -> StoredVersion | None:
         self.count += 1
         return self.held.get(key)
 
-    def get_many(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
+    def get_many(self, keys: Sequence[bytes]) -> dict[bytes, StoredVersion]:
         self.count += 1
         return {key: self.held[key] for key in keys if key in self.held}
 
     def prepare(self, keys: Sequence[bytes]) -> None:
         """Nothing to read before."""
 
-    def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:
+    def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, StoredVersion]]:
         self.count += 1
         inside = [key for key in sorted(self.held) if low <= key and (high is None or key < high)]
         return iter([(key, self.held[key]) for key in inside])
@@ -75,10 +75,10 @@ class State:
 
     def __init__(self, definition: bytes = b"", **documents: dict[str, Any]) -> None:
         self.base = Reads()
-        self.overlay: dict[bytes, Held] = {}
+        self.overlay: dict[bytes, StoredVersion] = {}
         self.definition = definition_at(definition)
         for name, values in documents.items():
-            self.base.held[id_key(ident(name))] = Held(ident(name), 5, 3, doc(name, **values))
+            self.base.held[id_key(ident(name))] = StoredVersion(ident(name), 5, 3, doc(name, **values))
 
     def view(self) -> View:
         overlay = Overlay()
@@ -93,9 +93,11 @@ class State:
         return max((sequence_of(held.id) for _, held in self.view().scan()), default=0)
 
     def newer(self, name: str, rev: int, seq: int, values: dict[str, Any] | None) -> None:
-        self.overlay[id_key(ident(name))] = Held(ident(name), rev, seq, None if values is None else doc(name, **values))
+        self.overlay[id_key(ident(name))] = StoredVersion(
+            ident(name), rev, seq, None if values is None else doc(name, **values)
+        )
 
-    def held(self, name: str) -> Held:
+    def held(self, name: str) -> StoredVersion:
         held = self.view().get(id_key(ident(name)))
         assert held is not None
         return held
@@ -109,7 +111,7 @@ def add(group: Group, *operations: Operation, **more: Any) -> tuple[LoggedChange
 
 
 def loaded_save(state: State, name: str, number: int = 9, **values: Any) -> Save:
-    return Save(ident(name), doc(name, **values), Loaded(state.held(name), LogNumber(number)))
+    return Save(ident(name), doc(name, **values), ReadVersion(state.held(name), LogNumber(number)))
 
 
 # --- one operation ---
@@ -181,11 +183,11 @@ def test_a_loaded_document_older_than_the_base_is_compared_with_it() -> None:
     """Whoever read it at 4 cannot know what the forwarding at 5 took in."""
     state = State(a={"n": 1})
     assert add(state.group(), loaded_save(state, "a", number=4, n=2))
-    state.base.held[id_key(ident("b"))] = Held(ident("b"), 5, 2, doc("b"))
-    stale = Save(ident("b"), doc("b", n=2), Loaded(Held(ident("b"), 3, 1, doc("b")), LogNumber(4)))
+    state.base.held[id_key(ident("b"))] = StoredVersion(ident("b"), 5, 2, doc("b"))
+    stale = Save(ident("b"), doc("b", n=2), ReadVersion(StoredVersion(ident("b"), 3, 1, doc("b")), LogNumber(4)))
     with pytest.raises(ConflictError, match="it changed since it was read at revision 3"):
         add(state.group(), stale)
-    gone = Save(ident("c"), doc("c"), Loaded(Held(ident("c"), 3, 1, doc("c")), LogNumber(4)))
+    gone = Save(ident("c"), doc("c"), ReadVersion(StoredVersion(ident("c"), 3, 1, doc("c")), LogNumber(4)))
     with pytest.raises(ConflictError):
         add(state.group(), gone)
 
@@ -276,7 +278,7 @@ def test_a_version_that_its_own_batch_overwrote_is_not_taken_for_the_newest(is_f
     if not is_forwarded:
         state.newer("a", 8, 4, {"n": 7})
     held = state.held("a")
-    first = Loaded(replace(held, seq=held.seq - 1), LogNumber(held.rev - 1))
+    first = ReadVersion(replace(held, seq=held.seq - 1), LogNumber(held.rev - 1))
     with pytest.raises(ConflictError):
         add(state.group(), Save(ident("a"), doc("a", n=3), first))
 

@@ -19,8 +19,8 @@ from wormdb.engine.log.clock import MiscClock
 from wormdb.engine.log.objects import ObjectWriter
 from wormdb.engine.log.root import Place
 from wormdb.engine.state.definition import Definition
-from wormdb.engine.state.projection import Net, Sizes, Step
-from wormdb.engine.state.view import EmptyBase, Held, Overlay, View, id_key
+from wormdb.engine.state.projection import Net, ProjectionStep, Sizes
+from wormdb.engine.state.view import EmptyBase, Overlay, StoredVersion, View, id_key
 from wormdb.errors import CorruptionError
 from wormdb.format.event import JobAttached
 from wormdb.format.filter_run import key_hash
@@ -35,7 +35,7 @@ from wormdb.system.types import LogNumber, WriteId
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wormdb.engine.state.projection import Outcome
+    from wormdb.engine.state.projection import ProjectionResult
     from wormdb.format.blocklist import BlockEntry
 
 JOB = WriteId("a" * 32)
@@ -50,7 +50,7 @@ class Bench:
         self.writer = ObjectWriter(self.store, self.pool, MiscClock(ManualClock()), SeededChance(1))
         self.sizes = sizes
         self.number = 0
-        self.held: dict[bytes, Held] = {}
+        self.held: dict[bytes, StoredVersion] = {}
         self.retired: list[str] = []
         self.root = Root(
             path=COLLECTION,
@@ -71,26 +71,26 @@ class Bench:
     def alive(self) -> dict[bytes, bytes]:
         return {key: held.document for key, held in self.held.items() if held.document is not None}
 
-    def holds(self, changes: Mapping[Any, int | None], rev: int) -> dict[bytes, Held]:
+    def holds(self, changes: Mapping[Any, int | None], rev: int) -> dict[bytes, StoredVersion]:
         made = {}
         for identity, value in changes.items():
             key = id_key(ident(identity))
             seq = self.held[key].seq + 1 if key in self.held else 1
             document = None if value is None else doc(identity, v=value)
-            made[key] = Held(ident(identity), rev, seq, document)
+            made[key] = StoredVersion(ident(identity), rev, seq, document)
         return dict(sorted(made.items()))
 
-    def project(self, net: tuple[Net, ...] = (), attached: JobAttached | None = None) -> Outcome:
+    def project(self, net: tuple[Net, ...] = (), attached: JobAttached | None = None) -> ProjectionResult:
         view = View(
             LogNumber(self.number), Definition.none(), EmptyBase(), LogNumber(0), Overlay(), count=len(self.alive)
         )
-        outcome = project_data(Step(self.place, view, (), net, self.writer, self.sizes, attached))
+        outcome = project_data(ProjectionStep(self.place, view, (), net, self.writer, self.sizes, attached))
         self.root = msgspec.structs.replace(self.root, **outcome.fields)
         self.retired += outcome.retired
         assert decode_root(encode_root(self.root), name="root", path=COLLECTION) == self.root
         return outcome
 
-    def write(self, changes: Mapping[Any, int | None]) -> Outcome:
+    def write(self, changes: Mapping[Any, int | None]) -> ProjectionResult:
         """Bring forward some changes: values, None for a delete."""
         self.number += 1
         before = self.alive
@@ -108,7 +108,9 @@ class Bench:
         job = JobAttached(
             job=JOB, blocks=tuple(writer.write(sampler.watch(rows))), sequence=40, sample=encode_sample(sampler.sample)
         )
-        self.held |= {key: Held(held.id, self.number, held.seq, held.document, held.trash) for key, held in new.items()}
+        self.held |= {
+            key: StoredVersion(held.id, self.number, held.seq, held.document, held.trash) for key, held in new.items()
+        }
         self.project(attached=job)
         return job
 

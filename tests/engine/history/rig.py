@@ -17,8 +17,8 @@ from wormdb.engine.log.clock import MiscClock
 from wormdb.engine.log.objects import ObjectWriter
 from wormdb.engine.log.root import Place
 from wormdb.engine.state.definition import Definition
-from wormdb.engine.state.projection import Outcome, Sizes, Step
-from wormdb.engine.state.view import Held, Overlay, View
+from wormdb.engine.state.projection import ProjectionResult, ProjectionStep, Sizes
+from wormdb.engine.state.view import Overlay, StoredVersion, View
 from wormdb.format import json
 from wormdb.format.block import Row
 from wormdb.format.entry import Entry, LoggedBatch, LoggedChange
@@ -55,12 +55,12 @@ class ModelBase:
     """The state that a root stands for, taken from the model."""
 
     place: Place | None
-    state: dict[bytes, Held]
+    state: dict[bytes, StoredVersion]
 
-    def get(self, key: bytes) -> Held | None:
+    def get(self, key: bytes) -> StoredVersion | None:
         return self.state.get(key)
 
-    def get_many(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
+    def get_many(self, keys: Sequence[bytes]) -> dict[bytes, StoredVersion]:
         return {key: self.state[key] for key in keys if key in self.state}
 
     def trashed(self) -> Iterator[bytes]:
@@ -69,7 +69,7 @@ class ModelBase:
     def prepare(self, keys: Sequence[bytes]) -> None:
         pass
 
-    def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:
+    def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, StoredVersion]]:
         inside = [key for key in sorted(self.state) if low <= key and (high is None or key < high)]
         return iter([(key, self.state[key]) for key in inside])
 
@@ -188,9 +188,9 @@ class Bench:
     def data(self) -> Shelf:
         return Shelf(self.store, SerialPool(), PATHS.data)
 
-    def forward(self, through: int | None = None) -> Outcome | None:
+    def forward(self, through: int | None = None) -> ProjectionResult | None:
         """Bring the log into history, a step up to each attached job and one for it; the last step's outcome."""
-        outcome: Outcome | None = None
+        outcome: ProjectionResult | None = None
         waiting: list[Entry] = []
         applied = 0 if self.root is None else self.root.applied
         for entry in self.log[applied : self.number if through is None else through]:
@@ -201,7 +201,7 @@ class Bench:
                 waiting.append(entry)
         return self._step(waiting) or outcome
 
-    def _step(self, entries: list[Entry]) -> Outcome | None:
+    def _step(self, entries: list[Entry]) -> ProjectionResult | None:
         if not entries:
             return None
         root = self.root or Root(
@@ -216,7 +216,7 @@ class Bench:
         )
         last, job = entries[-1], _attached(entries[-1])
         view = replace(self.view(), number=LogNumber(last.number))
-        step = Step(
+        step = ProjectionStep(
             Place(self.store, SerialPool(), PATHS, root), view, tuple(entries), (), self.writer, self.sizes, job
         )
         outcome = project_history(step)
@@ -256,13 +256,13 @@ class Bench:
 
     # --- the model ---
 
-    def state(self, number: int) -> dict[bytes, Held]:
+    def state(self, number: int) -> dict[bytes, StoredVersion]:
         """Every id used through a log number, with its newest version then."""
         found = {}
         for key, versions in self.versions.items():
             for version in versions:
                 if version.rev <= number:
-                    found[key] = Held(version.id, version.rev, version.seq, version.document)
+                    found[key] = StoredVersion(version.id, version.rev, version.seq, version.document)
         return found
 
 

@@ -17,7 +17,7 @@ from wormdb.engine.blocks.runs import Runs
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.blocks.tiers import runs_max
 from wormdb.engine.history.changes import member_of, past_of
-from wormdb.engine.state.projection import Outcome, Sizes
+from wormdb.engine.state.projection import ProjectionResult, Sizes
 from wormdb.format.entry import LoggedBatch, LoggedChange
 from wormdb.format.event import SnapshotTaken
 from wormdb.format.past import SnapshotMark, Version, decode_past, encode_past
@@ -186,6 +186,6 @@ def test_what_a_job_attached_is_not_written_again() -> None:
     bench = Bench(store=store)
     bench.load("a", "b", actor="ada")
     seen = len(store.trace)
-    assert bench.forward() == Outcome()
+    assert bench.forward() == ProjectionResult()
     assert store.trace[seen:] == ()
     assert bench.history().versions(key_of("a")) == bench.versions[key_of("a")]

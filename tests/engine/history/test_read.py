@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.engine.history.rig import Bench, key_of
 from tests.engine.rig import PATHS
-from wormdb.engine.history.read import Snapshot
+from wormdb.engine.history.read import SnapshotVersion
 from wormdb.engine.state.moments import AsOf
 from wormdb.engine.state.projection import Sizes
 from wormdb.errors import CorruptionError, InvalidRequestError, SnapshotTooOldError
@@ -62,7 +62,7 @@ def test_history_equals_a_dict_with_history(script: list[tuple[Any, ...]], every
         assert history.versions(key) == expected
         taken = {mark.seq: mark for mark in bench.marks.get(key, ())}
         assert history.snapshots(key) == [
-            Snapshot(version, taken.get(version.seq))
+            SnapshotVersion(version, taken.get(version.seq))
             for version in expected
             if version.snapshot or version.seq in taken
         ]

@@ -15,8 +15,8 @@ from wormdb.engine.log.objects import ObjectWriter
 from wormdb.engine.log.root import Place
 from wormdb.engine.state.definition import Definition
 from wormdb.engine.state.indexes import IndexStates, IndexStatus
-from wormdb.engine.state.projection import Net, Step
-from wormdb.engine.state.view import EmptyBase, Held, Overlay, View, id_key
+from wormdb.engine.state.projection import Net, ProjectionStep
+from wormdb.engine.state.view import EmptyBase, Overlay, StoredVersion, View, id_key
 from wormdb.engine.tree.entries import changes_of
 from wormdb.engine.tree.nodes import NodeLimits
 from wormdb.engine.tree.tree import verify
@@ -35,7 +35,7 @@ from wormdb.system.types import LogNumber, WriteId
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from wormdb.engine.state.projection import Outcome
+    from wormdb.engine.state.projection import ProjectionResult
     from wormdb.engine.tree.definition import Index
     from wormdb.engine.tree.entries import Entry
     from wormdb.format.blocklist import BlockEntry
@@ -99,7 +99,7 @@ class Trees:
         assert found is not None, name
         return found
 
-    def step(self, changes: Mapping[Any, dict[str, Any] | None], states: IndexStates | None = None) -> Outcome:
+    def step(self, changes: Mapping[Any, dict[str, Any] | None], states: IndexStates | None = None) -> ProjectionResult:
         """Bring the root forward over some changes; what it no longer names is deleted."""
         net = []
         for identity in sorted(changes, key=lambda one: id_key(ident(one))):
@@ -111,12 +111,14 @@ class Trees:
                 Net(
                     id_key(ident(identity)),
                     None if before is None else doc(identity, **before),
-                    Held(ident(identity), self.number + 1, 1, None if after is None else doc(identity, **after)),
+                    StoredVersion(
+                        ident(identity), self.number + 1, 1, None if after is None else doc(identity, **after)
+                    ),
                 )
             )
         return self._project(tuple(net), states)
 
-    def attach(self, documents: Mapping[Any, dict[str, Any]], *columns: str) -> Outcome:
+    def attach(self, documents: Mapping[Any, dict[str, Any]], *columns: str) -> ProjectionResult:
         """Bring the root forward over the blocks of a job, which have these columns."""
         rows = [self._row(identity, values, 1 + (identity in self.documents)) for identity, values in documents.items()]
         blocks = (self.block(rows, *columns, run=self.number + 1),)
@@ -144,12 +146,12 @@ class Trees:
 
     def _project(
         self, net: tuple[Net, ...], states: IndexStates | None, attached: JobAttached | None = None
-    ) -> Outcome:
+    ) -> ProjectionResult:
         self.number += 1
         self.states = states or self.states
         definition = Definition(LogNumber(self.number), b"", None, self.states)
         outcome = project_indexes(
-            Step(
+            ProjectionStep(
                 place=self.place,
                 view=View(
                     LogNumber(self.number), definition, EmptyBase(), LogNumber(0), Overlay(), len(self.documents)

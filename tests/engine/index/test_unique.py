@@ -14,7 +14,7 @@ from wormdb.engine.forward.keeper import TailLimits
 from wormdb.engine.index.shelf import IndexShelf
 from wormdb.engine.index.unique import UniqueOwners, keys_of
 from wormdb.engine.state.definition import Definition
-from wormdb.engine.state.view import Held, Overlay, View, id_key
+from wormdb.engine.state.view import Overlay, StoredVersion, View, id_key
 from wormdb.engine.tree.definition import Index
 from wormdb.engine.tree.nodes import NodeLimits
 from wormdb.errors import InvalidRequestError, LimitExceededError
@@ -93,7 +93,7 @@ def change(identity: str, before: str | None, after: str | None) -> LoggedChange
 
 def test_owners_follow_the_entries() -> None:
     keys = UniqueOwners.build(
-        index("email"), [Held(ident("a"), 1, 1, doc("a", email="x")), Held(ident("z"), 1, 2, None)]
+        index("email"), [StoredVersion(ident("a"), 1, 1, doc("a", email="x")), StoredVersion(ident("z"), 1, 2, None)]
     )
     assert owners(keys, "x", "y") == [ident("a"), None]
     keys.apply(entry(change("a", "x", "y")))

@@ -141,9 +141,9 @@ def test_events_that_wait_together_are_judged_one_after_the_other() -> None:
     events = (opened(), opened(), JobAborted(job=ONE), JobExpired(job=ONE))
     outcomes = ledger._committer.commit([rig.batch(events=(event,)) for event in events], 1e9)
     assert [type(outcome).__name__ for outcome in outcomes] == [
-        "Committed",
+        "CommitResult",
         "AlreadyExistsError",
-        "Committed",
+        "CommitResult",
         "NotFoundError",
     ], "whoever is refused behind others is told what refuses it without them"
     assert ledger.view().jobs.known[ONE].state == "aborted"

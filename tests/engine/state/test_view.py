@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.engine.rig import contents, doc, ident
 from wormdb.engine.state.definition import Definition
-from wormdb.engine.state.view import EmptyBase, Held, Overlay, View, id_key
+from wormdb.engine.state.view import EmptyBase, Overlay, StoredVersion, View, id_key
 from wormdb.format.entry import Entry, LoggedBatch, LoggedChange
 from wormdb.system.types import LogNumber, WriteId
 
@@ -27,19 +27,19 @@ STEPS = st.lists(
 class FixedBase:
     """A base made of a dict."""
 
-    def __init__(self, held: dict[bytes, Held]) -> None:
+    def __init__(self, held: dict[bytes, StoredVersion]) -> None:
         self.held = held
 
-    def get(self, key: bytes) -> Held | None:
+    def get(self, key: bytes) -> StoredVersion | None:
         return self.held.get(key)
 
-    def get_many(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
+    def get_many(self, keys: Sequence[bytes]) -> dict[bytes, StoredVersion]:
         return {key: self.held[key] for key in keys if key in self.held}
 
     def prepare(self, keys: Sequence[bytes]) -> None:
         """Nothing to read before."""
 
-    def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:
+    def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, StoredVersion]]:
         inside = [key for key in sorted(self.held) if low <= key and (high is None or key < high)]
         return iter([(key, self.held[key]) for key in inside])
 
@@ -105,7 +105,7 @@ def test_a_view_does_not_move_while_its_overlay_grows(steps: list[Step]) -> None
 @given(STEPS, st.integers(0, 8))
 def test_base_and_overlay_merge_to_the_same_state_wherever_they_are_cut(steps: list[Step], cut: int) -> None:
     model, overlay = Model(), Overlay()
-    at_cut: dict[bytes, Held] = {}
+    at_cut: dict[bytes, StoredVersion] = {}
     for number, step in enumerate(steps, 1):
         overlay.apply(model.entry(number, step))
         if number <= cut:
@@ -123,7 +123,9 @@ def attach(model: Model, number: int, step: Step) -> tuple[Entry, FixedBase]:
     """What a job does to documents, each once: an entry without changes, and the rows of its blocks."""
     model.entry(number, list(dict(step).items()))
     rows = {
-        id_key(ident(identity)): Held(ident(identity), rev, seq, None if values is None else doc(identity, **values))
+        id_key(ident(identity)): StoredVersion(
+            ident(identity), rev, seq, None if values is None else doc(identity, **values)
+        )
         for identity, (rev, seq, values) in model.held.items()
         if rev == number
     }
@@ -158,7 +160,7 @@ def test_views_see_entries_and_attached_blocks_in_the_order_of_the_log(
     """The same ids are touched before, by and after an attach; and wherever the base ends."""
     model, overlay = Model(), Overlay()
     views = [(view_of(overlay, 0), model.copy())]
-    at_cut: dict[bytes, Held] = {}
+    at_cut: dict[bytes, StoredVersion] = {}
     for number, (is_attached, step) in enumerate(steps, 1):
         entry, base = attach(model, number, step) if is_attached else (model.entry(number, step), None)
         overlay.apply(entry, base)
@@ -199,9 +201,9 @@ def test_the_last_change_of_a_document_in_an_entry_counts() -> None:
 
 
 def test_an_overlay_may_hold_one_version_of_given_keys() -> None:
-    held = Held(ident(1), 4, 2, doc(1))
+    held = StoredVersion(ident(1), 4, 2, doc(1))
     overlay = Overlay()
-    overlay.hold({id_key(ident(1)): Held(ident(1), 2, 1, None)})
+    overlay.hold({id_key(ident(1)): StoredVersion(ident(1), 2, 1, None)})
     overlay.hold({id_key(ident(1)): held})
     assert overlay.get(id_key(ident(1)), LogNumber(4)) == held
     assert overlay.get(id_key(ident(1)), LogNumber(3)) is None

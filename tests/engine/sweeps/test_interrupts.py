@@ -8,7 +8,7 @@ import pytest
 
 from tests.engine.commit.test_group import Gate, Stop
 from tests.engine.rig import HookStore, Rig, contents, insert, save
-from wormdb.engine.commit.commit import Committed
+from wormdb.engine.commit.commit import CommitResult
 from wormdb.engine.commit.operations import Pending
 from wormdb.engine.commit.turns import GroupCommit
 from wormdb.errors import OutcomeUnknownError, UnavailableError
@@ -33,7 +33,7 @@ def test_a_leader_that_is_interrupted_while_it_leaves_still_hands_over() -> None
     group = InterruptedOnce(gate.commit, ManualClock())
     with pytest.raises(Stop):
         group.submit(Pending("a"), 10.0)
-    assert isinstance(group.submit(Pending("b"), 10.0), Committed)
+    assert isinstance(group.submit(Pending("b"), 10.0), CommitResult)
 
 
 class InterruptedOnEntering(GroupCommit):
@@ -52,7 +52,7 @@ def test_one_that_is_interrupted_as_it_takes_the_lead_gives_it_back() -> None:
     group = InterruptedOnEntering(gate.commit, ManualClock())
     with pytest.raises(Stop):
         group.submit(Pending("a"), 10.0)
-    assert isinstance(group.submit(Pending("b"), 10.0), Committed)
+    assert isinstance(group.submit(Pending("b"), 10.0), CommitResult)
     assert gate.groups == [["b"]]
 
 
@@ -93,7 +93,7 @@ def test_what_landed_before_an_error_stays_committed() -> None:
 
     committer._check = failing  # type: ignore[method-assign] # a store that goes away at the right moment
     first, second = committer.commit([rig.batch(insert("a")), rig.batch(insert("a"))], 10.0)
-    assert isinstance(first, Committed)
+    assert isinstance(first, CommitResult)
     assert isinstance(second, UnavailableError)
     assert not isinstance(second, OutcomeUnknownError)
     assert contents(rig.ledger().view())["a"] == (2, 1, {})

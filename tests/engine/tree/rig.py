@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from wormdb.engine.tree.change import Applied, BulkLoad, apply
+from wormdb.engine.tree.change import BulkLoad, TreeChange, apply
 from wormdb.engine.tree.entries import Range
 from wormdb.engine.tree.membership import build_filter_of, extend_filter_of
 from wormdb.engine.tree.nodes import NodeLimits, NodeMaker, StoreNodes, Tree
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.tree.entries import Change, Entry
     from wormdb.engine.tree.membership import FilterChange, KeyFilter
-    from wormdb.engine.tree.nodes import NewObject
+    from wormdb.engine.tree.nodes import NewNode
     from wormdb.format.node import Child
     from wormdb.format.root import ObjectRef
 
@@ -79,7 +79,7 @@ class Shelf:
         numbers = count()
         self.maker = NodeMaker(lambda: f"{next(numbers):016x}-00000000", SCOPE, self.limits)
 
-    def write(self, objects: Iterable[NewObject]) -> None:
+    def write(self, objects: Iterable[NewNode]) -> None:
         for new in objects:
             self.store.put(FOLDER + new.name, new.body, IfAbsent())
 
@@ -96,7 +96,7 @@ class Shelf:
         self.write(load)
         return load.tree
 
-    def apply(self, tree: Tree, changes: Sequence[Change]) -> Applied:
+    def apply(self, tree: Tree, changes: Sequence[Change]) -> TreeChange:
         applied = apply(tree, changes, self.nodes(), self.maker)
         self.write(applied.written)
         return applied

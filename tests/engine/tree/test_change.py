@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.engine.tree.rig import Shelf, numbered
-from wormdb.engine.tree.change import Applied, apply
+from wormdb.engine.tree.change import TreeChange, apply
 from wormdb.engine.tree.nodes import NodeLimits, Tree
 from wormdb.system.clock import SeededChance
 
@@ -81,9 +81,9 @@ def test_steady_inserts_write_the_touched_leaves_and_few_splits() -> None:
 
 def test_nothing_is_written_if_nothing_changes() -> None:
     shelf, tree = loaded(100)
-    assert shelf.apply(tree, []) == Applied(tree)
-    assert shelf.apply(tree, [(numbered(2), b"v"), (numbered(3), None), (b"z", None)]) == Applied(tree)
-    assert shelf.apply(Tree(), [(b"a", None)]) == Applied(Tree())
+    assert shelf.apply(tree, []) == TreeChange(tree)
+    assert shelf.apply(tree, [(numbered(2), b"v"), (numbered(3), None), (b"z", None)]) == TreeChange(tree)
+    assert shelf.apply(Tree(), [(b"a", None)]) == TreeChange(Tree())
 
 
 def test_a_leaf_that_stays_as_it_is_stays() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.tree.rig import FOLDER, Shelf, numbered
-from wormdb.engine.tree.nodes import NewObject, NodeLimits, Tree
+from wormdb.engine.tree.nodes import NewNode, NodeLimits, Tree
 from wormdb.engine.tree.tree import verify
 from wormdb.errors import CorruptionError
 from wormdb.format.node import Child, Inner, Leaf
@@ -121,6 +121,6 @@ def test_each_node_is_read_once() -> None:
 def test_an_object_of_the_right_hash_under_another_name_is_damage() -> None:
     shelf = Shelf()
     new, child = shelf.maker.make(leaf(b"a"))
-    shelf.write([NewObject("elsewhere", new.body)])
+    shelf.write([NewNode("elsewhere", new.body)])
     tree = topped(shelf, (), (Child("elsewhere", child.sha256, 1),))
     assert [name for name, _ in problems(shelf, tree)] == ["elsewhere"]

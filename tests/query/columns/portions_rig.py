@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tests.bql.written import SMALL_VALUES
 from tests.engine.columns.rig import Layers
 from wormdb.engine.blocks.portion import DOCUMENT, join_portions
-from wormdb.engine.columns.fetch import Wanted
+from wormdb.engine.columns.fetch import ColumnRequest
 from wormdb.engine.columns.scan import scan_columns
 from wormdb.engine.columns.sources import encode_rows
-from wormdb.engine.state.view import Held
+from wormdb.engine.state.view import StoredVersion
 from wormdb.format.columns import COLUMN_TYPES, ColumnSpec
 from wormdb.format.json import encode, encode_document
 from wormdb.format.key import encode_key
@@ -119,12 +119,12 @@ def make_portions(documents: Sequence[Values], names: Iterable[str], way: Way = 
 
 def _encoded(documents: Sequence[Values], names: set[str], way: Way) -> list[Portion]:
     specs = {spec.path: spec for spec in way.columns}
-    wanted = Wanted(
+    wanted = ColumnRequest(
         {name: specs.get(name) or ColumnSpec(name) for name in sorted(names - {"_id", DOCUMENT})},
         with_ids="_id" in names,
         with_documents=DOCUMENT in names,
     )
-    rows = [Held(encode(document["_id"]), 1, 1, encode_document(document)) for document in documents]
+    rows = [StoredVersion(encode(document["_id"]), 1, 1, encode_document(document)) for document in documents]
     steps = range(0, len(rows), way.step)
     return [portion for start in steps for portion in encode_rows(rows[start : start + way.step], wanted)]
 

@@ -21,7 +21,7 @@ from wormdb.bql.match import compile_filter
 from wormdb.bql.update.update import apply_update, parse_update
 from wormdb.engine.blocks.portion import DOCUMENT
 from wormdb.engine.columns.scan import portions_of
-from wormdb.engine.state.view import Held
+from wormdb.engine.state.view import StoredVersion
 from wormdb.errors import InvalidRequestError, ValidationError
 from wormdb.format import json
 from wormdb.format.key import encode_key
@@ -274,7 +274,10 @@ def table(world: World, question: Question, data: st.DataObject) -> None:
     found = _things(world, data).find(asked.filter, **asked.options).to_arrow()
     view = world.ledger.view()
     whole = type(question)(question.filter, question.sort, question.limit, question.offset, None)
-    rows = [Held(json.encode(one["_id"]), 0, 0, json.encode_document(one)) for one in _expected(whole, world.documents)]
+    rows = [
+        StoredVersion(json.encode(one["_id"]), 0, 0, json.encode_document(one))
+        for one in _expected(whole, world.documents)
+    ]
     columns = {name: ArrowColumn(name, declared_type(view.definition.model, name)) for name in ("_id", *names)}
     for portion in portions_of(view, rows, list(columns)):
         for column in columns.values():

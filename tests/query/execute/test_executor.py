@@ -43,7 +43,7 @@ from wormdb.system.clock import ManualClock
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wormdb.engine.state.view import Held
+    from wormdb.engine.state.view import StoredVersion
     from wormdb.engine.tree.entries import Entry
     from wormdb.query.execute.explain import PlanStep
     from wormdb.query.plan import Node
@@ -269,7 +269,7 @@ class Listed:
     def count(self, span: Range = Range()) -> int:  # noqa: B008 - a value
         return len(self._within(span))
 
-    def fetch(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
+    def fetch(self, keys: Sequence[bytes]) -> dict[bytes, StoredVersion]:
         raise AssertionError(keys)
 
 

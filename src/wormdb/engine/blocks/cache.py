@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["NEVER_CHANGES", "ColumnCache", "Decoded", "Label", "State", "decoded_of", "portion_of"]
+__all__ = ["NEVER_CHANGES", "ColumnCache", "DecodedColumn", "Label", "State", "decoded_of", "portion_of"]
 
 _ITEM_MEMORY: Final = 1_000  # of the objects around a thing that is kept, about
 
@@ -91,7 +91,7 @@ class ColumnCache:
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class DecodedColumn:
     """One column of some rows."""
 
     cells: pa.ChunkedArray
@@ -105,10 +105,10 @@ class Decoded:
         """In memory."""
         return sum(int(column.nbytes) for column in (self.cells, self.kinds, self.texts) if column is not None)
 
-    def filter(self, mask: pa.Array) -> Decoded:
+    def filter(self, mask: pa.Array) -> DecodedColumn:
         """The rows for which the mask is true."""
         kinds, texts = self.kinds, self.texts
-        return Decoded(
+        return DecodedColumn(
             self.cells.filter(mask),
             None if kinds is None else kinds.filter(mask),
             self.type,
@@ -116,12 +116,12 @@ class Decoded:
         )
 
 
-def decoded_of(portion: Portion) -> dict[str, Decoded]:
+def decoded_of(portion: Portion) -> dict[str, DecodedColumn]:
     """The columns of a portion, each by itself and in one piece."""
     return {name: _decoded(portion, name) for name in portion.types}
 
 
-def _decoded(portion: Portion, name: str) -> Decoded:
+def _decoded(portion: Portion, name: str) -> DecodedColumn:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -130,7 +130,7 @@ def _decoded(portion: Portion, name: str) -> Decoded:
         documents = portion.table.column(DOCUMENT)
         texts = _whole(pc.if_else(pc.equal(kinds, ELSEWHERE_CODE), documents, pa.scalar(None, documents.type)))
     cells = _whole(portion.table.column(name))
-    return Decoded(cells, None if kinds is None else _whole(kinds), portion.types[name], texts)
+    return DecodedColumn(cells, None if kinds is None else _whole(kinds), portion.types[name], texts)
 
 
 def _whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -142,7 +142,7 @@ def _whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return joined if isinstance(joined, pa.ChunkedArray) else pa.chunked_array([joined])
 
 
-def portion_of(columns: Mapping[str, Decoded]) -> Portion:
+def portion_of(columns: Mapping[str, DecodedColumn]) -> Portion:
     """The portion that has these columns, in this order."""
     import pyarrow as pa
     import pyarrow.compute as pc

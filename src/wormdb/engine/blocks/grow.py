@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from wormdb.format.blocklist import BlockEntry, BlockPageRef
     from wormdb.format.columns import ColumnSpec
 
-__all__ = ["Grown", "Growth"]
+__all__ = ["Growth", "GrowthResult"]
 
 STORED_SHARE = 0.5
 """About what compression leaves of a document: enough to guess a run's tier before it is written."""
 
 
 @dataclass(frozen=True, slots=True)
-class Grown:
+class GrowthResult:
     """The list as the next root has it, and the keys of the objects that it no longer names."""
 
     entries: tuple[BlockEntry, ...]
@@ -62,7 +62,7 @@ class Growth:
     watch_all: Callable[[Iterator[tuple[bytes, Row]]], Iterator[tuple[bytes, Row]]] | None = None
     """What the rows go through when all of the list is written again, for whoever wants to see all of them."""
 
-    def grow(self, rows: Sequence[tuple[bytes, Row]], *, run: int) -> Grown:
+    def grow(self, rows: Sequence[tuple[bytes, Row]], *, run: int) -> GrowthResult:
         """The list with new rows, which come in order of key and hide older ones; `run` is their log number.
 
         2 PUTs a block that is written and 1 for a page of a long run's list; 1 GET for each block and page of the
@@ -72,13 +72,13 @@ class Growth:
             return _grown(self.runs.runs)
         return self.add(iter(rows), int(STORED_SHARE * sum(weight(row) for _, row in rows)), run=run)
 
-    def add(self, rows: Iterator[tuple[bytes, Row]], size: int, *, run: int) -> Grown:
+    def add(self, rows: Iterator[tuple[bytes, Row]], size: int, *, run: int) -> GrowthResult:
         """As `grow`, for rows of about `size` bytes as stored, which are read as they are written."""
         count = plan_cascade(size, [one.size for one in self.runs.runs], self.sizes.run_smallest)
         merged = merge_rows([rows, self.runs.scan_newest(count)]) if count else rows
         return self._replace(count, merged, run)
 
-    def adopt(self, entries: Sequence[BlockEntry], *, run: int) -> Grown:
+    def adopt(self, entries: Sequence[BlockEntry], *, run: int) -> GrowthResult:
         """The list with blocks that are there already, which do not overlap, as the newest run, not rewritten.
 
         1 PUT for each page if they are many. If too many runs stand below it, some of those are merged as `grow` does.
@@ -94,9 +94,9 @@ class Growth:
             return added
         older = self._replace(count, self.runs.scan_newest(count), standing[0].through)
         newest = runs_of(added.entries, added.pages)[0]
-        return Grown((*newest.entries, *older.entries), (*newest.pages, *older.pages), older.retired)
+        return GrowthResult((*newest.entries, *older.entries), (*newest.pages, *older.pages), older.retired)
 
-    def append(self, entries: Sequence[BlockEntry], *, run: int) -> Grown:
+    def append(self, entries: Sequence[BlockEntry], *, run: int) -> GrowthResult:
         """The same without ever merging: for a list of blocks that others own, which may overlap.
 
         1 PUT for each page if they are many.
@@ -105,7 +105,7 @@ class Growth:
         new = [list_run(one.entries, self.runs.shelf, self.writer) for one in runs_of(adopted)]
         return _grown((*new, *self.runs.runs))
 
-    def _replace(self, count: int, rows: Iterator[tuple[bytes, Row]], run: int) -> Grown:
+    def _replace(self, count: int, rows: Iterator[tuple[bytes, Row]], run: int) -> GrowthResult:
         """The list with one run of `rows` instead of the newest `count` runs."""
         shelf = self.runs.shelf
         joined, kept = self.runs.runs[:count], self.runs.runs[count:]
@@ -132,6 +132,6 @@ class Growth:
                 yield shelf.sidecar_key(entry.sidecar.name)
 
 
-def _grown(runs: Sequence[Run], retired: Sequence[str] = ()) -> Grown:
+def _grown(runs: Sequence[Run], retired: Sequence[str] = ()) -> GrowthResult:
     entries = tuple(entry for run in runs for entry in run.entries)
-    return Grown(entries, tuple(page for run in runs for page in run.pages), tuple(retired))
+    return GrowthResult(entries, tuple(page for run in runs for page in run.pages), tuple(retired))

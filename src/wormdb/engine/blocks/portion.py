@@ -29,7 +29,7 @@ __all__ = [
     "ELSEWHERE_CODE",
     "VERSION",
     "VERSION_TYPES",
-    "Coded",
+    "CodedColumn",
     "ColumnCodes",
     "Portion",
     "elsewhere_rows",
@@ -261,7 +261,7 @@ _LOOK_ROWS: Final = 4_096
 
 
 @dataclass(frozen=True, slots=True)
-class Coded:
+class CodedColumn:
     """One column."""
 
     texts: pa.Array
@@ -280,9 +280,9 @@ class ColumnCodes:
         """Nothing is coded yet."""
         self._table = table
         self._asked: set[str] = set()
-        self._coded: dict[str, Coded | None] = {}
+        self._coded: dict[str, CodedColumn | None] = {}
 
-    def find(self, name: str) -> Coded | None:
+    def find(self, name: str) -> CodedColumn | None:
         """A column of texts; None at the first call, and if there are too many different ones. No requests."""
         if name in self._coded:
             return self._coded[name]
@@ -293,7 +293,7 @@ class ColumnCodes:
         return coded
 
 
-def _code(column: pa.ChunkedArray) -> Coded | None:
+def _code(column: pa.ChunkedArray) -> CodedColumn | None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -302,4 +302,4 @@ def _code(column: pa.ChunkedArray) -> Coded | None:
     encoded = column.chunk(0).dictionary_encode()
     if len(encoded.dictionary) > _TEXTS_MAX:
         return None
-    return Coded(encoded.dictionary, pa.chunked_array([encoded.indices.cast(pa.uint8())]))
+    return CodedColumn(encoded.dictionary, pa.chunked_array([encoded.indices.cast(pa.uint8())]))

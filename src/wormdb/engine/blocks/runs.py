@@ -23,7 +23,7 @@ from wormdb.engine.blocks.fetch import rows_between, rows_by_key
 from wormdb.engine.blocks.listing import find_part, runs_of
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.state.upgrade import Upgrades
-from wormdb.engine.state.view import Held
+from wormdb.engine.state.view import StoredVersion
 from wormdb.format import json
 from wormdb.format.block import Row
 from wormdb.format.blocklist import BlockEntry, BlockPageRef
@@ -226,12 +226,12 @@ def _aged(run: Iterator[tuple[bytes, Row]], age: int) -> Iterator[tuple[bytes, i
     return ((key, age, row) for key, row in run)
 
 
-def held_of(row: Row) -> Held:
+def held_of(row: Row) -> StoredVersion:
     """A row of a block as the engine holds it."""
-    return Held(json.encode(row.id), row.rev, row.seq, row.document, row.trash)
+    return StoredVersion(json.encode(row.id), row.rev, row.seq, row.document, row.trash)
 
 
-def row_of(held: Held) -> Row:
+def row_of(held: StoredVersion) -> Row:
     """What the engine holds as a row of a block."""
     return Row(json.decode(held.id, name="document id"), held.rev, held.seq, held.document, held.trash)
 
@@ -242,7 +242,7 @@ class _HeldRows:
     def __init__(self, runs: Runs) -> None:
         self.runs = runs
 
-    def get(self, key: bytes) -> Held | None:
+    def get(self, key: bytes) -> StoredVersion | None:
         """What is under an id's key. Costs as `Runs.get`: 1 GET, and 1 more the first time a block is asked."""
         row = self.runs.get(key)
         return None if row is None else held_of(row)
@@ -255,11 +255,11 @@ class _HeldRows:
         """Read what look-ups of these ids' keys need before their pages. Costs as `Runs.prepare`."""
         self.runs.prepare(keys)
 
-    def get_many(self, keys: Iterable[bytes]) -> dict[bytes, Held]:
+    def get_many(self, keys: Iterable[bytes]) -> dict[bytes, StoredVersion]:
         """What is under several ids' keys, by key, where there is something. Costs as `Runs.get_many`."""
         return {key: held_of(row) for key, row in self.runs.get_many(keys).items()}
 
-    def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:
+    def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, StoredVersion]]:
         """Everything with a key from `low` up to but not including `high`, in order of key: the newest of each.
 
         1 GET a block, when it is reached; at the ends of a range as `Runs.scan` says.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wormdb.storage.pool import Pool
     from wormdb.storage.store import Store
 
-__all__ = ["Kept", "Shelf"]
+__all__ = ["BoundedCache", "Shelf"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -44,7 +44,7 @@ _ITEM_MEMORY: Final = 500  # of the objects around a thing that is kept, about
 _PAGE_MEMORY: Final = 300  # of what is unpacked for one page of a block, about
 
 
-class Kept(Generic[T]):
+class BoundedCache(Generic[T]):
     """Things by name, up to so many bytes; those used longest ago go first. Thread-safe."""
 
     def __init__(self, bytes_max: int) -> None:
@@ -99,10 +99,10 @@ class Shelf:
         self._pool = pool
         self.folder = folder
         self.columns = columns or ColumnCache(0)
-        self._pages: Kept[tuple[BlockEntry, ...]] = Kept(memory_bytes_max)
-        self._maps: Kept[PageMap] = Kept(memory_bytes_max)
-        self._filters: Kept[MembershipFilter] = Kept(memory_bytes_max)
-        self._vain: Kept[bool] = Kept(memory_bytes_max // 16)
+        self._pages: BoundedCache[tuple[BlockEntry, ...]] = BoundedCache(memory_bytes_max)
+        self._maps: BoundedCache[PageMap] = BoundedCache(memory_bytes_max)
+        self._filters: BoundedCache[MembershipFilter] = BoundedCache(memory_bytes_max)
+        self._vain: BoundedCache[bool] = BoundedCache(memory_bytes_max // 16)
         self.upgrades = NO_UPGRADES
         """What is done to rows before they are shown; without any they are as they were written."""
 

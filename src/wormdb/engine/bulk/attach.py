@@ -17,7 +17,7 @@ from wormdb.engine.blocks.fetch import rows_between
 from wormdb.engine.blocks.listing import runs_of
 from wormdb.engine.blocks.runs import Runs
 from wormdb.engine.blocks.write import BlockWriter
-from wormdb.engine.bulk.merge import Merged, Merger
+from wormdb.engine.bulk.merge import Merger, MergeResult
 from wormdb.engine.bulk.report import unpack_hashes
 from wormdb.engine.bulk.task import digests_key, join_samples, replacing, violation
 from wormdb.engine.commit.validate import trashed
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from wormdb.engine.blocks.listing import Run
-    from wormdb.engine.bulk.report import BulkTarget, Digests, Documents, JobLedger, TaskReport
+    from wormdb.engine.bulk.report import BulkTarget, Digests, DocumentMaker, JobLedger, TaskReport
     from wormdb.engine.state.definition import Definition
-    from wormdb.engine.state.view import Held, View
+    from wormdb.engine.state.view import StoredVersion, View
     from wormdb.engine.tree.definition import Index
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.entry import Entry
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 __all__ = [
     "AttachGuard",
     "Attaching",
-    "Draft",
     "HashSet",
+    "JobDraft",
     "Members",
     "check_between_tasks",
     "claimants",
@@ -213,7 +213,7 @@ class _OvertakenError(ConflictError):
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class JobDraft:
     """What is to be attached, right for the state of `view`."""
 
     view: View
@@ -257,11 +257,11 @@ class Attaching:
     ledger: JobLedger
     target: BulkTarget
     reports: Sequence[TaskReport]
-    documents: Documents
+    documents: DocumentMaker
     _claims: dict[str, HashSet] = field(default_factory=dict)
     _passed: HashSet = field(default_factory=HashSet)
 
-    def draft(self) -> Draft:
+    def draft(self) -> JobDraft:
         """All blocks, checked between the tasks, as of the state that the job began with.
 
         If they overlap, and have less than a block together, or too many lie one over another, or one id comes twice,
@@ -282,7 +282,7 @@ class Attaching:
         blocks, sample = merged.blocks, join_samples(samples).after(corrections, note_gone=True)
         if self.target.overwrite:
             blocks, sample = self._with_deletions(base, blocks, sample)
-        return Draft(
+        return JobDraft(
             view=base,
             members=Members.of(self.ledger, blocks),
             replaced=sum(report.replaced for report in self.reports) - more,
@@ -290,7 +290,7 @@ class Attaching:
             sequence=max((report.sequence for report in self.reports), default=0),
         )
 
-    def caught_up(self, draft: Draft) -> Draft:
+    def caught_up(self, draft: JobDraft) -> JobDraft:
         """The draft made right for the newest state. 1 GET for each entry between, and what the rows concerned cost.
 
         Raises ConflictError if the definition changed, or a document on which the job rests; AlreadyExistsError and
@@ -313,7 +313,7 @@ class Attaching:
             self._check_values(changed, draft)
         return self._uncontested(self._mended(replace(draft, view=view), draft.view, concerned))
 
-    def check_after(self, draft: Draft, view: View) -> None:
+    def check_after(self, draft: JobDraft, view: View) -> None:
         """Raise ConflictError if anything that came after the draft may concern it. No requests."""
         self.check_open(view)
         self.ledger.blobs.check(self._blobs, view)
@@ -349,7 +349,7 @@ class Attaching:
         """What tasks wrote, run by run."""
         return [run for report in self.reports for run in report.runs]
 
-    def _as_they_are(self) -> Merged | None:
+    def _as_they_are(self) -> MergeResult | None:
         """The blocks of all tasks without writing them again; None if that must be.
 
         Forwarding has to make one run of them anyway, and it may be anybody's who has the time.
@@ -363,7 +363,7 @@ class Attaching:
         ids = [digests for digests in told if digests is not None]
         if len(ids) < len(told) or hashes_of(self.ledger, ids).repeated:
             return None
-        return Merged([block for run in layers for block in run.entries])
+        return MergeResult([block for run in layers for block in run.entries])
 
     def _merger(self, definition: Definition) -> Merger:
         return Merger(self.ledger.block_writer(definition.columns), self.target.on_conflict)
@@ -390,13 +390,13 @@ class Attaching:
         merged = self._merger(base.definition).merge([blocks, gone])
         return merged.blocks, join_samples([sample, sampler.sample])
 
-    def _deletion(self, held: Held) -> Row:
+    def _deletion(self, held: StoredVersion) -> Row:
         assert held.document is not None
         mark = self.target.tombstone
         trash = None if mark is None else trashed(held.id, mark, held.document)
         return Row(json.decode(held.id, name="document id"), 0, held.seq + 1, None, trash)
 
-    def _uncontested(self, draft: Draft) -> Draft:
+    def _uncontested(self, draft: JobDraft) -> JobDraft:
         """Raise if a value that another document had when tasks looked is still that document's."""
         contested = [one for report in self.reports for one in report.contested]
         for index in draft.view.definition.unique if contested else ():
@@ -410,13 +410,13 @@ class Attaching:
                     raise violation(draft.view, index, one.value, owner)
         return draft
 
-    def _rows(self, draft: Draft, keys: AbstractSet[bytes]) -> dict[bytes, Row]:
+    def _rows(self, draft: JobDraft, keys: AbstractSet[bytes]) -> dict[bytes, Row]:
         """The rows of a draft with these keys. Costs as `Runs.get_many`."""
         return draft.members.rows(self.ledger, sorted(keys))
 
     # --- what others wrote ---
 
-    def _changed(self, entries: Sequence[Entry], draft: Draft) -> dict[bytes, tuple[bytes, bytes | None]]:
+    def _changed(self, entries: Sequence[Entry], draft: JobDraft) -> dict[bytes, tuple[bytes, bytes | None]]:
         """What entries left of each document that they changed: its id, and the document, by the key of the id."""
         found: dict[bytes, tuple[bytes, bytes | None]] = {}
         for entry in entries:
@@ -429,7 +429,7 @@ class Attaching:
                         found[key] = held.id, held.document
         return found
 
-    def _attached(self, event: JobAttached, entry: Entry, draft: Draft) -> Iterator[tuple[bytes, Held]]:
+    def _attached(self, event: JobAttached, entry: Entry, draft: JobDraft) -> Iterator[tuple[bytes, StoredVersion]]:
         """What another job attached, as far as it may concern this one."""
         base = self.ledger.attached(event, LogNumber(entry.number))
         if self.target.overwrite or self._claims or len(self._passed):
@@ -440,13 +440,13 @@ class Attaching:
         rows = base.scan(low, high + b"\0")
         return ((key, held) for key, held in rows if self._concerns(key, draft))
 
-    def _concerns(self, key: bytes, draft: Draft) -> bool:
+    def _concerns(self, key: bytes, draft: JobDraft) -> bool:
         return self.target.overwrite or draft.members.may_have(key) or self._is_passed(key, draft)
 
-    def _is_passed(self, key: bytes, draft: Draft) -> bool:
+    def _is_passed(self, key: bytes, draft: JobDraft) -> bool:
         return key in draft.passed or (len(self._passed) > 0 and key_hash(key) in self._passed)
 
-    def _check_entry(self, entry: Entry, draft: Draft) -> None:
+    def _check_entry(self, entry: Entry, draft: JobDraft) -> None:
         unique = draft.view.definition.unique
         if any(isinstance(event, JobAttached) for event in entry.events):
             _overtaken(f"entry {entry.number} attached another job")
@@ -458,7 +458,7 @@ class Attaching:
                 if claims and any(key_hash(value) in claims for value in keys_of(index, change.after)):
                     _overtaken(f"entry {entry.number} may have taken one of its values")
 
-    def _check_values(self, changed: dict[bytes, tuple[bytes, bytes | None]], draft: Draft) -> None:
+    def _check_values(self, changed: dict[bytes, tuple[bytes, bytes | None]], draft: JobDraft) -> None:
         """Raise if a document that was changed has a unique value now that a document of the job takes."""
         for index in draft.view.definition.unique:
             claims = self._claims.get(index.name, HashSet())
@@ -478,7 +478,7 @@ class Attaching:
                         owner=json.decode(owner, name="document id"),
                     )
 
-    def _mended(self, draft: Draft, before: View, keys: AbstractSet[bytes]) -> Draft:
+    def _mended(self, draft: JobDraft, before: View, keys: AbstractSet[bytes]) -> JobDraft:
         """The draft with the rows of some keys settled anew; what is there now is in its view."""
         if not keys:
             return draft
@@ -506,7 +506,7 @@ class Attaching:
         members = Members.of(self.ledger, merged.blocks)
         return replace(draft, members=members, replaced=replaced, sample=sample, passed=frozenset(passed))
 
-    def _again(self, row: Row | None, held: Held | None, view: View) -> Row | None:
+    def _again(self, row: Row | None, held: StoredVersion | None, view: View) -> Row | None:
         """What a row of the job is, now that something else is there."""
         is_there = held is not None and held.document is not None
         if row is None or row.document is None:
@@ -528,7 +528,7 @@ class AttachGuard:
     """Refuses the entry of a job after anything that may concern its draft."""
 
     attaching: Attaching
-    draft: Draft
+    draft: JobDraft
 
     def check(self, view: View) -> None:
         """See `Guard`."""
@@ -541,7 +541,7 @@ def _rules(definition: Definition) -> tuple[object, ...]:
     return definition.body, definition.versions, definition.indexes.ready
 
 
-def _replaces(row: Row | None, held: Held | None) -> int:
+def _replaces(row: Row | None, held: StoredVersion | None) -> int:
     is_new = row is not None and row.document is not None
     return int(is_new and held is not None and held.document is not None)
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wormdb.schema.model import Field, IdStrategy, Model
     from wormdb.system.clock import Chance, Clock
 
-__all__ = ["DOCUMENT", "ID", "ColumnMaker", "Columns", "TaskChance", "block_columns", "job_clock", "text_bytes"]
+__all__ = ["DOCUMENT", "ID", "ColumnMaker", "DocumentTable", "TaskChance", "block_columns", "job_clock", "text_bytes"]
 
 
 # --- Ids that a task of a bulk job makes: those of one task lie together, apart from those of the others.
@@ -174,7 +174,7 @@ _BYTES_MAX: Final = DOCUMENT_BYTES_MAX - 8 * ID_BYTES_MAX
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class DocumentTable:
     """Documents as a table: `$id`, `$doc`, and their fields in the types of blocks."""
 
     table: pa.Table
@@ -200,14 +200,14 @@ class ColumnMaker:
         now = json.encode({} if model is None else dict.fromkeys(_TIMES, moment(clock.now_ms())))
         self._end = "}" if model is None else f",{now[1:].decode()}"
 
-    def columns(self, batch: pa.RecordBatch) -> Columns | None:
+    def columns(self, batch: pa.RecordBatch) -> DocumentTable | None:
         """The documents of a batch; None if it has to be looked at row by row. No requests."""
         try:
             return self._columns(batch) if self._is_open and batch.num_rows else None
         except _OddError:
             return None
 
-    def _columns(self, batch: pa.RecordBatch) -> Columns:
+    def _columns(self, batch: pa.RecordBatch) -> DocumentTable:
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -227,7 +227,7 @@ class ColumnMaker:
         if pc.max(pc.binary_length(documents)).as_py() > _BYTES_MAX:
             raise _OddError
         table = pa.table({ID: ids, DOCUMENT: documents, **{name: column for name, (_, column) in cells.items()}})
-        return Columns(table, fresh=not given)
+        return DocumentTable(table, fresh=not given)
 
     def _check_names(self, names: Sequence[str], fields: Sequence[str], given: Sequence[str]) -> None:
         is_odd = DOCUMENT_COLUMN in names or len(given) > 1 or len(set(names)) < len(names)

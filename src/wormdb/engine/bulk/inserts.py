@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from wormdb.engine.state.view import View
     from wormdb.engine.tree.definition import Index
 
-__all__ = ["Inserted", "check_inserts", "sampled"]
+__all__ = ["InsertResult", "check_inserts", "sampled"]
 
 
 @dataclass(frozen=True, slots=True)
-class Inserted:
+class InsertResult:
     """What a batch of inserts does."""
 
     changes: tuple[LoggedChange, ...]
@@ -53,7 +53,7 @@ def check_inserts(
     view: View,
     unique: Callable[[Index], UniqueOwners],
     takes_snapshot: Callable[[int], bool],
-) -> Inserted | None:
+) -> InsertResult | None:
     """What a batch does to the state of a view; None if it must be gone through one by one.
 
     `unique` gives the owners in an index at that state, `takes_snapshot` says which changes of a document are kept as
@@ -87,7 +87,7 @@ def check_inserts(
         for identity, seq, document in zip(identities, seqs, documents, strict=True)
     )
     rows = [Row(*row) for row in zip(ids, [0] * len(ids), seqs, documents, strict=True)]
-    return Inserted(changes, dict(zip(keys, rows, strict=True)), claims)
+    return InsertResult(changes, dict(zip(keys, rows, strict=True)), claims)
 
 
 def sampled(rows: Mapping[bytes, Row]) -> Sample:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from wormdb.format.columns import EncodedColumn
     from wormdb.format.sidecar import CheckedRange, PageMap
 
-__all__ = ["Joiner", "Merged", "Merger", "can_join", "twice"]
+__all__ = ["Joiner", "MergeResult", "Merger", "can_join", "twice"]
 
 
 # --- Blocks of a job that overlap as one run, column by column: for documents whose ids are text.
@@ -286,7 +286,7 @@ class _Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergeResult:
     """One run, and what was decided on the way."""
 
     blocks: list[BlockEntry]
@@ -305,7 +305,7 @@ class Merger:
 
     def merge(
         self, sources: Sequence[Sequence[BlockEntry]], changes: Mapping[bytes, Row | None] | None = None
-    ) -> Merged:
+    ) -> MergeResult:
         """The rows of sources, each one run, as one run; with `changes`, these rows instead of what sources have.
 
         Of an id that several sources have, the rule decides: `error` raises AlreadyExistsError naming it, `replace`
@@ -315,7 +315,7 @@ class Merger:
         """
         pieces = [_Piece(b.key_first, b.key_last, place, b) for place, blocks in enumerate(sources) for b in blocks]
         pieces += [_Piece(key, key, -1, None, row) for key, row in (changes or {}).items()]
-        merged = Merged([])
+        merged = MergeResult([])
         for cluster in _clusters(pieces, self.blocks.bytes_target // SMALL_SHARE):
             only = cluster[0].block if len(cluster) == 1 else None
             if only is not None:
@@ -324,7 +324,7 @@ class Merger:
                 merged.blocks.extend(self._joined(cluster, merged) or self.blocks.write(self._rows(cluster, merged)))
         return merged
 
-    def _joined(self, cluster: Sequence[_Piece], merged: Merged) -> list[BlockEntry]:
+    def _joined(self, cluster: Sequence[_Piece], merged: MergeResult) -> list[BlockEntry]:
         """The blocks of some pieces as new ones, made column by column; none if that cannot be."""
         sources: dict[int, list[BlockEntry]] = {}
         for piece in cluster:
@@ -342,7 +342,7 @@ class Merger:
         joiner = Joiner(self.blocks, self.rule == "ignore", meet)
         return joiner.write([sources[source] for source in sorted(sources)])
 
-    def _rows(self, cluster: Sequence[_Piece], merged: Merged) -> Iterator[tuple[bytes, Row]]:
+    def _rows(self, cluster: Sequence[_Piece], merged: MergeResult) -> Iterator[tuple[bytes, Row]]:
         """The rows of some pieces, each id once."""
         items = heapq.merge(*self._streams(cluster), key=lambda item: item[:2])
         for key, same in groupby(items, key=lambda item: item[0]):

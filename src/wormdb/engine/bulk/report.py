@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from wormdb.engine.blocks.shelf import Shelf
     from wormdb.engine.blocks.write import BlockWriter
     from wormdb.engine.commit.blobs import Blobs
-    from wormdb.engine.commit.commit import Committed
+    from wormdb.engine.commit.commit import CommitResult
     from wormdb.engine.commit.operations import Operation, Pending
-    from wormdb.engine.commit.pinned import Pinned
+    from wormdb.engine.commit.pinned import PinnedView
     from wormdb.engine.commit.resolve import Fate
     from wormdb.engine.index.shelf import IndexShelf
     from wormdb.engine.log.objects import ObjectWriter
-    from wormdb.engine.state.view import Base, Held, View
+    from wormdb.engine.state.view import Base, StoredVersion, View
     from wormdb.format.columns import ColumnSpec
     from wormdb.format.entry import Entry
     from wormdb.format.event import JobAttached
@@ -38,9 +38,9 @@ __all__ = [
     "CONFLICT_RULES",
     "BulkTarget",
     "ConflictRule",
-    "Contested",
+    "ContestedValue",
     "Digests",
-    "Documents",
+    "DocumentMaker",
     "TaskReport",
     "decode_report",
     "encode_report",
@@ -59,7 +59,7 @@ class BulkTarget:
     job: str
     collection: str
     """Its folder."""
-    pinned: Pinned
+    pinned: PinnedView
     """The state that tasks look at."""
     on_conflict: ConflictRule = "error"
     overwrite: bool = False
@@ -72,14 +72,14 @@ class BulkTarget:
     """By which entry: a job of the same name that was opened later is another one."""
 
 
-class Documents(Protocol):
+class DocumentMaker(Protocol):
     """How rows become documents of the collection."""
 
     def inserts(self, documents: Iterable[object]) -> HasOperations:
         """Check and encode documents to be inserted; raises a WormError for one that does not fit."""
         ...
 
-    def replaced(self, document: bytes, held: Held) -> bytes | None:
+    def replaced(self, document: bytes, held: StoredVersion) -> bytes | None:
         """A new document as it is when it replaces what is there; None if that stays as it is."""
         ...
 
@@ -151,11 +151,11 @@ class JobLedger(Protocol):
         """The documents of blocks that entry `number` attaches."""
         ...
 
-    def pin(self, view: View) -> Pinned:
+    def pin(self, view: View) -> PinnedView:
         """A state as a value that can be sent to another process."""
         ...
 
-    def unpin(self, pinned: Pinned) -> View:
+    def unpin(self, pinned: PinnedView) -> View:
         """The state that was pinned."""
         ...
 
@@ -163,7 +163,7 @@ class JobLedger(Protocol):
         """A new id for a batch."""
         ...
 
-    def commit(self, pending: Pending) -> Committed:
+    def commit(self, pending: Pending) -> CommitResult:
         """Commit one batch."""
         ...
 
@@ -181,7 +181,7 @@ class Digests(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     stored: ObjectRef | None = msgspec.field(name="o", default=None)
 
 
-class Contested(msgspec.Struct, frozen=True, array_like=True):
+class ContestedValue(msgspec.Struct, frozen=True, array_like=True):
     """A unique value that another document had: right only if the job replaces that one too."""
 
     index: Name
@@ -213,7 +213,7 @@ class TaskReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sample: bytes | None = msgspec.field(name="p", default=None)
     claims: tuple[Digests, ...] = msgspec.field(name="c", default=())
     """What its documents take in each unique index."""
-    contested: tuple[Contested, ...] = msgspec.field(name="d", default=())
+    contested: tuple[ContestedValue, ...] = msgspec.field(name="d", default=())
     kept_ids: Digests | None = msgspec.field(name="i", default=None)
     """Of the documents that it replaces or leaves as they are, where all others are deleted."""
     passed_ids: Digests | None = msgspec.field(name="k", default=None)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from wormdb.engine.bulk.report import JobLedger
-    from wormdb.engine.commit.commit import Committed
+    from wormdb.engine.commit.commit import CommitResult
     from wormdb.engine.index.shelf import IndexShelf
     from wormdb.engine.state.view import View
     from wormdb.engine.tree.definition import Index
@@ -55,7 +55,7 @@ class _OvertakenError(ConflictError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Checked:
+class _StagedBatch:
     """A batch as it will be, checked against one view."""
 
     view: View
@@ -74,7 +74,7 @@ class _Checked:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pinned:
+class _FixedHead:
     """A head that does not move."""
 
     pinned: View
@@ -96,10 +96,10 @@ class Stager:
     """Commits large batches to one collection."""
 
     ledger: JobLedger
-    commit: Callable[[Pending], Committed]
+    commit: Callable[[Pending], CommitResult]
     """Commits its entries, by the deadline of the batch."""
 
-    def run(self, pending: Pending) -> Committed:
+    def run(self, pending: Pending) -> CommitResult:
         """Commit a batch. 2 PUTs for the job's two entries and 2 a block; memory for the whole batch.
 
         Raises what a commit raises. After an error other than OutcomeUnknownError nothing was written that counts.
@@ -120,9 +120,9 @@ class Stager:
             self._abort(job, error)
             raise
 
-    def _attach(self, pending: Pending, job: WriteId) -> Committed:
+    def _attach(self, pending: Pending, job: WriteId) -> CommitResult:
         written: tuple[dict[bytes, Row], list[BlockEntry]] = ({}, [])
-        checked: _Checked | None = None
+        checked: _StagedBatch | None = None
         checks = 0
         while checked is not None or checks < CHECKS_MAX:
             if checked is None:
@@ -155,7 +155,7 @@ class Stager:
             fix="retry later, or in smaller batches",
         )
 
-    def _caught_up(self, checked: _Checked) -> _Checked | None:
+    def _caught_up(self, checked: _StagedBatch) -> _StagedBatch | None:
         """What was checked, as of a newer state, if nothing that came between concerns it; None if that is not known.
 
         A large batch takes longer to check than others take to bring the log forward, so it must not start again
@@ -174,14 +174,14 @@ class Stager:
             return None
         return replace(checked, view=view)
 
-    def _check(self, pending: Pending) -> _Checked:
+    def _check(self, pending: Pending) -> _StagedBatch:
         view, greatest = self.ledger.settled()
-        head = _Pinned(view, self.ledger.trees, greatest)
+        head = _FixedHead(view, self.ledger.trees, greatest)
         group = Group(head, self.ledger.collection)
         inserted = check_inserts(pending, view, head.unique, group.takes_snapshot)
         if inserted is not None:
             changes, rows = inserted.changes, inserted.rows
-            return _Checked(view, changes, _sorted(rows), inserted.claims, len(rows), _sequence(changes))
+            return _StagedBatch(view, changes, _sorted(rows), inserted.claims, len(rows), _sequence(changes))
         changes = group.add(pending)
         rows = {}
         added = 0
@@ -198,7 +198,7 @@ class Stager:
         for (index, value), owner in group.claims.items():
             if owner is not None:
                 claims.setdefault(index.name, set()).add(value)
-        return _Checked(view, changes, _sorted(rows), claims, added, _sequence(changes))
+        return _StagedBatch(view, changes, _sorted(rows), claims, added, _sequence(changes))
 
     def _abort(self, job: WriteId, cause: WormError) -> None:
         try:
@@ -224,7 +224,7 @@ def _sequence(changes: Sequence[LoggedChange]) -> int:
 class _StagedGuard:
     """Refuses a batch that was checked before, if what came since may concern it."""
 
-    checked: _Checked
+    checked: _StagedBatch
 
     def check(self, view: View) -> None:
         checked = self.checked
@@ -237,7 +237,7 @@ class _StagedGuard:
                 _check_entry(entry, checked)
 
 
-def _check_entry(entry: Entry, checked: _Checked) -> None:
+def _check_entry(entry: Entry, checked: _StagedBatch) -> None:
     unique = checked.view.definition.unique
     for batch in entry.batches:
         for change in batch.changes:

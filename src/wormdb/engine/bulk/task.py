@@ -14,11 +14,11 @@ from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wormdb.engine.blocks.write import BlockWriter
-from wormdb.engine.bulk.columns import DOCUMENT, Columns
+from wormdb.engine.bulk.columns import DOCUMENT, DocumentTable
 from wormdb.engine.bulk.inserts import sampled
 from wormdb.engine.bulk.merge import Merger, twice
 from wormdb.engine.bulk.portion import ColumnPortion, cuts, inserts_of
-from wormdb.engine.bulk.report import Contested, Digests, TaskReport, encode_report, pack_hashes
+from wormdb.engine.bulk.report import ContestedValue, Digests, TaskReport, encode_report, pack_hashes
 from wormdb.engine.commit.operations import Insert
 from wormdb.engine.index.unique import UniqueOwners, keys_of
 from wormdb.engine.log.objects import NewObject
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from wormdb.engine.bulk.report import BulkTarget, Documents, JobLedger
+    from wormdb.engine.bulk.report import BulkTarget, DocumentMaker, JobLedger
     from wormdb.engine.commit.operations import Operation
-    from wormdb.engine.state.view import Held, View
+    from wormdb.engine.state.view import StoredVersion, View
     from wormdb.engine.tree.definition import Index
     from wormdb.format.blob import BlobKey
     from wormdb.format.blocklist import BlockEntry
@@ -70,21 +70,21 @@ class BulkTask:
 
     ledger: JobLedger
     target: BulkTarget
-    documents: Documents
+    documents: DocumentMaker
     task: int = 0
     read: int = 0
     """Rows that were given, counted by whoever makes inserts of them."""
     rejected: int = 0
     _view: View | None = None
     _waiting: list[Insert] = field(default_factory=list)
-    _tables: list[Columns] = field(default_factory=list)
+    _tables: list[DocumentTable] = field(default_factory=list)
     _table_size: int = 0
     _has_rows: bool = False
     """Whether something waits that did not come as columns."""
     _size: int = 0
     _portions: list[list[BlockEntry]] = field(default_factory=list)
     _claims: dict[str, array[int]] = field(default_factory=dict)
-    _contested: list[Contested] = field(default_factory=list)
+    _contested: list[ContestedValue] = field(default_factory=list)
     _count: int = 0
     """Documents that are replaced."""
     _ids: array[int] = field(default_factory=lambda: array("Q"))
@@ -125,7 +125,7 @@ class BulkTask:
         if self._size >= BULK_PORTION_BYTES:
             self._flush()
 
-    def add_columns(self, columns: Columns) -> None:
+    def add_columns(self, columns: DocumentTable) -> None:
         """As `add`, for documents that are columns. Costs and raises as that."""
         if self._has_rows:
             self._flush()
@@ -203,7 +203,7 @@ class BulkTask:
             *_, (last, _) = cuts(table.column(DOCUMENT), self.ledger.block_target)
             if last:
                 rest, table = table.slice(last), table.slice(0, last)
-                self._tables, self._table_size = [Columns(rest, fresh=True)], rest.column(DOCUMENT).nbytes
+                self._tables, self._table_size = [DocumentTable(rest, fresh=True)], rest.column(DOCUMENT).nbytes
         portion = ColumnPortion.of(table, fresh=parts[0].fresh)
         if portion is None:
             self._settle(table, fresh=parts[0].fresh)
@@ -267,7 +267,7 @@ class BulkTask:
         self._sequence = max(self._sequence, *(sequence_of(insert.id) for insert in waiting))
         return found
 
-    def _existing(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
+    def _existing(self, keys: Sequence[bytes]) -> dict[bytes, StoredVersion]:
         """What there was under some keys, in order, when the job began."""
         view = self.view
         if not keys or not view.number:
@@ -277,7 +277,7 @@ class BulkTask:
         found = view.scan(keys[0], keys[-1] + b"\0")
         return {key: held for key, held in found if keys[bisect_left(keys, key)] == key}
 
-    def _settled(self, new: Mapping[bytes, _New], existing: Mapping[bytes, Held]) -> dict[bytes, Row]:
+    def _settled(self, new: Mapping[bytes, _New], existing: Mapping[bytes, StoredVersion]) -> dict[bytes, Row]:
         """The rows that the new documents are, with regard to what there was."""
         rows: dict[bytes, Row] = {}
         replaced: list[bytes] = []
@@ -325,7 +325,7 @@ class BulkTask:
                     continue
                 if self.target.on_conflict != "replace":
                     raise violation(self.view, index, value, owner)
-                self._contested.append(Contested(index.name, value, identity))
+                self._contested.append(ContestedValue(index.name, value, identity))
 
     def _write(self, rows: dict[bytes, Row]) -> None:
         if rows:
@@ -354,7 +354,9 @@ def _blobs_of(documents: pa.ChunkedArray) -> set[BlobKey]:
     return {key for text in marked for key in blob_keys_in(text.encode())}
 
 
-def replacing(target: BulkTarget, documents: Documents, document: bytes, held: Held, view: View) -> Row | None:
+def replacing(
+    target: BulkTarget, documents: DocumentMaker, document: bytes, held: StoredVersion, view: View
+) -> Row | None:
     """The row of a new document where another one is; None if that stays. Raises as the rule of the job says."""
     identity = json.decode(held.id, name="document id")
     if target.on_conflict == "error" and not target.overwrite:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.engine.blocks.cache import Decoded, Label, decoded_of, portion_of
+from wormdb.engine.blocks.cache import DecodedColumn, Label, decoded_of, portion_of
 from wormdb.engine.blocks.fetch import BLOCK_WHOLE_BYTES, rows_shown
 from wormdb.engine.blocks.portion import (
     DOCUMENT,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from wormdb.format.columns import ColumnSpec
     from wormdb.format.sidecar import PageMap
 
-__all__ = ["Fetched", "Wanted", "fetch_columns", "is_heavy", "is_kept", "may_be_kept"]
+__all__ = ["BlockRows", "ColumnRequest", "fetch_columns", "is_heavy", "is_kept", "may_be_kept"]
 
 DOCUMENTS_WHOLE_BYTES: Final = 4 * MIB
 """A block up to this size is read whole if documents are wanted, which are most of it: that saves a round trip."""
@@ -47,7 +47,7 @@ _DELETED = "$deleted"  # which no path of a field is
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ColumnRequest:
     """Which columns are read."""
 
     specs: Mapping[str, ColumnSpec]
@@ -56,11 +56,11 @@ class Wanted:
     with_documents: bool = False
     with_versions: bool = False
 
-    def hiding(self) -> Wanted:
+    def hiding(self) -> ColumnRequest:
         """Nothing but ids: of rows that only hide older ones."""
-        return Wanted({}, with_ids=True)
+        return ColumnRequest({}, with_ids=True)
 
-    def keyed(self) -> Wanted:
+    def keyed(self) -> ColumnRequest:
         """The same, and ids."""
         return replace(self, with_ids=True)
 
@@ -73,18 +73,18 @@ class Wanted:
             *(VERSION_TYPES if self.with_versions else ()),
         )
 
-    def without(self, names: AbstractSet[str]) -> Wanted | None:
+    def without(self, names: AbstractSet[str]) -> ColumnRequest | None:
         """What is left; None if nothing is."""
         specs = {path: spec for path, spec in self.specs.items() if path not in names}
         with_ids = self.with_ids and "_id" not in names
         with_versions = self.with_versions and not names >= VERSION_TYPES.keys()
         if not (specs or with_ids or with_versions or self.with_documents):
             return None
-        return Wanted(specs, with_ids, self.with_documents, with_versions)
+        return ColumnRequest(specs, with_ids, self.with_documents, with_versions)
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class BlockRows:
     """Rows of one block, deletions too. A deleted row has no values but its id, which its document tells, as ever."""
 
     portion: Portion
@@ -93,8 +93,8 @@ class Fetched:
 
 
 def fetch_columns(
-    shelf: Shelf, entry: BlockEntry, wanted: Wanted, low: bytes = b"", high: bytes | None = None
-) -> Fetched:
+    shelf: Shelf, entry: BlockEntry, wanted: ColumnRequest, low: bytes = b"", high: bytes | None = None
+) -> BlockRows:
     """Columns of a block; of all row groups in which keys from `low` up to but not including `high` may be.
 
     1 GET for a small block, or one of medium size if documents are read. Otherwise 1 for its page map unless that is
@@ -113,23 +113,23 @@ def fetch_columns(
     read = _read(shelf, entry, missing)
     found = decoded_of(read.portion)
     if read.deleted is not None:
-        found[_DELETED] = Decoded(read.deleted, None, "bool")
+        found[_DELETED] = DecodedColumn(read.deleted, None, "bool")
     for name, column in found.items():
         shelf.columns.keep(_label(shelf, entry, wanted, name), column, column.bytes)
     return _of_kept(entry, wanted, kept | found)
 
 
-def may_be_kept(shelf: Shelf, wanted: Wanted) -> bool:
+def may_be_kept(shelf: Shelf, wanted: ColumnRequest) -> bool:
     """Whether such columns stay decoded at all: documents do not, which are much longer."""
     return shelf.columns.bytes_max > 0 and not wanted.with_documents
 
 
-def is_kept(shelf: Shelf, entry: BlockEntry, wanted: Wanted) -> bool:
+def is_kept(shelf: Shelf, entry: BlockEntry, wanted: ColumnRequest) -> bool:
     """Whether `fetch_columns` of a whole block would make no requests, if nothing is forgotten before."""
     return may_be_kept(shelf, wanted) and wanted.without(_kept(shelf, entry, wanted).keys()) is None
 
 
-def _kept(shelf: Shelf, entry: BlockEntry, wanted: Wanted) -> dict[str, Decoded]:
+def _kept(shelf: Shelf, entry: BlockEntry, wanted: ColumnRequest) -> dict[str, DecodedColumn]:
     """The columns that are kept; none if which rows are deleted is to be read again, which is read with any."""
     names = (*wanted.names, _DELETED) if entry.deleted else wanted.names
     found = {
@@ -138,23 +138,25 @@ def _kept(shelf: Shelf, entry: BlockEntry, wanted: Wanted) -> dict[str, Decoded]
     return {} if entry.deleted and _DELETED not in found else found
 
 
-def _label(shelf: Shelf, entry: BlockEntry, wanted: Wanted, name: str) -> Label:
+def _label(shelf: Shelf, entry: BlockEntry, wanted: ColumnRequest, name: str) -> Label:
     spec = wanted.specs.get(name)
     # Where a block has no such column, what is made of its documents depends on the type that is wanted.
     return Label(shelf.label(entry), "" if spec is None else spec.type, name)
 
 
-def _of_kept(entry: BlockEntry, wanted: Wanted, columns: Mapping[str, Decoded]) -> Fetched:
+def _of_kept(entry: BlockEntry, wanted: ColumnRequest, columns: Mapping[str, DecodedColumn]) -> BlockRows:
     portion = portion_of({name: columns[name] for name in wanted.names})
-    return Fetched(portion, columns[_DELETED].cells if entry.deleted else None)
+    return BlockRows(portion, columns[_DELETED].cells if entry.deleted else None)
 
 
-def _read(shelf: Shelf, entry: BlockEntry, wanted: Wanted, low: bytes = b"", high: bytes | None = None) -> Fetched:
+def _read(
+    shelf: Shelf, entry: BlockEntry, wanted: ColumnRequest, low: bytes = b"", high: bytes | None = None
+) -> BlockRows:
     """The same from the store."""
     import pyarrow as pa
 
     most = DOCUMENTS_WHOLE_BYTES if is_heavy(shelf, entry, wanted) else BLOCK_WHOLE_BYTES
-    reader = _Reader.of(shelf, entry, low, high, most)
+    reader = _BlockReader.of(shelf, entry, low, high, most)
     stored = {stats.path: stats.type for stats in shelf.stats(entry)}
     absent = [spec for path, spec in wanted.specs.items() if path not in stored]
     typed = [*(["_id"] if wanted.with_ids or absent else []), *(path for path in wanted.specs if path in stored)]
@@ -170,24 +172,24 @@ def _read(shelf: Shelf, entry: BlockEntry, wanted: Wanted, low: bytes = b"", hig
     ]
     gone = [one.deleted for one in found if one.deleted is not None]
     deleted = pa.chunked_array([chunk for one in gone for chunk in one.chunks], pa.bool_()) if gone else None
-    return Fetched(join_portions([one.portion for one in found]), deleted)
+    return BlockRows(join_portions([one.portion for one in found]), deleted)
 
 
-def is_heavy(shelf: Shelf, entry: BlockEntry, wanted: Wanted) -> bool:
+def is_heavy(shelf: Shelf, entry: BlockEntry, wanted: ColumnRequest) -> bool:
     """Whether the documents of a block are read, and not only columns. No requests."""
     return wanted.with_documents or not wanted.specs.keys() <= {stats.path for stats in shelf.stats(entry)}
 
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    wanted: Wanted
+    wanted: ColumnRequest
     types: Mapping[str, str]
     """Of the columns that the block has."""
     absent: Sequence[ColumnSpec]
     """The others, which are made of its documents."""
 
 
-def _from_table(reader: _Reader, groups: range, table: pa.Table, choice: _Choice) -> Fetched:
+def _from_table(reader: _BlockReader, groups: range, table: pa.Table, choice: _Choice) -> BlockRows:
     """What is wanted of some row groups that were read."""
     wanted, types = choice.wanted, dict(choice.types)
     deleted = table.column("_deleted") if reader.entry.deleted else None
@@ -210,10 +212,10 @@ def _from_table(reader: _Reader, groups: range, table: pa.Table, choice: _Choice
     if wanted.with_versions:
         columns |= _versions(reader.entry, table)
         types |= VERSION_TYPES
-    return Fetched(Portion(_as_table(columns), types), deleted)
+    return BlockRows(Portion(_as_table(columns), types), deleted)
 
 
-def _mapped(reader: _Reader, table: pa.Table) -> pa.Table:
+def _mapped(reader: _BlockReader, table: pa.Table) -> pa.Table:
     """The same rows with their documents as the shelf shows them; what is left of a deleted one tells its id."""
     upgrades, entry = reader.shelf.upgrades, reader.entry
     if not upgrades.is_old(entry):
@@ -240,7 +242,7 @@ def _versions(entry: BlockEntry, table: pa.Table) -> dict[str, pa.ChunkedArray]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
+class _BlockReader:
     """One block, whole or by its map."""
 
     shelf: Shelf
@@ -250,7 +252,7 @@ class _Reader:
     groups: range
 
     @classmethod
-    def of(cls, shelf: Shelf, entry: BlockEntry, low: bytes, high: bytes | None, whole_bytes_max: int) -> _Reader:
+    def of(cls, shelf: Shelf, entry: BlockEntry, low: bytes, high: bytes | None, whole_bytes_max: int) -> _BlockReader:
         if entry.length <= whole_bytes_max and shelf.known_map(entry) is None:
             block = shelf.whole(entry)
             return cls(shelf, entry, block, None, range(block.groups))
@@ -371,15 +373,15 @@ def _cells(table: pa.Table) -> list[bytes]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _BlockColumns:
     columns: dict[str, pa.ChunkedArray]
     types: dict[str, str]
 
 
 def _from_documents(
     documents: Sequence[bytes | None], specs: Sequence[ColumnSpec], ids: Sequence[Any], *, name: str
-) -> _Found:
-    found = _Found({}, {})
+) -> _BlockColumns:
+    found = _BlockColumns({}, {})
     for path, column in encode_documents(documents, specs, ids, name=name).items():
         found.types[path] = column.type
         found.columns[path] = _chunked(column.cells)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.blocks.portion import Portion
 
-__all__ = ["Keys", "Part", "marked", "merge_parts"]
+__all__ = ["ColumnPart", "KeyColumn", "marked", "merge_parts"]
 
 PLAIN_TYPES: Final = frozenset({"string", "int64", "objectid"})
 """Ids of these types: Arrow orders them as their keys are ordered, and equal ones have equal keys."""
@@ -31,7 +31,7 @@ FEW_SHARE: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class KeyColumn:
     """The keys of some rows, ascending."""
 
     cells: pa.ChunkedArray
@@ -39,21 +39,21 @@ class Keys:
     """Of the ids that stand for their keys; None: these are encoded keys."""
 
     @classmethod
-    def of(cls, portion: Portion) -> Keys:
+    def of(cls, portion: Portion) -> KeyColumn:
         """Of the rows of a portion that has `_id`."""
         if portion.types["_id"] in PLAIN_TYPES and portion.kinds("_id") is None:
             return cls(portion.table.column("_id"), portion.types["_id"])
         return cls.encoded(encode_keys(portion.values("_id")))
 
     @classmethod
-    def encoded(cls, keys: Sequence[bytes]) -> Keys:
+    def encoded(cls, keys: Sequence[bytes]) -> KeyColumn:
         """Of keys themselves."""
         import pyarrow as pa
 
         return cls(pa.chunked_array([pa.array(keys, pa.binary())]), None)
 
     @classmethod
-    def plain(cls, cells: Sequence[Any], kind: str) -> Keys:
+    def plain(cls, cells: Sequence[Any], kind: str) -> KeyColumn:
         """Of ids of one of PLAIN_TYPES, as their columns hold them."""
         import pyarrow as pa
 
@@ -69,13 +69,13 @@ class Keys:
             return key
         return encode_key(self._ids(row, row + 1)[0])
 
-    def as_encoded(self) -> Keys:
+    def as_encoded(self) -> KeyColumn:
         """The same, encoded."""
-        return self if self.type is None else Keys.encoded(encode_keys(self._ids(0, len(self))))
+        return self if self.type is None else KeyColumn.encoded(encode_keys(self._ids(0, len(self))))
 
-    def slice(self, start: int, stop: int) -> Keys:
+    def slice(self, start: int, stop: int) -> KeyColumn:
         """Rows from `start` up to but not including `stop`."""
-        return Keys(self.cells.slice(start, stop - start), self.type)
+        return KeyColumn(self.cells.slice(start, stop - start), self.type)
 
     def first_at(self, key: bytes) -> int:
         """The first row whose key is `key` or greater."""
@@ -91,21 +91,21 @@ class Keys:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ColumnPart:
     """Rows of one run, or of the tail, in a range of keys."""
 
     portion: Portion | None
     """None where the rows only hide older ones."""
-    keys: Keys | None
+    keys: KeyColumn | None
     """None if no other part has keys in their range."""
     deleted: pa.ChunkedArray | None
     ranks: int | pa.Array
     """The greater hides the lesser: of all rows, or of each."""
 
-    def slice(self, start: int, stop: int) -> Part:
+    def slice(self, start: int, stop: int) -> ColumnPart:
         """Rows from `start` up to but not including `stop`."""
         count = stop - start
-        return Part(
+        return ColumnPart(
             None if self.portion is None else self.portion.slice(start, stop),
             None if self.keys is None else self.keys.slice(start, stop),
             None if self.deleted is None else self.deleted.slice(start, count),
@@ -113,7 +113,7 @@ class Part:
         )
 
 
-def marked(keys: Keys, others: Sequence[Keys]) -> pa.Array:
+def marked(keys: KeyColumn, others: Sequence[KeyColumn]) -> pa.Array:
     """Which of some keys are among others, which need no order."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -127,7 +127,7 @@ def marked(keys: Keys, others: Sequence[Keys]) -> pa.Array:
     return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
 
-def merge_parts(parts: Sequence[Part]) -> Portion | None:
+def merge_parts(parts: Sequence[ColumnPart]) -> Portion | None:
     """The live rows of parts of one range, in order of key, of each key that of the greatest rank; None if none."""
     import pyarrow.compute as pc
 
@@ -145,7 +145,7 @@ def merge_parts(parts: Sequence[Part]) -> Portion | None:
     return join_portions(portions).take(rows)
 
 
-def _alive(rows: pa.Array, parts: Sequence[Part]) -> pa.Array:
+def _alive(rows: pa.Array, parts: Sequence[ColumnPart]) -> pa.Array:
     """Without the deleted and those that only hide."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -163,7 +163,7 @@ def _alive(rows: pa.Array, parts: Sequence[Part]) -> pa.Array:
     return rows.filter(mask.take(rows))
 
 
-def _newest(parts: Sequence[Part]) -> pa.Array:
+def _newest(parts: Sequence[ColumnPart]) -> pa.Array:
     """The numbers of the newest rows in order of key; rows are counted through all parts."""
     import pyarrow as pa
 
@@ -178,7 +178,7 @@ def _newest(parts: Sequence[Part]) -> pa.Array:
         return _sorted(pa.array(range(len(cells)), pa.int64()), cells, ranks)
     start = sum(sizes[:large])
     few = pa.array([*range(start), *range(start + sizes[large], len(cells))], pa.int64())
-    return _put_among(_sorted(few, cells, ranks), start, keys[large], Keys(cells, keys[0].type), ranks)
+    return _put_among(_sorted(few, cells, ranks), start, keys[large], KeyColumn(cells, keys[0].type), ranks)
 
 
 def _sorted(rows: pa.Array, cells: pa.ChunkedArray, ranks: pa.Array) -> pa.Array:
@@ -195,7 +195,7 @@ def _sorted(rows: pa.Array, cells: pa.ChunkedArray, ranks: pa.Array) -> pa.Array
     return rows.take(order).filter(pa.concat_arrays([pa.array([True]), changes]))
 
 
-def _put_among(few: pa.Array, start: int, many: Keys, keys: Keys, ranks: pa.Array) -> pa.Array:
+def _put_among(few: pa.Array, start: int, many: KeyColumn, keys: KeyColumn, ranks: pa.Array) -> pa.Array:
     """The rows of `many`, which begin at row `start`, with a few others in their places."""
     import pyarrow as pa
 
@@ -213,12 +213,12 @@ def _put_among(few: pa.Array, start: int, many: Keys, keys: Keys, ranks: pa.Arra
     return pa.array(found, pa.int64())
 
 
-def _keys(part: Part) -> Keys:
+def _keys(part: ColumnPart) -> KeyColumn:
     assert part.keys is not None, "parts that share a range have keys"
     return part.keys
 
 
-def _ranks(part: Part) -> pa.Array:
+def _ranks(part: ColumnPart) -> pa.Array:
     import pyarrow as pa
 
     if isinstance(part.ranks, int):

@@ -16,12 +16,12 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from wormdb.engine.blocks.cache import Decoded, Label, State, decoded_of, portion_of
+from wormdb.engine.blocks.cache import DecodedColumn, Label, State, decoded_of, portion_of
 from wormdb.engine.blocks.portion import CODE_BYTES, DOCUMENT, VERSION, ColumnCodes, Portion, join_portions
 from wormdb.engine.blocks.runs import AttachedBase, RunBase
-from wormdb.engine.columns.fetch import Wanted, fetch_columns, is_kept, may_be_kept
-from wormdb.engine.columns.merge import Keys, marked, merge_parts
-from wormdb.engine.columns.sources import Plan, RunSource, Tail, encode_rows, portion_of_rows
+from wormdb.engine.columns.fetch import ColumnRequest, fetch_columns, is_kept, may_be_kept
+from wormdb.engine.columns.merge import KeyColumn, marked, merge_parts
+from wormdb.engine.columns.sources import BlockPlan, RunSource, Tail, encode_rows, portion_of_rows
 from wormdb.engine.state.view import EmptyBase
 from wormdb.engine.tree.entries import Range
 from wormdb.format import json
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
     from wormdb.engine.blocks.listing import Run
     from wormdb.engine.blocks.shelf import Shelf
-    from wormdb.engine.columns.sources import Source
+    from wormdb.engine.columns.sources import RowSource
     from wormdb.engine.state.upgrade import Upgrades
-    from wormdb.engine.state.view import Base, Held, View
+    from wormdb.engine.state.view import Base, StoredVersion, View
     from wormdb.format.blocklist import BlockPageRef, ColumnStats
 
-__all__ = ["LooseScan", "Piece", "is_excluded", "portions_of", "scan_columns"]
+__all__ = ["LooseScan", "ScanPiece", "is_excluded", "portions_of", "scan_columns"]
 
 
 # --- Scans in no order, of columns that are kept decoded: nothing is merged, and nothing is read.
@@ -54,12 +54,12 @@ __all__ = ["LooseScan", "Piece", "is_excluded", "portions_of", "scan_columns"]
 JOINED_ROWS_MAX: Final = 262_144
 """Up to so many rows together come in one portion, if their columns are alike."""
 
-_IDS: Final = Wanted({}, with_ids=True)
+_IDS: Final = ColumnRequest({}, with_ids=True)
 _ALL_ALIVE = True
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class ScanPiece:
     """A block that is read, and what may hide rows of it."""
 
     shelf: Shelf
@@ -73,12 +73,12 @@ class Piece:
 class LooseScan:
     """One scan."""
 
-    pieces: Sequence[Piece]
-    tail: Sequence[tuple[bytes, Held]]
+    pieces: Sequence[ScanPiece]
+    tail: Sequence[tuple[bytes, StoredVersion]]
     """In order of key, deleted ones too."""
-    above: Sequence[Piece]
+    above: Sequence[ScanPiece]
     """Blocks that jobs attached: they may hide rows of the tail."""
-    wanted: Wanted
+    wanted: ColumnRequest
     state: State
     shelf: Shelf
     """Of the collection's blocks: it keeps the tail's columns too."""
@@ -113,7 +113,7 @@ class LooseScan:
         if rows:
             yield self._of_tail(rows)
 
-    def _is_piece_ready(self, piece: Piece) -> bool:
+    def _is_piece_ready(self, piece: ScanPiece) -> bool:
         wanted = self.wanted.keyed() if self._is_shared(piece) else self.wanted
         return is_kept(piece.shelf, piece.entry, wanted) and all(
             is_kept(shelf, entry, _IDS) for shelf, entry in piece.hiders
@@ -121,7 +121,7 @@ class LooseScan:
 
     # --- blocks ---
 
-    def _of_block(self, piece: Piece) -> Portion:
+    def _of_block(self, piece: ScanPiece) -> Portion:
         shelf, entry = piece.shelf, piece.entry
         if not entry.deleted and not self._is_shared(piece):
             return fetch_columns(shelf, entry, self.wanted).portion
@@ -130,7 +130,7 @@ class LooseScan:
             return fetch_columns(shelf, entry, self.wanted).portion
         return portion_of(self._filtered(piece, alive))
 
-    def _filtered(self, piece: Piece, alive: pa.Array) -> dict[str, Decoded]:
+    def _filtered(self, piece: ScanPiece, alive: pa.Array) -> dict[str, DecodedColumn]:
         """The columns of the rows of a block that are left."""
         key = piece.shelf.block_key(piece.entry.name)
         found = {name: self._find(Label(key, "alive " + self._type(name), name)) for name in self.wanted.names}
@@ -146,7 +146,7 @@ class LooseScan:
         spec = self.wanted.specs.get(name)
         return "" if spec is None else spec.type
 
-    def _alive(self, piece: Piece) -> Any:
+    def _alive(self, piece: ScanPiece) -> Any:
         """Which rows of a block are neither deleted nor replaced."""
         import pyarrow.compute as pc
 
@@ -158,32 +158,32 @@ class LooseScan:
             self._keep(label, alive, piece.entry.rows // 8)
         return alive
 
-    def _hidden(self, piece: Piece) -> pa.Array | None:
+    def _hidden(self, piece: ScanPiece) -> pa.Array | None:
         import pyarrow.compute as pc
 
         fetched = fetch_columns(piece.shelf, piece.entry, _IDS)
         hidden = None if fetched.deleted is None else _joined(fetched.deleted)
         if not self._is_shared(piece):
             return hidden
-        keys = Keys.of(fetched.portion)
+        keys = KeyColumn.of(fetched.portion)
         newer = [row for row in self._near_tail(piece.entry) if row[1].rev > piece.rank]
         others = [_keys_like(newer, keys.type)] if newer else []
-        others += [Keys.of(fetch_columns(shelf, entry, _IDS).portion) for shelf, entry in piece.hiders]
+        others += [KeyColumn.of(fetch_columns(shelf, entry, _IDS).portion) for shelf, entry in piece.hiders]
         replaced = marked(keys, others)
         return replaced if hidden is None else pc.or_(hidden, replaced)
 
-    def _is_shared(self, piece: Piece) -> bool:
+    def _is_shared(self, piece: ScanPiece) -> bool:
         return bool(piece.hiders) or bool(self._near_tail(piece.entry))
 
-    def _near_tail(self, entry: BlockEntry) -> Sequence[tuple[bytes, Held]]:
+    def _near_tail(self, entry: BlockEntry) -> Sequence[tuple[bytes, StoredVersion]]:
         start = bisect_left(self.tail, entry.key_first, key=_key_of)
         return self.tail[start : bisect_left(self.tail, entry.key_last + b"\0", lo=start, key=_key_of)]
 
     # --- the tail ---
 
-    def _live_tail(self) -> list[Held]:
+    def _live_tail(self) -> list[StoredVersion]:
         label = Label(self.shelf.folder, "tail")
-        rows: list[Held] | None = self._find(label)
+        rows: list[StoredVersion] | None = self._find(label)
         if rows is None:
             hidden = self._hidden_tail() if self.above else set()
             rows = [held for key, held in self.tail if held.document is not None and key not in hidden]
@@ -196,11 +196,11 @@ class LooseScan:
         for piece in self.above:
             older = {key for key, held in self._near_tail(piece.entry) if held.rev < piece.rank}
             if older:
-                keys = Keys.of(fetch_columns(piece.shelf, piece.entry, _IDS).portion).as_encoded()
+                keys = KeyColumn.of(fetch_columns(piece.shelf, piece.entry, _IDS).portion).as_encoded()
                 found |= older.intersection(keys.cells.to_pylist())
         return found
 
-    def _of_tail(self, rows: Sequence[Held]) -> Portion:
+    def _of_tail(self, rows: Sequence[StoredVersion]) -> Portion:
         found = {
             name: self._find(Label(self.shelf.folder, "tail " + self._type(name), name)) for name in self.wanted.names
         }
@@ -241,7 +241,7 @@ def _memory(portion: Portion) -> int:
     return int(portion.table.nbytes) + texts * portion.rows * CODE_BYTES
 
 
-def _key_of(row: tuple[bytes, Held]) -> bytes:
+def _key_of(row: tuple[bytes, StoredVersion]) -> bytes:
     return row[0]
 
 
@@ -249,16 +249,16 @@ def _joined(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _keys_like(rows: Sequence[tuple[bytes, Held]], kind: str | None) -> Keys:
+def _keys_like(rows: Sequence[tuple[bytes, StoredVersion]], kind: str | None) -> KeyColumn:
     """The keys of rows of the tail that ids of one type may equal; as ids of that type, if there are no others."""
     ids = [] if kind is None else [json.decode(held.id, name="document id") for _, held in rows]
     if kind == "string":
-        return Keys.plain([one for one in ids if type(one) is str], kind)
+        return KeyColumn.plain([one for one in ids if type(one) is str], kind)
     if kind == "objectid":
-        return Keys.plain([one.binary for one in ids if type(one) is ObjectId], kind)
+        return KeyColumn.plain([one.binary for one in ids if type(one) is ObjectId], kind)
     if kind == "int64" and all(type(one) in (int, str, ObjectId) for one in ids):
-        return Keys.plain([one for one in ids if type(one) is int], kind)
-    return Keys.encoded([key for key, _ in rows])
+        return KeyColumn.plain([one for one in ids if type(one) is int], kind)
+    return KeyColumn.encoded([key for key, _ in rows])
 
 
 P = TypeVar("P", "BlockEntry", "BlockEntry | BlockPageRef")
@@ -317,16 +317,16 @@ def _state_of(view: View) -> State:
     return State(view.overlay.serial, view.number, 0 if view.place is None else view.place.root.revision)
 
 
-def portions_of(view: View, rows: Iterable[Held], names: Sequence[str]) -> Iterator[Portion]:
+def portions_of(view: View, rows: Iterable[StoredVersion], names: Sequence[str]) -> Iterator[Portion]:
     """The same columns of rows that come from elsewhere, in their order: of the live ones. No requests of its own."""
     return encode_rows(rows, _wanted(view, names))
 
 
-def _wanted(view: View, names: Sequence[str]) -> Wanted:
+def _wanted(view: View, names: Sequence[str]) -> ColumnRequest:
     assert names, "a scan has columns"
     declared = {spec.path: spec for spec in view.definition.columns}
     paths = [name for name in dict.fromkeys(names) if name not in ("_id", DOCUMENT, VERSION)]
-    return Wanted(
+    return ColumnRequest(
         {path: declared.get(path) or ColumnSpec(path) for path in paths},
         with_ids="_id" in names,
         with_documents=DOCUMENT in names,
@@ -370,7 +370,7 @@ class _Scan:
     runs: Sequence[tuple[Shelf, Run]]
     """Newest first."""
     tail: Tail
-    wanted: Wanted
+    wanted: ColumnRequest
     span: Range
     bounds: Mapping[str, Range]
     rows: int | None
@@ -379,7 +379,7 @@ class _Scan:
         """The rows of all sources, newest first where they share keys."""
         if self.span.empty:
             return
-        sources: list[Source] = [
+        sources: list[RowSource] = [
             RunSource(shelf, run.through, self._plans(age), self.wanted, self.span, self.rows)
             for age, (shelf, run) in enumerate(self.runs)
         ]
@@ -399,12 +399,12 @@ class _Scan:
 
     def loose(self, state: State, attached: int) -> LooseScan:
         """The same rows in any order, for as long as all that is needed is kept; so many runs were attached by jobs."""
-        pieces: list[Piece] = []
-        above: list[Piece] = []
+        pieces: list[ScanPiece] = []
+        above: list[ScanPiece] = []
         for age, (shelf, run) in enumerate(self.runs):
             for entry in run.blocks(shelf):
                 newer = [(self.runs[place][0], other) for place in range(age) for other in self._near(place, entry)]
-                piece = Piece(shelf, entry, run.through, newer)
+                piece = ScanPiece(shelf, entry, run.through, newer)
                 if not is_excluded(shelf, entry, self.bounds):
                     pieces.append(piece)
                 if age < attached:
@@ -412,17 +412,17 @@ class _Scan:
         shelf = self.runs[0][0]
         return LooseScan(pieces, self.tail.rows, above, self.wanted, state, shelf)
 
-    def _plans(self, age: int) -> Iterator[Plan]:
+    def _plans(self, age: int) -> Iterator[BlockPlan]:
         shelf, run = self.runs[age]
         for entry in run.blocks(shelf, self.span.low, self.span.high):
             plan = self._plan(age, entry)
             if plan is not None:
                 yield plan
 
-    def _plan(self, age: int, entry: BlockEntry) -> Plan | None:
+    def _plan(self, age: int, entry: BlockEntry) -> BlockPlan | None:
         """How a block is read; None if it is left out."""
         if self._is_excluded(age, entry):
-            return Plan(entry, is_shared=True, is_hiding=True) if self._must_hide(age, entry) else None
+            return BlockPlan(entry, is_shared=True, is_hiding=True) if self._must_hide(age, entry) else None
         is_shared = (
             self.tail.has_any(entry.key_first, entry.key_last)
             or any(True for place in range(age) for _ in self._near(place, entry))
@@ -432,7 +432,7 @@ class _Scan:
                 for other in self._near(place, entry)
             )
         )
-        return Plan(entry, is_shared=is_shared, is_hiding=False)
+        return BlockPlan(entry, is_shared=is_shared, is_hiding=False)
 
     def _must_hide(self, age: int, entry: BlockEntry) -> bool:
         """Whether anything that is read may be older and have ids of this block."""

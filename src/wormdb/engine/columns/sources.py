@@ -18,7 +18,7 @@ from wormdb.engine.blocks.portion import (
     version_cells,
 )
 from wormdb.engine.columns.fetch import fetch_columns, is_heavy, is_kept
-from wormdb.engine.columns.merge import Keys, Part
+from wormdb.engine.columns.merge import ColumnPart, KeyColumn
 from wormdb.format import json
 from wormdb.format.columns import KIND_PREFIX, ColumnSpec, encode_column
 from wormdb.settings import BLOCK_BYTES_TARGET, MIB
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wormdb.engine.blocks.shelf import Shelf
-    from wormdb.engine.columns.fetch import Wanted
-    from wormdb.engine.state.view import Held
+    from wormdb.engine.columns.fetch import ColumnRequest
+    from wormdb.engine.state.view import StoredVersion
     from wormdb.engine.tree.entries import Range
     from wormdb.format.blocklist import BlockEntry
 
-__all__ = ["Plan", "RunSource", "Source", "Tail", "encode_rows", "portion_of_rows"]
+__all__ = ["BlockPlan", "RowSource", "RunSource", "Tail", "encode_rows", "portion_of_rows"]
 
 AHEAD_BLOCKS: Final = 4
 """Blocks of a run that are fetched before they are needed."""
@@ -46,7 +46,7 @@ and whoever decodes them waits little for the store."""
 _ROWS: Final = 1_024
 
 
-class Source(Protocol):
+class RowSource(Protocol):
     """Rows in order of key, a stretch of them at a time."""
 
     def head(self) -> tuple[bytes, bytes] | None:
@@ -57,7 +57,7 @@ class Source(Protocol):
         """Start to read what is needed for this stretch, and something ahead."""
         ...
 
-    def take(self, bound: bytes) -> Part | None:
+    def take(self, bound: bytes) -> ColumnPart | None:
         """Rows of this stretch with keys up to and including `bound`."""
         ...
 
@@ -66,19 +66,19 @@ class Source(Protocol):
 class Tail:
     """What came after the root: all in memory."""
 
-    rows: Sequence[tuple[bytes, Held]]
-    wanted: Wanted
+    rows: Sequence[tuple[bytes, StoredVersion]]
+    wanted: ColumnRequest
     done: int = 0
 
     def head(self) -> tuple[bytes, bytes] | None:
-        """As `Source`."""
+        """As `RowSource`."""
         return (self.rows[self.done][0], self.rows[-1][0]) if self.done < len(self.rows) else None
 
     def begin(self) -> None:
         """Nothing is to be read."""
 
-    def take(self, bound: bytes) -> Part | None:
-        """As `Source`."""
+    def take(self, bound: bytes) -> ColumnPart | None:
+        """As `RowSource`."""
         import pyarrow as pa
 
         stop = bisect_left(self.rows, bound + b"\0", key=lambda row: row[0])
@@ -86,9 +86,9 @@ class Tail:
         self.done = stop
         if not rows:
             return None
-        return Part(
+        return ColumnPart(
             portion_of_rows([held for _, held in rows], self.wanted),
-            Keys.encoded([key for key, _ in rows]),
+            KeyColumn.encoded([key for key, _ in rows]),
             pa.chunked_array([pa.array([held.document is None for _, held in rows], pa.bool_())]),
             pa.array([held.rev for _, held in rows], pa.int64()),
         )
@@ -100,7 +100,7 @@ class Tail:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class BlockPlan:
     """How a block is read."""
 
     entry: BlockEntry
@@ -114,7 +114,13 @@ class RunSource:
     """The blocks of one run."""
 
     def __init__(
-        self, shelf: Shelf, rank: int, plans: Iterator[Plan], wanted: Wanted, span: Range, rows: int | None = None
+        self,
+        shelf: Shelf,
+        rank: int,
+        plans: Iterator[BlockPlan],
+        wanted: ColumnRequest,
+        span: Range,
+        rows: int | None = None,
     ) -> None:
         """`plans` in order of key; `rank` is the run's log number, and `span` what is wanted of it. No requests.
 
@@ -126,13 +132,13 @@ class RunSource:
         self._wanted = wanted
         self._span = span
         self._rows = rows
-        self._ahead: deque[tuple[Plan, Iterator[Part]]] = deque()
+        self._ahead: deque[tuple[BlockPlan, Iterator[ColumnPart]]] = deque()
         self._next = next(plans, None)
-        self._part: Part | None = None
+        self._part: ColumnPart | None = None
         self._done = 0
 
     def head(self) -> tuple[bytes, bytes] | None:
-        """As `Source`."""
+        """As `RowSource`."""
         plan = self._ahead[0][0] if self._ahead else self._next
         if plan is None:
             return None
@@ -144,7 +150,7 @@ class RunSource:
         return first, plan.entry.key_last
 
     def begin(self) -> None:
-        """As `Source`."""
+        """As `RowSource`."""
         size = sum(plan.entry.length for plan, _ in self._ahead)
         while self._next is not None and len(self._ahead) <= AHEAD_BLOCKS and not self._has_enough():
             size += self._next.entry.length
@@ -162,8 +168,8 @@ class RunSource:
             return False
         return sum(plan.entry.rows for plan, _ in self._ahead) >= self._rows
 
-    def take(self, bound: bytes) -> Part | None:
-        """As `Source`."""
+    def take(self, bound: bytes) -> ColumnPart | None:
+        """As `RowSource`."""
         plan, coming = self._ahead[0]
         if self._part is None:
             self._part = next(coming)
@@ -182,35 +188,35 @@ class RunSource:
         span = self._span
         return entry.key_first < span.low or (span.high is not None and entry.key_last >= span.high)
 
-    def _needed(self, plan: Plan) -> Wanted:
+    def _needed(self, plan: BlockPlan) -> ColumnRequest:
         wanted = self._wanted.hiding() if plan.is_hiding else self._wanted
         return wanted.keyed() if plan.is_shared or self._is_cut(plan.entry) else wanted
 
-    def _fetch(self, plan: Plan) -> Part:
+    def _fetch(self, plan: BlockPlan) -> ColumnPart:
         entry, span = plan.entry, self._span
         is_cut = self._is_cut(entry)
         fetched = fetch_columns(self._shelf, entry, self._needed(plan), span.low, span.high)
-        keys = Keys.of(fetched.portion) if plan.is_shared or is_cut else None
+        keys = KeyColumn.of(fetched.portion) if plan.is_shared or is_cut else None
         portion = fetched.portion
-        part = Part(None if plan.is_hiding else portion, keys, fetched.deleted, self._rank)
+        part = ColumnPart(None if plan.is_hiding else portion, keys, fetched.deleted, self._rank)
         if is_cut and keys is not None:
             stop = len(keys) if span.high is None else keys.first_at(span.high)
             part = part.slice(keys.first_at(span.low), stop)
         return part
 
 
-def _rows(part: Part) -> int:
+def _rows(part: ColumnPart) -> int:
     if part.portion is not None:
         return part.portion.rows
     return len(_keys(part))
 
 
-def _keys(part: Part) -> Keys:
+def _keys(part: ColumnPart) -> KeyColumn:
     assert part.keys is not None, "blocks that share their range are read with their ids"
     return part.keys
 
 
-def encode_rows(rows: Iterable[Held], wanted: Wanted) -> Iterator[Portion]:
+def encode_rows(rows: Iterable[StoredVersion], wanted: ColumnRequest) -> Iterator[Portion]:
     """The live ones of rows that are in memory already, in their order. No requests but those of `rows`."""
     alive = (held for held in rows if held.document is not None)
     while several := list(islice(alive, _ROWS)):
@@ -220,7 +226,7 @@ def encode_rows(rows: Iterable[Held], wanted: Wanted) -> Iterator[Portion]:
 # --- rows in memory ---
 
 
-def portion_of_rows(rows: Sequence[Held], wanted: Wanted) -> Portion:
+def portion_of_rows(rows: Sequence[StoredVersion], wanted: ColumnRequest) -> Portion:
     """Rows that are in memory as a block would have them, deleted ones too."""
     import pyarrow as pa
 
@@ -246,6 +252,6 @@ def portion_of_rows(rows: Sequence[Held], wanted: Wanted) -> Portion:
     return Portion(pa.table(columns), types)
 
 
-def _cell(held: Held) -> bytes:
+def _cell(held: StoredVersion) -> bytes:
     """The document, or of a deleted one as much of it as its id."""
     return held.document or json.encode_document({"_id": json.decode(held.id, name="document id")})

@@ -40,7 +40,7 @@ TRIES_MAX: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _KnownBlobs:
     """Keys whose objects were there: they stay until they are condemned, and that is seen in the log."""
 
     keys: OrderedDict[BlobKey, None]
@@ -78,7 +78,7 @@ class Blobs:
         self._pool = pool
         self._trees = trees
         self._view = view
-        self._seen = _Seen(OrderedDict(), threading.Lock())
+        self._seen = _KnownBlobs(OrderedDict(), threading.Lock())
 
     @property
     def store(self) -> Store:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from wormdb.engine.commit.head import is_recent
 from wormdb.engine.commit.validate import Group
-from wormdb.engine.log.entries import Record
+from wormdb.engine.log.entries import LogRecord
 from wormdb.errors import (
     InvalidRequestError,
     LimitExceededError,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.commit.head import Head
     from wormdb.engine.commit.operations import Pending
-    from wormdb.engine.commit.turns import Pace
+    from wormdb.engine.commit.turns import WriterTurns
     from wormdb.engine.log.clock import MiscClock
     from wormdb.engine.log.entries import Log
     from wormdb.engine.log.root import Register
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from wormdb.system.clock import Chance, Clock
     from wormdb.system.types import StoreTime
 
-__all__ = ["CommitId", "Committed", "Committer", "Outcome"]
+__all__ = ["CommitId", "CommitResult", "Committer", "Outcome"]
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ class CommitId:
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommitResult:
     """A batch that is in the log for good."""
 
     number: LogNumber
@@ -91,7 +91,7 @@ class Committed:
     """Its commit id, as `resolve` takes it; empty if nothing had to be written."""
 
 
-Outcome = Committed | WormError
+Outcome = CommitResult | WormError
 
 
 @dataclass(slots=True)
@@ -132,7 +132,7 @@ class Committer:
         misc: MiscClock,
         clock: Clock,
         chance: Chance,
-        pace: Pace,
+        pace: WriterTurns,
         settle_attached: Callable[[], object],
     ) -> None:
         """Nothing is read or written yet.
@@ -365,7 +365,7 @@ class Committer:
             return error
         if not changes and (pending.operations or not pending.events):
             # Nothing to write: it is done as soon as the state is known to be fresh.
-            return Committed(self._head.number, Misc(0), ())
+            return CommitResult(self._head.number, Misc(0), ())
         return LoggedBatch(id=WriteId(pending.id), actor=pending.actor, meta=pending.meta, changes=changes)
 
     def _try(self, batches: Sequence[LoggedBatch], events: Sequence[Event], arrived: float) -> _Try | None:
@@ -392,7 +392,7 @@ class Committer:
             match outcome:
                 case Landed(time=time):
                     created = time if self._confirm(attempt, time) else None
-                    self._head.absorb(Record(attempt.entry, entry_hash(attempt.body), len(attempt.body)), created)
+                    self._head.absorb(LogRecord(attempt.entry, entry_hash(attempt.body), len(attempt.body)), created)
                     log.debug("%s: committed entry %d, %d batches", self._collection, attempt.number, attempt.batches)
                     self._pace.won(attempt.number, self._clock.monotonic() - start)
                     return True
@@ -467,5 +467,5 @@ class Committer:
         pause(self._clock, self._chance.fraction() * bound)
 
 
-def _committed(attempt: _Try, batch: LoggedBatch) -> Committed:
-    return Committed(attempt.number, Misc(attempt.entry.misc), batch.changes, str(attempt.commit_id(batch.id)))
+def _committed(attempt: _Try, batch: LoggedBatch) -> CommitResult:
+    return CommitResult(attempt.number, Misc(attempt.entry.misc), batch.changes, str(attempt.commit_id(batch.id)))

@@ -53,14 +53,14 @@ if TYPE_CHECKING:
     from wormdb.bql.tree import Filter
     from wormdb.engine.state.indexes import IndexEvent, IndexStatus
     from wormdb.engine.state.upgrade import Upgrades
-    from wormdb.engine.state.view import Held, View
+    from wormdb.engine.state.view import StoredVersion, View
     from wormdb.format.event import Event, FilesSwitched
     from wormdb.schema.model import Field, Model
 
 __all__ = [
+    "DocumentScan",
     "IndexGuard",
     "Requirements",
-    "Scanned",
     "change_definition",
     "create_index",
     "drop_function",
@@ -334,15 +334,15 @@ class IndexGuard:
         view.definition.indexes.check(self.event)
 
 
-class Scanned(Protocol):
+class DocumentScan(Protocol):
     """All documents of a state."""
 
-    def scan(self) -> Iterator[tuple[bytes, Held]]:
+    def scan(self) -> Iterator[tuple[bytes, StoredVersion]]:
         """Each id with what is under it, in order of key."""
         ...
 
 
-def duplicates(index: Index, view: Scanned) -> list[Problem]:
+def duplicates(index: Index, view: DocumentScan) -> list[Problem]:
     """Each value that several documents have in an index, with their ids; the first hundred.
 
     One scan, and a second one if there are any. Raises InvalidRequestError for a document that it cannot take.
@@ -351,7 +351,7 @@ def duplicates(index: Index, view: Scanned) -> list[Problem]:
     suspects = {one for one, other in pairwise(sorted(hashes)) if one == other}
     if not suspects:
         return []
-    owners: dict[bytes, list[Held]] = {}
+    owners: dict[bytes, list[StoredVersion]] = {}
     for held, keys in _keys(index, view):
         for key in keys:
             if key_hash(key) in suspects:
@@ -363,7 +363,7 @@ def duplicates(index: Index, view: Scanned) -> list[Problem]:
     ]
 
 
-def _keys(index: Index, view: Scanned) -> Iterator[tuple[Held, list[bytes]]]:
+def _keys(index: Index, view: DocumentScan) -> Iterator[tuple[StoredVersion, list[bytes]]]:
     documents = (held for _, held in view.scan() if held.document is not None)
     while some := list(islice(documents, _SLICE_DOCUMENTS)):
         keys = extract(index, [held.id for held in some], [held.document for held in some]).keys

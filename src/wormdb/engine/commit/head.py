@@ -20,7 +20,7 @@ from wormdb.engine.index.unique import UniqueOwners
 from wormdb.engine.log.entries import BEFORE_FIRST
 from wormdb.engine.state.definition import Definition
 from wormdb.engine.state.jobs import Jobs
-from wormdb.engine.state.projection import Stage
+from wormdb.engine.state.projection import LogStage
 from wormdb.engine.state.view import EmptyBase, Overlay, View, sequence_of
 from wormdb.errors import CorruptionError
 from wormdb.format.event import JobAttached, SchemaChanged
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.index.shelf import IndexShelf
     from wormdb.engine.log.clock import MiscClock
-    from wormdb.engine.log.entries import Log, Record, TailRound
+    from wormdb.engine.log.entries import Log, LogRecord, TailRound
     from wormdb.engine.log.root import Register, RootState
     from wormdb.engine.state.view import Base
     from wormdb.engine.tree.definition import Index
@@ -168,7 +168,7 @@ class Head:
         with self.lock:
             return bool(self._overlay.attached(self.number))
 
-    def stages(self, applied: LogNumber) -> list[Stage] | None:
+    def stages(self, applied: LogNumber) -> list[LogStage] | None:
         """The way from a root that has applied so much to here; None if that is not in reach. No requests.
 
         What a job attached is a stage of its own: its blocks hide what came before them, and are hidden by what
@@ -185,7 +185,7 @@ class Head:
                 if number > reached:
                     point = self._points[number]
                     own = tuple(entry for entry in entries if reached < entry.number <= number)
-                    stages.append(Stage(self._view(point), point.hash, point.jobs, own))
+                    stages.append(LogStage(self._view(point), point.hash, point.jobs, own))
                     reached = number
             return stages
 
@@ -273,7 +273,7 @@ class Head:
         self.refresh()
         return True
 
-    def absorb(self, record: Record, created: StoreTime | None = None) -> None:
+    def absorb(self, record: LogRecord, created: StoreTime | None = None) -> None:
         """Take in an entry, which may be known already or not yet be in reach. No requests.
 
         `created` is when it was created, if that is known: nothing after it is older.
@@ -349,7 +349,7 @@ class Head:
         self.opened = self.caught_up = False
         return whole
 
-    def _extend(self, record: Record) -> None:
+    def _extend(self, record: LogRecord) -> None:
         whole = self._taken_apart()
         entry, last = record.entry, self._last
         definition, jobs = last.definition, last.jobs
@@ -445,7 +445,7 @@ class Head:
         self._points = {self.applied: self._last}
         self._misc.observe(Misc(root.misc))
 
-    def _contradiction(self, record: Record, reason: str) -> None:
+    def _contradiction(self, record: LogRecord, reason: str) -> None:
         raise CorruptionError(
             f"log entry {record.number} of {self._log.collection}",
             reason=reason,

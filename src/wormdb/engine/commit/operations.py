@@ -13,7 +13,7 @@ from wormdb.format.event import JobAttached, SchemaChanged
 
 if TYPE_CHECKING:
     from wormdb.engine.state.upgrade import Upgrades
-    from wormdb.engine.state.view import Held, View
+    from wormdb.engine.state.view import StoredVersion, View
     from wormdb.format.event import Event
     from wormdb.system.types import LogNumber
 
@@ -23,10 +23,10 @@ __all__ = [
     "IdentifiedOperation",
     "Insert",
     "InsertNext",
-    "Loaded",
     "Operation",
     "Pending",
     "Purge",
+    "ReadVersion",
     "Remove",
     "Restore",
     "Save",
@@ -37,10 +37,10 @@ CREATED = "createdAt"
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class ReadVersion:
     """A document as its caller read it: what was there, the log number it was read at, and in which log."""
 
-    held: Held
+    held: StoredVersion
     number: LogNumber
     origin: str = ""
 
@@ -59,7 +59,7 @@ class Save:
 
     id: bytes
     document: bytes
-    loaded: Loaded | None = None
+    loaded: ReadVersion | None = None
     rev: int | None = None
     must_exist: bool = False
     is_anew: bool = False
@@ -86,7 +86,7 @@ class Remove:
     """
 
     id: bytes
-    loaded: Loaded | None = None
+    loaded: ReadVersion | None = None
     rev: int | None = None
     must_exist: bool = False
     tombstone: bytes | None = None
@@ -107,7 +107,7 @@ class Purge:
     """A document that leaves the trash for good. With `loaded` it must lie there as it was read."""
 
     id: bytes
-    loaded: Loaded | None = None
+    loaded: ReadVersion | None = None
 
 
 class InsertNext(msgspec.Struct, frozen=True, gc=False):

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from wormdb.engine.log.root import Register
     from wormdb.format.entry import Entry
 
-__all__ = ["Pinned", "pin", "unpin"]
+__all__ = ["PinnedView", "pin", "unpin"]
 
 ENTRIES_BYTES_MAX: Final = MIB
 """Longer tails are read by each process instead of being sent to it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pinned:
+class PinnedView:
     """The state of one collection through log entry `number`."""
 
     number: int
@@ -48,7 +48,7 @@ class Pinned:
     """Those after the root, as they were stored; None if they are to be read from the log."""
 
 
-def pin(view: View, collection: str) -> Pinned:
+def pin(view: View, collection: str) -> PinnedView:
     """The state of a view of a ledger, to be sent. No requests."""
     place = view.place
     entries = []
@@ -58,7 +58,7 @@ def pin(view: View, collection: str) -> Pinned:
         size += len(entries[-1])
         if size > ENTRIES_BYTES_MAX:
             break
-    return Pinned(
+    return PinnedView(
         number=view.number,
         count=view.count,
         root=None if place is None else encode_root(place.root),
@@ -66,7 +66,7 @@ def pin(view: View, collection: str) -> Pinned:
     )
 
 
-def unpin(pinned: Pinned, load: Loader, log: Log, register: Register) -> View:
+def unpin(pinned: PinnedView, load: Loader, log: Log, register: Register) -> View:
     """The view that was pinned. No requests, or those of `Log.between` for the entries after the root.
 
     Raises SnapshotTooOldError if such an entry is gone.
@@ -86,7 +86,7 @@ def unpin(pinned: Pinned, load: Loader, log: Log, register: Register) -> View:
     return View(LogNumber(pinned.number), definition, base, applied, overlay, pinned.count, jobs)
 
 
-def _entries(pinned: Pinned, applied: LogNumber, log: Log, register: Register) -> list[Entry]:
+def _entries(pinned: PinnedView, applied: LogNumber, log: Log, register: Register) -> list[Entry]:
     if pinned.entries is not None:
         numbers = range(applied + 1, pinned.number + 1)
         return [log.decode(LogNumber(number), body).entry for number, body in zip(numbers, pinned.entries, strict=True)]

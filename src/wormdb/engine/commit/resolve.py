@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from wormdb.engine.commit.commit import CommitId, Committed
+from wormdb.engine.commit.commit import CommitId, CommitResult
 from wormdb.engine.log.entries import BEFORE_FIRST
 from wormdb.errors import OutcomeUnknownError, UnavailableError, WormError
 from wormdb.format.entry import Entry, encode_entry
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.commit.operations import Pending
     from wormdb.engine.log.clock import MiscClock
-    from wormdb.engine.log.entries import Log, Record
+    from wormdb.engine.log.entries import Log, LogRecord
     from wormdb.engine.log.root import Register
     from wormdb.system.clock import Chance
 
@@ -67,7 +67,7 @@ class Resolver:
         landed = any(batch.id == commit.batch for batch in record.entry.batches)
         return Fate.COMMITTED if landed else Fate.NOT_COMMITTED
 
-    def _settle(self, commit: CommitId) -> Record | None:
+    def _settle(self, commit: CommitId) -> LogRecord | None:
         """Fill the slot with nothing, or find what fills it; None if it must stay open."""
         previous = self._hash_before(commit.slot)
         if previous is None:
@@ -129,8 +129,8 @@ def opening(what: str) -> Iterator[None]:
 
 
 def commit_for_sure(
-    commit: Callable[[Pending], Committed], settle: Callable[[str], Fate], pending: Pending
-) -> Committed | None:
+    commit: Callable[[Pending], CommitResult], settle: Callable[[str], Fate], pending: Pending
+) -> CommitResult | None:
     """Commit a batch, and find out what became of it; None if it is not in the log, and can no longer get there.
 
     Costs as `commit`; 4 GETs and 1 PUT more if its outcome is unknown. Raises what `commit` does: an
@@ -148,11 +148,11 @@ def commit_for_sure(
         if fate is Fate.UNKNOWN:
             raise
         known = CommitId.parse(error.commit_id)
-        return None if fate is Fate.NOT_COMMITTED else Committed(known.slot, Misc(0), (), error.commit_id)
+        return None if fate is Fate.NOT_COMMITTED else CommitResult(known.slot, Misc(0), (), error.commit_id)
 
 
 @contextmanager
-def landed(what: str, committed: Committed | None, *, rest: str) -> Iterator[None]:
+def landed(what: str, committed: CommitResult | None, *, rest: str) -> Iterator[None]:
     """Run what follows an entry; `rest` says who does it if it fails. Without an entry errors are what they are.
 
     UnavailableError would say that nothing was written: an OutcomeUnknownError with the commit id of the entry is

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from wormdb.format.entry import Entry
     from wormdb.system.clock import Chance, Clock
 
-__all__ = ["GroupCommit", "Look", "Pace"]
+__all__ = ["GroupCommit", "TurnLook", "WriterTurns"]
 
 MARK_BYTES = 4
 """How much of a write id names the writer. The byte behind it says how many commits are left of its turn, this one
@@ -66,7 +66,7 @@ PUT_LOOKS_MAX = 2.5
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class TurnLook:
     """What to do before the turn has come: wait, then ask for the next entries."""
 
     after_seconds: float
@@ -74,7 +74,7 @@ class Look:
     """How many entries are likely there by then."""
 
 
-class Pace:
+class WriterTurns:
     """The rhythm of one process's commits to one collection. For one thread at a time, but for `heard`."""
 
     def __init__(self, clock: Clock, chance: Chance) -> None:
@@ -163,7 +163,7 @@ class Pace:
         if not ended:
             self._seen -= self._cycle()  # They may have been there for a while, and more behind them.
 
-    def next_look(self) -> Look | None:
+    def next_look(self) -> TurnLook | None:
         """What to do before a commit; None if it is our turn."""
         if not self._has_rivals():
             return None
@@ -176,14 +176,14 @@ class Pace:
         if place:
             ahead = 1 if place == 1 else max(self._held, 1) + (place - 2) * self._turn
             if rest < (ahead + door) * cycle:
-                return Look((ahead + door) * cycle - rest, ahead)
+                return TurnLook((ahead + door) * cycle - rest, ahead)
             patience = PATIENCE if is_member and queue[0] not in self._late else PATIENCE_LATE
             if rest < (patience + place - 1 + door) * cycle:
-                return Look(look * place, 1)
+                return TurnLook(look * place, 1)
         elif rest < door * cycle:
-            return Look(door * cycle - rest, 1)
+            return TurnLook(door * cycle - rest, 1)
         known = now - max(self._seen, self._looked)
-        return Look(0.0, 1) if known > (cycle if is_member else look) else None
+        return TurnLook(0.0, 1) if known > (cycle if is_member else look) else None
 
     def _has_rivals(self) -> bool:
         return self._others is not None and self._clock.monotonic() - self._others <= RIVALS_SECONDS

@@ -15,7 +15,7 @@ from wormdb.engine.commit.operations import Insert, InsertNext, Purge, Remove, R
 from wormdb.engine.index.unique import UniqueOwners
 from wormdb.engine.state.definition import settled
 from wormdb.engine.state.upgrade import document_of
-from wormdb.engine.state.view import Held, Overlay, check_counted, id_key, sequence_of
+from wormdb.engine.state.view import Overlay, StoredVersion, check_counted, id_key, sequence_of
 from wormdb.engine.tree.definition import claims_of
 from wormdb.errors import AlreadyExistsError, ConflictError, NotFoundError, UniqueViolationError
 from wormdb.format import json
@@ -26,7 +26,7 @@ from wormdb.system.types import LogNumber
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from wormdb.engine.commit.operations import IdentifiedOperation, Loaded, Operation, Pending
+    from wormdb.engine.commit.operations import IdentifiedOperation, Operation, Pending, ReadVersion
     from wormdb.engine.state.indexes import IndexStates
     from wormdb.engine.state.upgrade import Upgrades
     from wormdb.engine.state.view import View
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from wormdb.format.kinds import Document
     from wormdb.schema.model import Model
 
-__all__ = ["Group", "Head", "show", "trashed"]
+__all__ = ["Group", "HeadState", "show", "trashed"]
 
 
-class Head(Protocol):
+class HeadState(Protocol):
     """What validation needs of the head."""
 
     def view(self) -> View:
@@ -67,7 +67,7 @@ def trashed(identity: bytes, tombstone: bytes, document: bytes) -> bytes:
 class Group:
     """Batches that will share one entry. `add` accepts or refuses each on its own."""
 
-    def __init__(self, head: Head, collection: str) -> None:
+    def __init__(self, head: HeadState, collection: str) -> None:
         """Nothing accepted yet."""
         self._head = head
         self._view = head.view()
@@ -82,7 +82,7 @@ class Group:
         """What the accepted batches took in unique indexes: who has it now, None where it was given up."""
         self._brought: dict[Index, UniqueOwners] = {}
         self._numbered = 0
-        self._fetched: dict[bytes, Held | None] = {}
+        self._fetched: dict[bytes, StoredVersion | None] = {}
         self.events: dict[str, tuple[Event, ...]] = {}
         """Of each accepted batch, by its id, as they are written."""
 
@@ -156,7 +156,7 @@ class Group:
                 f"entry {self.number} of {self._collection}", reason="another batch of it changes the same document"
             )
 
-    def held(self, key: bytes) -> Held | None:
+    def held(self, key: bytes) -> StoredVersion | None:
         """What is under a key that no batch accepted so far has changed."""
         return self._fetched[key] if key in self._fetched else self._view.get(key)
 
@@ -166,7 +166,7 @@ class Group:
         if len(wanted) > 1:
             self._fetched |= dict.fromkeys(wanted) | self._view.get_many(wanted)
 
-    def unchanged(self, key: bytes, loaded: Loaded) -> bool:
+    def unchanged(self, key: bytes, loaded: ReadVersion) -> bool:
         """Whether the document is still as it was loaded; asks the base only if that is older than it."""
         if (newer := self._view.overlay.get(key, self._view.number)) is not None:
             return newer.version == loaded.held.version
@@ -219,7 +219,7 @@ class _BatchCheck:
     def __init__(self, group: Group, begun: int) -> None:
         self._group = group
         self._begun = begun
-        self.changed: dict[bytes, Held] = {}
+        self.changed: dict[bytes, StoredVersion] = {}
         self._first: dict[bytes, bytes | None] = {}
         self.numbered = 0
 
@@ -236,10 +236,10 @@ class _BatchCheck:
             check_counted(operation.id, self._group.model)
         self._first.setdefault(key, change.before)
         self.numbered = max(self.numbered, sequence_of(operation.id))
-        self.changed[key] = Held(operation.id, self._group.number, change.seq, change.after, change.trash)
+        self.changed[key] = StoredVersion(operation.id, self._group.number, change.seq, change.after, change.trash)
         return [change]
 
-    def _change(self, operation: IdentifiedOperation, before: Held | None) -> LoggedChange | None:
+    def _change(self, operation: IdentifiedOperation, before: StoredVersion | None) -> LoggedChange | None:
         """What an operation does to what is there; None if nothing."""
         image = None if before is None else before.document
         op: Literal["restore", "purge"] | None = None
@@ -271,7 +271,7 @@ class _BatchCheck:
         snapshot = after is not None and self._group.takes_snapshot(seq)
         return LoggedChange(id=operation.id, seq=seq, before=image, after=after, op=op, trash=trash, snapshot=snapshot)
 
-    def _from_trash(self, operation: Restore | Purge, before: Held | None) -> bytes:
+    def _from_trash(self, operation: Restore | Purge, before: StoredVersion | None) -> bytes:
         """The document in the trash; raises AlreadyExistsError, NotFoundError."""
         if before is not None and before.document is not None:
             if isinstance(operation, Restore):
@@ -286,7 +286,7 @@ class _BatchCheck:
         rest = operation.document[1:]
         return Insert(identity, b'{"_id":' + identity + (b"" if rest == b"}" else b",") + rest, fresh=True)
 
-    def _before(self, operation: IdentifiedOperation, key: bytes) -> Held | None:
+    def _before(self, operation: IdentifiedOperation, key: bytes) -> StoredVersion | None:
         """What an operation follows; what it was read as must be there when the batch begins, or it is refused."""
         changed = self.changed.get(key)
         if isinstance(operation, Insert | Restore):

@@ -49,12 +49,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Aim",
+    "BlockShape",
     "Compaction",
+    "CompactionPiece",
     "ListName",
-    "Piece",
+    "PieceResult",
     "Selection",
-    "Shape",
-    "Written",
     "check_age",
     "folder_of",
     "plan_compaction",
@@ -98,7 +98,7 @@ class Aim:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class CompactionPiece:
     """A range of keys whose rows are written again: from `low` up to but not including `high`."""
 
     low: bytes
@@ -129,7 +129,7 @@ class Piece:
 class Selection:
     """What is done with the blocks of a list."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[CompactionPiece, ...]
     consumed: frozenset[str]
     """Names of the blocks that pieces replace: each lies in the ranges of pieces with all of its rows."""
     moved: frozenset[str]
@@ -146,7 +146,7 @@ def select(runs: Sequence[Sequence[BlockEntry]], aim: Aim) -> Selection:
     if not runs:
         return Selection((), frozenset(), frozenset())
     newest = runs[0][0].run
-    pieces: list[Piece] = []
+    pieces: list[CompactionPiece] = []
     consumed: set[str] = set()
     moved: set[str] = set()
     for stretch in _stretches([entry for run in runs for entry in run], aim):
@@ -191,7 +191,7 @@ def _is_worth(stretch: Sequence[BlockEntry], aim: Aim) -> bool:
     return aim.everything or len(stretch) > 1
 
 
-def _pieces(stretch: Sequence[BlockEntry], aim: Aim) -> Iterator[Piece]:
+def _pieces(stretch: Sequence[BlockEntry], aim: Aim) -> Iterator[CompactionPiece]:
     """A stretch in pieces of some blocks each, cut where blocks of its largest run begin."""
     ordered = sorted(stretch, key=lambda entry: (-entry.run, entry.key_first))
     runs = [list(group) for _, group in groupby(ordered, key=lambda entry: entry.run)]
@@ -212,14 +212,14 @@ def _pieces(stretch: Sequence[BlockEntry], aim: Aim) -> Iterator[Piece]:
         assert start is not None
         near = [tuple(entry for entry in run if overlaps(entry, start, stop)) for run in runs]
         found = tuple(run for run in near if run)
-        yield Piece(start, stop, found, round(total / (len(cuts) + 1)))
+        yield CompactionPiece(start, stop, found, round(total / (len(cuts) + 1)))
 
 
 ListName = Literal["blocks", "history"]
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class BlockShape:
     """What the new blocks of a list are like: a value that can be sent."""
 
     where: ListName
@@ -236,7 +236,7 @@ class Shape:
 class Compaction:
     """What is done with one list of one root."""
 
-    shape: Shape
+    shape: BlockShape
     selection: Selection
     standing: frozenset[str]
     """Names of all blocks of the list."""
@@ -247,10 +247,10 @@ class Compaction:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class PieceResult:
     """What one piece came to."""
 
-    piece: Piece
+    piece: CompactionPiece
     entries: tuple[BlockEntry, ...]
 
 
@@ -282,7 +282,9 @@ def plan_compaction(current: RootState, shelf: Shelf, where: ListName, aim: Aim)
     columns = Definition.of_root(root).columns if where == "blocks" else tuple(HISTORY_COLUMNS)
     level = 1 + max((entry.level for piece in selection.pieces for run in piece.runs for entry in run), default=-1)
     return Compaction(
-        Shape(where, runs[0].through, level, aim.bytes_target, columns, root.versions if where == "blocks" else ()),
+        BlockShape(
+            where, runs[0].through, level, aim.bytes_target, columns, root.versions if where == "blocks" else ()
+        ),
         selection,
         frozenset(entry.name for run in entries for entry in run),
         root.collection,
@@ -299,7 +301,7 @@ def _informed(aim: Aim, root: Root) -> Aim:
     return Aim(aim.bytes_target, sum(map(len, rows.values())) // len(rows), aim.everything)
 
 
-def write_piece(shelf: Shelf, writer: ObjectWriter, shape: Shape, piece: Piece) -> Written:
+def write_piece(shelf: Shelf, writer: ObjectWriter, shape: BlockShape, piece: CompactionPiece) -> PieceResult:
     """Write the rows of a range again: the newest of each key. Nothing counts before a root names it.
 
     1 GET for each block that lies in the range, else its page map and the row groups that do; 2 PUTs for each new
@@ -311,10 +313,10 @@ def write_piece(shelf: Shelf, writer: ObjectWriter, shape: Shape, piece: Piece) 
     blocks = BlockWriter(shelf, writer, shape.bytes_target, shape.columns, members)
     rows = merge_rows([_rows_of(shelf.showing(upgrades), run, piece) for run in piece.runs])
     written = blocks.write(rows, run=shape.number, level=shape.level, kind="base")
-    return Written(piece, tuple(entry.shaped(upgrades.newest) if upgrades.steps else entry for entry in written))
+    return PieceResult(piece, tuple(entry.shaped(upgrades.newest) if upgrades.steps else entry for entry in written))
 
 
-def _rows_of(shelf: Shelf, run: Sequence[BlockEntry], piece: Piece) -> Iterator[tuple[bytes, Row]]:
+def _rows_of(shelf: Shelf, run: Sequence[BlockEntry], piece: CompactionPiece) -> Iterator[tuple[bytes, Row]]:
     for entry in run:
         yield from rows_between(shelf, entry, piece.low, piece.high)
 
@@ -323,7 +325,7 @@ def _rows_of(shelf: Shelf, run: Sequence[BlockEntry], piece: Piece) -> Iterator[
 
 
 def publish_compaction(
-    register: Register, shelf: Shelf, writer: ObjectWriter, plan: Compaction, written: Sequence[Written]
+    register: Register, shelf: Shelf, writer: ObjectWriter, plan: Compaction, written: Sequence[PieceResult]
 ) -> tuple[RootState, int]:
     """Name the new blocks in the root, instead of those that they replace; that root, and how many pieces it took.
 
@@ -331,14 +333,14 @@ def publish_compaction(
     and 1 PUT for the root, and 1 PUT for each page of a long list; again if another's root came first. Raises
     ConflictError if the list was written anew by others, UnavailableError, OutcomeUnknownError.
     """
-    kept: list[Written] = []
+    kept: list[PieceResult] = []
 
     def change(current: RootState) -> Root | None:
         root = current.root
         if root is None or root.collection != plan.collection:
             raise ConflictError(f"compaction of {register.collection}", reason="the collection was made anew meanwhile")
         check_age(register.collection, plan.time, plan.revision, current)
-        following = _Following(root, shelf, writer, plan)
+        following = _ListSuccessor(root, shelf, writer, plan)
         kept[:] = following.useful(written)
         if not kept and not following.moves:
             return None
@@ -367,7 +369,7 @@ def check_age(collection: str, time: StoreTime | None, revision: int, current: R
 
 
 @dataclass(slots=True)
-class _Following:
+class _ListSuccessor:
     """The list of a newer root, with what was written for an older one."""
 
     root: Root
@@ -394,11 +396,11 @@ class _Following:
         """Whether blocks are there that only change their run."""
         return not self._names.isdisjoint(self.plan.selection.moved)
 
-    def useful(self, written: Sequence[Written]) -> list[Written]:
+    def useful(self, written: Sequence[PieceResult]) -> list[PieceResult]:
         """What replaces something: forwarding merges newest runs first, so the oldest tells."""
         return [one for one in written if {entry.name for entry in one.piece.runs[-1]} <= self._names]
 
-    def root_with(self, kept: Sequence[Written]) -> tuple[Root, list[str]]:
+    def root_with(self, kept: Sequence[PieceResult]) -> tuple[Root, list[str]]:
         """The root with new blocks, and the keys of what it no longer names. 1 PUT for each page of a long list."""
         shape, selection = self.plan.shape, self.plan.selection
         pieces = [one.piece for one in kept]
@@ -435,7 +437,7 @@ class _Following:
         return self.shelf.block_key(entry.name), self.shelf.sidecar_key(entry.sidecar.name)
 
 
-def _names(pieces: Sequence[Piece]) -> set[str]:
+def _names(pieces: Sequence[CompactionPiece]) -> set[str]:
     return {entry.name for piece in pieces for run in piece.runs for entry in run}
 
 

@@ -23,7 +23,7 @@ from wormdb.engine.history.changes import project_history
 from wormdb.engine.history.fold import Folder
 from wormdb.engine.index.advance import project_indexes
 from wormdb.engine.log.root import Place
-from wormdb.engine.state.projection import DEFAULT_SIZES, Outcome, Sizes, Step, net_of
+from wormdb.engine.state.projection import DEFAULT_SIZES, ProjectionResult, ProjectionStep, Sizes, net_of
 from wormdb.engine.state.successor import following_root
 from wormdb.engine.state.view import sequence_of
 from wormdb.format.event import JobAttached
@@ -35,11 +35,11 @@ from wormdb.system.clock import new_write_id
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wormdb.engine.blocks.grow import Grown
+    from wormdb.engine.blocks.grow import GrowthResult
     from wormdb.engine.index.shelf import IndexShelf
     from wormdb.engine.log.objects import ObjectWriter
     from wormdb.engine.log.root import Register, RootState
-    from wormdb.engine.state.projection import Stage
+    from wormdb.engine.state.projection import LogStage
     from wormdb.engine.state.view import View
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.entry import Entry
@@ -51,7 +51,7 @@ __all__ = ["DEFAULT_SIZES", "Forwarder", "Sizes", "project_data"]
 # --- The documents as a projection of the log: runs of blocks, how many there are, and a sample of them.
 
 
-def project_data(step: Step, shelf: Shelf | None = None) -> Outcome:
+def project_data(step: ProjectionStep, shelf: Shelf | None = None) -> ProjectionResult:
     """The documents after a step; `shelf` is of the folder of data. Costs as `Growth.grow` or `Growth.adopt` says.
 
     Fields: blocks, block_pages, rows, sequence, sample; and attached, attached_pages if a job attached blocks. Blocks
@@ -83,7 +83,7 @@ def project_data(step: Step, shelf: Shelf | None = None) -> Outcome:
     return _outcome(step, grown, sample, sequence)
 
 
-def _attach(step: Step, job: JobAttached, growth: Growth, attached: Runs, sample: Sample) -> Outcome:
+def _attach(step: ProjectionStep, job: JobAttached, growth: Growth, attached: Runs, sample: Sample) -> ProjectionResult:
     number = step.view.number
     entry = step.place.paths.entry(number)
     if not is_run(step.blocks):
@@ -92,10 +92,10 @@ def _attach(step: Step, job: JobAttached, growth: Growth, attached: Runs, sample
     kept = Growth(attached, step.writer, step.sizes).append(job.blocks, run=number)
     newer = decode_sample(job.sample, name=entry)
     outcome = _outcome(step, grown, sample.with_newer(newer), max(step.root.sequence, job.sequence))
-    return Outcome({**outcome.fields, "attached": kept.entries, "attached_pages": kept.pages}, outcome.retired)
+    return ProjectionResult({**outcome.fields, "attached": kept.entries, "attached_pages": kept.pages}, outcome.retired)
 
 
-def _outcome(step: Step, grown: Grown, sample: Sample, sequence: int) -> Outcome:
+def _outcome(step: ProjectionStep, grown: GrowthResult, sample: Sample, sequence: int) -> ProjectionResult:
     fields = {
         "blocks": grown.entries,
         "block_pages": grown.pages,
@@ -103,7 +103,7 @@ def _outcome(step: Step, grown: Grown, sample: Sample, sequence: int) -> Outcome
         "sequence": sequence,
         "sample": encode_sample(sample),
     }
-    return Outcome(fields, grown.retired)
+    return ProjectionResult(fields, grown.retired)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class Forwarder:
         """Its folder."""
         return self.register.collection
 
-    def run(self, current: RootState, stages: Sequence[Stage]) -> RootState:
+    def run(self, current: RootState, stages: Sequence[LogStage]) -> RootState:
         """Bring the root that was read to the last of the stages, which follow it.
 
         Returns the root as it then is, which is another's if that came first. 1 PUT for the root after those of the
@@ -160,11 +160,11 @@ class Forwarder:
     def _folder(self) -> Folder:
         return Folder(self.data, self.past, self.writer, self.sizes)
 
-    def _project(self, root: Root, stage: Stage) -> tuple[Root, tuple[str, ...]]:
+    def _project(self, root: Root, stage: LogStage) -> tuple[Root, tuple[str, ...]]:
         """The root after one stage, and the keys of what it no longer names."""
         view = stage.view
         attached = next((event for entry in stage.entries for event in entry.events if _attaches(event)), None)
-        step = Step(
+        step = ProjectionStep(
             place=Place(self.register.store, self.writer.pool, self.register.paths, root),
             view=view,
             entries=stage.entries,

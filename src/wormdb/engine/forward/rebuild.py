@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from wormdb.engine.blocks.shelf import Shelf
-    from wormdb.engine.forward.compact import Piece
+    from wormdb.engine.forward.compact import CompactionPiece
     from wormdb.engine.log.objects import ObjectWriter
     from wormdb.engine.log.root import Place, Register, RootState
     from wormdb.engine.tree.definition import Index
@@ -80,7 +80,7 @@ class BuiltIndex:
 
 
 def extract_part(
-    place: Place, writer: ObjectWriter, indexes: Sequence[Index], piece: Piece
+    place: Place, writer: ObjectWriter, indexes: Sequence[Index], piece: CompactionPiece
 ) -> tuple[list[PartTrees], int]:
     """What the documents of a range have in each index, and how many rows were looked at.
 
@@ -99,7 +99,7 @@ def extract_part(
     return [part.finish() for part in gathered], count
 
 
-def _rows_of(shelf: Shelf, run: Sequence[BlockEntry], piece: Piece) -> Iterator[tuple[bytes, Row]]:
+def _rows_of(shelf: Shelf, run: Sequence[BlockEntry], piece: CompactionPiece) -> Iterator[tuple[bytes, Row]]:
     for entry in run:
         yield from rows_between(shelf, entry, piece.low, piece.high)
 
@@ -210,7 +210,7 @@ def publish_indexes(
             raise ConflictError(f"indexes of {register.collection}", reason="the collection was made anew meanwhile")
         check_age(register.collection, state.time, place.root.revision, current)
         writer.misc.observe(Misc(root.misc))
-        following = _Following(place, root, writer)
+        following = _IndexSuccessor(place, root, writer)
         indexes = tuple(following.index(one, built) for one in root.indexes)
         if indexes == root.indexes:
             return None
@@ -221,7 +221,7 @@ def publish_indexes(
 
 
 @dataclass(slots=True)
-class _Following:
+class _IndexSuccessor:
     """The indexes of a newer root, with trees that were made of an older one."""
 
     old: Place

@@ -17,7 +17,7 @@ from wormdb.engine.blocks.grow import Growth
 from wormdb.engine.blocks.listing import is_run, runs_of
 from wormdb.engine.blocks.runs import Runs, held_of
 from wormdb.engine.blocks.shelf import Shelf
-from wormdb.engine.state.projection import Outcome
+from wormdb.engine.state.projection import ProjectionResult
 from wormdb.engine.state.view import id_key
 from wormdb.format import json
 from wormdb.format.block import Row
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
-    from wormdb.engine.state.projection import Step
-    from wormdb.engine.state.view import Held, Overlay
+    from wormdb.engine.state.projection import ProjectionStep
+    from wormdb.engine.state.view import Overlay, StoredVersion
     from wormdb.format.entry import Entry
     from wormdb.format.past import Operation
     from wormdb.format.root import Root
     from wormdb.system.types import LogNumber
 
 __all__ = [
+    "AttachedDocuments",
     "Layer",
-    "Load",
     "brought_by",
     "loads_of_root",
     "loads_of_tail",
@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 
-def project_history(step: Step, shelf: Shelf | None = None) -> Outcome:
+def project_history(step: ProjectionStep, shelf: Shelf | None = None) -> ProjectionResult:
     """Every change of the step's entries as a new run of history, merged with others by the rule of `tiers`.
 
     2 PUTs a block that is written, 1 GET for each block of the runs that are merged; for an attached job 1 PUT for each
@@ -69,20 +69,20 @@ def project_history(step: Step, shelf: Shelf | None = None) -> Outcome:
     new = [(place, stored_version(rows[place])) for place in sorted(rows)]
     growth = Growth(runs, step.writer, step.sizes, HISTORY_COLUMNS, member_of)
     grown = growth.grow(new, run=step.view.number)
-    return Outcome({"history": grown.entries, "history_pages": grown.pages}, grown.retired)
+    return ProjectionResult({"history": grown.entries, "history_pages": grown.pages}, grown.retired)
 
 
-def _bring(step: Step, job: JobAttached, shelf: Shelf) -> Outcome:
+def _bring(step: ProjectionStep, job: JobAttached, shelf: Shelf) -> ProjectionResult:
     """What a job brought stays as it is, and is named for ever: the log has nothing of it but its hashes."""
     if not job.history:
-        return Outcome()
+        return ProjectionResult()
     number, root = step.view.number, step.root
     blocks = sorted(job.history, key=lambda block: block.key_first)
     if not is_run(blocks):
         corrupt(step.place.paths.entry(number), "the blocks of history of a job overlap")
     runs = Runs(shelf, root.brought, root.brought_pages, keyed=False)
     grown = Growth(runs, step.writer, step.sizes).append(blocks, run=number)
-    return Outcome({"brought": grown.entries, "brought_pages": grown.pages})
+    return ProjectionResult({"brought": grown.entries, "brought_pages": grown.pages})
 
 
 def member_of(row: Row) -> bytes:
@@ -141,17 +141,17 @@ def _actor_of_events(entry: Entry) -> str | None:
 class Layer(Protocol):
     """Documents by the keys of their ids."""
 
-    def get(self, key: bytes) -> Held | None:
+    def get(self, key: bytes) -> StoredVersion | None:
         """What is under an id's key."""
         ...
 
-    def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:
+    def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, StoredVersion]]:
         """What is under the keys of a range, in order."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class AttachedDocuments:
     """The documents that a job attached by entry `number`."""
 
     number: int
@@ -160,13 +160,13 @@ class Load:
     meta: bytes | None
     layer: Layer
 
-    def version(self, held: Held) -> Version:
+    def version(self, held: StoredVersion) -> Version:
         """A document of it as a version, which does not know yet what there was before."""
         op: Operation = "delete" if held.document is None else "create"
         return Version(held.id, held.seq, self.number, op, self.misc, self.actor, self.meta, document=held.document)
 
 
-def loads_of_root(root: Root, shelf: Shelf) -> list[Load]:
+def loads_of_root(root: Root, shelf: Shelf) -> list[AttachedDocuments]:
     """What jobs attached by entries that a root has applied; `shelf` is of the folder of data. No requests.
 
     Without those that brought the history of their documents. Raises CorruptionError if the root does not know one of
@@ -184,11 +184,13 @@ def loads_of_root(root: Root, shelf: Shelf) -> list[Load]:
         parts = [part for run in runs for part in run.parts]
         entries = [part for part in parts if isinstance(part, BlockEntry)]
         pages = [part for part in parts if not isinstance(part, BlockEntry)]
-        loads.append(Load(job.number, job.misc, job.actor, job.meta, _Documents(Runs(shelf, entries, pages))))
+        loads.append(
+            AttachedDocuments(job.number, job.misc, job.actor, job.meta, _BlockDocuments(Runs(shelf, entries, pages)))
+        )
     return loads
 
 
-def loads_of_tail(overlay: Overlay, number: LogNumber) -> list[Load]:
+def loads_of_tail(overlay: Overlay, number: LogNumber) -> list[AttachedDocuments]:
     """What jobs attached by entries after the root, up to `number`; without what brought its history. No requests."""
     entries = {entry.number: entry for entry in overlay.entries(number)}
     loads = []
@@ -198,7 +200,7 @@ def loads_of_tail(overlay: Overlay, number: LogNumber) -> list[Load]:
             continue
         batch = entry.batches[0] if entry.batches else None
         actor, meta = (None, None) if batch is None else (batch.actor, batch.meta)
-        loads.append(Load(entry.number, entry.misc, actor, meta, attached.base))
+        loads.append(AttachedDocuments(entry.number, entry.misc, actor, meta, attached.base))
     return loads
 
 
@@ -222,14 +224,14 @@ def with_operations(versions: Sequence[Version], loaded: AbstractSet[int]) -> li
 
 
 @dataclass(frozen=True, slots=True)
-class _Documents:
+class _BlockDocuments:
     """A layer of blocks that a root names."""
 
     runs: Runs
 
-    def get(self, key: bytes) -> Held | None:
+    def get(self, key: bytes) -> StoredVersion | None:
         row = self.runs.get(key)
         return None if row is None else held_of(row)
 
-    def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:
+    def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, StoredVersion]]:
         return ((key, held_of(row)) for key, row in self.runs.scan(low, high))

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.blocks.listing import Run
     from wormdb.engine.blocks.shelf import Shelf
-    from wormdb.engine.history.changes import Load
+    from wormdb.engine.history.changes import AttachedDocuments
     from wormdb.engine.log.objects import ObjectWriter
     from wormdb.engine.state.projection import Sizes
     from wormdb.engine.state.view import View
@@ -118,13 +118,13 @@ class Folder:
         )
         return changed, {**dict.fromkeys(grown.retired, 0), **dict(self._retired(root, folded))}
 
-    def _rows(self, loads: Sequence[Load], view: View) -> Iterator[tuple[bytes, Row]]:
+    def _rows(self, loads: Sequence[AttachedDocuments], view: View) -> Iterator[tuple[bytes, Row]]:
         """Their versions as rows of history, in order of key and version."""
         history = History(view, past=self.past, data=self.data)
         found = _merged([self._versions(load, history) for load in loads])
         return ((place, stored_version(version)) for place, version in found)
 
-    def _versions(self, load: Load, history: History) -> Iterator[tuple[bytes, Version]]:
+    def _versions(self, load: AttachedDocuments, history: History) -> Iterator[tuple[bytes, Version]]:
         """The versions of one load, each with what it did: the version before it tells."""
         rows = load.layer.scan()
         while several := list(islice(rows, ROWS_AT_ONCE)):

@@ -20,7 +20,7 @@ from wormdb.engine.blocks.runs import Runs, merge_rows
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.history.changes import brought_by, loads_of_root, loads_of_tail, member_of, past_of, with_operations
 from wormdb.engine.state.moments import check_begun, view_at
-from wormdb.engine.state.view import Held
+from wormdb.engine.state.view import StoredVersion
 from wormdb.format.blocklist import BlockEntry, BlockPageRef
 from wormdb.format.frame import corrupt
 from wormdb.format.past import (
@@ -39,20 +39,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from wormdb.engine.blocks.listing import Part
-    from wormdb.engine.history.changes import Load
+    from wormdb.engine.history.changes import AttachedDocuments
     from wormdb.engine.state.moments import AsOf
     from wormdb.engine.state.view import View
     from wormdb.format.block import Row
     from wormdb.format.entry import Entry
 
-__all__ = ["History", "Recorded", "Snapshot"]
+__all__ = ["DocumentHistory", "History", "SnapshotVersion"]
 
 LOOK_UPS_MAX: Final = 16
 """More versions than this are not looked up one by one: the history between them is read."""
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class SnapshotVersion:
     """A version that is kept as a snapshot: since it was written, or since it was `taken` by hand, the last time."""
 
     version: Version
@@ -60,12 +60,12 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class DocumentHistory:
     """What history has of one document, by the key of its id: every version, and those kept as snapshots."""
 
     key: bytes
     versions: list[Version]
-    snapshots: list[Snapshot]
+    snapshots: list[SnapshotVersion]
 
 
 class History:
@@ -120,16 +120,16 @@ class History:
             if version.seq == wanted.get(recorded.key)
         }
 
-    def snapshots(self, key: bytes) -> list[Snapshot]:
+    def snapshots(self, key: bytes) -> list[SnapshotVersion]:
         """The versions of a document that are snapshots, oldest first. Costs as `versions`."""
         return _kept(*self._read(key))
 
-    def recorded(self, key: bytes) -> Recorded:
+    def recorded(self, key: bytes) -> DocumentHistory:
         """All that history has of a document. Costs as `versions`."""
         versions, marks = self._read(key)
-        return Recorded(key, versions, _kept(versions, marks))
+        return DocumentHistory(key, versions, _kept(versions, marks))
 
-    def at(self, key: bytes, as_of: AsOf) -> Held | None:
+    def at(self, key: bytes, as_of: AsOf) -> StoredVersion | None:
         """What was under an id's key, as it was written; None if nothing ever had been.
 
         Costs as `versions`, or as a read of the view.
@@ -146,7 +146,7 @@ class History:
 
     # --- the whole collection ---
 
-    def scan(self, as_of: AsOf, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:
+    def scan(self, as_of: AsOf, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, StoredVersion]]:
         """Every id used until then whose key is from `low` up to but not including `high`, in order of key.
 
         Costs a scan of that range in the blocks of history that had begun and in what jobs had attached; or a scan
@@ -160,7 +160,7 @@ class History:
         self._check_begun(as_of)
         return self._scan_past(as_of, low, high)
 
-    def documents(self, low: bytes = b"", high: bytes | None = None) -> Iterator[Recorded]:
+    def documents(self, low: bytes = b"", high: bytes | None = None) -> Iterator[DocumentHistory]:
         """All that history has of each document whose id's key is in a range, in order of key.
 
         Costs a scan of that range in all blocks of history, and in all that jobs attached. Raises CorruptionError
@@ -171,21 +171,21 @@ class History:
         layers += [_versions_of(load, low, high) for load in self._loads]
         for key, found in groupby(heapq.merge(*layers, key=lambda each: each[0]), key=lambda each: each[0]):
             versions, marks = self._told([row for _, row in found])
-            yield Recorded(key, versions, _kept(versions, marks))
+            yield DocumentHistory(key, versions, _kept(versions, marks))
 
     def _decoded(self, low: bytes, high: bytes | None) -> Iterator[tuple[bytes, Version | SnapshotMark]]:
         rows = self._rows(past_from(low), None if high is None else past_from(high), as_of=None)
         return ((member_of(row), decode_past(row.cell, name=self._name, rev=row.rev)) for _, row in rows)
 
-    def _scan_past(self, as_of: AsOf, low: bytes, high: bytes | None) -> Iterator[tuple[bytes, Held]]:
+    def _scan_past(self, as_of: AsOf, low: bytes, high: bytes | None) -> Iterator[tuple[bytes, StoredVersion]]:
         layers = [self._stored_between(as_of, low, high), self._tail_between(as_of, low, high)]
         layers += [_loaded(load, low, high) for load in self._loads if as_of.has(load.number, load.misc)]
         rows = heapq.merge(*layers, key=lambda row: (row.key, row.seq))
         for key, versions in groupby(rows, key=lambda row: row.key):
             *_, newest = versions
-            yield key, newest.held if isinstance(newest.held, Held) else _held(self._version_in(newest.held))
+            yield key, newest.held if isinstance(newest.held, StoredVersion) else _held(self._version_in(newest.held))
 
-    def _stored_between(self, as_of: AsOf, low: bytes, high: bytes | None) -> Iterator[_Found]:
+    def _stored_between(self, as_of: AsOf, low: bytes, high: bytes | None) -> Iterator[_VersionRow]:
         """The versions that the rows of history hold, still as rows; marks are left out."""
         key, first = b"", b"\xff"
         for place, row in self._rows(past_from(low), None if high is None else past_from(high), as_of=as_of):
@@ -195,14 +195,14 @@ class History:
                 first = past_from(key)
             misc = misc_of(row.cell, name=self._name) if as_of.is_time else 0
             if as_of.has(row.rev, misc) and place == past_key(key, row.seq):
-                yield _Found(key, row.seq, row)
+                yield _VersionRow(key, row.seq, row)
 
-    def _tail_between(self, as_of: AsOf, low: bytes, high: bytes | None) -> Iterator[_Found]:
+    def _tail_between(self, as_of: AsOf, low: bytes, high: bytes | None) -> Iterator[_VersionRow]:
         """The versions that entries after the root hold themselves."""
         for key in sorted(key for key in self._tail if low <= key and (high is None or key < high)):
             for row in self._tail[key]:
                 if isinstance(row, Version) and as_of.has(row.rev, row.misc):
-                    yield _Found(key, row.seq, _held(row))
+                    yield _VersionRow(key, row.seq, _held(row))
 
     # --- where versions come from ---
 
@@ -255,7 +255,7 @@ class History:
         return found
 
     @cached_property
-    def _loads(self) -> list[Load]:
+    def _loads(self) -> list[AttachedDocuments]:
         """What jobs attached: by entries that the root has applied, and by those after it."""
         rooted = [] if self._root is None or self._data is None else loads_of_root(self._root, self._data)
         return rooted + loads_of_tail(self._view.overlay, self._view.number)
@@ -300,28 +300,32 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _VersionRow:
     """A version in a scan: the row of history that holds it, or the document itself if a job or the tail has it."""
 
     key: bytes
     seq: int
-    held: Row | Held
+    held: Row | StoredVersion
 
 
-def _kept(versions: Sequence[Version], marks: Sequence[SnapshotMark]) -> list[Snapshot]:
+def _kept(versions: Sequence[Version], marks: Sequence[SnapshotMark]) -> list[SnapshotVersion]:
     taken = {mark.seq: mark for mark in marks}
     return [
-        Snapshot(version, taken.get(version.seq)) for version in versions if version.snapshot or version.seq in taken
+        SnapshotVersion(version, taken.get(version.seq))
+        for version in versions
+        if version.snapshot or version.seq in taken
     ]
 
 
-def _versions_of(load: Load, low: bytes, high: bytes | None) -> Iterator[tuple[bytes, Version | SnapshotMark]]:
+def _versions_of(
+    load: AttachedDocuments, low: bytes, high: bytes | None
+) -> Iterator[tuple[bytes, Version | SnapshotMark]]:
     return ((key, load.version(held)) for key, held in load.layer.scan(low, high))
 
 
-def _loaded(load: Load, low: bytes, high: bytes | None) -> Iterator[_Found]:
-    return (_Found(key, held.seq, held) for key, held in load.layer.scan(low, high))
+def _loaded(load: AttachedDocuments, low: bytes, high: bytes | None) -> Iterator[_VersionRow]:
+    return (_VersionRow(key, held.seq, held) for key, held in load.layer.scan(low, high))
 
 
-def _held(version: Version) -> Held:
-    return Held(version.id, version.rev, version.seq, version.document)
+def _held(version: Version) -> StoredVersion:
+    return StoredVersion(version.id, version.rev, version.seq, version.document)

@@ -12,11 +12,11 @@ from wormdb.schema.model import duration_seconds
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from wormdb.engine.history.read import Snapshot as Kept
+    from wormdb.engine.history.read import SnapshotVersion
     from wormdb.format.past import Version
     from wormdb.schema.model import SnapshotDefinition
 
-__all__ = ["Snapshot", "Visible", "taken_at", "visible"]
+__all__ = ["Snapshot", "VisibleSnapshot", "taken_at", "visible"]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -36,7 +36,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Visible:
+class VisibleSnapshot:
     """A snapshot, and the version that it keeps."""
 
     snapshot: Snapshot
@@ -44,8 +44,8 @@ class Visible:
 
 
 def visible(
-    kept: Iterable[Kept], versions: Sequence[Version], limits: SnapshotDefinition | None, now_ms: int
-) -> list[Visible]:
+    kept: Iterable[SnapshotVersion], versions: Sequence[Version], limits: SnapshotDefinition | None, now_ms: int
+) -> list[VisibleSnapshot]:
     """The snapshots of a document that are shown, oldest first: after its last purge, and within age and number.
 
     Of several versions that one batch wrote, the last is the one that anybody could ever read. No requests.
@@ -67,11 +67,11 @@ def visible(
     return shown + latest
 
 
-def _visible(kept: Kept) -> Visible:
+def _visible(kept: SnapshotVersion) -> VisibleSnapshot:
     version, taken = kept.version, kept.taken
     misc = version.misc if taken is None else taken.misc
     size = len(version.document or b"")
-    return Visible(Snapshot(taken_at(misc), version.seq, size, manual=taken is not None), version)
+    return VisibleSnapshot(Snapshot(taken_at(misc), version.seq, size, manual=taken is not None), version)
 
 
 def taken_at(misc: int) -> datetime:

@@ -13,7 +13,7 @@ from wormdb.format.frame import corrupt
 from wormdb.format.wrappers import moment
 
 if TYPE_CHECKING:
-    from wormdb.engine.state.view import Held
+    from wormdb.engine.state.view import StoredVersion
 
 __all__ = ["Tombstone", "read_tombstone", "tombstone"]
 
@@ -51,7 +51,7 @@ def tombstone(now_ms: int, actor: str | None, ttl: int | None) -> bytes:
     return b",".join(members)
 
 
-def read_tombstone(held: Held) -> Tombstone:
+def read_tombstone(held: StoredVersion) -> Tombstone:
     """What the trash says of a document that is in it. No requests; raises CorruptionError."""
     assert held.trash is not None, "it is not in the trash"
     try:

@@ -15,9 +15,9 @@ import msgspec
 
 from wormdb.engine.blocks.runs import RunBase, Runs, held_of
 from wormdb.engine.blocks.shelf import Shelf
-from wormdb.engine.index.edit import Columns, TreeEdit, chunks, sliced
+from wormdb.engine.index.edit import TreeEdit, ValueColumns, chunks, sliced
 from wormdb.engine.index.shelf import IndexShelf, following_membership, following_statistics, is_whole, tree_of
-from wormdb.engine.state.projection import Net, Outcome
+from wormdb.engine.state.projection import Net, ProjectionResult
 from wormdb.errors import CorruptionError, InvalidRequestError, SnapshotTooOldError, UnsupportedFormatError
 from wormdb.format import json
 from wormdb.format.blockread import assemble_block, parts_for, read_columns
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from wormdb.engine.state.indexes import IndexStates, IndexStatus
-    from wormdb.engine.state.projection import Step
+    from wormdb.engine.state.projection import ProjectionStep
     from wormdb.engine.tree.definition import Index
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.blockread import Block
@@ -49,7 +49,7 @@ _FIRST: Final = 1
 
 def attached_slices(
     index: Index, blocks: Iterable[BlockEntry], shelf: Shelf, base: RunBase, *, high: bytes | None = None
-) -> Iterator[Columns | Sequence[Net]]:
+) -> Iterator[ValueColumns | Sequence[Net]]:
     """The documents of attached blocks with keys below `high`, in order of key, as an index needs them.
 
     `base` has what was there before them. For each block 1 GET for its page map and 1 or a few for the columns, if
@@ -64,7 +64,7 @@ def attached_slices(
             yield from columns
 
 
-def _columns(index: Index, entry: BlockEntry, shelf: Shelf) -> list[Columns] | None:
+def _columns(index: Index, entry: BlockEntry, shelf: Shelf) -> list[ValueColumns] | None:
     """The values of a block by row group; None if its columns do not tell all."""
     paths = index.fields
     whole = {stats.path for stats in entry.columns if not stats.others and stats.type in _SCALARS}
@@ -80,12 +80,12 @@ def _columns(index: Index, entry: BlockEntry, shelf: Shelf) -> list[Columns] | N
     return found if len(found) == len(groups) else None
 
 
-def _group(block: Block, names: Sequence[str], paths: Sequence[str], group: int) -> Columns | None:
+def _group(block: Block, names: Sequence[str], paths: Sequence[str], group: int) -> ValueColumns | None:
     values = read_columns(block, names, groups=[group])
     if set(values["_seq"]) != {_FIRST} or ELSEWHERE in values["_id"]:
         return None
     identities = values["_id"]
-    return Columns(encode_keys(identities), list(map(json.encode, identities)), [values[path] for path in paths])
+    return ValueColumns(encode_keys(identities), list(map(json.encode, identities)), [values[path] for path in paths])
 
 
 def _documents(entry: BlockEntry, shelf: Shelf, base: RunBase, high: bytes | None) -> Iterator[Sequence[Net]]:
@@ -96,14 +96,14 @@ def _documents(entry: BlockEntry, shelf: Shelf, base: RunBase, high: bytes | Non
 
 
 if TYPE_CHECKING:
-    Slice = Columns | Sequence[Net]
+    Slice = ValueColumns | Sequence[Net]
 
 
 DROPPED_MAX: Final = 32
 """Dropped indexes that a root names at most: where nobody collects garbage, they must not fill it."""
 
 
-def project_indexes(step: Step, shelf: IndexShelf | None = None) -> Outcome:
+def project_indexes(step: ProjectionStep, shelf: IndexShelf | None = None) -> ProjectionResult:
     """The indexes after a step, and what they no longer name. `shelf` keeps what the next step needs again.
 
     For each ready index 1 GET and 1 PUT for each node that the changes reach, and 1 PUT for its filter if it is
@@ -119,7 +119,7 @@ def project_indexes(step: Step, shelf: IndexShelf | None = None) -> Outcome:
     for old in step.root.indexes:
         if old.name not in kept:
             projector.retire(old)
-    return Outcome({"indexes": tuple(following)}, tuple(projector.retired))
+    return ProjectionResult({"indexes": tuple(following)}, tuple(projector.retired))
 
 
 def _shown(states: IndexStates) -> list[IndexStatus]:
@@ -131,7 +131,7 @@ def _shown(states: IndexStates) -> list[IndexStatus]:
 
 @dataclass(slots=True)
 class _Projector:
-    step: Step
+    step: ProjectionStep
     shelf: IndexShelf
     blocks: Shelf
     retired: list[str] = field(default_factory=list)

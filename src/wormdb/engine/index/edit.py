@@ -26,12 +26,11 @@ if TYPE_CHECKING:
     from wormdb.engine.state.projection import Net
     from wormdb.engine.tree.definition import Index
     from wormdb.engine.tree.entries import Change
-    from wormdb.engine.tree.extract import Extracted
-    from wormdb.engine.tree.nodes import NewObject as NewNode
-    from wormdb.engine.tree.nodes import NodeMaker, NodeSource, Tree
+    from wormdb.engine.tree.extract import IndexKeys
+    from wormdb.engine.tree.nodes import NewNode, NodeMaker, NodeSource, Tree
     from wormdb.format.node import Child
 
-__all__ = ["SLICE_DOCUMENTS", "Chunk", "Columns", "TreeEdit", "chunks", "sliced"]
+__all__ = ["SLICE_DOCUMENTS", "IndexChunk", "TreeEdit", "ValueColumns", "chunks", "sliced"]
 
 CHUNK_ENTRIES_MAX: Final = 1_000_000
 """Entries that are changed at once, and documents that are looked at for it."""
@@ -43,7 +42,7 @@ SLICE_DOCUMENTS: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class IndexChunk:
     """What some documents change in a tree."""
 
     changes: list[Change]
@@ -59,7 +58,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class ValueColumns:
     """New documents of which only the values that an index needs were read, in order of key; none has an array."""
 
     keys: list[bytes]
@@ -78,26 +77,26 @@ def sliced(net: Iterable[Net], size: int = SLICE_DOCUMENTS) -> Iterator[Sequence
 
 
 def chunks(
-    index: Index, slices: Iterable[Columns | Sequence[Net]], *, entries_max: int = CHUNK_ENTRIES_MAX
-) -> Iterator[Chunk]:
+    index: Index, slices: Iterable[ValueColumns | Sequence[Net]], *, entries_max: int = CHUNK_ENTRIES_MAX
+) -> Iterator[IndexChunk]:
     """What changed documents change in an index, so many at once that it fits into memory. No requests of its own.
 
     Raises InvalidRequestError naming a document that the index cannot take.
     """
-    gathered = _Gathered(index)
+    gathered = _ChunkDraft(index)
     for some in slices:
-        if isinstance(some, Columns):
+        if isinstance(some, ValueColumns):
             gathered.add_columns(some)
         else:
             gathered.add(some)
         if max(gathered.entries, gathered.documents) >= entries_max or gathered.bytes >= CHUNK_BYTES_MAX:
             yield gathered.chunk(is_end=False)
-            gathered = _Gathered(index)
+            gathered = _ChunkDraft(index)
     if gathered.last is not None:
         yield gathered.chunk(is_end=True)
 
 
-class _Gathered:
+class _ChunkDraft:
     """A chunk in the making."""
 
     def __init__(self, index: Index) -> None:
@@ -124,7 +123,7 @@ class _Gathered:
             before = extract(self._index, identities, [one.before for one in net])
             self._take(keys, self._changed(keys, identities, before, after))
 
-    def add_columns(self, columns: Columns) -> None:
+    def add_columns(self, columns: ValueColumns) -> None:
         found = extract_columns(self._index, columns.identities, columns.values)
         self._take(columns.keys, self._new(columns.keys, columns.identities, found))
 
@@ -134,14 +133,14 @@ class _Gathered:
         self.documents += len(keys)
         self.last = keys[-1]
 
-    def _new(self, keys: Sequence[bytes], identities: Sequence[bytes], after: Extracted) -> list[Change]:
+    def _new(self, keys: Sequence[bytes], identities: Sequence[bytes], after: IndexKeys) -> list[Change]:
         if self._index.unique:
             self._hashes += key_hashes(chain.from_iterable(after.keys))
         rows = zip(keys, identities, after.keys, strict=True)
         return [(key + own, identity) for own, identity, found in rows for key in found]
 
     def _changed(
-        self, keys: Sequence[bytes], identities: Sequence[bytes], before: Extracted, after: Extracted
+        self, keys: Sequence[bytes], identities: Sequence[bytes], before: IndexKeys, after: IndexKeys
     ) -> list[Change]:
         changes: list[Change] = []
         for own, identity, was, now in zip(keys, identities, before.keys, after.keys, strict=True):
@@ -154,10 +153,10 @@ class _Gathered:
                 self._hashes += key_hashes(key for key in now if key not in kept)
         return changes
 
-    def chunk(self, *, is_end: bool) -> Chunk:
+    def chunk(self, *, is_end: bool) -> IndexChunk:
         assert self.last is not None, "a chunk has a document"
         self._changes.sort()
-        return Chunk(self._changes, self._hashes, self._arrays, self.last, is_end)
+        return IndexChunk(self._changes, self._hashes, self._arrays, self.last, is_end)
 
 
 class TreeEdit:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from wormdb.engine.index.shelf import IndexShelf
     from wormdb.engine.state.projection import Net
-    from wormdb.engine.state.view import Held, View
+    from wormdb.engine.state.view import StoredVersion, View
     from wormdb.engine.tree.definition import Index
     from wormdb.engine.tree.entries import Entry
     from wormdb.engine.tree.tree import TreeReader
@@ -137,7 +137,7 @@ def _reader(tree: TreeReader, own: Mapping[bytes, tuple[Entry, ...]], gone: tupl
     return IndexReader(tree, frozenset(own), tuple(sorted(chain.from_iterable(own.values()))), gone, own)
 
 
-def _entries_of(index: Index, held: Held) -> tuple[Entry, ...]:
+def _entries_of(index: Index, held: StoredVersion) -> tuple[Entry, ...]:
     if index.is_owners and not blob_keys_in(held.document):
         return ()  # as good as all documents, which need not be decoded
     changes = changes_of(index, held.id, None, _decoded(held.document))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from wormdb.engine.index.shelf import IndexShelf, OwnerTree
-    from wormdb.engine.state.view import Held
+    from wormdb.engine.state.view import StoredVersion
     from wormdb.engine.tree.definition import Index
     from wormdb.engine.tree.tree import TreeReader
     from wormdb.format.entry import Entry, LoggedChange
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DUPLICATES_SHOWN",
     "DuplicateSearch",
-    "Searched",
+    "SearchResult",
     "UniqueOwners",
     "check_tail",
     "duplicate_problem",
@@ -80,7 +80,7 @@ class UniqueOwners:
         return owners
 
     @classmethod
-    def build(cls, index: Index, documents: Iterable[Held]) -> UniqueOwners:
+    def build(cls, index: Index, documents: Iterable[StoredVersion]) -> UniqueOwners:
         """From every document of a state."""
         owners = cls(index)
         for held in documents:
@@ -139,7 +139,7 @@ _SLICE_DOCUMENTS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
+class SearchResult:
     """What a search through a whole tree found."""
 
     duplicates: tuple[bytes, ...]
@@ -149,7 +149,7 @@ class Searched:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _LeafValues:
     """One leaf that was searched: its first and last value, and those it has twice."""
 
     first: bytes
@@ -162,9 +162,9 @@ class _Seen:
 class DuplicateSearch:
     """Searches one tree after another, and reads only what it has not seen before."""
 
-    _seen: dict[bytes, _Seen] = field(default_factory=dict)
+    _seen: dict[bytes, _LeafValues] = field(default_factory=dict)
 
-    def run(self, reader: TreeReader) -> Searched:
+    def run(self, reader: TreeReader) -> SearchResult:
         """Search a tree. 1 GET for each node above the leaves, and for each leaf that is new to this search.
 
         Raises CorruptionError, SnapshotTooOldError.
@@ -173,7 +173,7 @@ class DuplicateSearch:
         twice: dict[bytes, None] = {}
         hashes = array("Q")
         last: bytes | None = None
-        known: dict[bytes, _Seen] = {}
+        known: dict[bytes, _LeafValues] = {}
         while some := list(islice(refs, _LEAVES_AT_ONCE)):
             new = [ref for ref in some if ref.sha256 not in self._seen]
             for ref, leaf in zip(new, reader.nodes.leaves(new), strict=True):
@@ -185,13 +185,13 @@ class DuplicateSearch:
                 hashes.extend(seen.hashes)
         self._seen.clear()
         self._seen.update(known)
-        return Searched(tuple(islice(twice, DUPLICATES_SHOWN)), hashes)
+        return SearchResult(tuple(islice(twice, DUPLICATES_SHOWN)), hashes)
 
 
-def _look(leaf: Leaf) -> _Seen:
+def _look(leaf: Leaf) -> _LeafValues:
     values = list(map(value_key_of, zip(leaf.keys, leaf.values, strict=True)))
     twice = tuple(one for one, other in pairwise(values) if one == other)
-    return _Seen(values[0], values[-1], twice, key_hashes(values))
+    return _LeafValues(values[0], values[-1], twice, key_hashes(values))
 
 
 def owners_in(reader: TreeReader, values: Sequence[bytes]) -> dict[bytes, list[bytes]]:
@@ -218,7 +218,7 @@ def check_tail(index: Index, view: View, root: Root, shelf: IndexShelf) -> None:
     layers, begins = _layers(view)
     if not begins <= root.applied <= view.number:
         raise ConflictError(f"index {index.name}", reason="the root was brought forward while its tree was searched")
-    touched: dict[bytes, Held] = {}
+    touched: dict[bytes, StoredVersion] = {}
     claims: dict[bytes, list[bytes]] = {}
     tail = merge_newest(layers)
     while some := list(islice(tail, _SLICE_DOCUMENTS)):
@@ -240,7 +240,9 @@ def check_tail(index: Index, view: View, root: Root, shelf: IndexShelf) -> None:
         raise InvalidRequestError(f"index {index.name}", problems=problems, fix="make the values different first")
 
 
-def _problems(index: Index, claims: Mapping[bytes, list[bytes]], touched: Mapping[bytes, Held]) -> list[Problem]:
+def _problems(
+    index: Index, claims: Mapping[bytes, list[bytes]], touched: Mapping[bytes, StoredVersion]
+) -> list[Problem]:
     several = islice((key for key, owners in claims.items() if len(owners) > 1), DUPLICATES_SHOWN)
     # The last owner is one of the tail's, so its document is at hand.
     return [
@@ -249,7 +251,7 @@ def _problems(index: Index, claims: Mapping[bytes, list[bytes]], touched: Mappin
     ]
 
 
-def _layers(view: View) -> tuple[list[Iterator[tuple[bytes, Held]]], LogNumber]:
+def _layers(view: View) -> tuple[list[Iterator[tuple[bytes, StoredVersion]]], LogNumber]:
     """What a view has after its root, and through which number the root goes.
 
     The view of a batch whose entry others share stands on another view.

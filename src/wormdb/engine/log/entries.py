@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from wormdb.storage.store import Probe, Store
     from wormdb.system.types import StoreTime
 
-__all__ = ["BEFORE_FIRST", "Log", "Record", "TailRound"]
+__all__ = ["BEFORE_FIRST", "Log", "LogRecord", "TailRound"]
 
 BEFORE_FIRST = bytes(32)
 """What the first entry carries as the hash of the one before it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class LogRecord:
     """An entry as it was found, with the hash that the next one must carry."""
 
     entry: Entry
@@ -47,7 +47,7 @@ class TailRound:
     shows none.
     """
 
-    records: tuple[Record, ...]
+    records: tuple[LogRecord, ...]
     ended: bool
     first: StoreTime | None
     last: StoreTime | None
@@ -62,12 +62,12 @@ class Log:
     collection: str
     pool: Pool
 
-    def read(self, number: LogNumber) -> tuple[Record | None, Probe]:
+    def read(self, number: LogNumber) -> tuple[LogRecord | None, Probe]:
         """The entry at `number`, or None, and the answer it came from. 1 GET; raises CorruptionError."""
         probe = self.store.probe(self.paths.entry(number))
         return self._decode(number, probe), probe
 
-    def between(self, after: LogNumber, through: LogNumber, register: Register) -> list[Record] | None:
+    def between(self, after: LogNumber, through: LogNumber, register: Register) -> list[LogRecord] | None:
         """The entries after one number through another; None if one was trimmed, or is not there.
 
         1 GET each, side by side, and 1 for the root after them: a slot that was trimmed may hold a late write of
@@ -130,7 +130,7 @@ class Log:
         ]
 
     def _round(self, numbers: list[LogNumber], probes: list[Probe]) -> TailRound:
-        records: list[Record] = []
+        records: list[LogRecord] = []
         for number, probe in zip(numbers, probes, strict=True):
             record = self._decode(number, probe)
             if record is None:
@@ -147,13 +147,13 @@ class Log:
             last=max(times) if known else None,
         )
 
-    def _decode(self, number: LogNumber, probe: Probe) -> Record | None:
+    def _decode(self, number: LogNumber, probe: Probe) -> LogRecord | None:
         return None if probe.found is None else self.decode(number, probe.found.body)
 
-    def decode(self, number: LogNumber, body: bytes) -> Record:
+    def decode(self, number: LogNumber, body: bytes) -> LogRecord:
         """The entry in the bytes of slot `number`. No requests; raises CorruptionError, UnsupportedFormatError."""
         name = self.paths.entry(number)
         entry = decode_entry(body, name=name, number=number, collection=self.collection)
         if entry.events:
             check_acted_on(entry.events, name=name)
-        return Record(entry, entry_hash(body), len(body))
+        return LogRecord(entry, entry_hash(body), len(body))

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from wormdb.engine.log.objects import ObjectWriter
     from wormdb.engine.log.root import Place
     from wormdb.engine.state.jobs import Jobs
-    from wormdb.engine.state.view import Held, View
+    from wormdb.engine.state.view import StoredVersion, View
     from wormdb.format.blocklist import BlockEntry
     from wormdb.format.entry import Entry
     from wormdb.format.event import JobAttached
     from wormdb.format.root import Root
 
-__all__ = ["DEFAULT_SIZES", "Net", "Outcome", "Sizes", "Stage", "Step", "net_of"]
+__all__ = ["DEFAULT_SIZES", "LogStage", "Net", "ProjectionResult", "ProjectionStep", "Sizes", "net_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,12 @@ class Net:
     """The order-preserving key of its id."""
     before: bytes | None
     """The document as JSON; None if there was none."""
-    held: Held
+    held: StoredVersion
     """What is there now: `held.document` is None after a delete."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class LogStage:
     """A state on the way: what a root says that has come so far."""
 
     view: View
@@ -65,7 +65,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ProjectionStep:
     """From one root to the state of a view, which has no more than one job attached after it.
 
     Either `attached` is None and `net` says what changed, in order of key; or the only entry is the attachment of
@@ -96,7 +96,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ProjectionResult:
     """What the next root says of one projection, and which objects it no longer names."""
 
     fields: Mapping[str, Any] = field(default_factory=dict)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from wormdb.bql.update.update import Update
-    from wormdb.engine.state.view import Held, View
+    from wormdb.engine.state.view import StoredVersion, View
     from wormdb.format.blocklist import BlockEntry, BlockPageRef, ColumnStats
     from wormdb.format.root import SchemaVersion
     from wormdb.schema.model import Model
@@ -176,7 +176,7 @@ class Upgrades:
 
     # --- documents ---
 
-    def held(self, held: Held, since: int) -> Held:
+    def held(self, held: StoredVersion, since: int) -> StoredVersion:
         """What is under an id as it is now; it is as it was at entry `since`."""
         if since >= self.newest:
             return held

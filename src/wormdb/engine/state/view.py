@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from wormdb.schema.model import Model
 
 __all__ = [
-    "Attached",
+    "AttachedBlocks",
     "Base",
     "EmptyBase",
-    "Held",
     "Overlay",
+    "StoredVersion",
     "View",
     "changed_after",
     "check_counted",
@@ -80,7 +80,7 @@ def check_counted(identity: bytes, model: Model | None) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class StoredVersion:
     """What is under one id: the document's JSON, or None after a delete; `seq` lives on.
 
     `trash` is the tombstone with the document, as JSON, while it can be restored.
@@ -101,11 +101,11 @@ class Held:
 class Base(Protocol):
     """The state through one log number, from the root's objects."""
 
-    def get(self, key: bytes) -> Held | None:
+    def get(self, key: bytes) -> StoredVersion | None:
         """What is under an id's key; None if nothing ever was."""
         ...
 
-    def get_many(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
+    def get_many(self, keys: Sequence[bytes]) -> dict[bytes, StoredVersion]:
         """What is under each of some keys, side by side; without those under which nothing ever was."""
         ...
 
@@ -113,7 +113,7 @@ class Base(Protocol):
         """Read what look-ups of these keys need before their pages."""
         ...
 
-    def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:
+    def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, StoredVersion]]:
         """Everything with a key from `low` up to but not including `high`, deleted ids too, in order of key."""
         ...
 
@@ -130,18 +130,18 @@ class Base(Protocol):
 class EmptyBase:
     """The base of a collection without a root."""
 
-    def get(self, key: bytes) -> Held | None:  # noqa: ARG002 - nothing is there
+    def get(self, key: bytes) -> StoredVersion | None:  # noqa: ARG002 - nothing is there
         """Nothing."""
         return None
 
-    def get_many(self, keys: Sequence[bytes]) -> dict[bytes, Held]:  # noqa: ARG002 - nothing is there
+    def get_many(self, keys: Sequence[bytes]) -> dict[bytes, StoredVersion]:  # noqa: ARG002 - nothing is there
         """Nothing."""
         return {}
 
     def prepare(self, keys: Sequence[bytes]) -> None:
         """Nothing to read."""
 
-    def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:  # noqa: ARG002 - nothing is there
+    def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, StoredVersion]]:  # noqa: ARG002 - nothing is there
         """Nothing."""
         return iter(())
 
@@ -156,7 +156,7 @@ class EmptyBase:
 
 
 @dataclass(frozen=True, slots=True)
-class Attached:
+class AttachedBlocks:
     """Blocks that a job attached by entry `number`, which no root has yet."""
 
     number: LogNumber
@@ -168,14 +168,14 @@ class Overlay:
 
     def __init__(self) -> None:
         """Empty: nothing came after the base."""
-        self._versions: dict[bytes, list[Held]] = {}
+        self._versions: dict[bytes, list[StoredVersion]] = {}
         self._entries: list[Entry] = []
-        self._attached: list[Attached] = []
-        self._scanned: tuple[int, list[tuple[bytes, Held]]] | None = None
+        self._attached: list[AttachedBlocks] = []
+        self._scanned: tuple[int, list[tuple[bytes, StoredVersion]]] | None = None
         self.serial = next(_serials)
         """No other overlay of this process has it, nor this one what it held with another."""
 
-    def hold(self, changed: Mapping[bytes, Held]) -> None:
+    def hold(self, changed: Mapping[bytes, StoredVersion]) -> None:
         """Have one version of each of these keys, whatever was there."""
         self._versions.update((key, [held]) for key, held in changed.items())
         self._scanned, self.serial = None, next(_serials)
@@ -184,10 +184,10 @@ class Overlay:
         """Add one entry; `attached` are the documents of the blocks that it attaches."""
         for batch in entry.batches:
             for change in batch.changes:
-                held = Held(change.id, entry.number, change.seq, change.after, change.trash)
+                held = StoredVersion(change.id, entry.number, change.seq, change.after, change.trash)
                 self._versions.setdefault(id_key(change.id), []).append(held)
         if attached is not None:
-            self._attached.append(Attached(LogNumber(entry.number), attached))
+            self._attached.append(AttachedBlocks(LogNumber(entry.number), attached))
         self._entries.append(entry)
         self._scanned = None
 
@@ -211,24 +211,24 @@ class Overlay:
         """The entries since the base up to `number`, in order."""
         return [entry for entry in self._entries if entry.number <= number]
 
-    def attached(self, number: LogNumber) -> list[Attached]:
+    def attached(self, number: LogNumber) -> list[AttachedBlocks]:
         """What was attached up to `number`, newest first."""
         return [attached for attached in reversed(self._attached) if attached.number <= number]
 
-    def get(self, key: bytes, number: LogNumber) -> Held | None:
+    def get(self, key: bytes, number: LogNumber) -> StoredVersion | None:
         """The newest version at or before `number` that an entry holds itself; None if there is none."""
         for held in reversed(self._versions.get(key, ())):
             if held.rev <= number:
                 return held
         return None
 
-    def scan(self, number: LogNumber, low: bytes = b"", high: bytes | None = None) -> list[tuple[bytes, Held]]:
+    def scan(self, number: LogNumber, low: bytes = b"", high: bytes | None = None) -> list[tuple[bytes, StoredVersion]]:
         """The newest version of every key in a range that entries up to `number` hold, in order of key."""
         rows = self._newest(number)
         start = bisect_left(rows, low, key=_key_of) if low else 0
         return rows[start : None if high is None else bisect_left(rows, high, key=_key_of)]
 
-    def _newest(self, number: LogNumber) -> list[tuple[bytes, Held]]:
+    def _newest(self, number: LogNumber) -> list[tuple[bytes, StoredVersion]]:
         """All of them, sorted once for each state; nobody may change it."""
         scanned = self._scanned
         if scanned is None or scanned[0] != number:
@@ -238,7 +238,7 @@ class Overlay:
         return scanned[1]
 
 
-def _key_of(row: tuple[bytes, Held]) -> bytes:
+def _key_of(row: tuple[bytes, StoredVersion]) -> bytes:
     return row[0]
 
 
@@ -273,16 +273,16 @@ class View:
         is_touched = index.is_owners or any(upgrades.touches(path, self.base_number) for path in index.fields)
         return self.is_ahead and is_touched
 
-    def shown(self, held: Held) -> Held:
+    def shown(self, held: StoredVersion) -> StoredVersion:
         """What the base or the tail has of an id, as it is in this state."""
         return self.definition.upgrades.held(held, max(held.rev, self.base_number)) if self.is_ahead else held
 
-    def get(self, key: bytes) -> Held | None:
+    def get(self, key: bytes) -> StoredVersion | None:
         """What is under an id's key, deleted or not; None if nothing ever was."""
         found = self._get(key)
         return None if found is None else self.shown(found)
 
-    def _get(self, key: bytes) -> Held | None:
+    def _get(self, key: bytes) -> StoredVersion | None:
         newest = self.overlay.get(key, self.number)
         for attached in self.overlay.attached(self.number):
             if newest is not None and newest.rev > attached.number:
@@ -292,14 +292,14 @@ class View:
                 return found
         return newest or self.base.get(key)
 
-    def get_many(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
+    def get_many(self, keys: Sequence[bytes]) -> dict[bytes, StoredVersion]:
         """What is under each of some keys, read side by side; without those under which nothing ever was."""
         found = self._get_many(keys)
         return {key: self.shown(held) for key, held in found.items()} if self.is_ahead else found
 
-    def _get_many(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
+    def _get_many(self, keys: Sequence[bytes]) -> dict[bytes, StoredVersion]:
         newest = {key: held for key in keys if (held := self.overlay.get(key, self.number)) is not None}
-        found: dict[bytes, Held] = {}
+        found: dict[bytes, StoredVersion] = {}
         rest: Sequence[bytes] = keys
         for attached in self.overlay.attached(self.number):
             later = {key for key in rest if key in newest and newest[key].rev > attached.number}
@@ -320,7 +320,7 @@ class View:
             yield from attached.base.trashed()
         yield from self.base.trashed()
 
-    def scan_trashed(self) -> Iterator[tuple[bytes, Held]]:
+    def scan_trashed(self) -> Iterator[tuple[bytes, StoredVersion]]:
         """Everything in the trash, in order of key.
 
         1 GET for each block that has something of it, and what `get_many` of these ids costs.
@@ -332,25 +332,25 @@ class View:
         """Read what look-ups of these keys need of the base before its pages."""
         self.base.prepare(keys)
 
-    def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, Held]]:
+    def scan(self, low: bytes = b"", high: bytes | None = None) -> Iterator[tuple[bytes, StoredVersion]]:
         """Every id ever used whose key is in a range, in order of key: base and overlay merged."""
         found = self._scan(low, high)
         return ((key, self.shown(held)) for key, held in found) if self.is_ahead else found
 
-    def _scan(self, low: bytes, high: bytes | None) -> Iterator[tuple[bytes, Held]]:
+    def _scan(self, low: bytes, high: bytes | None) -> Iterator[tuple[bytes, StoredVersion]]:
         above = self.overlay.scan(self.number, low, high)
         layers = [attached.base.scan(low, high) for attached in self.overlay.attached(self.number)]
         if not above and not layers:
             return self.base.scan(low, high)
         return merge_newest([iter(above), *layers, self.base.scan(low, high)])
 
-    def tail(self, low: bytes = b"", high: bytes | None = None) -> Sequence[tuple[bytes, Held]]:
+    def tail(self, low: bytes = b"", high: bytes | None = None) -> Sequence[tuple[bytes, StoredVersion]]:
         """The newest version of every key in a range that entries after the root hold, as it is in this state."""
         found = self.overlay.scan(self.number, low, high)
         return [(key, self.shown(held)) for key, held in found] if self.is_ahead else found
 
 
-def changed_after(view: View, number: int) -> list[Held] | None:
+def changed_after(view: View, number: int) -> list[StoredVersion] | None:
     """What a view has of documents that changed after entry `number`; None if its tail does not tell. No requests.
 
     It does not if the root below goes further, and not of what jobs attached.
@@ -365,7 +365,7 @@ def changed_after(view: View, number: int) -> list[Held] | None:
     return [held for key in keys if (held := view.overlay.get(key, view.number)) is not None]
 
 
-def merge_newest(layers: Sequence[Iterator[tuple[bytes, Held]]]) -> Iterator[tuple[bytes, Held]]:
+def merge_newest(layers: Sequence[Iterator[tuple[bytes, StoredVersion]]]) -> Iterator[tuple[bytes, StoredVersion]]:
     """Several layers in order of key as one: of equal keys the one of the greatest revision is kept."""
     last: bytes | None = None
     for key, held in heapq.merge(*layers, key=lambda item: (item[0], -item[1].rev)):

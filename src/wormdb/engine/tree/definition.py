@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 __all__ = [
     "EMPTY",
     "OWNERS",
-    "Empty",
+    "EmptySentinel",
     "Index",
-    "Keyed",
+    "KeyRules",
     "Row",
     "array_fields",
     "check_row",
@@ -64,7 +64,7 @@ __all__ = [
 # at a.x and a.y. Two different arrays in one document would multiply, and are refused.
 
 
-class Empty(enum.Enum):
+class EmptySentinel(enum.Enum):
     """The class of `EMPTY`."""
 
     EMPTY = enum.auto()
@@ -75,7 +75,7 @@ class Empty(enum.Enum):
     __str__ = __repr__
 
 
-EMPTY: Final = Empty.EMPTY
+EMPTY: Final = EmptySentinel.EMPTY
 """An array without elements: it has no element to stand for it, and sorts below null."""
 
 Row = tuple[Any, ...]
@@ -165,7 +165,7 @@ def check_row(row: Sequence[Any], fields: Sequence[str], types: Sequence[str], *
             )
 
 
-class _Message(msgspec.Struct, frozen=True, omit_defaults=True):
+class _IndexMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     fields: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     unique: bool = False
     sparse: bool = True
@@ -176,10 +176,10 @@ class _Message(msgspec.Struct, frozen=True, omit_defaults=True):
     is_owners: bool = msgspec.field(name="blobOwners", default=False)
 
 
-_DECODER: Final = msgspec.json.Decoder(_Message)
+_DECODER: Final = msgspec.json.Decoder(_IndexMessage)
 
 
-class Keyed(Protocol):
+class KeyRules(Protocol):
     """What decides the keys of a document."""
 
     @property
@@ -264,7 +264,7 @@ OWNERS: Final = Index("_blobs", (BLOB_FIELD,), is_owners=True)
 
 def encode_index(index: Index) -> bytes:
     """The definition of an index without its name, as JSON: equal definitions have equal bytes."""
-    message = _Message(
+    message = _IndexMessage(
         index.fields,
         index.unique,
         index.sparse,
@@ -303,7 +303,7 @@ def decode_index(name: str, data: bytes, *, source: str) -> Index:
         corrupt(source, f"the definition of index {name} cannot be read: {error}")
 
 
-def keys_of(index: Keyed, document: Document | None) -> list[bytes]:
+def keys_of(index: KeyRules, document: Document | None) -> list[bytes]:
     """The distinct keys of a normalized document, ascending; none for None. No requests.
 
     Raises InvalidRequestError if two of the fields are arrays, or a value has not the type that its field must have,
@@ -312,7 +312,7 @@ def keys_of(index: Keyed, document: Document | None) -> list[bytes]:
     return sorted(claims_of(index, document))
 
 
-def claims_of(index: Keyed, document: Document | None) -> dict[bytes, Any]:
+def claims_of(index: KeyRules, document: Document | None) -> dict[bytes, Any]:
     """The keys of a document, each with the value to show for it: a list of values if the index is compound.
 
     In a unique index these are what the document claims for itself. Raises what `keys_of` does. No requests.
@@ -350,7 +350,7 @@ def lookup_keys(value: Any) -> list[bytes]:
     return [encode_key(value)]
 
 
-def array_fields(index: Keyed, document: Document) -> tuple[bool, ...]:
+def array_fields(index: KeyRules, document: Document) -> tuple[bool, ...]:
     """For each field, whether the document has an array at it or on the way. No requests.
 
     Who plans a query must know whether any document ever had one: then two bounds on the field may hold for two

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
     from wormdb.engine.tree.definition import Index
 
-__all__ = ["Extracted", "extract", "extract_columns"]
+__all__ = ["IndexKeys", "extract", "extract_columns"]
 
 _NONE: Final[tuple[bytes, ...]] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Extracted:
+class IndexKeys:
     """What an index holds of some documents, one to one."""
 
     keys: list[Sequence[bytes]]
@@ -35,7 +35,7 @@ class Extracted:
     """For each field of the index whether one of the documents has an array at it or on the way."""
 
 
-def extract(index: Index, identities: Sequence[bytes], documents: Sequence[bytes | None]) -> Extracted:
+def extract(index: Index, identities: Sequence[bytes], documents: Sequence[bytes | None]) -> IndexKeys:
     """The keys of documents given as JSON beside their ids; None for a document is none. No requests.
 
     Equal to `keys_of` for each. Raises InvalidRequestError naming the first document that the index cannot take, and
@@ -43,16 +43,16 @@ def extract(index: Index, identities: Sequence[bytes], documents: Sequence[bytes
     """
     if index.is_owners:
         owned = [sorted(encode_key(str(key)) for key in blob_keys_in(document)) for document in documents]
-        return Extracted(list(owned), (False,) * len(index.fields))
+        return IndexKeys(list(owned), (False,) * len(index.fields))
     found, arrays = _found(index, project(documents, index.fields, name="document"))
     keys = [
         _NONE if document is None else _checked_keys(index, identity, document) if own is None else own
         for identity, document, own in zip(identities, documents, found, strict=True)
     ]
-    return Extracted(keys, arrays)
+    return IndexKeys(keys, arrays)
 
 
-def extract_columns(index: Index, identities: Sequence[bytes], columns: Sequence[Sequence[Any]]) -> Extracted:
+def extract_columns(index: Index, identities: Sequence[bytes], columns: Sequence[Sequence[Any]]) -> IndexKeys:
     """The keys of documents whose values at the fields of an index are given; no array is one.
 
     Raises InvalidRequestError naming the document for a key that is too long, or of another type. No requests.
@@ -62,7 +62,7 @@ def extract_columns(index: Index, identities: Sequence[bytes], columns: Sequence
     if None in found:
         rows = zip(identities, found, zip(*columns, strict=True), strict=True)
         _refuse(index, *next((identity, row) for identity, own, row in rows if own is None))
-    return Extracted([own for own in found if own is not None], arrays)
+    return IndexKeys([own for own in found if own is not None], arrays)
 
 
 def _found(index: Index, fields: Sequence[Sequence[Any]]) -> tuple[list[Sequence[bytes] | None], tuple[bool, ...]]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from heapq import merge
 from typing import TYPE_CHECKING, Final
 
-from wormdb.engine.tree.nodes import NewObject
+from wormdb.engine.tree.nodes import NewNode
 from wormdb.format.filter_run import HASH_BITS, FilterRun, decode_filter_run, encode_filter_run, key_hash
 from wormdb.format.frame import corrupt
 
@@ -43,7 +43,7 @@ RUN_MARKS_MAX: Final = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _FilterRun:
     ref: ObjectRef
     marks: Sequence[int]
 
@@ -57,7 +57,7 @@ class KeyFilter:
     """An approximate set of keys, in memory: 8 bytes a key. No key that was put in is ever denied."""
 
     bits: int
-    runs: tuple[_Run, ...]
+    runs: tuple[_FilterRun, ...]
 
     @property
     def ref(self) -> ObjectRef:
@@ -99,7 +99,7 @@ class FilterChange:
     """A filter after a change: what to write first, and what it no longer needs."""
 
     filter: KeyFilter
-    written: tuple[NewObject, ...] = ()
+    written: tuple[NewNode, ...] = ()
     retired: tuple[ObjectRef, ...] = ()
 
 
@@ -107,8 +107,8 @@ def build_filter_of(hashes: Sequence[int], maker: NodeMaker) -> FilterChange:
     """A filter over keys, given by their hashes in any order, with room for four times as many. No requests."""
     bits = (max(len(hashes), KEYS_MIN) * GROWTH * SLOTS_PER_KEY_MIN - 1).bit_length()
     marks = sorted({number >> (HASH_BITS - bits) for number in hashes})
-    runs: tuple[_Run, ...] = ()
-    written: list[NewObject] = []
+    runs: tuple[_FilterRun, ...] = ()
+    written: list[NewNode] = []
     for start in range(0, max(len(marks), 1), RUN_MARKS_MAX):
         run, new = _make(bits, array("Q", marks[start : start + RUN_MARKS_MAX]), runs, maker)
         runs, written = (*runs, run), [*written, new]
@@ -150,12 +150,12 @@ def load_filter(ref: ObjectRef, objects: StoreNodes, *, scope: str = "") -> KeyF
     for run, loaded in zip(newest.older, older, strict=True):
         if loaded.bits != newest.bits:
             corrupt(objects.key(run.name), f"its marks have {loaded.bits} bits and those of its filter {newest.bits}")
-    runs = [_Run(run, loaded.marks) for run, loaded in zip((*newest.older, ref), (*older, newest), strict=True)]
+    runs = [_FilterRun(run, loaded.marks) for run, loaded in zip((*newest.older, ref), (*older, newest), strict=True)]
     return KeyFilter(newest.bits, tuple(runs))
 
 
-def _make(bits: int, marks: Sequence[int], older: Sequence[_Run], maker: NodeMaker) -> tuple[_Run, NewObject]:
+def _make(bits: int, marks: Sequence[int], older: Sequence[_FilterRun], maker: NodeMaker) -> tuple[_FilterRun, NewNode]:
     name = maker.name()
     run = FilterRun(bits, marks, tuple(one.ref for one in older))
-    new = NewObject(name, encode_filter_run(run, identity=maker.scope + name))
-    return _Run(new.ref, marks), new
+    new = NewNode(name, encode_filter_run(run, identity=maker.scope + name))
+    return _FilterRun(new.ref, marks), new

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 __all__ = [
     "InnerPart",
     "LeafPart",
-    "NewObject",
+    "NewNode",
     "NodeLimits",
     "NodeMaker",
+    "NodePart",
     "NodeSource",
-    "Part",
     "StoreNodes",
     "Tree",
     "fetch_object",
@@ -64,7 +64,7 @@ class Tree:
 
 
 @dataclass(frozen=True, slots=True)
-class NewObject:
+class NewNode:
     """An object for the caller to write, before the root that leads to it."""
 
     name: str
@@ -138,14 +138,14 @@ class NodeMaker:
     scope: str = ""
     limits: NodeLimits = field(default_factory=NodeLimits)
 
-    def make(self, node: Node) -> tuple[NewObject, Child]:
+    def make(self, node: Node) -> tuple[NewNode, Child]:
         """The node as an object to write, and as its parent names it. No requests."""
         name = self.name()
         body = encode_node(node, identity=self.scope + name)
         count = len(node.keys) if isinstance(node, Leaf) else sum(child.count for child in node.children)
-        return NewObject(name, body), Child(name, sha256(body).digest(), count)
+        return NewNode(name, body), Child(name, sha256(body).digest(), count)
 
-    def read(self, new: NewObject) -> Node:
+    def read(self, new: NewNode) -> Node:
         """The node in an object that this maker made."""
         return decode_node(new.body, name=new.name, identity=self.scope + new.name)
 
@@ -288,7 +288,7 @@ def separator(left: bytes, right: bytes) -> bytes:
 _CHILD_BYTES: Final = 64  # of a child's name, hash and count
 
 
-class Part(ABC):
+class NodePart(ABC):
     """Keys and one item for each: values in a leaf, children in an inner node.
 
     `low` separates the part from what is to its left. Parts are made anew, never changed.
@@ -337,7 +337,7 @@ class Part(ABC):
         return type(self)(low, self.keys[start:stop], self.items[start:stop])
 
 
-class LeafPart(Part):
+class LeafPart(NodePart):
     """Keys and values."""
 
     __slots__ = ()
@@ -361,7 +361,7 @@ class LeafPart(Part):
         return Leaf(tuple(self.keys), tuple(self.items))
 
 
-class InnerPart(Part):
+class InnerPart(NodePart):
     """Children, each with the key that separates it from the one before.
 
     The first child's key is not stored in the node; it counts when the node joins the one to its left.

@@ -268,10 +268,10 @@ def verify(tree: Tree, nodes: NodeSource) -> list[Problem]:
         return [] if sound else [Problem("", f"a tree without nodes should have {tree.entries} entries")]
     top = tree.top
     assert top is not None
-    return list(_Check(nodes).below([(top, b"", None)], tree.height))
+    return list(_TreeCheck(nodes).below([(top, b"", None)], tree.height))
 
 
-class _Check:
+class _TreeCheck:
     def __init__(self, nodes: NodeSource) -> None:
         self._nodes = nodes
         self._seen: set[str] = set()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from wormdb.engine.blocks.shelf import Shelf
 from wormdb.engine.commit.operations import Pending
-from wormdb.engine.ledger import Committed
+from wormdb.engine.ledger import CommitResult
 from wormdb.engine.log.objects import ObjectWriter
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.engine.state.definition import settled as settled_events
@@ -258,7 +258,7 @@ class _AdoptionRun:
 
     # --- the entry ---
 
-    def _commit(self, attached: JobAttached) -> Committed:
+    def _commit(self, attached: JobAttached) -> CommitResult:
         adopter, seen = self._of, self._view
         opened = JobOpened(job=self._job, kind="adopt", base=seen.number)
         pending = Pending(
@@ -275,7 +275,7 @@ class _AdoptionRun:
             done = adopter.ledger.view().jobs.known.get(self._job)
             if done is None or done.state != "attached":
                 raise
-            committed = Committed(LogNumber(done.number), Misc(done.misc), ())
+            committed = CommitResult(LogNumber(done.number), Misc(done.misc), ())
         self._keeper.remove()
         return committed
 

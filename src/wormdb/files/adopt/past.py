@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from wormdb.engine.history.tombstone import tombstone
-from wormdb.engine.state.view import Held
+from wormdb.engine.state.view import StoredVersion
 from wormdb.files.contents.values import STAMPS
 from wormdb.format import json
 from wormdb.format.past import SnapshotMark, Version
@@ -204,7 +204,7 @@ class FileContents:
 class SettledDocument:
     """A document as the engine holds it, with its past; revisions are 0, because the entry has no number yet."""
 
-    held: Held
+    held: StoredVersion
     versions: tuple[Version, ...]
     marks: tuple[SnapshotMark, ...]
     faults: tuple[Disagreement, ...]
@@ -235,7 +235,7 @@ def settle(filed: FileContents, limit: int) -> SettledDocument:
     last = past.steps[-1]
     document = None if last.document is None else versions[-1].document
     trash = None if last.document is not None else past.trash(identity, moments[-1])
-    held = Held(identity, 0, last.seq, document, trash)
+    held = StoredVersion(identity, 0, last.seq, document, trash)
     return SettledDocument(held, versions, marks, tuple(past.faults))
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wormdb.engine.ledger import Runtime
     from wormdb.engine.log.objects import ObjectWriter
     from wormdb.engine.state.definition import Definition
-    from wormdb.engine.state.view import Held
+    from wormdb.engine.state.view import StoredVersion
     from wormdb.files.adopt.listing import Inventory
     from wormdb.files.adopt.past import SettledDocument
     from wormdb.files.contents.names import FileNames
@@ -51,7 +51,7 @@ _NO_PLAN: Final = bytes(32)
 """Takes the place of a digest in a record that no run can continue."""
 
 
-def digest_of(held: Held, versions: Sequence[Version], marks: Sequence[SnapshotMark]) -> bytes:
+def digest_of(held: StoredVersion, versions: Sequence[Version], marks: Sequence[SnapshotMark]) -> bytes:
     """What stands for a document and its past, whatever the number of the entry that adopts them. No requests."""
     digest = blake2b(digest_size=16)
     digest.update(b"%b\0%d\0%b\0%b\n" % (held.id, held.seq, held.document or b"", held.trash or b""))

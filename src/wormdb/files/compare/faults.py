@@ -29,8 +29,8 @@ from wormdb.format.key import encode_key
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from wormdb.engine.history.read import History, Recorded
-    from wormdb.engine.state.view import Held, View
+    from wormdb.engine.history.read import DocumentHistory, History
+    from wormdb.engine.state.view import StoredVersion, View
     from wormdb.engine.tree.definition import Index
     from wormdb.files.contents.expected import ExpectedFile
     from wormdb.files.contents.names import FileKey, FileNames
@@ -72,7 +72,7 @@ class DocumentFaults:
 
     # --- what should be there ---
 
-    def wrong(self, each: Callable[[Held], None], told: Callable[[int], None]) -> Iterator[FileFault]:
+    def wrong(self, each: Callable[[StoredVersion], None], told: Callable[[int], None]) -> Iterator[FileFault]:
         """Files that are missing or edited. 1 GET for each file, and a scan of documents and their history.
 
         Every document is shown to `each`, and `told` hears how many there were.
@@ -126,7 +126,7 @@ class DocumentFaults:
         """The files of documents in a listing that should not be there. Costs a look-up of each document."""
         ids = {name: encode_key(found.id) for name, found in listed}
         held = self.view.get_many(sorted(set(ids.values())))
-        past: dict[bytes, Recorded] = {}
+        past: dict[bytes, DocumentHistory] = {}
         for name, found in listed:
             key = ids[name]
             known = held.get(key)
@@ -196,7 +196,7 @@ class TableFaults:
         made._oldest = min((part.log for table in known.values() for part in table.parts), default=0)
         return made
 
-    def note(self, held: Held) -> None:
+    def note(self, held: StoredVersion) -> None:
         """A document, or what is left of one. No requests."""
         self.documents += held.document is not None
         identity = identity_of(held.id)
@@ -209,7 +209,7 @@ class TableFaults:
             if held.rev <= self.tables[key].parts[number].log:
                 self._sums[key, number] = (self._sums.get((key, number), 0) + _digest(place, row)) % _MODULUS
 
-    def _entries(self, text: str, held: Held) -> Iterator[tuple[TableKey, int, Place, Any]]:
+    def _entries(self, text: str, held: StoredVersion) -> Iterator[tuple[TableKey, int, Place, Any]]:
         """What a document has in each table: the number of the file, the place in it, and the row of a manifest."""
         if held.document is None:
             return

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.engine.history.read import Recorded
-from wormdb.engine.history.read import Snapshot as Kept
+from wormdb.engine.history.read import DocumentHistory, SnapshotVersion
 from wormdb.engine.history.snapshots import visible
 from wormdb.engine.history.tombstone import read_tombstone
 from wormdb.files.contents.document import entity_file, oplog_file, snapshot_file, tombstone_file
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from wormdb.engine.history.read import History
-    from wormdb.engine.history.snapshots import Visible
-    from wormdb.engine.state.view import Held, View
+    from wormdb.engine.history.snapshots import VisibleSnapshot
+    from wormdb.engine.state.view import StoredVersion, View
     from wormdb.files.contents.names import FileKey, FileNames
     from wormdb.format.past import Version
     from wormdb.schema.model import Model
@@ -47,9 +46,9 @@ EXTRA: Final = "it should not be there"
 
 def files_of(
     identity: Any,
-    held: Held | None,
+    held: StoredVersion | None,
     versions: Sequence[Version],
-    kept: Sequence[Kept],
+    kept: Sequence[SnapshotVersion],
     model: Model,
     names: FileNames,
 ) -> dict[str, bytes]:
@@ -69,7 +68,7 @@ def files_of(
     return files
 
 
-def present_files_of(identity: Any, held: Held | None, model: Model, names: FileNames) -> dict[str, bytes]:
+def present_files_of(identity: Any, held: StoredVersion | None, model: Model, names: FileNames) -> dict[str, bytes]:
     """The files of one document as it is now: its own, or two in the trash. Raises as `files_of`. No requests."""
     if held is None:
         return {}
@@ -85,7 +84,7 @@ def present_files_of(identity: Any, held: Held | None, model: Model, names: File
     }
 
 
-def kept_snapshots(kept: Sequence[Kept], versions: Sequence[Version], model: Model) -> list[Visible]:
+def kept_snapshots(kept: Sequence[SnapshotVersion], versions: Sequence[Version], model: Model) -> list[VisibleSnapshot]:
     """The snapshots of a document that have files, oldest first. No requests.
 
     They are pruned when the document changes, so their age is counted until its last change: a file does not come or
@@ -98,15 +97,17 @@ def kept_snapshots(kept: Sequence[Kept], versions: Sequence[Version], model: Mod
     return visible(kept, versions, model.snapshots, misc_ms(max(moments)))
 
 
-def recorded_until(found: Recorded, number: int) -> Recorded:
+def recorded_until(found: DocumentHistory, number: int) -> DocumentHistory:
     """What was known of a document at a log number. No requests."""
     versions = [version for version in found.versions if version.rev <= number]
     kept = [
-        Kept(each.version, each.taken if each.taken is not None and each.taken.rev <= number else None)
+        SnapshotVersion(each.version, each.taken if each.taken is not None and each.taken.rev <= number else None)
         for each in found.snapshots
         if each.version.rev <= number
     ]
-    return Recorded(found.key, versions, [each for each in kept if each.taken is not None or each.version.snapshot])
+    return DocumentHistory(
+        found.key, versions, [each for each in kept if each.taken is not None or each.version.snapshot]
+    )
 
 
 # --- Which files a document should have while its collection goes on: lag is not damage. No I/O.
@@ -122,8 +123,8 @@ class FiledDocument:
     key: bytes
     """The key of its id."""
     identity: Any
-    held: Held
-    recorded: Recorded | None = None
+    held: StoredVersion
+    recorded: DocumentHistory | None = None
     """None if its past was not asked for."""
 
 
@@ -141,7 +142,9 @@ def has_past(names: FileNames) -> bool:
     return names.model.oplog or names.model.snapshots.enabled
 
 
-def filed_documents(view: View, history: History | None) -> Iterator[tuple[bytes, Held, Recorded | None]]:
+def filed_documents(
+    view: View, history: History | None
+) -> Iterator[tuple[bytes, StoredVersion, DocumentHistory | None]]:
     """Every id that a view ever used, in order of key, with its past if there is `history`. Costs a scan of both."""
     if history is None:
         yield from ((key, held, None) for key, held in view.scan())
@@ -186,7 +189,7 @@ def _moving(document: FiledDocument, names: FileNames, through: int) -> dict[str
     return wanted
 
 
-def _entity(document: FiledDocument, found: Recorded, names: FileNames, through: int) -> dict[str, ExpectedFile]:
+def _entity(document: FiledDocument, found: DocumentHistory, names: FileNames, through: int) -> dict[str, ExpectedFile]:
     """The document's own file: as it was at the number, or as any later change left it."""
     known = [version for version in found.versions if version.rev <= through]
     possible = known[-1:] + [version for version in found.versions if version.rev > through]
@@ -197,12 +200,12 @@ def _entity(document: FiledDocument, found: Recorded, names: FileNames, through:
     return {names.entity(document.identity): ExpectedFile(tuple(bodies), may_lack)}
 
 
-def _snapshots(found: Recorded, identity: Any, names: FileNames) -> dict[str, bytes]:
+def _snapshots(found: DocumentHistory, identity: Any, names: FileNames) -> dict[str, bytes]:
     shown = kept_snapshots(found.snapshots, found.versions, names.model)
     return {names.snapshot(identity, each.snapshot.ts): snapshot_file(each.version, names.model) for each in shown}
 
 
-def may_be_there(found: FileKey, held: Held | None, names: FileNames, through: int) -> bool | None:
+def may_be_there(found: FileKey, held: StoredVersion | None, names: FileNames, through: int) -> bool | None:
     """Whether a file of a document may be there; None if only the document's past tells. No requests."""
     if held is None:
         return False

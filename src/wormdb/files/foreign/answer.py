@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from wormdb.bql.aggregation import Aggregation
     from wormdb.engine.blocks.portion import Portion
-    from wormdb.engine.state.view import Held
+    from wormdb.engine.state.view import StoredVersion
     from wormdb.engine.tree.entries import Range
     from wormdb.files.foreign.choose import FilePlan
     from wormdb.files.foreign.folder import FileFolder, FileMemory
@@ -192,7 +192,7 @@ class ForeignAnswer:
         taken = watch.whole(answer)
         return explain_choice(chosen[-1], request, self.files, self._clock, taken_of=watch.taken, taken=taken)
 
-    def fetch(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
+    def fetch(self, keys: Sequence[bytes]) -> dict[bytes, StoredVersion]:
         """The documents under some keys of ids, read side by side; without those that do not exist. 1 GET each."""
         return FileSource(self.files).fetch(keys)
 
@@ -205,11 +205,11 @@ class ForeignAnswer:
                     return iter([manifest.rows.portion(names, span)])
         return FileSource(self.files).scan([*names, DOCUMENT], span=span)
 
-    def documents(self, span: Range) -> Iterator[Held]:
+    def documents(self, span: Range) -> Iterator[StoredVersion]:
         """Documents whose ids are in a range, in order of id. 1 LIST for each 1,000 keys, and 1 GET each."""
         return FileSource(self.files).documents(span)
 
-    def portions(self, rows: Iterable[Held], names: Sequence[str]) -> Iterator[Portion]:
+    def portions(self, rows: Iterable[StoredVersion], names: Sequence[str]) -> Iterator[Portion]:
         """Columns of documents that are there already. No requests."""
         return encode_rows(rows, wanted_of(names))
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from wormdb.bql.tree import Filter
-    from wormdb.engine.state.view import Held
+    from wormdb.engine.state.view import StoredVersion
     from wormdb.files.foreign.files import ForeignFiles
     from wormdb.files.foreign.source import Witness
     from wormdb.format.kinds import Document
@@ -62,7 +62,7 @@ _ABSENT: Final = "missing"
 def matches_condition(matches: Callable[[Document], bool], name: str) -> Witness:
     """An index led there: the document must be there, and have one of the values."""
 
-    def witness(_: bytes, held: Held | None) -> str | None:
+    def witness(_: bytes, held: StoredVersion | None) -> str | None:
         if held is None:
             return f"index {name} is stale: a document that it names is not there"
         if not matches(_decoded(held)):
@@ -77,7 +77,7 @@ def matches_row(manifest: ForeignManifest, fields: Sequence[str]) -> Witness:
     paths: list[tuple[str, Path]] = [(name, parse_path(name)) for name in manifest.available(fields) if name != "_id"]
     places: dict[bytes, int] = {key: row for row, key in enumerate(manifest.rows.keys)}
 
-    def witness(key: bytes, held: Held | None) -> str | None:
+    def witness(key: bytes, held: StoredVersion | None) -> str | None:
         if held is None:
             return "manifest is stale: a document that it names is not there"
         document = _decoded(held)
@@ -93,7 +93,7 @@ def matches_row(manifest: ForeignManifest, fields: Sequence[str]) -> Witness:
     return witness
 
 
-def _decoded(held: Held) -> Document:
+def _decoded(held: StoredVersion) -> Document:
     assert held.document is not None, "files hold live documents"
     return json.decode_document(held.document, name=f"document {held.id.decode()}")
 

@@ -16,7 +16,7 @@ from wormdb.system.deadline import TimedLock
 from wormdb.system.types import LogNumber
 
 if TYPE_CHECKING:
-    from wormdb.engine.state.view import Held
+    from wormdb.engine.state.view import StoredVersion
     from wormdb.files.foreign.indexes import IndexFileStatus
     from wormdb.files.foreign.manifest import RefusedManifest
     from wormdb.schema.model import Model
@@ -72,7 +72,7 @@ class ForeignCollection:
         check, on_broken = self._settings.foreign_check, self._settings.on_broken
         return ForeignAnswer(self.folder, self.memory, self._clock, check=check, on_broken=on_broken)
 
-    def find(self, identity: Any) -> Held | None:
+    def find(self, identity: Any) -> StoredVersion | None:
         """One document by its id; None if there is none. 1 GET, or 2 if the id may be written in two ways.
 
         Raises CorruptionError if its file is broken.

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from wormdb.engine.state.view import Held
+from wormdb.engine.state.view import StoredVersion
 from wormdb.errors import CorruptionError, InvalidRequestError, NotFoundError
 from wormdb.files.contents.document import read_entity
 from wormdb.files.contents.values import fault_text
@@ -41,7 +41,7 @@ class Entities:
         self.skipped: dict[str, str] = {}
         """By key why each file was passed over."""
 
-    def read(self, entity: Entity) -> Held | None:
+    def read(self, entity: Entity) -> StoredVersion | None:
         """One document; None if its file is gone, or broken and passed over. 1 GET; raises CorruptionError."""
         try:
             body = self._folder.store.get(entity.key).body
@@ -54,14 +54,14 @@ class Entities:
         except (CorruptionError, InvalidRequestError) as error:
             self.broken(entity.key, fault_text(error), error)
             return None
-        return Held(json.encode(entity.id), rev or 0, 0, encoded)
+        return StoredVersion(json.encode(entity.id), rev or 0, 0, encoded)
 
-    def stream(self, entities: Sequence[Entity], first: int | None = None) -> Iterator[Sequence[Held]]:
+    def stream(self, entities: Sequence[Entity], first: int | None = None) -> Iterator[Sequence[StoredVersion]]:
         """All that are there and whole, in their order, some at a time: while some are used, the next are read.
 
         With `first`, about that many are wanted at first, and no more are asked for together.
         """
-        pending: Iterator[Held | None] | None = None
+        pending: Iterator[StoredVersion | None] | None = None
         for start, stop in _parts(len(entities), first):
             following = self._folder.pool.map(self.read, entities[start:stop])
             if pending is not None:

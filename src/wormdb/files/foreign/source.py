@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 from wormdb.engine.blocks.portion import DOCUMENT, VERSION
-from wormdb.engine.columns.fetch import Wanted
+from wormdb.engine.columns.fetch import ColumnRequest
 from wormdb.engine.columns.sources import portion_of_rows
 from wormdb.files.foreign.files import ContradictionError, Entity, ForeignFiles
 from wormdb.files.foreign.rows import DamagedRowsError
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from wormdb.engine.blocks.portion import Portion
-    from wormdb.engine.state.view import Held
+    from wormdb.engine.state.view import StoredVersion
     from wormdb.engine.tree.entries import Range
     from wormdb.files.foreign.rows import ManifestRows
     from wormdb.query.sources.source import Entries
 
 __all__ = ["FileSource", "Witness", "wanted_of"]
 
-Witness: TypeAlias = Callable[[bytes, "Held | None"], str | None]
+Witness: TypeAlias = Callable[[bytes, "StoredVersion | None"], str | None]
 """Holds what was fetched under a key to what led there; says what contradicts it, None if nothing does."""
 
 
@@ -71,11 +71,11 @@ class FileSource:
             if helds:
                 yield portion_of_rows(helds, wanted)
 
-    def documents(self, span: Range) -> Iterator[Held]:
+    def documents(self, span: Range) -> Iterator[StoredVersion]:
         """The documents whose ids are in a range, in order of id. Costs as a scan of documents."""
         return chain.from_iterable(self._read(span, None))
 
-    def _read(self, span: Range, rows: int | None) -> Iterator[Sequence[Held]]:
+    def _read(self, span: Range, rows: int | None) -> Iterator[Sequence[StoredVersion]]:
         listing = self.files.listing()
         for twin in listing.twins:
             self.files.entities.broken(twin, "another file has the same id")
@@ -84,7 +84,7 @@ class FileSource:
         ]
         return self.files.entities.stream(chosen, rows)
 
-    def fetch(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
+    def fetch(self, keys: Sequence[bytes]) -> dict[bytes, StoredVersion]:
         """As `QuerySource`. 1 GET each, and 1 more for an id with two forms; raises ContradictionError."""
         found = dict(zip(keys, self.files.folder.pool.map(self._fetched, keys), strict=True))
         for key, held in found.items():
@@ -92,7 +92,7 @@ class FileSource:
                 raise ContradictionError(reason)
         return {key: held for key, held in found.items() if held is not None}
 
-    def _fetched(self, key: bytes) -> Held | None:
+    def _fetched(self, key: bytes) -> StoredVersion | None:
         identity = _text_of(key) if self.ids is None else self.ids.get(key)
         if identity is None:
             # An id that is not a string has several forms: only a listing tells which one is there.
@@ -109,10 +109,10 @@ class FileSource:
         raise KeyError(name)
 
 
-def wanted_of(names: Sequence[str]) -> Wanted:
+def wanted_of(names: Sequence[str]) -> ColumnRequest:
     """The columns of these names, made of documents."""
     paths = [name for name in dict.fromkeys(names) if name not in ("_id", DOCUMENT, VERSION)]
-    return Wanted(
+    return ColumnRequest(
         {path: ColumnSpec(path) for path in paths},
         with_ids="_id" in names,
         with_documents=DOCUMENT in names,

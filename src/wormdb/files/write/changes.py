@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wormdb.engine.ledger import Ledger
-    from wormdb.engine.log.entries import Record
+    from wormdb.engine.log.entries import LogRecord
     from wormdb.format.entry import LoggedBatch, LoggedChange
     from wormdb.format.past import Operation
 
@@ -95,7 +95,7 @@ def read_windows(ledger: Ledger, after: LogNumber, through: LogNumber) -> Iterat
     )
 
 
-def _note_events(window: Window, record: Record) -> None:
+def _note_events(window: Window, record: LogRecord) -> None:
     for event in record.entry.events:
         if isinstance(event, SnapshotTaken):
             window.taken[id_key(event.id)] = event.id
@@ -108,7 +108,7 @@ def _note_events(window: Window, record: Record) -> None:
             window.needs_all |= event.mapping is not None
 
 
-def _seen(record: Record, batch: LoggedBatch, change: LoggedChange) -> SeenChange:
+def _seen(record: LogRecord, batch: LoggedBatch, change: LoggedChange) -> SeenChange:
     version = Version(
         change.id,
         change.seq,

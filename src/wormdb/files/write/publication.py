@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from wormdb.engine.history.read import Recorded
+    from wormdb.engine.history.read import DocumentHistory
     from wormdb.engine.ledger import Ledger
-    from wormdb.engine.state.view import Held, View
+    from wormdb.engine.state.view import StoredVersion, View
     from wormdb.files.contents.names import FileKey
     from wormdb.files.write.record import KnownRecord, RecordRegister
     from wormdb.files.write.tables import TableKey
@@ -273,7 +273,7 @@ class Publication:
         self.record = replace(self.record, fill=fill)
         self._swap()
 
-    def _recorded(self, cursor: bytes) -> Iterator[tuple[bytes, Held, Recorded | None]]:
+    def _recorded(self, cursor: bytes) -> Iterator[tuple[bytes, StoredVersion, DocumentHistory | None]]:
         """Every document after a key, with what history has of it."""
         low = cursor + b"\0" if cursor else b""
         past = self.ledger.history(self.view).documents(low)

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from wormdb.engine.history.snapshots import taken_at
-from wormdb.engine.state.view import Held
+from wormdb.engine.state.view import StoredVersion
 from wormdb.errors import InvalidRequestError
 from wormdb.files.contents.document import oplog_file, snapshot_file
 from wormdb.files.contents.expected import kept_snapshots, present_files_of, recorded_until
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
 
-    from wormdb.engine.history.read import History, Recorded, Snapshot
-    from wormdb.engine.history.snapshots import Visible
+    from wormdb.engine.history.read import DocumentHistory, History, SnapshotVersion
+    from wormdb.engine.history.snapshots import VisibleSnapshot
     from wormdb.engine.state.view import View
     from wormdb.files.contents.names import FileNames
     from wormdb.files.write.changes import SeenChange, Window
@@ -97,19 +97,19 @@ class DocumentFiles:
                     self._snapshots(work, identity, history.recorded(key), after)
         return work
 
-    def _newest(self, window: Window, touched: dict[bytes, list[SeenChange]], view: View) -> dict[bytes, Held]:
+    def _newest(self, window: Window, touched: dict[bytes, list[SeenChange]], view: View) -> dict[bytes, StoredVersion]:
         """What the view has of each document."""
         if not window.is_last or not window.is_whole:
             return view.get_many(sorted(touched))
         last = {key: changes[-1] for key, changes in touched.items() if changes}
         newest = {
-            key: Held(seen.version.id, seen.version.rev, seen.version.seq, seen.version.document, seen.trash)
+            key: StoredVersion(seen.version.id, seen.version.rev, seen.version.seq, seen.version.document, seen.trash)
             for key, seen in last.items()
         }
         others = [key for key in touched if key not in newest]
         return {**newest, **view.get_many(others)} if others else newest
 
-    def _present(self, work: FileWork, identity: Any, held: Held, changes: Sequence[SeenChange]) -> None:
+    def _present(self, work: FileWork, identity: Any, held: StoredVersion, changes: Sequence[SeenChange]) -> None:
         is_new = changes[0].before is None
         work.drafts += self._now(identity, held, is_new=is_new)
         if held.document is None:
@@ -125,7 +125,7 @@ class DocumentFiles:
         is_marked = any(seen.version.snapshot or seen.version.op == "purge" for seen in changes)
         return is_taken or is_marked or limits.max_age is not None
 
-    def _snapshots(self, work: FileWork, identity: Any, found: Recorded, after: LogNumber) -> None:
+    def _snapshots(self, work: FileWork, identity: Any, found: DocumentHistory, after: LogNumber) -> None:
         """Write the snapshots that came after a number, and remove those that are not kept any more."""
         shown = kept_snapshots(found.snapshots, found.versions, self.model)
         earlier = recorded_until(found, after)
@@ -136,7 +136,9 @@ class DocumentFiles:
 
     # --- everything ---
 
-    def whole(self, held: Held, found: Recorded | None, former: Sequence[FileNames], *, is_new: bool) -> FileWork:
+    def whole(
+        self, held: StoredVersion, found: DocumentHistory | None, former: Sequence[FileNames], *, is_new: bool
+    ) -> FileWork:
         """All files of one document; `former` are places where files of it may lie that are no longer right.
 
         `is_new` says that no files of this collection were ever written, as far as is known.
@@ -162,7 +164,7 @@ class DocumentFiles:
 
     # --- drafts ---
 
-    def _now(self, identity: Any, held: Held, *, is_new: bool) -> list[FileDraft]:
+    def _now(self, identity: Any, held: StoredVersion, *, is_new: bool) -> list[FileDraft]:
         tombstone = self.names.tombstone(identity)
         files = present_files_of(identity, held, self.model, self.names)
         return [
@@ -174,7 +176,7 @@ class DocumentFiles:
         key = self.names.oplog(identity, version.seq)
         return FileDraft(key, oplog_file(version, before, self.model), version.rev, is_new=is_new)
 
-    def _snapshot(self, identity: Any, shown: Visible) -> FileDraft:
+    def _snapshot(self, identity: Any, shown: VisibleSnapshot) -> FileDraft:
         key = self.names.snapshot(identity, shown.snapshot.ts)
         body = snapshot_file(shown.version, self.model)
         return FileDraft(key, body, shown.version.rev, is_entity=True, is_new=True)
@@ -198,7 +200,7 @@ def name_document(encoded: bytes) -> tuple[Any, str]:
         return None, ""
 
 
-def _moments(kept: Sequence[Snapshot], after: int) -> list[datetime]:
+def _moments(kept: Sequence[SnapshotVersion], after: int) -> list[datetime]:
     """When snapshots were taken by entries after a number, as files are named; both times of one taken twice."""
     found = [each.version.misc for each in kept if each.version.snapshot and each.version.rev > after]
     found += [each.taken.misc for each in kept if each.taken is not None and each.taken.rev > after]

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.history.changes import past_of
-from wormdb.engine.log.entries import BEFORE_FIRST, Record
+from wormdb.engine.log.entries import BEFORE_FIRST, LogRecord
 from wormdb.errors import CorruptionError
 from wormdb.format.event import JobAttached
 from wormdb.format.past import SnapshotMark, encode_past
@@ -94,7 +94,7 @@ def check_chain(site: Site, root: Root | None, report: AuditReport) -> Chain:
     return walk.chain
 
 
-_Slot = Record | CorruptionError | None
+_Slot = LogRecord | CorruptionError | None
 """What is in a slot of the log: an entry, damage, or nothing."""
 
 

@@ -19,7 +19,7 @@ from wormdb.engine.index.shelf import IndexShelf
 from wormdb.engine.log.objects import NewObject
 from wormdb.engine.state.definition import Definition
 from wormdb.engine.state.upgrade import Upgrades
-from wormdb.engine.state.view import Held, id_key, sequence_of
+from wormdb.engine.state.view import StoredVersion, id_key, sequence_of
 from wormdb.errors import CorruptionError, SnapshotTooOldError, UnsupportedFormatError
 from wormdb.format import json
 from wormdb.format.block import Row
@@ -36,7 +36,7 @@ from wormdb.system.types import LogNumber
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from wormdb.engine.log.entries import Record
+    from wormdb.engine.log.entries import LogRecord
     from wormdb.format.blocklist import BlockEntry, BlockPageRef
     from wormdb.format.entry import Entry
     from wormdb.format.past import Operation
@@ -201,7 +201,7 @@ class DocumentRepair:
         changes = [change for batch in self._entry.batches for change in batch.changes]
         trash = next((one.trash for one in changes if one.id == version.id and one.seq == version.seq), None)
         self._trashed += trash is not None
-        held = Held(version.id, version.rev, version.seq, None, trash)
+        held = StoredVersion(version.id, version.rev, version.seq, None, trash)
         return Upgrades.of(self.root.versions).held(held, version.rev).trash
 
     def _check_newest(self, key: bytes, row: Row, documents: CheckedList) -> None:
@@ -376,7 +376,7 @@ class PastRepair:
         found.sort(key=lambda item: item[0])
         return iter(found)
 
-    def _record(self, number: int) -> Record | None:
+    def _record(self, number: int) -> LogRecord | None:
         try:
             return self.site.log.read(LogNumber(number))[0]
         except (CorruptionError, UnsupportedFormatError):

@@ -17,7 +17,7 @@ from wormdb.engine.index.advance import project_indexes
 from wormdb.engine.log.objects import NewObject
 from wormdb.engine.state.definition import Definition
 from wormdb.engine.state.jobs import Jobs
-from wormdb.engine.state.projection import Step
+from wormdb.engine.state.projection import ProjectionStep
 from wormdb.engine.state.successor import following_root
 from wormdb.engine.state.view import Overlay, View
 from wormdb.errors import ConflictError, CorruptionError, InvalidRequestError, Problem
@@ -235,7 +235,7 @@ class _RepairRound:
         base = RunBase(self.site.place(bare))
         definition = Definition.of_root(root)
         view = View(number, definition, base, number, Overlay(), root.rows, Jobs.of(root.jobs))
-        step = Step(self.site.place(bare), view, (), (), self.site.writer, self.site.runtime.sizes)
+        step = ProjectionStep(self.site.place(bare), view, (), (), self.site.writer, self.site.runtime.sizes)
         try:
             made: tuple[IndexRoot, ...] = project_indexes(step).fields["indexes"]
         except (InvalidRequestError, CorruptionError) as error:

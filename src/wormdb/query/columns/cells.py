@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wormdb.bql.tree import Comparison, Filter
-    from wormdb.engine.blocks.portion import Coded, Portion
+    from wormdb.engine.blocks.portion import CodedColumn, Portion
 
     _OfText = StartsWith | EndsWith | Contains | RegexMatch
 
@@ -73,7 +73,7 @@ class Cells:
     """The companion of the column, if it has one."""
     null: Any = MISSING
     """What a null is where there is no companion: MISSING in a column, None among the elements of an array."""
-    coded: Callable[[], Coded | None] = lambda: None
+    coded: Callable[[], CodedColumn | None] = lambda: None
     """The cells as numbers, if they are texts and that is known."""
 
     @property
@@ -360,7 +360,7 @@ def ask_cells(condition: Filter, cells: Cells, test: Callable[[Any], bool]) -> O
             return ask_distinct(test, cells.array, cells.kind)
 
 
-def _spread(outcome: Outcome, coded: Coded) -> Outcome:
+def _spread(outcome: Outcome, coded: CodedColumn) -> Outcome:
     """What was found of each text as an outcome for the rows that have it."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wormdb.bql.projection import Part, Projection
     from wormdb.bql.sorting import SortSpec
     from wormdb.engine.blocks.portion import Portion
-    from wormdb.engine.state.view import Held
+    from wormdb.engine.state.view import StoredVersion
     from wormdb.format.kinds import Document
     from wormdb.format.path import Path
     from wormdb.query.execute.explain import Explanation
@@ -254,7 +254,7 @@ class Hit:
     places: Places
     row: int
     """Its number among them."""
-    held: Held | None
+    held: StoredVersion | None
     """What is stored; None if the request has a projection."""
     document: Document
     """Normalized: projected if the request has a projection, otherwise whole."""

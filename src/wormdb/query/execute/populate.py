@@ -22,7 +22,7 @@ from wormdb.settings import POPULATE_DEPTH_MAX
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from wormdb.engine.state.view import Held
+    from wormdb.engine.state.view import StoredVersion
     from wormdb.query.execute.answer import Hit
     from wormdb.schema.model import Field, Model
 
@@ -35,7 +35,7 @@ __all__ = ["Reference", "ReferredState", "populate", "read_references", "referen
 class ReferredState(Protocol):
     """One state of a collection that refs lead to."""
 
-    def fetch(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
+    def fetch(self, keys: Sequence[bytes]) -> dict[bytes, StoredVersion]:
         """The live documents under some keys of ids; without those that do not exist."""
         ...
 
@@ -188,7 +188,7 @@ def _each(value: Any) -> list[Any]:
     return value if type(value) is list else [value]
 
 
-def _decoded(held: Held) -> dict[str, Any]:
+def _decoded(held: StoredVersion) -> dict[str, Any]:
     """A document of its own for each place where it is put."""
     assert held.document is not None, "sources give live documents"
     document = json.decode_document(held.document, name=f"document {held.id.decode()}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from wormdb.engine.blocks.portion import VERSION_TYPES
-from wormdb.engine.state.view import Held
+from wormdb.engine.state.view import StoredVersion
 from wormdb.format import json
 from wormdb.format.key import encode_keys
 
@@ -47,7 +47,7 @@ class DocumentBatch:
 
     keys: Sequence[bytes]
     documents: Sequence[Document]
-    helds: Sequence[Held] | None
+    helds: Sequence[StoredVersion] | None
     """What is stored; None if versions were not asked for."""
 
     def __len__(self) -> int:
@@ -99,11 +99,11 @@ class ColumnBatch:
         texts = self.portion.documents()
         documents = [json.decode_document(text, name="document") for text in texts]
         ids = [document["_id"] for document in documents]
-        helds: list[Held] | None = None
+        helds: list[StoredVersion] | None = None
         if self.portion.types.keys() >= VERSION_TYPES.keys():
             versions = self.portion.versions()
             helds = [
-                Held(json.encode(identity), rev, seq, text)
+                StoredVersion(json.encode(identity), rev, seq, text)
                 for identity, (rev, seq), text in zip(ids, versions, texts, strict=True)
             ]
         return DocumentBatch(encode_keys(ids), documents, helds)

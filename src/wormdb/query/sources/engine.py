@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from wormdb.engine.index.read import IndexReader
     from wormdb.engine.ledger import Ledger
     from wormdb.engine.state.definition import Definition
-    from wormdb.engine.state.view import Base, Held, Overlay, View
+    from wormdb.engine.state.view import Base, Overlay, StoredVersion, View
     from wormdb.engine.tree.definition import Index
     from wormdb.engine.tree.entries import Range
     from wormdb.format.kinds import Document
@@ -338,7 +338,7 @@ class EngineSource:
         """As `QuerySource`; costs as `scan_columns`."""
         return scan_columns(self.view, names, low=span.low, high=span.high, bounds=bounds, in_order=in_order, rows=rows)
 
-    def fetch(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
+    def fetch(self, keys: Sequence[bytes]) -> dict[bytes, StoredVersion]:
         """As `QuerySource`; costs as `View.get_many`."""
         return {key: held for key, held in self.view.get_many(keys).items() if held.document is not None}
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from wormdb.engine.history.read import History
     from wormdb.engine.state.moments import AsOf
     from wormdb.engine.state.upgrade import Upgrades
-    from wormdb.engine.state.view import Held, View
+    from wormdb.engine.state.view import StoredVersion, View
     from wormdb.engine.tree.entries import Range
     from wormdb.query.sources.source import Entries
 
@@ -54,7 +54,7 @@ class PastSource:
         found = self.history.scan(self.moment, span.low, span.high)
         return portions_of(self.view, (self.upgrades.held(held, held.rev) for _, held in found), names)
 
-    def fetch(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
+    def fetch(self, keys: Sequence[bytes]) -> dict[bytes, StoredVersion]:
         """As `QuerySource`; costs as `History.at` for each."""
         found = {key: self.history.at(key, self.moment) for key in keys}
         return {

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from wormdb.engine.blocks.portion import Portion
-    from wormdb.engine.state.view import Held
+    from wormdb.engine.state.view import StoredVersion
     from wormdb.engine.tree.definition import Index
     from wormdb.engine.tree.entries import Entry, Range
     from wormdb.engine.tree.statistics import IndexStatistics
@@ -67,7 +67,7 @@ class QuerySource(Protocol):
         """
         ...
 
-    def fetch(self, keys: Sequence[bytes]) -> dict[bytes, Held]:
+    def fetch(self, keys: Sequence[bytes]) -> dict[bytes, StoredVersion]:
         """The live documents under some keys of ids, read side by side; without those that do not exist."""
         ...
 

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import types as spark
 
 from wormdb.engine.blocks.portion import DOCUMENT, VERSION
-from wormdb.engine.columns.fetch import Wanted
+from wormdb.engine.columns.fetch import ColumnRequest
 from wormdb.engine.columns.sources import portion_of_rows
-from wormdb.engine.state.view import Held
+from wormdb.engine.state.view import StoredVersion
 from wormdb.errors import InvalidRequestError
 from wormdb.format.columns import ColumnSpec
 from wormdb.format.past import operation_of
@@ -138,13 +138,13 @@ class ChangeTable:
         if not self.columns:
             return []
         names = names_of(self.columns)
-        wanted = Wanted(
+        wanted = ColumnRequest(
             {name: ColumnSpec(name) for name in names if name not in ("_id", DOCUMENT, VERSION)},
             with_ids="_id" in names,
             with_documents=DOCUMENT in names,
             with_versions=VERSION in names,
         )
-        rows = [Held(one.change.id, one.entry.number, one.change.seq, one.change.after) for one in told]
+        rows = [StoredVersion(one.change.id, one.entry.number, one.change.seq, one.change.after) for one in told]
         schema = pa.schema([whole.field(column.name) for column in self.columns])
         (batch,) = batches(iter([portion_of_rows(rows, wanted)]), self.columns, schema)
         is_there = pa.array([one.change.after is not None for one in told])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from wormdb.engine.feed import FeedParts
-    from wormdb.engine.log.entries import Record
+    from wormdb.engine.log.entries import LogRecord
     from wormdb.engine.state.view import View
 
 __all__ = ["HASH_DIGITS", "Mark", "Offset", "Stretch", "stretches"]
@@ -122,7 +122,7 @@ class Stretch:
             for place, batch, change in parts.changes(record, start, stop, with_before=with_before):
                 yield Told(record.entry, place, batch, change)
 
-    def _check(self, record: Record, collection: str) -> None:
+    def _check(self, record: LogRecord, collection: str) -> None:
         if self.hash and record.entry.previous.hex()[:HASH_DIGITS] != self.hash:
             raise InvalidRequestError(
                 f"the stream of {collection} after entry {self.first - 1}",
@@ -157,7 +157,7 @@ def stretches(view: View, parts: FeedParts, start: Mark, end: Mark, *, tasks: in
     return [_checking(found[0], start.hash), *found[1:]] if found else []
 
 
-def _parts(record: Record, low: int, high: int | None) -> list[Stretch]:
+def _parts(record: LogRecord, low: int, high: int | None) -> list[Stretch]:
     """An entry that attached blocks, cut where blocks begin."""
     high = places_of(record) if high is None else high
     cuts, reached = [low], sum(len(batch.changes) for batch in record.entry.batches)

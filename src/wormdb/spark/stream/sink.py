@@ -15,7 +15,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from wormdb.engine.bulk.columns import job_clock
-from wormdb.engine.commit.operations import Insert, InsertNext, Loaded, Save
+from wormdb.engine.commit.operations import Insert, InsertNext, ReadVersion, Save
 from wormdb.engine.state.view import id_key
 from wormdb.errors import AlreadyExistsError, ConflictError, InvalidRequestError
 from wormdb.format import json
@@ -172,7 +172,7 @@ def _operations(access: Access[Any], view: View, newest: Sequence[tuple[Given, i
             continue
         body = writers[now_ms].replaced(operation.document, there)
         if body is not None:
-            yield Save(operation.id, body, Loaded(there, view.number, access.writer.origin))
+            yield Save(operation.id, body, ReadVersion(there, view.number, access.writer.origin))
 
 
 def _made_at(access: Access[Any], now_ms: int) -> Writer[Any]:
