@@ -1,1 +1,31 @@
-"""The database as applications hold it: `connect`, databases, collections, documents, results."""
+"""The database as applications hold it: `connect`, databases, collections, documents, results.
+
+Other packages import these modules only; `tests/test_tidy.py` holds it. Applications import `wormdb` itself.
+"""
+
+PUBLIC = {
+    "arrow": "columns of many documents as one table",
+    "blobs": "large bodies beside documents",
+    "collection": "one collection, with all its calls",
+    "columns": "one column, and the Arrow type of its values",
+    "cursor": "rows of one state in batches",
+    "database": "one bucket or folder: `connect`",
+    "document": "documents, and instances of classes",
+    "files": "readable files: status, on, off, sync, migrate",
+    "functions": "named filters",
+    "history": "versions, snapshots and moments of the past",
+    "imports": "records into a collection, in batches",
+    "options": "filters and options of a query, checked",
+    "query": "queries that are built step by step",
+    "records": "records of NDJSON, JSON and CSV",
+    "results": "the rows of a query",
+    "schema": "plans and changes of a schema, and the published one",
+    "status": "how far collections, indexes and manifests are",
+    "trash": "deleted documents that can be restored",
+    "update": "results of updates and deletes",
+}
+PUBLIC_TO = {
+    "cli": ("adopt",),
+    "jobs": ("access", "write"),
+    "spark": ("access", "write"),
+}

@@ -1,1 +1,22 @@
-"""The query language: filters, sorts, projections and updates as values, pure and without I/O."""
+"""The query language: filters, sorts, projections and updates as values, pure and without I/O.
+
+Other packages import these modules only; `tests/test_tidy.py` holds it.
+"""
+
+PUBLIC = {
+    "accumulators": "what each aggregation function remembers",
+    "aggregation": "functions over documents, in groups",
+    "functions": "named filters, expanded",
+    "match": "whether a document matches: what every plan must agree with",
+    "numbers": "exact sums, and the arithmetic of updates",
+    "parse": "filters as mappings, read into trees",
+    "positions": "the element of an array that a filter matched",
+    "projection": "the parts of a document that are shown",
+    "regex": "regular expressions in linear time",
+    "sorting": "the order of results",
+    "text": "filters and sorts as text of a command line",
+    "tree": "filters as trees, and their shapes",
+    "update.tree": "paths of an update, with an operator at the end of each",
+    "update.update": "updates, read and applied",
+    "update.upsert": "replacements, and documents that an upsert inserts",
+}

@@ -1,1 +1,20 @@
-"""Models, the path language and the layout: what a collection is and where it lies; no I/O."""
+"""Models, the path language and the layout: what a collection is and where it lies; no I/O.
+
+Other packages import these modules only; `tests/test_tidy.py` holds it.
+"""
+
+PUBLIC = {
+    "cells": "values of text cells",
+    "classes": "models from classes, and instances from documents",
+    "difference": "what changed between two definitions of a model, and its version",
+    "identity": "ids: allowed ones and new ones",
+    "infer": "a model from documents",
+    "layout": "where oplog, snapshots and trash lie",
+    "load": "schema.json, read with all mistakes at once",
+    "model": "the definitions of a schema, as values",
+    "path": "the path language",
+    "problems": "every mistake in one report, and the nearest known name",
+    "rules": "what depends on several places of a schema",
+    "sieve": "many documents that can be stored as they are",
+    "validate": "documents against their model",
+}

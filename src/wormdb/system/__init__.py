@@ -1,1 +1,8 @@
-"""What the process runs on: time, deadlines, names for plain values, what is installed."""
+"""What is below everything: time and randomness by argument, deadlines, numbers with names, optional packages."""
+
+PUBLIC = {
+    "clock": "time, sleep and randomness",
+    "deadline": "how long a call may take, and locks that know it",
+    "installed": "the version, and optional packages",
+    "types": "numbers and ids with types of their own",
+}
