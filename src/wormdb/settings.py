@@ -90,7 +90,7 @@ RETRY_ATTEMPTS_MAX: Final = 5
 """Tries of one unconditional request, the first included."""
 RETRY_DELAY_SECONDS_MAX: Final = 5.0
 ANSWER_BYTES_MAX: Final = 1 * MIB
-"""What is read of an answer that is no object: to a write, to a question about a bucket, of an error."""
+"""What is read of an answer that is not an object: to a write, to a question about a bucket, of an error."""
 REQUEST_SECONDS: Final = 10.0
 """How long a request may go without a byte of its answer."""
 REQUEST_SECONDS_FACTOR: Final = 3

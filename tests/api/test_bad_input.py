@@ -111,6 +111,6 @@ def test_field_names_must_be_text_and_documents_must_end(db: Database, things: C
 def test_a_delete_without_an_id_is_refused(db: Database, things: Collection[Document]) -> None:
     with pytest.raises(InvalidRequestError, match="it has no id"):
         things.delete({"n": 1})
-    with pytest.raises(InvalidRequestError, match="its id is null"):
+    with pytest.raises(InvalidRequestError, match="its id must not be null"):
         things.delete(things.create() | {"id": None})
     assert db.cost().requests == 0

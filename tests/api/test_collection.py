@@ -415,7 +415,7 @@ def test_modify_gives_up_after_many_losses(url: str) -> None:
             other["things"].modify("a", lambda theirs: theirs | {"n": theirs["n"] + 1})
             document["n"] = -1
 
-        with pytest.raises(ConflictError, match="somebody else changed it 3 times in a row"):
+        with pytest.raises(ConflictError, match="another writer changed it 3 times in a row"):
             things.modify("a", lose)
         assert things.find_by_id("a") == {"id": "a", "n": 3}
 

@@ -142,9 +142,9 @@ def test_unknown_refs_are_told_with_those_there_are(market: Database) -> None:
         ("Order", ["customer.bos"], "only boss, friends, orders (did you mean 'boss'?)"),
         ("Customer", ["products"], "manyToMany"),
         ("Product", ["maker"], "Product has no refs"),
-        ("Order", [], "no list of names"),
-        ("Order", [7], "no list of names"),
-        ("Order", {"customer": 1}, "no list of names"),
+        ("Order", [], "must be a list of names"),
+        ("Order", [7], "must be a list of names"),
+        ("Order", {"customer": 1}, "must be a list of names"),
     ]
     for model, names, reason in cases:
         with pytest.raises(InvalidRequestError) as caught:

@@ -76,19 +76,19 @@ def test_what_cannot_be_read_is_a_record_too() -> None:
     assert told(b'\xef\xbb\xbf{"a":1}\nxx\n[1]\n\n{"b":"\xff"}\n{"a":2}') == [
         (1, {"a": 1}),
         (2, "JSON is malformed: invalid character"),
-        (3, "it is no object of JSON"),
-        (5, "it is no UTF-8: byte 7"),
+        (3, "it must be a JSON object"),
+        (5, "it must be UTF-8: byte 7 is not"),
         (6, {"a": 2}),
     ]
     assert told(b'[{"a":1},\n{bad}, 3,\n{"a":2}]') == [
         (1, {"a": 1}),
         (2, "JSON is malformed: object keys must be strings"),
-        (2, "it is no object of JSON"),
+        (2, "it must be a JSON object"),
         (3, {"a": 2}),
     ]
     assert told(b'[{"a":1},\n{"a":') == [(1, {"a": 1}), (2, "the list does not end")]
     assert told(b"[") == [(1, "the list does not end")]
-    assert told(b'[{"a":1}] x') == [(1, {"a": 1}), (1, "it is no object of JSON")]
+    assert told(b'[{"a":1}] x') == [(1, {"a": 1}), (1, "it must be a JSON object")]
     assert told(b'{"a":1} } {"a":2}', "json") == [
         (1, {"a": 1}),
         (1, "JSON is malformed: invalid character"),
@@ -156,7 +156,7 @@ def test_rows_that_are_none() -> None:
         (5, "it has 1 cells, and there are 2 columns"),
         (6, "a quote is not closed, or there is text behind one"),
         (7, {"id": "5", "name": '5" pipe'}),
-        (8, "it is no UTF-8"),
+        (8, "it must be UTF-8"),
         (9, {"id": "7", "name": "two\nlines"}),
         (11, "a quote is not closed, or there is text behind one"),
     ]

@@ -160,11 +160,11 @@ def test_what_is_no_snapshot(book: Notebook) -> None:
     (only,) = book.notes.list_snapshots("a")
     wrong: list[tuple[Any, type[Exception], str]] = [
         (only.ts + timedelta(seconds=1), NotFoundError, "there is none of that time"),
-        (only.ts.replace(tzinfo=None), InvalidRequestError, "it has no time zone"),
-        ("yesterday", InvalidRequestError, "it is no time in ISO 8601"),
-        ("2026-01-01", InvalidRequestError, "it has no time zone"),
-        (3, InvalidRequestError, "it is no time"),
-        (None, InvalidRequestError, "it is no time"),
+        (only.ts.replace(tzinfo=None), InvalidRequestError, "it must have a time zone"),
+        ("yesterday", InvalidRequestError, "it must be a time in ISO 8601"),
+        ("2026-01-01", InvalidRequestError, "it must have a time zone"),
+        (3, InvalidRequestError, "it must be a time"),
+        (None, InvalidRequestError, "it must be a time"),
     ]
     for ts, kind, reason in wrong:
         with book.refuses(kind, reason):  # type: ignore[arg-type] # all of them are WormErrors
@@ -251,7 +251,7 @@ def test_who_is_overtaken_all_the_time_is_told(book: Notebook, monkeypatch: pyte
 
     monkeypatch.setattr(recall, "visible", look)
     book.db._settings = Settings(modify_attempts=3)
-    with pytest.raises(ConflictError, match="somebody else changed it 3 times in a row"):
+    with pytest.raises(ConflictError, match="another writer changed it 3 times in a row"):
         book.things.snapshot("a")
     assert len(list(book.things.watch())) == 5
 

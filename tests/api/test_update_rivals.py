@@ -174,7 +174,7 @@ def test_it_gives_up_after_many_losses(url: str) -> None:
         ]
         for call in calls:
             before = Before(ours, lambda: theirs.update_one({"id": "a"}, {"$inc": {"n": 1}}), times=3)
-            with pytest.raises(ConflictError, match=r"in things: somebody else changed .* 3 times in a row"):
+            with pytest.raises(ConflictError, match=r"in things: another writer changed .* 3 times in a row"):
                 call()
             assert before.left == 0
         assert ours.find_by_id("a") == {"id": "a", "n": 9}

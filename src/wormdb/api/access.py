@@ -52,8 +52,8 @@ __all__ = ["Access", "CallKind", "Context", "commits", "limited", "reads", "work
 
 # --- How long each call of the API may take: decorators that give it a deadline, which everything below it keeps.
 #
-# A stream (`scan`, `watch`, the rows of `find`, a blob that is read) is no single call: there each request has
-# `read_seconds`, its repetitions included, and whoever takes the rows may rest as long as he likes.
+# A stream (`scan`, `watch`, the rows of `find`, a blob that is read) is not a single call: each request has
+# `read_seconds`, its repetitions included, and the caller may pause between rows for any time.
 
 CallKind = Literal["read", "commit", "work"]
 
@@ -126,7 +126,7 @@ class Context:
     files: FilesKeeper
     """Keeps the readable files of the database."""
     collect: Callable[..., GcResult]
-    """Removes what nobody needs any more from the collection in a folder."""
+    """Removes garbage from the collection in a folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ class Access(Generic[T]):
         return True
 
     def present(self) -> View:
-        """The state now: who asks for a moment of the past must know all that came before it. 1 GET."""
+        """The state now: a moment of the past can be told only if all entries before it are known. 1 GET."""
         view = self.log.view()
         self.writer.check_definition(view)
         return view
@@ -235,7 +235,7 @@ class Access(Generic[T]):
     # --- commits ---
 
     def by(self, actor: str | None, metadata: Mapping[str, Any] | None) -> By:
-        """Who makes a change: the database's actor, unless the call names another.
+        """The author of a change: the database's actor, unless the call names another.
 
         Raises InvalidRequestError, and PermissionDeniedError if another program is known to keep the collection.
         """
@@ -292,15 +292,19 @@ class Access(Generic[T]):
                 return self.write("save", document if changed is None else changed, by, loaded)
             except ConflictError:
                 continue
-        raise ConflictError(what, reason=f"somebody else changed it {attempts} times in a row")
+        raise ConflictError(what, reason=f"another writer changed it {attempts} times in a row")
 
     def loaded_at(self, document: Any, rev: Any) -> ReadVersion:
         """The document that another is to replace, if it is at a revision now. Costs as `get`.
 
-        Raises ConflictError if it is at another one or gone, InvalidRequestError for what is no revision.
+        Raises ConflictError if it is at another one or gone, InvalidRequestError for anything else than a revision.
         """
         if isinstance(rev, bool) or not isinstance(rev, int) or rev < 1:
-            raise InvalidRequestError(f"if_rev={rev!r:.40}", reason="it is no revision", fix="use what rev_of gives")
+            raise InvalidRequestError(
+                f"if_rev={rev!r:.40}",
+                reason="a revision must be a whole number of 1 or more",
+                fix="use what rev_of gives",
+            )
         identity = self.writer.identity_of(document)
         view, held = self.get(id_key(identity), is_now=True)
         if held is None or held.document is None or held.rev != rev:
@@ -317,7 +321,7 @@ class Access(Generic[T]):
             raise make_conflict(shape.id, self.name, known.rev)
 
     def insert_all(self, documents: Iterable[Any], by: By) -> list[Any]:
-        """Insert documents, all or none; their ids. 1 PUT without competing writers; none if there are no documents."""
+        """Insert documents, all or none; returns their ids. 1 PUT without competing writers; none for none."""
         inserts = self.writer.inserts(documents)
         if not inserts.operations:
             return []

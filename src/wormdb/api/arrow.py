@@ -76,7 +76,7 @@ class TableReader(Generic[T]):
         """By name what is read for each column; raises InvalidRequestError. No requests."""
         what = f"columns of {self.access.name}"
         if isinstance(columns, str) or not isinstance(columns, Sequence) or not columns:
-            reason = f"{columns!r:.80} is no list of names"
+            reason = f"it must be a list of names, not {columns!r:.80}"
             raise InvalidRequestError(what, reason=reason, fix='name them as in ["id", "address.city"]')
         for name in columns:
             parse_path(name)

@@ -73,7 +73,7 @@ class BlobTarget:
         return not self.closed
 
     def write(self, data: bytes | bytearray | memoryview) -> int:
-        """Add bytes; how many. No requests. Raises LimitExceededError beyond BLOB_BYTES_MAX, InvalidRequestError."""
+        """Add bytes; returns how many. No requests. Raises InvalidRequestError, LimitExceededError."""
         file = self._open("write to a blob")
         if not isinstance(data, bytes | bytearray | memoryview):
             raise InvalidRequestError(
@@ -198,7 +198,7 @@ class BlobReader(io.RawIOBase):
         return place
 
     def readinto(self, buffer: Any) -> int:
-        """Read some bytes into a buffer; how many, 0 at the end. 1 GET for each 4 MiB.
+        """Read some bytes into a buffer; returns how many, 0 at the end. 1 GET for each 4 MiB.
 
         Raises NotFoundError if it was removed meanwhile, CorruptionError, UnavailableError.
         """
@@ -217,7 +217,7 @@ class BlobReader(io.RawIOBase):
         left = max(self.size - self._position, 0)
         if not left:
             return b""
-        # Whoever jumps about reads what is asked for; whoever goes through it, more at once.
+        # A reader that goes through it gets a large part at once; one that jumps gets what it asks for.
         length = self._read_bytes if self._digested == self._position else min(max(wanted, 64 * 1024), self._read_bytes)
         length = min(length, left)
         try:
@@ -286,14 +286,16 @@ class BlobMethods(Generic[T]):
         kind = content_type or (None if name is None else guess_type(name)[0]) or OCTETS
         if not is_content_type(kind):
             raise InvalidRequestError(
-                f"content type {kind!r}", reason="it is none", fix='write type/subtype, such as "image/png"'
+                f"content type {kind!r}",
+                reason="it must be a media type",
+                fix='write type/subtype, such as "image/png"',
             )
         return BlobTarget(self._write_blob, kind, name, BLOB_BYTES_MAX)
 
     def put_blob(
         self, data: bytes | IO[bytes], *, content_type: str | None = None, name: str | None = None
     ) -> BlobReference:
-        """Store bytes, or all that a binary file still gives; the reference. Costs as `BlobTarget.close`."""
+        """Store bytes, or all that a binary file still gives; returns the reference. Costs as `BlobTarget.close`."""
         with self.create_blob_target(content_type, name) as target:
             if isinstance(data, bytes | bytearray | memoryview):
                 target.write(data)
@@ -307,12 +309,14 @@ class BlobMethods(Generic[T]):
         """A stream of the blob that a reference, or its key `sha256:…`, means. 1 HEAD, then 1 GET for each 4 MiB.
 
         Raises NotFoundError if it is gone: an old version of a document may refer to what no document has any more.
-        Raises InvalidRequestError for what is no reference, CorruptionError for an object of another size.
+        Raises InvalidRequestError for anything else than a reference, CorruptionError for an object of another size.
         """
         found = reference_of({"_blob": reference} if isinstance(reference, str) else reference)
         if found is None:
             raise InvalidRequestError(
-                "open_blob", reason="this is no reference to a blob", fix='give {"_blob": "sha256:…", …} of a document'
+                "open_blob",
+                reason="it must be a reference to a blob",
+                fix='give {"_blob": "sha256:…", …} of a document',
             )
         blobs = self._access.log.blobs
         path = blobs.path(found.key)

@@ -214,10 +214,12 @@ class Collection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
         metadata: Metadata = None,
         timeout: float | None = None,
     ) -> list[Any]:
-        """Insert documents, all or none; their ids. 1 PUT without competing writers."""
+        """Insert documents, all or none; returns their ids. 1 PUT without competing writers."""
         if not isinstance(documents, Iterable):
             raise InvalidRequestError(
-                f"insert_many of {type(documents).__name__}", reason="it is no iterable", fix="give a list of documents"
+                f"insert_many of {type(documents).__name__}",
+                reason="it must be an iterable",
+                fix="give a list of documents",
             )
         return self._access.insert_all(documents, self._access.by(actor, metadata))
 
@@ -252,7 +254,7 @@ class Collection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
         metadata: Metadata = None,
         timeout: float | None = None,
     ) -> bool:
-        """Remove a document, given itself or its id; whether it was there. 1 PUT without competing writers.
+        """Remove a document, given itself or its id; returns whether it was there. 1 PUT without competing writers.
 
         Of a model with softDelete it goes to the trash. A document that was read must be unchanged since
         (ConflictError). With `if_rev` it must be at that revision, as in `save`.
@@ -280,7 +282,7 @@ class Collection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
         if not callable(change):
             raise InvalidRequestError(
                 f"modify of document {identity!r} in {self.name}",
-                reason=f"the change is {type(change).__name__}, and no function",
+                reason=f"the change must be a function, not {type(change).__name__}",
                 fix="give a function that takes the document",
             )
         return self._access.modify(identity, change, by)
@@ -530,7 +532,7 @@ class Collection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
 
     @commits
     def purge_expired(self, *, actor: str | None = None, metadata: Metadata = None) -> list[Any]:
-        """Purge what has been in the trash for longer than the model's ttl; the ids. 1 PUT after `list_trashed`.
+        """Purge what is in the trash for longer than the model's ttl; returns the ids. 1 PUT after `list_trashed`.
 
         Nodes (`worm node run`) do it by themselves; without nodes call it now and then.
         """
@@ -538,7 +540,7 @@ class Collection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
 
     @works
     def empty_trash(self, *, actor: str | None = None, metadata: Metadata = None) -> list[Any]:
-        """Purge everything in the trash; the ids. 1 PUT for each 10,000 after `list_trashed`."""
+        """Purge everything in the trash; returns the ids. 1 PUT for each 10,000 after `list_trashed`."""
         return self._trash.empty(self._access.by(actor, metadata))
 
     # --- the log ---
@@ -579,7 +581,7 @@ class Collection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
 
     @works
     def forward(self, *, timeout: float | None = None) -> int:
-        """Bring the log so far into blocks, indexes and history; through which log number.
+        """Bring the log so far into blocks, indexes and history; returns the last log number that is in them.
 
         Reads are cheaper after it: nothing has to be read from the log. 2 GETs if nothing is new; otherwise 1 PUT for
         the root, 2 for each new block and 1 for each changed index node.

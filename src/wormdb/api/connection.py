@@ -77,14 +77,14 @@ def check_options(url: object, settings: object, hook: object) -> None:
         )
     if settings is not None and not isinstance(settings, Settings):
         raise InvalidRequestError(
-            f"settings of type {type(settings).__name__}", reason="they are no Settings", fix="give wormdb.Settings(…)"
+            f"settings of type {type(settings).__name__}", reason="they must be Settings", fix="give wormdb.Settings(…)"
         )
     if hook is not None and not callable(hook):
         raise InvalidRequestError(f"hook {hook!r}", reason="it cannot be called", fix="give a function of one argument")
 
 
 def forward_mode(settings: Settings, *, is_distant: bool) -> ForwardMode:
-    """Who forwards: a process that is alone does it where it costs nobody a wait."""
+    """When this process forwards: in the background if the store is far, else within the commit."""
     if settings.forward != "auto":
         return settings.forward
     return "background" if is_distant else "inline"
@@ -130,7 +130,7 @@ class Ledgers:
                 folder=folder,
                 folder_bytes_max=settings.cache_folder_bytes,
             )
-        # A memory without a name is shared with nobody, so its documents are nobody else's.
+        # A memory without a name belongs to one database, so its origin is unique.
         self.place = metered.name if metered.name != "memory://" else f"memory://{chance.token(8).hex()}"
         self.misc = MiscClock(clock)
         """What names the objects of all collections."""
@@ -182,12 +182,12 @@ class Ledgers:
             return dict(self._opened)
 
     def site(self, prefix: str) -> Site:
-        """A collection for whoever looks at every object of it, past every cache."""
+        """A collection for checks that look at every object of it, past every cache."""
         store = self.store.inner if isinstance(self.store, CachedStore) else self.store
         return Site(prefix, self.runtime.on(store))
 
     def gc(self, prefix: str, *, dry_run: bool = False, told: Callable[[str], None] | None = None) -> GcResult:
-        """Remove from a collection what nobody needs any more. Costs and raises as `collect`."""
+        """Remove garbage from a collection. Costs and raises as `collect`."""
         self.lifetime.check()
         settings = self._settings
         rules = RetentionRules(log_retention_ms=settings.log_retention_ms, job_expiry_ms=settings.job_expiry_ms)
@@ -222,7 +222,7 @@ class Ledgers:
         self.store.close()
 
 
-# --- Find the collections of a bucket when nobody knows them: the last resort, because it lists.
+# --- Find the collections of a bucket without a schema: the last resort, because it lists.
 
 
 def find_collections(store: Store, schema: Schema | None = None, pool: Pool | None = None) -> list[str]:

@@ -4,7 +4,7 @@ A cursor holds no lock and no object: the state is a log number, and the place i
 with the query, so that another process reads on where this one stopped.
 """
 
-# ruff: noqa: A002 - a filter is what everybody calls it
+# ruff: noqa: A002 - `filter` is the name that users know
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def open_cursor(
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
         raise InvalidRequestError(
             f"a cursor of {access.name}",
-            reason=f"batch_size={batch_size!r:.40} is no whole number of 1 or more",
+            reason=f"batch_size must be a whole number of 1 or more, not {batch_size!r:.40}",
             fix="leave it out for batches of 100",
         )
     query = check_query(access, filter, options)
@@ -200,4 +200,4 @@ def _read(token: str) -> _Token:
     try:
         return msgspec.msgpack.decode(unseal("cursor", token), type=_Token)
     except msgspec.MsgspecError as error:
-        raise refuse_token("cursor", token, "it is damaged, or no token") from error
+        raise refuse_token("cursor", token, "it is damaged, or not a token") from error

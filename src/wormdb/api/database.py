@@ -141,7 +141,7 @@ class Database:
         Raises InvalidRequestError.
         """
         if actor is None:
-            raise InvalidRequestError("as_actor(None)", reason="it is no text", fix="give a name")
+            raise InvalidRequestError("as_actor(None)", reason="it must be a string", fix="give a name")
         by = By.of(actor, metadata)
         view = copy.copy(self)
         view._by, view._is_owner = by, False  # noqa: SLF001 - it is one of us
@@ -292,7 +292,7 @@ class Database:
     def _left_out(self) -> dict[str, Model]:
         try:
             published = PublishedSchema(self._store).read()
-        except SchemaError:  # what nobody can read, nobody will miss: applying replaces it
+        except SchemaError:  # a schema that cannot be read is replaced by applying this one
             return {}
         known = {} if published is None else published.models
         schema = self._declared.schema
@@ -307,7 +307,7 @@ class Database:
 
     @works
     def forward(self, names: Iterable[str] | None = None) -> dict[str, int]:
-        """Bring collections forward; by folder, through which log number.
+        """Bring collections forward; returns by folder the last log number that is in its blocks.
 
         `names` are models or folders; without them those that were opened here or are in the schema, of models with
         outer parts only those opened. Costs as `Collection.forward` for each, and 1 GET if the published schema has to
@@ -404,7 +404,7 @@ class Database:
         1 LIST for 1,000 files, 2 GETs a file, and PUTs of blocks. Raises AlreadyExistsError if the log has documents,
         InvalidRequestError listing all that is wrong (then nothing was written), NotFoundError, ConflictError.
         """
-        from wormdb.api.adopt import Adopting  # few ever adopt: nobody else waits for its import
+        from wormdb.api.adopt import Adopting  # few programs adopt: the others do not wait for its import
 
         adopting = Adopting.of(self._model(model), self.schema, options)
         done = adopting.run(self._ledger(adopting.collection), self._ledgers.runtime, self._by, self.files.sync)

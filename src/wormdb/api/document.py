@@ -105,8 +105,8 @@ class Document(dict[str, Any]):
     def __or__(self, other: Mapping[str, Any]) -> Document:  # type: ignore[override] # a document stays one
         return Document({**self, **other}, self.loaded, past=self.past)
 
-    # For pickle and deep copies. Of two documents with one id, none can say that nobody has seen it,
-    # so `fresh` is never handed on.
+    # For pickle and deep copies. Two documents with one id can both be saved, so neither id is unseen:
+    # `fresh` is never handed on.
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuilt, (dict(self), self.loaded, self.past))
 
@@ -208,7 +208,7 @@ def stored(values: Mapping[str, Any]) -> dict[str, Any]:
         if identity is None or (isinstance(identity, str) and not identity):
             raise InvalidRequestError(
                 "document",
-                reason=f"its {name} is {'null' if identity is None else 'empty'}, and that is no id",
+                reason=f"its {name} must not be {'null' if identity is None else 'empty'}",
                 fix=f"leave {name} out where ids are made, or give one",
             )
     if "id" not in values:
@@ -234,7 +234,7 @@ class Codec(Protocol[T_co]):
     """Between a user's type and plain values."""
 
     def is_document(self, value: Any) -> bool:
-        """Whether it is a document or a mapping, and no id."""
+        """Whether it is a document or a mapping, not an id."""
         ...
 
     def to_values(self, document: Any) -> dict[str, Any]:
@@ -246,7 +246,7 @@ class Codec(Protocol[T_co]):
         ...
 
     def id_of(self, document: Any) -> Any:
-        """The id that an instance has; None if it has none, or is no instance."""
+        """The id that an instance has; None if it has none, or is not an instance."""
         ...
 
     def over(self, values: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
@@ -254,7 +254,7 @@ class Codec(Protocol[T_co]):
         ...
 
     def completed(self, values: dict[str, Any]) -> dict[str, Any]:
-        """A stored document with what instances have by default; raises ValidationError if it is no instance."""
+        """A stored document with what instances have by default; raises ValidationError if it cannot be an instance."""
         ...
 
 
@@ -269,7 +269,7 @@ class PlainCodec:
         """The mapping itself; raises InvalidRequestError for anything else."""
         if not isinstance(document, Mapping):
             raise InvalidRequestError(
-                f"a document of type {type(document).__name__}", reason="it is no mapping", fix="give a dict"
+                f"a document of type {type(document).__name__}", reason="it must be a mapping", fix="give a dict"
             )
         return dict(document)
 
@@ -339,7 +339,7 @@ class ClassCodec(Generic[T]):
     def completed(self, values: dict[str, Any]) -> dict[str, Any]:
         """A stored document with what instances have by default, where each has another one.
 
-        So it is what its instance will be whenever it is read. Raises ValidationError if it is no instance.
+        So it is what its instance will be whenever it is read. Raises ValidationError if it cannot be an instance.
         """
         if self._is_mapping:
             return values
@@ -391,7 +391,7 @@ def _elements(stored: list[Any], seen: list[Any], given: list[Any]) -> list[Any]
 
 
 def split_documents(documents: Iterable[Any]) -> Iterator[Sequence[Any]]:
-    """Documents in order, some at a time: who makes them one by one may use one object for all, so it is copied."""
+    """Documents in order, some at a time. A generator may give one object again and again, so each is copied."""
     if type(documents) is list or type(documents) is tuple:
         for start in range(0, len(documents), _DOCUMENTS_AT_ONCE):
             yield documents[start : start + _DOCUMENTS_AT_ONCE]
@@ -410,7 +410,7 @@ def split_documents(documents: Iterable[Any]) -> Iterator[Sequence[Any]]:
 
 
 def _copy(document: Any) -> dict[str, Any] | None:
-    """What will be stored of a plain dict; None if it is none, or cannot be stored."""
+    """What will be stored of a plain dict; None for anything else, and for one that cannot be stored."""
     try:
         return normalize_document(document) if type(document) is dict else None
     except WormError:
@@ -429,7 +429,7 @@ class By:
 
     @classmethod
     def of(cls, actor: str | None, metadata: Mapping[str, Any] | None = None) -> By:
-        """Raises InvalidRequestError for what is no actor or no metadata. No requests."""
+        """Raises InvalidRequestError for a bad actor or bad metadata. No requests."""
         return cls(_checked_actor(actor), _checked_metadata(metadata))
 
     def but(self, actor: str | None, metadata: Mapping[str, Any] | None) -> By:
@@ -456,7 +456,7 @@ def _checked_actor(actor: str | None) -> str | None:
     try:
         size = len(actor.encode())
     except (AttributeError, UnicodeEncodeError) as error:
-        raise InvalidRequestError(f"actor {actor!r}", reason="it is no text", fix=fix) from error
+        raise InvalidRequestError(f"actor {actor!r}", reason="it must be a string", fix=fix) from error
     if size == 0:
         raise InvalidRequestError("actor ''", reason="it is empty", fix=fix)
     if size > ACTOR_BYTES_MAX:
@@ -471,7 +471,7 @@ def _checked_metadata(metadata: Mapping[str, Any] | None) -> Mapping[str, Any]:
         return {}
     if not isinstance(metadata, Mapping):
         raise InvalidRequestError(
-            f"metadata of type {type(metadata).__name__}", reason="it is no mapping", fix="give a dict, or none"
+            f"metadata of type {type(metadata).__name__}", reason="it must be a mapping", fix="give a dict, or none"
         )
     return _within_limit(normalize_document(metadata))
 

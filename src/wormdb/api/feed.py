@@ -87,7 +87,7 @@ def _mark(place: int | str, digest: bytes) -> str:
 
 
 def parse_resume(text: int | str) -> Resume:
-    """Where to go on; raises InvalidRequestError for what is no place in the log."""
+    """Where to go on; raises InvalidRequestError for anything else than a place in the log."""
     found = _MARK.fullmatch(str(text)) if type(text) in {int, str} else None
     if found is None:
         raise InvalidRequestError(

@@ -1,4 +1,4 @@
-"""The readable files of a database's collections, for who looks after them: how far they are, on, off, reconciled."""
+"""The readable files of a database's collections, for operators: status, on, off, sync, migrate."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ReadableFiles:
         return [status_of(file_site(self._site(prefix)), counted=counted) for prefix in self._prefixes(names)]
 
     def sync(self, name: str, told: Callable[[int], None] | None = None) -> FilesSyncResult:
-        """Reconcile every file of a collection with its state, whatever became of it; what was done.
+        """Reconcile every file of a collection with its state, whatever became of it; returns what was done.
 
         1 GET for each file, 1 LIST for each 1,000 objects, a scan of documents and history, and what has to be written
         or removed. `told` hears how many documents are done. May be repeated at any time, beside other writers.
@@ -80,7 +80,7 @@ class ReadableFiles:
             return self.sync(name, told)
 
     def off(self, name: str, told: Callable[[int], None] | None = None) -> int:
-        """Keep no readable files any more, and remove those that are there; how many. Documents stay as they are.
+        """Keep no readable files any more, and remove those that are there; returns how many. Documents stay.
 
         1 PUT for the log, 1 LIST for each 1,000 objects, 1 DELETE for each 1,000 files. Objects that are not files of
         this collection are left alone. Raises InvalidRequestError if files were never on.
@@ -104,7 +104,7 @@ class ReadableFiles:
         dry_run: bool = False,
         told: Callable[[int], None] | None = None,
     ) -> LayoutMigration:
-        """Move some of `oplog`, `snapshots` and `trash` of a collection to other places; from where to where.
+        """Move some of `oplog`, `snapshots` and `trash` of a collection to other places; returns from where to where.
 
         1 PUT for the log, and for each file that moves 1 PUT and a part of a DELETE; 1 GET for each document. The
         sentinel of the bucket is made from all collections that are known: 1 or 2 GETs each. Every
@@ -171,7 +171,7 @@ class ReadableFiles:
 
 
 def _silent(_: int) -> None:
-    """Nobody wants to hear it."""
+    """For a caller that gave no `told`."""
 
 
 # --- Readable files of a database: how a new collection keeps them, and what switches them.

@@ -1,9 +1,9 @@
-"""What can be asked of a collection: the query calls of `Collection`.
+"""The query methods of `Collection`.
 
-What answers is imported by the first call: who only gets and saves documents does not wait for it.
+The first call imports what answers it, so that a program that only gets and saves documents does not wait for it.
 """
 
-# ruff: noqa: A002 - filter, sum, min and max are what everybody calls them
+# ruff: noqa: A002 - filter, sum, min and max are the names that users know
 
 from __future__ import annotations
 

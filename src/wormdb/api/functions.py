@@ -1,6 +1,6 @@
 """The functions of one collection: named filters that every process knows, as users register and drop them."""
 
-# ruff: noqa: A002 - a filter is what everybody calls it
+# ruff: noqa: A002 - `filter` is the name that users know
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class FunctionRegistry:
     def register(self, name: str, filter: WrittenFilter) -> FunctionDefinition:
         """Have a name stand for a filter, in place of what it may have stood for. 1 PUT; 1 GET in a warm process.
 
-        The filter may use other functions. Raises InvalidRequestError with all mistakes of the filter, for what is no
+        The filter may use other functions. Raises InvalidRequestError with all mistakes of the filter, for a bad
         name, and for one that would use itself; NotFoundError for a function that is not registered;
         LimitExceededError over FUNCTIONS_MAX, FUNCTION_BYTES_MAX or the limits of filters. Nothing is written then.
         """

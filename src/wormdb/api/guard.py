@@ -193,7 +193,7 @@ def _check_fit(model: Model, operations: tuple[Operation, ...]) -> None:
             raise ValidationError(f"document {values['_id']!r}: {error.what}", problems=error.problems) from error
         if not fits:
             raise ValidationError(
-                f"document {values['_id']!r}: this is no {model.name}",
+                f"document {values['_id']!r}: it does not fit the model {model.name}",
                 reason="a value is not of the type that the model declares",
                 fix=f"write through db.model({model.name!r}), which converts it",
             )

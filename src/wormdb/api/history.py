@@ -91,7 +91,7 @@ def _entry(version: Version, before: Version | None, *, stamped: bool) -> Histor
 def choose_snapshot(shown: Sequence[VisibleSnapshot], ts: datetime | str, what: str) -> VisibleSnapshot:
     """The snapshot taken at `ts`, which may leave out the digits that no other one needs.
 
-    Raises InvalidRequestError for what is no time or fits several, NotFoundError for none. No requests.
+    Raises InvalidRequestError for a bad time and for one that fits several, NotFoundError for none. No requests.
     """
     wanted = parse_time(ts, what)
     for unit in (1, 1_000, 1_000_000):
@@ -128,11 +128,11 @@ def parse_time(value: datetime | str | bool, what: str) -> datetime:
         try:
             time = datetime.fromisoformat(value)
         except ValueError as error:
-            raise InvalidRequestError(what, reason="it is no time in ISO 8601", fix=fix) from error
+            raise InvalidRequestError(what, reason="it must be a time in ISO 8601", fix=fix) from error
     if not isinstance(time, datetime):
-        raise InvalidRequestError(what, reason="it is no time", fix=fix)
+        raise InvalidRequestError(what, reason="it must be a time", fix=fix)
     if time.utcoffset() is None:
-        raise InvalidRequestError(what, reason="it has no time zone, so it is no moment", fix=fix)
+        raise InvalidRequestError(what, reason="it must have a time zone", fix=fix)
     return time
 
 
@@ -226,7 +226,7 @@ class CollectionHistory(Generic[T]):
             return Snapshot(taken_at(committed.misc), held.seq, len(held.document), manual=True)
         raise ConflictError(
             f"snapshot of {identity!r} in {access.name}",
-            reason=f"somebody else changed it {access.context.settings.modify_attempts} times in a row",
+            reason=f"another writer changed it {access.context.settings.modify_attempts} times in a row",
         )
 
     def snapshots(self, identity: Any) -> list[Snapshot]:
@@ -311,5 +311,5 @@ def _is_alive(held: StoredVersion) -> bool:
 def _check_seq(seq: object, what: str) -> None:
     if isinstance(seq, bool) or not isinstance(seq, int) or seq < 1:
         raise InvalidRequestError(
-            what, reason=f"{seq!r} is no seq: they are counted from 1", fix="take one from get_history"
+            what, reason=f"a seq must be a whole number of 1 or more, not {seq!r}", fix="take one from get_history"
         )

@@ -1,7 +1,7 @@
 """Records of files into one collection: in batches of bounded size, the bad ones set aside.
 
 A batch is checked as a whole, which is fast, and record by record only if something is wrong in it. Which ids exist is
-looked up before; whoever else writes meanwhile makes the batch start again. If one record takes a value of a
+looked up before; if another writer changes them meanwhile, the batch starts again. If one record takes a value of a
 unique index that another has, the batch is divided until that record is alone.
 """
 
@@ -211,7 +211,7 @@ class Importer(Generic[T]):
                 self._divide(items, error)
                 return
             except (AlreadyExistsError, ConflictError):
-                continue  # somebody else wrote one of them meanwhile: look again
+                continue  # another writer wrote one of them meanwhile: look again
             self._done(plan)
             return
         raise ConflictError(
@@ -303,7 +303,7 @@ class Importer(Generic[T]):
 
 
 def _forget(rejected: Rejected) -> None:
-    """For who does not want to know."""
+    """For a caller that gave no `rejected`."""
 
 
 class _DerivedChance:

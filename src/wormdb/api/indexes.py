@@ -118,7 +118,7 @@ class Indexes(Generic[T]):
         """An index that was to be built; raises if it is not there, or failed."""
         made = next((each for each in self.all() if each.name == name), None)
         if made is None:
-            raise ConflictError(f"index {name}", reason="somebody else dropped it meanwhile")
+            raise ConflictError(f"index {name}", reason="another process dropped it meanwhile")
         if made.state == "failed":
             raise InvalidRequestError(
                 f"index {name}",

@@ -1,6 +1,6 @@
 """Updates, replacements and deletes of what a filter finds, as users call them on a collection.
 
-What carries them out is imported by the first call: who only gets and saves documents does not wait for it.
+The first call imports what carries it out, so that a program that only gets and saves documents does not wait for it.
 """
 
 # ruff: noqa: A002, PLR0913 - names and keyword-only options are those that users know
@@ -40,7 +40,7 @@ _WHICH: Final = ("before", "after")
 class ModifyMethods(Generic[T]):
     """Changes by filters, each one batch in the log: all of it or nothing.
 
-    If somebody else changes one of the documents meanwhile, a call starts again from the state that is there then.
+    If another writer changes one of the documents meanwhile, a call starts again from the new state.
     """
 
     _access: Access[T]

@@ -1,4 +1,4 @@
-"""What is asked of a collection: options as callers write them, checked before anything is read."""
+"""Filters and options of queries as callers write them, checked before anything is read."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ __all__ = [
 
 # --- Places in answers as text: opaque, safe in URLs, and refused when they are damaged.
 #
-# A token is no secret and no right: it says where to go on, and whoever asks has to be allowed to.
+# A token is neither a secret nor a right: it says where to go on, and each request needs its own rights.
 
 TokenKind: TypeAlias = Literal["page", "cursor"]
 """What a token is for."""
@@ -74,7 +74,7 @@ def seal(kind: TokenKind, body: bytes) -> str:
 def unseal(kind: TokenKind, token: object) -> bytes:
     """The bytes of a token; raises InvalidRequestError for anything else. No requests."""
     if not isinstance(token, str):
-        raise refuse_token(kind, token, f"it is {type(token).__name__}, and no text")
+        raise refuse_token(kind, token, f"it must be a string, not {type(token).__name__}")
     try:
         whole = urlsafe_b64decode(token.encode("ascii") + b"=" * (-len(token) % 4))
     except ValueError:
@@ -82,7 +82,7 @@ def unseal(kind: TokenKind, token: object) -> bytes:
     content, check = whole[:-_SUM_BYTES], whole[-_SUM_BYTES:]
     # Letters that the alphabet does not have are passed over by the decoder.
     if len(content) < 2 or crc32(content).to_bytes(_SUM_BYTES, "big") != check or _text(whole) != token:
-        raise refuse_token(kind, token, "it is damaged, or no token")
+        raise refuse_token(kind, token, "it is damaged, or not a token")
     if content[0] != _MARKS[kind]:
         raise refuse_token(kind, token, "it is a token for something else")
     if content[1] != _VERSION:
@@ -100,7 +100,7 @@ def _text(whole: bytes) -> str:
     return urlsafe_b64encode(whole).decode().rstrip("=")
 
 
-# ruff: noqa: A002 - a filter is what everybody calls it
+# ruff: noqa: A002 - `filter` is the name that users know
 
 
 WrittenFilter: TypeAlias = "Mapping[str, Any] | str | Filter | None"
@@ -270,7 +270,7 @@ def _whole(value: object, name: str, least: int, what: str) -> int | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         fix = "leave it out for all rows" if name == "limit" else "leave it out"
-        reason = f"{name}={value!r:.40} is no whole number of {least} or more"
+        reason = f"{name} must be a whole number of {least} or more, not {value!r:.40}"
         raise InvalidRequestError(what, reason=reason, fix=fix)
     return value
 
@@ -282,7 +282,7 @@ def _seconds(options: Mapping[str, Any], what: str) -> float | None:
         return None
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf:
         return float(value)
-    reason = f"{name}={value!r:.40} is no number above 0"
+    reason = f"{name} must be a number above 0, not {value!r:.40}"
     raise InvalidRequestError(what, reason=reason, fix="give seconds, or leave it out")
 
 
@@ -301,7 +301,7 @@ def _names(value: object, what: str) -> tuple[str, ...]:
         return ()
     names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Sequence) else ()
     if not names or not all(isinstance(name, str) and name for name in names):
-        reason = f"populate={value!r:.60} is no list of names"
+        reason = f"populate must be a list of names, not {value!r:.60}"
         raise InvalidRequestError(what, reason=reason, fix='name refs of the model, as in ["customer"]')
     return tuple(dict.fromkeys(names))
 

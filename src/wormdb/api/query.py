@@ -1,6 +1,6 @@
 """Queries that are built step by step: `customers.query().eq("role", "admin").gt("age", 30).sort("name").limit(10)`."""
 
-# ruff: noqa: A002 - a filter is what everybody calls it
+# ruff: noqa: A002 - `filter` is the name that users know
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class FileState(Generic[T]):
 
     @property
     def model(self) -> Model | None:
-        """The caller's model: nobody else says what the files are."""
+        """The caller's model: nothing else says what the files are."""
         return self.access.writer.model
 
     def hits(self, request: QueryRequest) -> Iterator[Hit]:
@@ -218,7 +218,7 @@ class QueryRun(Generic[T]):
             yield from rows
 
     def show(self, hit: Hit) -> Any:
-        """A row as callers see it: a document in their type, or a plain dict if it is no whole document."""
+        """A row as callers see it: a document in their type, or a plain dict if it is a part of a document."""
         if self.query.is_plain:
             return with_id(hit.document)
         return self.state.show(hit, is_past=self.query.is_past)
@@ -229,7 +229,7 @@ class QueryRun(Generic[T]):
         return self._state.answer.skipped if isinstance(self._state, FileState) else {}
 
     def attempt(self, read: Callable[[AnyState[T]], R]) -> R:
-        """What `read` makes of the state; of a new state if this one is gone and nobody saw anything of it."""
+        """What `read` makes of the state; of a new state if this one is gone and no row of it was shown."""
         for _ in range(_RESTARTS_MAX):
             state = self.state
             try:
@@ -248,7 +248,7 @@ def _begun(hits: Iterator[Hit]) -> tuple[Iterator[Hit], Hit | None]:
 
 # --- Aggregations of one collection: functions over what a filter finds, in groups or of all together.
 
-# ruff: noqa: A002 - a filter is what everybody calls it
+# ruff: noqa: A002 - `filter` is the name that users know
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +270,9 @@ class Aggregator(Generic[T]):
         """The different values of a field. Raises as `Collection.distinct`."""
         if not isinstance(field, str):
             raise InvalidRequestError(
-                f"distinct({field!r:.60}) of {self.access.name}", reason="it is no name", fix='name one field: "city"'
+                f"distinct({field!r:.60}) of {self.access.name}",
+                reason="it must be a string",
+                fix='name one field: "city"',
             )
         found: list[Any] = self.aggregate({"distinct": field}, filter, options)["distinct"]
         return found

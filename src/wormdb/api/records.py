@@ -102,7 +102,7 @@ def form_of(begin: bytes) -> Form:
     if not data.startswith(b"{"):
         return "csv"
     line, newline, _ = data.partition(b"\n")
-    # An object that goes on behind its first line is no NDJSON. One that is cut off may be: its line is long.
+    # An object that goes on behind its first line is not NDJSON. One that is cut off may be: its line is long.
     if newline and not _is_balanced(line):
         return "json"
     return "ndjson"
@@ -141,14 +141,14 @@ def _read_pieces(pieces: Iterator[tuple[int, bytes, str]]) -> Iterator[Record]:
         try:
             values = json.parse(data.decode())
         except UnicodeDecodeError as error:
-            yield _unreadable(line, data.decode(errors="replace"), f"it is no UTF-8: byte {error.start + 1}")
+            yield _unreadable(line, data.decode(errors="replace"), f"it must be UTF-8: byte {error.start + 1} is not")
         except InvalidRequestError as error:
             yield _unreadable(line, data.decode(), error.reason or error.what)
         else:
             if type(values) is dict:
                 yield Record(line, values, len(data))
             else:
-                yield _unreadable(line, data.decode(), "it is no object of JSON")
+                yield _unreadable(line, data.decode(), "it must be a JSON object")
 
 
 def _lines(stream: BinaryIO) -> Iterator[tuple[int, bytes, str]]:
@@ -263,7 +263,7 @@ class _Splitter:
         if piece or self._is_list:
             begin = len(self._data) - len(self._data.lstrip())
             what = "the list" if self._is_list else "it"
-            problem = f"{what} does not end" if self._depth or self._in_string else "it is no object of JSON"
+            problem = f"{what} does not end" if self._depth or self._in_string else "it must be a JSON object"
             yield self._line + self._data.count(b"\n", 0, begin), piece[:_TEXT_SHOWN], problem
 
 
@@ -329,7 +329,7 @@ def _csv_records(rows: Iterator[_Row], columns: Sequence[str] | None) -> Iterato
         elif len(cells) != len(names):
             yield _unreadable(line, _shown(text), f"it has {len(cells)} cells, and there are {len(names)} columns")
         elif not text.isascii() and _shown(text) != text:
-            yield _unreadable(line, _shown(text), "it is no UTF-8")
+            yield _unreadable(line, _shown(text), "it must be UTF-8")
         else:
             found = {name: cell for name, cell in zip(names, cells, strict=True) if cell is not None}
             yield Record(line, found, len(text), is_text=True)
@@ -355,7 +355,7 @@ def _columns(head: _Row) -> list[str]:
 
 
 def _rows(stream: TextIO, separator: str) -> Iterator[_Row]:
-    """Rows that are not empty: the line where each begins, its text, and its cells; None for what is no row."""
+    """Rows that are not empty: the line where each begins, its text, and its cells; None for what is not a row."""
     number = 0
     while line := stream.readline(RECORD_BYTES_MAX):
         number += 1

@@ -115,7 +115,7 @@ def _aligned(line: Sequence[str], widths: Sequence[int], is_right: Sequence[bool
 T = TypeVar("T")
 
 _MOMENT = 1e-9
-"""Of a time that is over: who reads on is told so."""
+"""Of a time that is over: the next row raises UnavailableError."""
 
 
 class Results(Generic[T]):
@@ -238,7 +238,9 @@ class Results(Generic[T]):
         """
         if self._query.populate:
             raise InvalidRequestError(
-                f"a table of {self._access.name} with populate", reason="documents are no columns", fix="leave it out"
+                f"a table of {self._access.name} with populate",
+                reason="documents cannot be columns",
+                fix="leave it out",
             )
         request = self._run.request()
         return self._run.attempt(lambda state: _table_of(state, request))

@@ -294,7 +294,7 @@ class PublishedSchema:
                     self._write(replace(published, models={**published.models, **missing}), IfMatch(found.version))
             except (AlreadyExistsError, ConflictError):
                 losses += 1
-                continue  # somebody else published meanwhile: perhaps the same
+                continue  # another process published meanwhile: perhaps the same
             except UnavailableError:
                 deadline = current()
                 if deadline is None or not deadline.is_patient or not deadline.left:
@@ -333,5 +333,5 @@ def read_schema(schema: Schema | Mapping[str, Any] | str | Path) -> Schema:
     if isinstance(schema, str | bytes | Mapping):
         return load_schema(schema)
     raise InvalidRequestError(
-        f"schema of type {type(schema).__name__}", reason="it is no schema", fix="give a dict, or a file's path"
+        f"schema of type {type(schema).__name__}", reason="it must be a schema", fix="give a dict, or a file's path"
     )

@@ -111,7 +111,7 @@ class Trashcan(Generic[T]):
             ) from error
 
     def purge_expired(self, by: By) -> list[Any]:
-        """Take out everything whose time is over; the ids."""
+        """Take out everything whose time is over; returns the ids."""
         now = moment(self.access.context.now_ms())
 
         def is_over(held: StoredVersion) -> bool:
@@ -121,7 +121,7 @@ class Trashcan(Generic[T]):
         return self._purge_all(is_over, by)
 
     def empty(self, by: By) -> list[Any]:
-        """Take out everything; the ids."""
+        """Take out everything; returns the ids."""
         return self._purge_all(lambda _: True, by)
 
     def _purge_all(self, wanted: Callable[[StoredVersion], bool], by: By) -> list[Any]:
@@ -135,7 +135,7 @@ class Trashcan(Generic[T]):
                     self.access.commit([Purge(held.id, ReadVersion(held, view.number)) for held in group], by)
                     purged += [json.decode(held.id, name="document id") for held in group]
             except ConflictError:
-                continue  # somebody else took one of them out, or deleted it anew: look again
+                continue  # another writer took one of them out, or deleted it anew: look again
             return purged
         raise ConflictError(f"the trash of {self.access.name}", reason="others took documents out all the time")
 

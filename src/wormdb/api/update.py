@@ -3,9 +3,9 @@
 A call looks at one state. Every operation says what it saw of its document, so that the batch lands only if none of
 them has changed since; if one has, the call starts again from the state that is there then.
 
-Whoever names one id first tries what this process knows already, without asking for newer entries. If that lands, no
-newer entry has the document. All else is decided by a state that is not older than the call: that nothing matches, that
-nothing would change, that something is refused.
+A call that names one id first tries the state that this process knows, without asking for newer entries. If that
+lands, no newer entry has the document. All else is decided by a state that is not older than the call: that nothing
+matches, that nothing would change, that something is refused.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Updater(Generic[T]):
             except UniqueViolationError as error:
                 if not upsert or seen:
                     raise
-                # Somebody may have inserted just now what the filter is about: then it is found.
+                # Another writer may have inserted a matching document just now: then the next try finds it.
                 seen.append(error)
                 raise ConflictError(error.what) from error
 
@@ -138,7 +138,7 @@ class Updater(Generic[T]):
         return self._settle("delete", targets, lambda view, rows: self._remove(view, rows, by, look))
 
     def _settle(self, verb: str, targets: Targets, once: Try) -> ChangeResult:
-        """Try until nobody else was faster."""
+        """Try until no other writer was faster."""
         access = self._access
         access.check_mode()
         done = self._at_once(targets, once)
@@ -157,7 +157,7 @@ class Updater(Generic[T]):
                 last = error
         raise ConflictError(
             f"{verb} in {access.name}",
-            reason=f"somebody else changed the same documents {attempts} times in a row",
+            reason=f"another writer changed the same documents {attempts} times in a row",
             fix="retry later, or change fewer documents at once",
         ) from last
 

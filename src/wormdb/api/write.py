@@ -177,7 +177,7 @@ class Writer(Generic[T]):
         return self._codec.from_document(Document(with_id(values), fresh=fresh))
 
     def given(self, document: Any) -> dict[str, Any]:
-        """What a document or an instance says; raises InvalidRequestError for an id that is none. No requests."""
+        """What a document or an instance says; raises InvalidRequestError for an id that cannot be one. No requests."""
         return stored(self._codec.to_values(document))
 
     def shape(self, verb: str, document: Any, loaded: ReadVersion | None = None) -> EncodedDocument:
@@ -318,7 +318,7 @@ class Writer(Generic[T]):
             )
         given = None
         if isinstance(document, Document):
-            # From now on somebody may have seen the id: the answer of this commit may get lost.
+            # From now on the id may be stored: the answer of this commit may get lost.
             document.fresh = None
             given = dict(document)
         return PreparedOperation(operation, document, shape, given, is_unread=verb == "save" and shape.is_new)
@@ -504,7 +504,7 @@ class Writer(Generic[T]):
         )
 
     def _is_fresh(self, document: Any, given: Mapping[str, Any], identity: Any) -> bool:
-        """Whether the id was made from randomness and nobody can have seen it, so that nothing need be looked up."""
+        """Whether the id was made from randomness and never stored, so that no look-up is needed."""
         if isinstance(document, Document) and document.fresh is not None:
             return bool(document.fresh == identity)
         return "_id" not in given and not self._is_singleton

@@ -71,7 +71,7 @@ class Count:
 
 
 class Sum:
-    """The exact sum of all numbers; what is no number does not count. 0 of none."""
+    """The exact sum of all numbers; other values do not count. 0 of none."""
 
     __slots__ = ("numbers",)
 

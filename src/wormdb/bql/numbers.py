@@ -109,7 +109,7 @@ class ExactSum:
         self._infinities: set[float] = set()  # nan among them
 
     def add(self, value: Any) -> None:
-        """Count a normalized value in; what is no number is left aside."""
+        """Count a normalized value in; other values than numbers are left aside."""
         kind = type(value)
         if kind is int:
             self._integers += value

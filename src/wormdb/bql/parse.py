@@ -315,7 +315,7 @@ class _FilterParser:
         if not isinstance(operand, str) or not operand:
             return self._refuse(place, "$fn takes the name of a function", 'write {"$fn": "isAdult"}')
         self._count(1, "conditions", place)
-        return cast("Filter", FunctionCall(operand))  # whoever has the collection's functions replaces it
+        return cast("Filter", FunctionCall(operand))  # the collection's functions replace it
 
     def _field(self, name: str, operand: Any, place: str, depth: int, *, embedded: bool) -> Filter:
         try:

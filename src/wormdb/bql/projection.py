@@ -417,7 +417,7 @@ class _ProjectionReader:
 
 
 def _cut_off(operand: Any) -> Any:
-    """A number without its fraction, and not over 64 bits; None for what is no number, or none that is finite."""
+    """A number without its fraction, and not over 64 bits; None for anything else than a finite number."""
     if isinstance(operand, bool) or not isinstance(operand, int | float | Decimal128):
         return None
     number = operand.to_decimal() if isinstance(operand, Decimal128) else Decimal(operand)

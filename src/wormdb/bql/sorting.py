@@ -1,10 +1,10 @@
 """The order of results: by several fields, by MongoDB's order over all types, and ties by id.
 
 Of an array the least element counts where the order ascends, and the greatest where it descends. An empty array is
-below null, and a missing field is null. Of an array on the way every element counts: one that lacks the field, or is no
-document, counts as null. A number in a path is a position: `items.0.v` is null if there is no such element, or if it
-lacks the field, whatever others have. Fields of the documents of one array are taken from the same element. No document
-is refused: where fields lie in different arrays, each takes its own best element.
+below null, and a missing field is null. Of an array on the way every element counts: one that lacks the field, or is
+not a document, counts as null. A number in a path is a position: `items.0.v` is null if there is no such element, or
+if it lacks the field, whatever others have. Fields of the documents of one array are taken from the same element. No
+document is refused: where fields lie in different arrays, each takes its own best element.
 
 Ties are broken by id in the direction of the first field, so that an index read backwards gives an order too.
 """
@@ -111,7 +111,7 @@ def _pairs(written: Any, report: ProblemReport) -> Iterable[tuple[str, Any, Any]
             (f"[{place}]", *item) if isinstance(item, list | tuple) and len(item) == 2 else (f"[{place}]", item, None)
             for place, item in enumerate(written)
         ]
-    report.error("", f"a sort is no {type(written).__name__}", 'write "name", "-name" or [("name", "asc")]')
+    report.error("", f"a sort cannot be a {type(written).__name__}", 'write "name", "-name" or [("name", "asc")]')
     return []
 
 
@@ -126,7 +126,7 @@ def _field(name: Any, direction: Any, place: str, report: ProblemReport) -> Sort
     elif _is_direction(direction):
         descending = _DIRECTIONS[direction]
     elif isinstance(name, str):
-        report.error(place, f"{str(direction)[:40]!r} is no direction", 'write "asc" or "desc", 1 or -1')
+        report.error(place, f"{str(direction)[:40]!r} is not a direction", 'write "asc" or "desc", 1 or -1')
         return None
     try:
         path = parse_path(name)

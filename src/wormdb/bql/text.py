@@ -188,7 +188,7 @@ class _TextReader:
             moment = datetime.fromisoformat(word)
             return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
         except ValueError:
-            self._refuse(start, f"{word} is no date", "quote it to make it text")
+            self._refuse(start, f"{word} is not a date", "quote it to make it text")
 
     def _json(self) -> Any:
         """A value in extended JSON, up to the bracket that closes it."""

@@ -105,7 +105,7 @@ NOTHING: Final = MatchNone()
 class FunctionCall(_Node):
     """Matches what a function of the collection matches.
 
-    It is in a filter only until what it stands for takes its place, before anything is asked: so it is no `Filter`.
+    It is in a filter only until what it stands for takes its place, before anything is asked: so it is not a `Filter`.
     """
 
     name: str

@@ -319,7 +319,7 @@ def model_from_class(cls: type[Any], *, name: str | None = None, **overrides: An
     if not _is_class_model(cls):
         raise SchemaError(
             f"{cls!r} cannot be a model",
-            reason="it is no dataclass, TypedDict, msgspec.Struct or pydantic class",
+            reason="it must be a dataclass, TypedDict, msgspec.Struct or pydantic class",
             fix="decorate it with @dataclass",
         )
     name = name or cls.__name__
@@ -389,7 +389,7 @@ class Converter(Generic[T]):
         """The document of an instance, normalized; it has no `_id` where `id` is empty or None.
 
         Every field is in it with the value that the instance has, whatever the class says about writing it elsewhere,
-        and with its subclass's fields if it is of one; attributes that are no fields are not.
+        and with its subclass's fields if it is of one; attributes that are not fields are left out.
         Raises InvalidRequestError for values that cannot be stored. No requests.
         """
         values = normalize_document(to_plain(instance), plain=to_plain)
@@ -413,7 +413,7 @@ class Converter(Generic[T]):
             reason = " ".join(str(error).split())
             fix = "correct the document, or make the attribute optional"
             raise ValidationError(
-                f"document {document.get('_id')!r} is no {self._cls.__name__}", reason=reason, fix=fix
+                f"document {document.get('_id')!r} does not fit {self._cls.__name__}", reason=reason, fix=fix
             ) from error
 
     def _convert(self, values: dict[str, Any]) -> T:

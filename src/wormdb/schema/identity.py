@@ -144,7 +144,7 @@ def _segment_problem(model: Model, segment: Segment, value: Any, path: str) -> P
         return Problem(path, f"it is {type(value).__name__}, and the path asks for text", f"use {str(value)!r}")
     pattern = model.dynamic_types.get(segment.type, BUILT_IN_TYPES.get(segment.type, ""))
     if pattern and (len(value) > SEGMENT_BYTES_MAX or compile_pattern(pattern).fullmatch(value) is None):
-        return Problem(path, f"{value[:60]!r} is no {segment.type}", f"it has to match {pattern}")
+        return Problem(path, f"{value[:60]!r} is not a {segment.type}", f"it has to match {pattern}")
     return None
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Inference"]
 
 _FIELDS_MAX: Final = 1_000
-"""Names on one level; an object with more is no record but a map."""
+"""Names on one level; an object with more is not a record but a map."""
 _DEPTH_MAX: Final = 20
 _ENUM_MAX: Final = 20
 _IDS: Final = ("id", "_id")
@@ -139,7 +139,7 @@ class _FieldShape:
         """The definition of a field that `total` objects could have; 0 for elements of an array."""
         kind = self.type
         made: dict[str, Any] = {"type": kind}
-        # Of elements of an array nobody knows how many there could be: null may be one of them.
+        # An array may have any number of elements: null may be one of them.
         if total and self.present + (self.empty if kind == "string" else 0) == total:
             made["required"] = True
         if kind == "object" and self.fields:
@@ -208,7 +208,7 @@ class Inference:
         made: dict[str, Any] = {"path": f"{folder}/(id:{kind})/[data].json"}
         if strategy is not None:
             made["id"] = strategy
-        # Files for each document are for who asks for them.
+        # Files for each document are written only if a model asks for them.
         made["files"] = False
         fields = [(name, shape) for name, shape in self._fields.items() if self._is_declared(name, shape)]
         made["fields"] = _nested({name: shape.declared(self.count, enums=self._enums) for name, shape in fields})

@@ -7,8 +7,8 @@ root        .oplog/customers/<id>/
 ==========  ==================================
 
 In the root layout a collection is known by its last name. Another collection with the same last name, and
-every collection below an outer segment, uses its full path instead: `.oplog/archive/customers/<id>/`. Who
-has the short name must never change, so it is recorded (`taken_names`) and given back on the next start.
+every collection below an outer segment, uses its full path instead: `.oplog/archive/customers/<id>/`. The
+owner of a short name must never change, so it is recorded (`taken_names`) and given back on the next start.
 """
 
 from __future__ import annotations

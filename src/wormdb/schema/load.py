@@ -67,7 +67,7 @@ class _SchemaReader:
         self._level = 0
 
     def object(self, table: str, raw: Any, path: str) -> dict[str, Any] | None:
-        """Attribute → value of every sound key of `raw`; None if it is no object."""
+        """Attribute → value of every sound key of `raw`; None if it is not an object."""
         if not isinstance(raw, dict):
             self.report.error(path, f"expected an object, got {_kind(raw)}", self._object_fix(table, raw))
             return None
@@ -140,7 +140,7 @@ class _SchemaReader:
             self.report.error(path, f"{raw[:60]!r} is not allowed", did_you_mean(raw, key.choices))
             return MISSING
         if key.shape == "duration" and duration_seconds(raw) is None:
-            self.report.error(path, f"{raw[:60]!r} is no duration", "write a number and one of s m h d w: 30d")
+            self.report.error(path, f"{raw[:60]!r} is not a duration", "write a number and one of s m h d w: 30d")
             return MISSING
         return raw
 
@@ -192,7 +192,7 @@ class _SchemaReader:
         try:
             return parse(msgspec.json.encode(raw).decode())
         except WormError as error:
-            self.report.error(path, f"it is no value: {error.reason or error.what}", "write a value of JSON")
+            self.report.error(path, f"it must be a value: {error.reason or error.what}", "write a value of JSON")
             return MISSING
 
     def _nested(self, key: Key, raw: Any, path: str) -> Any:
@@ -259,7 +259,7 @@ class _SchemaBuilder:
         self._operators: Mapping[str, str] = {}
 
     def schema(self, raw: Any) -> Schema | None:
-        """The schema of a JSON value; None if it is no object."""
+        """The schema of a JSON value; None if it is not an object."""
         values = self._reader.object("schema", raw, "")
         if values is None:
             return None
@@ -325,7 +325,9 @@ class _SchemaBuilder:
         for name, pattern in types.items():
             problem = pattern_problem(pattern)
             if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]*", name):
-                self._report.error(join_path(path, name), f"{name[:60]!r} is no name", "use letters, digits, _ and -")
+                self._report.error(
+                    join_path(path, name), f"{name[:60]!r} is not a name", "use letters, digits, _ and -"
+                )
             elif problem is not None:
                 self._report.error(join_path(path, name), *problem)
             else:
@@ -337,7 +339,9 @@ class _SchemaBuilder:
         for name, strategy in operators.items():
             if strategy not in ID_STRATEGIES:
                 self._report.error(
-                    f"operators.{name}", f"{strategy[:60]!r} is no id strategy", did_you_mean(strategy, ID_STRATEGIES)
+                    f"operators.{name}",
+                    f"{strategy[:60]!r} is not an id strategy",
+                    did_you_mean(strategy, ID_STRATEGIES),
                 )
         return operators
 
@@ -345,7 +349,7 @@ class _SchemaBuilder:
 
     def _model(self, name: str, values: dict[str, Any], path: str) -> Model | None:
         if not _MODEL_NAME.fullmatch(name):
-            self._report.error(path, f"{name[:60]!r} is no name of a model", "use letters, digits, _, - and .")
+            self._report.error(path, f"{name[:60]!r} cannot be the name of a model", "use letters, digits, _, - and .")
         template = self._template(values.get("path"), join_path(path, "path"))
         own = self._checked_types(values.pop("dynamic_types", {}), join_path(path, "dynamicTypes"))
         if template is None:
@@ -392,7 +396,7 @@ class _SchemaBuilder:
         strategy = implied if given is None else self._operators.get(given, given)
         if strategy not in ID_STRATEGIES:
             known = [*ID_STRATEGIES, *self._operators]
-            reason = f"{strategy[:60]!r} is no id strategy"
+            reason = f"{strategy[:60]!r} is not an id strategy"
             self._report.error(join_path(path, "id"), reason, did_you_mean(strategy, known))
             return implied
         found = cast("IdStrategy", strategy)

@@ -372,6 +372,6 @@ _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
 def duration_seconds(text: str) -> int | None:
-    """The seconds of `90s`, `5m`, `12h`, `30d` or `2w`; None if it is no duration."""
+    """The seconds of `90s`, `5m`, `12h`, `30d` or `2w`; None if it is not a duration."""
     found = _DURATION.fullmatch(text)
     return int(found[1]) * _SECONDS[found[2]] if found else None

@@ -246,7 +246,7 @@ class _TemplateParser:
         elif name.startswith("."):
             self._refuse(column, f"{name!r} is reserved: names with a dot first are the database's own", "rename it")
         elif not _LITERAL.fullmatch(name):
-            self._refuse(column, f"{name!r} is no plain name", "use letters, digits, _, - and . only")
+            self._refuse(column, f"{name!r} is not a plain name", "use letters, digits, _, - and . only")
         elif len(name) > SEGMENT_BYTES_MAX:
             self._refuse(column, f"a name is longer than {SEGMENT_BYTES_MAX} bytes", "use a shorter name")
         else:
@@ -263,9 +263,11 @@ class _TemplateParser:
         if not colon or not kind:
             self._refuse(column, f"{piece!r} names no type", f"write for example {example}")
         elif not _LABEL.fullmatch(label):
-            self._refuse(column + 1, f"{label!r} is no label", f"write for example {example}")
+            self._refuse(column + 1, f"{label!r} is not a label", f"write for example {example}")
         elif not _TYPE.fullmatch(kind):
-            self._refuse(column + 2 + len(label), f"{kind!r} is no name of a type", f"write for example {example}")
+            self._refuse(
+                column + 2 + len(label), f"{kind!r} cannot be the name of a type", f"write for example {example}"
+            )
         elif any(label == other.name and other.kind == "dynamic" for _, other in self._segments):
             self._refuse(column + 1, f"the label {label!r} occurs twice", "give each dynamic segment its own label")
         else:

@@ -38,7 +38,7 @@ def pattern_problem(pattern: str) -> tuple[str, str] | None:
     try:
         compile_pattern(pattern)
     except (re.error, OverflowError, RecursionError) as error:
-        return f"it is no regular expression: {error}", "correct it"
+        return f"it must be a regular expression: {error}", "correct it"
     try:
         ways = _Counter(_core(pattern)).count()
     except _UnsupportedPatternError as refusal:

@@ -76,7 +76,7 @@ def _check_indexes(model: Model, path: str, report: ProblemReport) -> None:
             or not name.isprintable()
             or "/" in name
         ):
-            report.error(place, "this is no name of an index", "use a short name such as byEmail")
+            report.error(place, "it cannot be the name of an index", "use a short name such as byEmail")
         if name == _OWNERS:
             report.error(place, "this is the name of the index that is kept for blobs", "choose another name")
         key = "field" if len(index.fields) == 1 else "fields"

@@ -47,7 +47,7 @@ _TIMES: Final = frozenset({"createdAt", "updatedAt"})
 _ANY: Final = Field()
 _ABSENT: Final = type(None)
 _FREE: Final = frozenset({str, bool})
-"""Values that are stored as they are whatever they are; text that is none is found when it is encoded."""
+"""Values that are stored as they are whatever they are; text that is not valid Unicode is found when it is encoded."""
 _KINDS: Final[Mapping[str, frozenset[type]]] = {
     "string": frozenset({str}),
     "number": frozenset({int, float}),
@@ -260,7 +260,7 @@ def _without(document: dict[str, Any], name: str | None) -> dict[str, Any]:
 
 
 def _members(documents: Sequence[dict[str, Any]], defaults: bytes) -> list[bytes | None]:
-    """The JSON of each without its braces; None where a text is none, or the document may be too large."""
+    """The JSON of each without its braces; None where a text is not valid Unicode, or the document may be too large."""
     try:
         found: list[bytes | None] = [json.encode_plain(document)[1:-1] for document in documents]
     except UnicodeEncodeError:

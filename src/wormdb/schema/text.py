@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["UNREADABLE", "read_source"]
 
 UNREADABLE: Final = object()
-"""What `read_source` gives for a source that is no JSON."""
+"""What `read_source` gives for a source that is not JSON."""
 
 _VALUES_MAX: Final = 1_000_000
 _DIGITS_MAX: Final = 20
@@ -85,7 +85,7 @@ def _object(pairs: list[tuple[str, Any]]) -> _Object:
 
 
 def _constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _integer(text: str) -> int:

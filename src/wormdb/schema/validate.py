@@ -53,7 +53,7 @@ class _MisfitError(Exception):
 def coerce(field: Field, value: Any, path: str, report: ProblemReport) -> Any:
     """A normalized value in the form in which the field stores it; what does not fit is reported.
 
-    null fits every type: `required` is checked by whoever holds the document.
+    null fits every type: `required` is checked by the caller, which has the document.
     """
     if value is None:
         return None
@@ -105,7 +105,7 @@ def _is_kept(field: Field, values: list[Any]) -> bool:
 
 
 def parse_datetime(text: str) -> datetime | None:
-    """The moment of an ISO 8601 text, as stored: UTC, milliseconds; None if it is none.
+    """The moment of an ISO 8601 text, as stored: UTC, milliseconds; None for other text.
 
     Text without a zone is of UTC, as files of data have it; a datetime without one is refused by `normalize`, because
     programs mean the time of their place by it.
@@ -258,7 +258,7 @@ def check_indexed(model: Model, document: Document, report: ProblemReport) -> No
             takes = takes_value(bson_type_of(name) or name)
             wrong = next((value for value in _values(document, parse_path(field)) if not takes(value)), MISSING)
             if wrong is not MISSING:
-                report.error(field, f"{wrong!r:.80} is no {name}", "write a value of that type")
+                report.error(field, f"{wrong!r:.80} is not of the type {name}", "write a value of that type")
 
 
 def _values(value: Any, path: Path | None) -> Iterator[Any]:
@@ -330,31 +330,31 @@ def _validated(model: Model, document: Document, *, need_id: bool) -> Document:
             checked[name] = coerce(_TIMESTAMP, checked[name], name, report)
     check_indexed(model, checked, report)
     if report.errors:
-        raise ValidationError(f"this is no {model.name}", problems=report.errors)
+        raise ValidationError(f"the document does not fit the model {model.name}", problems=report.errors)
     return checked
 
 
 def _with_id_first(model: Model, document: Document) -> Document:
-    """`id` becomes `_id`; raises ValidationError for one that is given and is none."""
+    """`id` becomes `_id`; raises ValidationError for one that is null or empty."""
     given = [document.pop(name) for name in ("_id", "id") if name in document]
     if any(value is None or value == "" for value in given):
         report = ProblemReport()
-        report.error("_id", "is null or empty, and that is no id", "leave it out where ids are made, or give one")
-        raise ValidationError(f"this is no {model.name}", problems=report.errors)
+        report.error("_id", "must not be null or empty", "leave it out where ids are made, or give one")
+        raise ValidationError(f"the document does not fit the model {model.name}", problems=report.errors)
     if model.is_singleton:
         if any(value != SINGLETON_ID for value in given):
             report = ProblemReport()
             report.error(
                 "_id", f"{given[0]!r:.60} is another id than {SINGLETON_ID!r}, which it always has", "leave it out"
             )
-            raise ValidationError(f"this is no {model.name}", problems=report.errors)
+            raise ValidationError(f"the document does not fit the model {model.name}", problems=report.errors)
         return {"_id": SINGLETON_ID, **document}
     if len(given) == 2 and not equal(given[0], given[1]):
         report = ProblemReport()
         report.error(
             "_id", f"{given[0]!r} differs from id {given[1]!r}: both are the document's id", "give one of them"
         )
-        raise ValidationError(f"this is no {model.name}", problems=report.errors)
+        raise ValidationError(f"the document does not fit the model {model.name}", problems=report.errors)
     return {"_id": given[0], **document} if given else document
 
 

@@ -72,7 +72,7 @@ class SystemClock:
         return time.monotonic()
 
     def uptime(self) -> Uptime:
-        """As the kernel tells it in a file; where there is none, the monotonic clock has to do."""
+        """As the kernel tells it in a file; without that file, the monotonic clock."""
         descriptor = _uptime_file()
         if descriptor is None:
             return Uptime("", int(time.monotonic() * 1000))

@@ -1,6 +1,6 @@
 """How long a call may take: a deadline that goes with the call, through every layer and into the threads of the pool.
 
-Whoever makes a request or waits for a lock asks `current()` how much time is left. There are three kinds:
+Code that makes a request or waits for a lock asks `current()` how much time is left. There are three kinds:
 
 * a *strict* deadline never moves: the caller named a time, or the call is one step;
 * a deadline by *steps* begins anew with each batch of rows that a query reads, so that a long scan may go on;
@@ -181,7 +181,7 @@ def pause(clock: Clock, seconds: float) -> None:
 
 
 def stepwise(items: Iterator[T], begin: Callable[[], within]) -> Iterator[T]:
-    """The items, each of them fetched within a deadline of its own: whoever takes them may rest in between."""
+    """The items, each of them fetched within a deadline of its own: the caller may pause in between."""
     while True:
         with begin():
             try:
@@ -206,7 +206,7 @@ class TimedLock(_RLock):  # type: ignore[misc]  # of a type that the stubs do no
     """A lock that may be held while a request is on its way.
 
     An interrupt may come at any line, also between taking it and knowing so. `with` is safe: it is left by the
-    interpreter's own function, in which no signal is handled. Whoever calls `attempt` notes the `depth` before, and
+    interpreter's own function, in which no signal is handled. A caller of `attempt` notes the `depth` before, and
     goes back to it whatever happens.
     """
 

@@ -62,7 +62,7 @@ def test_upserts_begin_with_the_equalities_of_the_filter(
         ({"a": {"b": 1}, "a.c": 1}, {"$set": {"d": 3}}, "the same value"),
         ({"_id.x": 1}, {"$set": {"d": 3}}, "a part of an id"),
         ({"_id": 7}, {"$setOnInsert": {"_id": 8}}, "two ids"),
-        ({"a": 1}, {"$set": {"a.b": 3}}, "no document"),
+        ({"a": 1}, {"$set": {"a.b": 3}}, "not a document"),
         ({"a": [1]}, {"$set": {"a.$": 3}}, "matched no element"),
         ({"b": 1}, {"$set": {"a.$[]": 3}}, "there is no such field"),
     ],

@@ -99,7 +99,9 @@ class RenameTarget:
                 return
             if type(found) is not dict:
                 way = ".".join(self.source[:length])
-                place.refuse(f"{way} is no document, so {'.'.join(self.source)} cannot go on there", "correct the path")
+                place.refuse(
+                    f"{way} is not a document, so {'.'.join(self.source)} cannot go on there", "correct the path"
+                )
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,11 +139,11 @@ def _is(a: object, b: object) -> bool:
 
 
 def _check_way(node: UpdateNode, value: Any, path: Path, occasion: Occasion) -> None:
-    """Raise if an operator below minds that `value` is no document that it could go into.
+    """Raise if an operator below minds that `value` is not a document that it could go into.
 
     All mind that there is no array where they go through one.
     """
-    kind = "an array, whose elements have positions" if type(value) is list else "no document"
+    kind = "an array, whose elements have positions" if type(value) is list else "not a document"
     for leaf in leaves_of(node):
         through_array = any(segment.startswith("$") for segment in leaf.path[len(path) :])
         if through_array or leaf.operator.insists(UpdatePlace(leaf.name, path, occasion)):
