@@ -166,7 +166,7 @@ def _pruned(url: str) -> list[Count]:
     from wormdb.jobs.shares import shares
     from wormdb.jobs.state import PinnedState
     from wormdb.spark.read.infer import columns_of_state
-    from wormdb.spark.read.source import Scan
+    from wormdb.spark.read.source import SparkScan
     from wormdb.spark.types import spark_field
 
     last = (EPOCH + timedelta(seconds=ROWS - 10)).isoformat()
@@ -182,7 +182,7 @@ def _pruned(url: str) -> list[Count]:
         where.open()._metered._hook = lambda request, seen=seen: seen.add(request.key)  # noqa: SLF001 - counted here only
         state = PinnedState.of(where)
         columns = tuple(columns_of_state(state.newest(), state.model(), COLUMNS))
-        scan = Scan(state, columns, StructType([spark_field(column) for column in columns]), RowFilter.of(written))
+        scan = SparkScan(state, columns, StructType([spark_field(column) for column in columns]), RowFilter.of(written))
         found = sum(
             batch.num_rows for share in shares(state, scan.narrowing(), tasks=None) for batch in scan.read(share)
         )

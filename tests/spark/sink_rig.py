@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pytest
     from pyspark.sql.types import StructType
 
-    from wormdb.spark.sink import Report, WormWriter
+    from wormdb.spark.sink import TaskMessage, WormWriter
 
 __all__ = ["Frame"]
 
@@ -37,7 +37,7 @@ class Frame:
         writer: WormWriter = sent(source.writer(self.schema, overwrite))
         return writer
 
-    def run(self, writer: WormWriter, patch: pytest.MonkeyPatch, *, every: int = 3) -> list[Report]:
+    def run(self, writer: WormWriter, patch: pytest.MonkeyPatch, *, every: int = 3) -> list[TaskMessage]:
         """All tasks of it, each in batches of a few rows."""
         import pyarrow as pa
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import wormdb.spark
 from wormdb.errors import InvalidRequestError, MissingExtraError
-from wormdb.spark import session
+from wormdb.spark import WriteResult, session
 from wormdb.spark.needs import check_java
 
 if TYPE_CHECKING:
@@ -63,3 +64,10 @@ def test_a_java_that_is_too_old_is_named(tmp_path: Path, said: str, message: str
         check_java({"PATH": str(tmp_path)})
     program.write_text("#!/bin/sh\necho 'openjdk version \"21\"' >&2\n")
     check_java({"PATH": str(tmp_path)})
+
+
+def test_an_older_name_says_which_one_took_its_place() -> None:
+    with pytest.warns(DeprecationWarning, match=r"wormdb\.spark\.WriteResult now"):
+        assert wormdb.spark.Written is WriteResult  # type: ignore[attr-defined]  # the old name is for callers only
+    with pytest.raises(AttributeError, match="Writing"):
+        _ = wormdb.spark.Writing  # type: ignore[attr-defined]  # there is none

@@ -25,7 +25,7 @@ from wormdb.errors import (
     UnavailableError,
     UniqueViolationError,
 )
-from wormdb.spark.write import Written, _written, error_in
+from wormdb.spark.write import WriteResult, _written, error_in
 
 if TYPE_CHECKING:
     from wormdb import Collection, Database, Document
@@ -272,7 +272,7 @@ def test_the_log_tells_what_became_of_a_job_whose_answer_was_lost(monkeypatch: p
         Frame(IDS, [rows("a")]).write(monkeypatch, {"url": db.url, "collection": "things", "job": "done"})
         access = db["things"]._access
         number = access.present().number
-        assert _written(access, "done") == Written("done", number)
+        assert _written(access, "done") == WriteResult("done", number)
         for name in ("open", "aborted"):
             open_job(access.ledger, JobSpec(name))
         abort(access.ledger, "aborted", "test")

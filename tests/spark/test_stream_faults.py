@@ -13,8 +13,8 @@ from wormdb.engine.commit.operations import Insert, Remove
 from wormdb.format.event import StreamAdvanced
 from wormdb.jobs import place
 from wormdb.jobs.place import Where
-from wormdb.spark.stream.rows import Given
-from wormdb.spark.stream.sink import Rows, StreamWriter
+from wormdb.spark.stream.rows import RowOperation
+from wormdb.spark.stream.sink import StreamWriter, TaskRows
 from wormdb.system.types import LogNumber
 from wormdb.testing.fault_store import Fault
 from wormdb.testing.sweep import SweepCase, sweep
@@ -26,11 +26,15 @@ QUERY = "9a512e23-222e-4f18-8a6b-abe00f80d83f"
 URL = "memory://stream-faults"
 SINK = StreamWriter(Where(URL, None, "copies"), spark.StructType([spark.StructField("id", spark.StringType())]))
 FIRST = [
-    Rows(QUERY, (Given(Insert(b'"a"', b'{"_id":"a","n":1}'), None), Given(Insert(b'"b"', b'{"_id":"b"}'), None)), 1)
+    TaskRows(
+        QUERY,
+        (RowOperation(Insert(b'"a"', b'{"_id":"a","n":1}'), None), RowOperation(Insert(b'"b"', b'{"_id":"b"}'), None)),
+        1,
+    )
 ]
 SECOND = [
-    Rows(QUERY, (Given(Insert(b'"a"', b'{"_id":"a","n":2}'), None),), 2),
-    Rows(QUERY, (Given(Remove(b'"b"'), None), Given(Insert(b'"c"', b'{"_id":"c"}'), None)), 3),
+    TaskRows(QUERY, (RowOperation(Insert(b'"a"', b'{"_id":"a","n":2}'), None),), 2),
+    TaskRows(QUERY, (RowOperation(Remove(b'"b"'), None), RowOperation(Insert(b'"c"', b'{"_id":"c"}'), None)), 3),
 ]
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wormdb.engine.load import JobSpec
     from wormdb.system.clock import Chance, Clock
 
-__all__ = ["WRITE_OPTIONS", "Report", "WormWriter", "task_number"]
+__all__ = ["WRITE_OPTIONS", "TaskMessage", "WormWriter", "task_number"]
 
 WRITE_OPTIONS: Final = frozenset({"on_conflict", "job", "actor"})
 """What a writer takes beside where the collection is."""
@@ -42,7 +42,7 @@ KIND: Final = "spark"
 
 
 @dataclass(frozen=True)
-class Report(WriterCommitMessage):
+class TaskMessage(WriterCommitMessage):
     """What one task tells the driver."""
 
     body: bytes
@@ -86,12 +86,12 @@ class WormWriter(DataSourceArrowWriter):
         ]
         return cls(where, open_job(access.ledger, spec), tuple(texts), bool(name), actor)
 
-    def write(self, iterator: Iterator[RecordBatch]) -> Report:
+    def write(self, iterator: Iterator[RecordBatch]) -> TaskMessage:
         """Write the rows of one task as blocks; the report for the driver. Costs and raises as `BulkTask`."""
         if isinstance(self.target, BulkOutcome):
             for _ in iterator:
                 pass
-            return Report(b"")
+            return TaskMessage(b"")
         number = task_number()
         access = self.where.access()
         ledger = access.ledger
@@ -103,14 +103,14 @@ class WormWriter(DataSourceArrowWriter):
         with _plain_memory():
             for batch in iterator:
                 writer.add(batch)
-            return Report(writer.task.report())
+            return TaskMessage(writer.task.report())
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Attach what all tasks wrote. Costs and raises as `wormdb.engine.load.attach`."""
         if isinstance(self.target, BulkOutcome):
             return
         access = self.where.access()
-        reports = [message.body for message in messages if isinstance(message, Report)]
+        reports = [message.body for message in messages if isinstance(message, TaskMessage)]
         overwrite, rule = self.target.overwrite, self.target.on_conflict
         spec = _spec(access, self.target.job, self.actor, rule, overwrite=overwrite)
         documents = access.writer.at(*_moment(access, self.target, 0))

@@ -19,7 +19,16 @@ if TYPE_CHECKING:
 
     from wormdb.schema.model import Field
 
-__all__ = ["JSON", "KIND_METADATA", "Column", "Shape", "arrow_schema", "shape_of_field", "shape_of_type", "spark_field"]
+__all__ = [
+    "JSON",
+    "KIND_METADATA",
+    "ColumnShape",
+    "SparkColumn",
+    "arrow_schema",
+    "shape_of_field",
+    "shape_of_type",
+    "spark_field",
+]
 
 KIND_METADATA: Final = "wormdb"
 """Among the metadata of a column of text: which kind of values it stands for."""
@@ -30,28 +39,28 @@ DECIMAL_SCALE: Final = 18
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ColumnShape:
     """What a column holds: a kind of values, or how they are put together."""
 
     kind: str
     """One of `_PLAIN`, or json, objectid (both shown as text), decimal, struct, list, map."""
-    fields: tuple[tuple[str, Shape], ...] = ()
-    of: Shape | None = None
+    fields: tuple[tuple[str, ColumnShape], ...] = ()
+    of: ColumnShape | None = None
     precision: int = DECIMAL_DIGITS
     scale: int = DECIMAL_SCALE
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class SparkColumn:
     """One column of the table that Spark sees."""
 
     name: str
     path: str
     """Where it lies in documents; or `_id`, `$doc`, `$version`."""
-    shape: Shape
+    shape: ColumnShape
 
 
-JSON: Final = Shape("json")
+JSON: Final = ColumnShape("json")
 
 _PLAIN: Final[dict[str, type[spark.DataType]]] = {
     "string": spark.StringType,
@@ -71,16 +80,16 @@ _KINDS: Final = {kind: name for name, kind in reversed(_PLAIN.items())}
 _TEXTS: Final = frozenset({"json", "objectid"})
 
 
-def shape_of_field(field: Field) -> Shape:
+def shape_of_field(field: Field) -> ColumnShape:
     """The shape of a declared field; JSON where the declaration does not tell. No requests."""
     if field.type == "object" and field.properties:
-        return Shape("struct", tuple((name, shape_of_field(inner)) for name, inner in field.properties.items()))
+        return ColumnShape("struct", tuple((name, shape_of_field(inner)) for name, inner in field.properties.items()))
     if field.type == "array" and field.items is not None:
-        return Shape("list", of=shape_of_field(field.items))
-    return Shape(COLUMN_TYPES_OF.get(field.type, "json"))
+        return ColumnShape("list", of=shape_of_field(field.items))
+    return ColumnShape(COLUMN_TYPES_OF.get(field.type, "json"))
 
 
-def shape_of_type(kind: spark.DataType, known: Shape | None, name: str) -> Shape:
+def shape_of_type(kind: spark.DataType, known: ColumnShape | None, name: str) -> ColumnShape:
     """The shape of a column that somebody wants as a type; `known` is what documents are declared to have there.
 
     Raises InvalidRequestError for a type that no column can have. No requests.
@@ -90,17 +99,17 @@ def shape_of_type(kind: spark.DataType, known: Shape | None, name: str) -> Shape
         fields = (
             (field.name, shape_of_type(field.dataType, inner.get(field.name), f"{name}.{field.name}")) for field in kind
         )
-        return Shape("struct", tuple(fields))
+        return ColumnShape("struct", tuple(fields))
     if isinstance(kind, spark.ArrayType):
-        return Shape("list", of=shape_of_type(kind.elementType, None if known is None else known.of, name))
+        return ColumnShape("list", of=shape_of_type(kind.elementType, None if known is None else known.of, name))
     if isinstance(kind, spark.MapType) and isinstance(kind.keyType, spark.StringType):
-        return Shape("map", of=shape_of_type(kind.valueType, None if known is None else known.of, name))
+        return ColumnShape("map", of=shape_of_type(kind.valueType, None if known is None else known.of, name))
     if isinstance(kind, spark.DecimalType):
-        return Shape("decimal", precision=kind.precision, scale=kind.scale)
+        return ColumnShape("decimal", precision=kind.precision, scale=kind.scale)
     if isinstance(kind, spark.StringType):
         return _text(known)
     if type(kind) in _KINDS:
-        return Shape(_KINDS[type(kind)])
+        return ColumnShape(_KINDS[type(kind)])
     raise InvalidRequestError(
         f"column {name} as {kind.simpleString()}",
         reason="no value of a document has that type",
@@ -108,14 +117,14 @@ def shape_of_type(kind: spark.DataType, known: Shape | None, name: str) -> Shape
     )
 
 
-def _text(known: Shape | None) -> Shape:
+def _text(known: ColumnShape | None) -> ColumnShape:
     """What a column of text stands for: documents and arrays are shown as JSON, if they are declared."""
     if known is None or known.kind not in {*_TEXTS, "struct", "list", "map"}:
-        return Shape("string")
+        return ColumnShape("string")
     return known if known.kind in _TEXTS else JSON
 
 
-def spark_type(shape: Shape) -> spark.DataType:
+def spark_type(shape: ColumnShape) -> spark.DataType:
     """The type that Spark sees. No requests."""
     match shape.kind:
         case "struct":
@@ -130,7 +139,7 @@ def spark_type(shape: Shape) -> spark.DataType:
             return _PLAIN[kind]()
 
 
-def spark_field(column: Column) -> spark.StructField:
+def spark_field(column: SparkColumn) -> spark.StructField:
     """A column as a field of Spark's schema. No requests."""
     metadata = {KIND_METADATA: column.shape.kind} if column.shape.kind in _TEXTS else None
     return spark.StructField(column.name, spark_type(column.shape), metadata=metadata)
@@ -181,6 +190,6 @@ def _arrow_plain(kind: str) -> Any:
     }[kind]
 
 
-def _of(shape: Shape) -> Shape:
+def _of(shape: ColumnShape) -> ColumnShape:
     assert shape.of is not None
     return shape.of

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from wormdb.api.access import Access
     from wormdb.engine.bulk.report import ConflictRule
 
-__all__ = ["Written", "write"]
+__all__ = ["WriteResult", "write"]
 
 _ERROR: Final = re.compile(r"wormdb\.errors\.(\w+): (.+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WriteResult:
     """What a write did: all of it is in the log by entry `number`."""
 
     job: str
@@ -47,7 +47,7 @@ def write(  # noqa: PLR0913 - options of one call, each with a default
     on_conflict: ConflictRule = "error",
     job: str | None = None,
     partitions: int | None = None,
-) -> Written:
+) -> WriteResult:
     """Write a frame into a collection as one change: all of its rows, or none.
 
     Rows with ids are distributed by ranges of id first, into `partitions` tasks, or as many as Spark shuffles into;
@@ -84,7 +84,7 @@ def write(  # noqa: PLR0913 - options of one call, each with a default
     return _written(access, options["job"])
 
 
-def _written(access: Access[Any], job: str) -> Written:
+def _written(access: Access[Any], job: str) -> WriteResult:
     """What became of a job that was attached, or perhaps was. 1 GET; raises OutcomeUnknownError if that is not told."""
     fix = f"write the same frame with job={job!r}: nothing is written twice"
     try:
@@ -96,7 +96,7 @@ def _written(access: Access[Any], job: str) -> Written:
         raise OutcomeUnknownError(f"job {job}", reason="it may still be attached", fix=fix)
     if known.state != "attached":
         raise UnavailableError(f"job {job}", reason=f"it was {known.state}", fix="write the frame again")
-    return Written(job, known.number)
+    return WriteResult(job, known.number)
 
 
 def error_in(text: str) -> WormError | None:

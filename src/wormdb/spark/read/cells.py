@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wormdb.engine.blocks.portion import Portion
-    from wormdb.spark.types import Column, Shape
+    from wormdb.spark.types import ColumnShape, SparkColumn
 
 __all__ = ["batches", "names_of"]
 
@@ -34,12 +34,12 @@ _EXACT: Final = Context(prec=2_000)
 _INT_BITS: Final = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 
-def names_of(columns: Sequence[Column]) -> list[str]:
+def names_of(columns: Sequence[SparkColumn]) -> list[str]:
     """What a scan must be asked for. No requests."""
     return list(dict.fromkeys(column.path for column in columns)) or ["_id"]
 
 
-def batches(portions: Iterator[Portion], columns: Sequence[Column], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def batches(portions: Iterator[Portion], columns: Sequence[SparkColumn], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows of portions as batches of a schema, whose fields are `columns` in order. No requests of its own."""
     import pyarrow as pa
 
@@ -54,7 +54,7 @@ def batches(portions: Iterator[Portion], columns: Sequence[Column], schema: pa.S
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _array(portion: Portion, column: Column, target: Any) -> pa.Array:
+def _array(portion: Portion, column: SparkColumn, target: Any) -> pa.Array:
     if column.path == DOCUMENT:
         return _joined(portion.table.column(DOCUMENT).cast(target))
     if column.path == VERSION:
@@ -63,7 +63,7 @@ def _array(portion: Portion, column: Column, target: Any) -> pa.Array:
     return _built(portion, column, target) if stored is None else stored
 
 
-def _stored(portion: Portion, column: Column, target: Any) -> pa.Array | None:
+def _stored(portion: Portion, column: SparkColumn, target: Any) -> pa.Array | None:
     """The array as it is stored, or None if it is not of that kind, or a cell elsewhere would stand in it."""
     import pyarrow as pa
 
@@ -82,7 +82,7 @@ def _stored(portion: Portion, column: Column, target: Any) -> pa.Array | None:
         return None
 
 
-def _is_stored_as(stored: str, shape: Shape) -> bool:
+def _is_stored_as(stored: str, shape: ColumnShape) -> bool:
     if shape.kind == "list":
         assert shape.of is not None
         return shape.of.kind in _STORED_AS - {"json"} and stored == f"list<{shape.of.kind}>"
@@ -98,7 +98,7 @@ def _joined(cells: pa.ChunkedArray) -> pa.Array:
     return joined
 
 
-def _built(portion: Portion, column: Column, target: Any) -> pa.Array:
+def _built(portion: Portion, column: SparkColumn, target: Any) -> pa.Array:
     import pyarrow as pa
 
     values = portion.stored(column.path)
@@ -121,13 +121,13 @@ def _exact(portion: Portion, path: str, rows: Sequence[int]) -> list[Any]:
 # --- values ---
 
 
-def _converter(shape: Shape) -> Callable[[Any], Any]:
+def _converter(shape: ColumnShape) -> Callable[[Any], Any]:
     """What a value is in a column of a shape; None for null, missing, and what does not stand in it."""
     make = _maker(shape)
     return lambda value: None if value is None or value is MISSING else make(value)
 
 
-def _maker(shape: Shape) -> Callable[[Any], Any]:
+def _maker(shape: ColumnShape) -> Callable[[Any], Any]:
     match shape.kind:
         case "struct":
             fields = [(name, _converter(inner)) for name, inner in shape.fields]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
 
-    from wormdb.spark.types import Column, Shape
+    from wormdb.spark.types import ColumnShape, SparkColumn
 
 __all__ = ["narrowing_of"]
 
@@ -31,7 +31,7 @@ _PRESENT: Final = Range(encode_key(None) + b"\0")
 _COMPARED: Final = (given.GreaterThan, given.GreaterThanOrEqual, given.LessThan, given.LessThanOrEqual)
 
 
-def narrowing_of(filters: Iterable[given.Filter], columns: Sequence[Column]) -> Narrowing:
+def narrowing_of(filters: Iterable[given.Filter], columns: Sequence[SparkColumn]) -> Narrowing:
     """What filters on columns of a source say together. No requests."""
     shapes = {column.name: (column.path, column.shape) for column in columns}
     found = Narrowing()
@@ -53,7 +53,7 @@ def narrowing_of(filters: Iterable[given.Filter], columns: Sequence[Column]) -> 
     return Narrowing(found.ranges, found.points, frozenset(nan_paths))
 
 
-def _target(attribute: tuple[str, ...], shapes: dict[str, tuple[str, Shape]]) -> tuple[str, Shape] | None:
+def _target(attribute: tuple[str, ...], shapes: dict[str, tuple[str, ColumnShape]]) -> tuple[str, ColumnShape] | None:
     """The path of a column, or of a field of a struct, and what is there."""
     path, shape = shapes.get(attribute[0], (None, None))
     if path is None or shape is None or path.startswith("$"):
@@ -66,7 +66,7 @@ def _target(attribute: tuple[str, ...], shapes: dict[str, tuple[str, Shape]]) ->
     return path, shape
 
 
-def _points(one: given.Filter, shape: Shape) -> frozenset[bytes] | None:
+def _points(one: given.Filter, shape: ColumnShape) -> frozenset[bytes] | None:
     """The keys of equality; None if it is no equality, or not with values that have keys."""
     if isinstance(one, given.EqualTo | given.EqualNullSafe) and one.value is not None:
         values: Sequence[Any] = [one.value]
@@ -78,7 +78,7 @@ def _points(one: given.Filter, shape: Shape) -> frozenset[bytes] | None:
     return None if None in keys else frozenset(key for key in keys if key is not None)
 
 
-def _span(one: given.Filter, shape: Shape) -> Range | None:
+def _span(one: given.Filter, shape: ColumnShape) -> Range | None:
     if isinstance(one, given.IsNotNull):
         return _PRESENT
     if isinstance(one, given.StringStartsWith) and shape.kind == "string":
@@ -97,7 +97,7 @@ def _span(one: given.Filter, shape: Shape) -> Range | None:
     return Range(bracket.low, key if is_open else key + b"\0")
 
 
-def _key(value: Any, shape: Shape) -> bytes | None:
+def _key(value: Any, shape: ColumnShape) -> bytes | None:
     """The key of the value in documents that Spark shows as `value`; None if that cannot be told."""
     make = _VALUES.get(shape.kind)
     if make is None:

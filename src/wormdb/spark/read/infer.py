@@ -18,7 +18,7 @@ from wormdb.format.kinds import MISSING, Kind, kind_of
 from wormdb.format.path import parse_path
 from wormdb.format.sample import decode_sample
 from wormdb.schema.problems import did_you_mean
-from wormdb.spark.types import JSON, KIND_METADATA, Column, Shape, shape_of_field, shape_of_type
+from wormdb.spark.types import JSON, KIND_METADATA, ColumnShape, SparkColumn, shape_of_field, shape_of_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -35,7 +35,10 @@ TAIL_DOCUMENTS_MAX: Final = 1_000
 """So many documents of the tail are looked at."""
 
 _TIMES: Final = ("createdAt", "updatedAt")
-_SYSTEM: Final = {"_doc": Column("_doc", DOCUMENT, Shape("string")), "_rev": Column("_rev", VERSION, Shape("int64"))}
+_SYSTEM: Final = {
+    "_doc": SparkColumn("_doc", DOCUMENT, ColumnShape("string")),
+    "_rev": SparkColumn("_rev", VERSION, ColumnShape("int64")),
+}
 _KINDS: Final = {
     Kind.STRING: "string",
     Kind.BOOLEAN: "bool",
@@ -48,20 +51,20 @@ _NUMBERS: Final = frozenset({"int64", "double", "decimal"})
 _NOTHING: Final = (None, MISSING)
 
 
-def columns_of_state(view: View, model: Model | None, names: Sequence[str] | None) -> list[Column]:
+def columns_of_state(view: View, model: Model | None, names: Sequence[str] | None) -> list[SparkColumn]:
     """The columns of a table for which `names` are wanted; without them all that are known. No requests.
 
     Raises InvalidRequestError for a name that no document can have.
     """
-    seen = _Seen(view)
+    seen = _StateEvidence(view)
     if names is None:
         names = ["id", *(_declared_names(model) if model is not None else seen.fields())]
     for name in names:
         _check_name(name, names, model)
-    return [_SYSTEM.get(name) or Column(name, _path(name), _known(name, model, seen)) for name in names]
+    return [_SYSTEM.get(name) or SparkColumn(name, _path(name), _known(name, model, seen)) for name in names]
 
 
-def columns_of_schema(view: View, model: Model | None, schema: StructType) -> list[Column]:
+def columns_of_schema(view: View, model: Model | None, schema: StructType) -> list[SparkColumn]:
     """The columns of a table of a schema that somebody gave. No requests.
 
     Raises InvalidRequestError for a name that no document can have, and for a type that no column can have.
@@ -69,10 +72,10 @@ def columns_of_schema(view: View, model: Model | None, schema: StructType) -> li
     names = schema.fieldNames()
     for name in names:
         _check_name(name, names, model)
-    return [_wanted(field, model, _Seen(view)) for field in schema]
+    return [_wanted(field, model, _StateEvidence(view)) for field in schema]
 
 
-def _wanted(field: StructField, model: Model | None, seen: _Seen) -> Column:
+def _wanted(field: StructField, model: Model | None, seen: _StateEvidence) -> SparkColumn:
     system = _SYSTEM.get(field.name)
     if not field.nullable and system is None and field.name != "id":
         raise InvalidRequestError(
@@ -81,7 +84,7 @@ def _wanted(field: StructField, model: Model | None, seen: _Seen) -> Column:
             fix="leave NOT NULL out",
         )
     kind = field.metadata.get(KIND_METADATA)
-    known = Shape(kind) if kind in ("json", "objectid") else None
+    known = ColumnShape(kind) if kind in ("json", "objectid") else None
     if known is None and system is None:
         is_told = field.name == "id" or (model is not None and _field(model, field.name) is not None)
         known = _known(field.name, model, seen) if is_told else None
@@ -92,15 +95,15 @@ def _wanted(field: StructField, model: Model | None, seen: _Seen) -> Column:
             reason=f"it is {system.shape.kind}",
             fix="leave its type out of the schema, or name it with the option columns",
         )
-    return system or Column(field.name, _path(field.name), shape)
+    return system or SparkColumn(field.name, _path(field.name), shape)
 
 
-def _known(name: str, model: Model | None, seen: _Seen) -> Shape:
+def _known(name: str, model: Model | None, seen: _StateEvidence) -> ColumnShape:
     """What a column holds, as far as the model and the state tell."""
     if name == "id":
         return seen.id_shape(model)
     if model is not None and name in _TIMES and name not in model.fields:
-        return Shape("date")
+        return ColumnShape("date")
     declared = None if model is None else _field(model, name)
     if declared is not None and declared.type not in ("any", "array"):
         return shape_of_field(declared)
@@ -156,7 +159,7 @@ def runs_of_view(view: View) -> list[Run]:
     return [run for base in bases if isinstance(base, RunBase | AttachedBase) for run in base.runs.runs]
 
 
-class _Seen:
+class _StateEvidence:
     """What a state shows without reading blocks."""
 
     def __init__(self, view: View) -> None:
@@ -171,7 +174,7 @@ class _Seen:
         names |= dict.fromkeys(stats.path for entry in self._blocks() for stats in self._upgrades.stats(entry))
         return [name for name in names if name not in ("_id", "id") and _is_plain(name)]
 
-    def shape(self, path: str) -> Shape:
+    def shape(self, path: str) -> ColumnShape:
         """What the values of a path are; JSON if they are of several kinds, or if there are none."""
         parsed = parse_path(path)
         values = [value for document in self._documents() if (value := follow_path(document, parsed)) not in _NOTHING]
@@ -185,18 +188,18 @@ class _Seen:
             elements |= {kind[5:-1] for kind in kinds if kind.startswith("list<")}
             is_list = all(kind.startswith("list") for kind in kinds)
             inner = _joint(elements) if is_list else JSON
-            return JSON if inner.kind == "json" else Shape("list", of=inner)
+            return JSON if inner.kind == "json" else ColumnShape("list", of=inner)
         return _joint(kinds)
 
-    def id_shape(self, model: Model | None) -> Shape:
+    def id_shape(self, model: Model | None) -> ColumnShape:
         """What ids are: ids of one kind lie together, so the first and the last of each block tell."""
         tags = {
             key[0] for run in runs_of_view(self._view) for part in run.parts for key in (part.key_first, part.key_last)
         }
         tags |= {key[0] for key, _ in self._view.overlay.scan(self._view.number)}
         if not tags:
-            return Shape("objectid" if model is not None and model.id == "objectid" else "string")
-        return Shape(_ID_KINDS.get(Kind(tags.pop()), "json")) if len(tags) == 1 else JSON
+            return ColumnShape("objectid" if model is not None and model.id == "objectid" else "string")
+        return ColumnShape(_ID_KINDS.get(Kind(tags.pop()), "json")) if len(tags) == 1 else JSON
 
     def _documents(self) -> list[dict[str, Any]]:
         if self._found is None:
@@ -229,10 +232,10 @@ def _kind(value: Any) -> str:
     return "decimal" if kind is Kind.NUMBER else _KINDS.get(kind, "json")
 
 
-def _joint(kinds: set[str]) -> Shape:
+def _joint(kinds: set[str]) -> ColumnShape:
     if len(kinds) == 1:
-        return Shape(next(iter(kinds)))
-    return Shape("double") if kinds and kinds <= _NUMBERS else JSON
+        return ColumnShape(next(iter(kinds)))
+    return ColumnShape("double") if kinds and kinds <= _NUMBERS else JSON
 
 
 def _is_plain(name: str) -> bool:

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.datasource import Filter
 
-    from wormdb.spark.types import Column
+    from wormdb.spark.types import SparkColumn
 
-__all__ = ["READ_OPTIONS", "PushingReader", "Scan", "WormReader", "WormSource"]
+__all__ = ["READ_OPTIONS", "PushingReader", "SparkScan", "WormReader", "WormSource"]
 
 READ_OPTIONS: Final = frozenset({"as_of", "columns", "filter", "partitions", "pushdown"})
 """What a reader takes beside where the collection is."""
@@ -71,7 +71,7 @@ class WormSource(DataSource):
                 "option columns", reason="a schema was given too, which names the columns", fix="give one of the two"
             )
         text = self.options.get("filter")
-        scan = Scan(
+        scan = SparkScan(
             state,
             tuple(columns_of_schema(state.newest(), state.model(), schema)),
             schema,
@@ -106,11 +106,11 @@ class WormSource(DataSource):
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class SparkScan:
     """What is read: a value that Spark pickles for each task."""
 
     state: PinnedState
-    columns: tuple[Column, ...]
+    columns: tuple[SparkColumn, ...]
     """Those of `schema`, in its order."""
     schema: StructType
     filter: RowFilter | None = None
@@ -130,7 +130,7 @@ class Scan:
 class WormReader(DataSourceReader):
     """One scan of one state."""
 
-    def __init__(self, scan: Scan) -> None:
+    def __init__(self, scan: SparkScan) -> None:
         """No requests."""
         self.scan = scan
 
@@ -143,7 +143,7 @@ class WormReader(DataSourceReader):
         return [InputPartition(share) for share in found or [Share(keys=())]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one share. Costs as `Scan.read`."""
+        """The rows of one share. Costs as `SparkScan.read`."""
         share: Share = partition.value
         return self.scan.read(share)
 

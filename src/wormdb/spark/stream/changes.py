@@ -38,16 +38,16 @@ if TYPE_CHECKING:
     from wormdb.engine.state.view import View
     from wormdb.format.entry import Entry, LoggedBatch, LoggedChange
     from wormdb.schema.model import Model
-    from wormdb.spark.types import Column
+    from wormdb.spark.types import SparkColumn
 
-__all__ = ["CHANGE_COLUMNS", "ChangeTable", "Told", "schema_of_changes"]
+__all__ = ["CHANGE_COLUMNS", "ChangeTable", "PlacedChange", "schema_of_changes"]
 
 BATCH_ROWS: Final = 1_024
 """Rows come with two whole documents, so batches are shorter than those of a scan."""
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PlacedChange:
     """One change, with the batch and the entry that it came in, and its place there."""
 
     entry: Entry
@@ -56,7 +56,7 @@ class Told:
     change: LoggedChange
 
 
-CHANGE_COLUMNS: Final[dict[str, tuple[spark.DataType, Callable[[Told], Any]]]] = {
+CHANGE_COLUMNS: Final[dict[str, tuple[spark.DataType, Callable[[PlacedChange], Any]]]] = {
     "_op": (spark.StringType(), lambda told: operation_of(told.change)),
     "_log": (spark.LongType(), lambda told: told.entry.number),
     "_place": (spark.LongType(), lambda told: told.place),
@@ -89,7 +89,7 @@ def schema_of_changes(view: View, model: Model | None, names: Sequence[str] | No
 class ChangeTable:
     """Which columns rows of changes have; a value that Spark pickles."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[SparkColumn, ...]
     """Those of the document after a change."""
     schema: spark.StructType
     """All columns, in order."""
@@ -114,13 +114,13 @@ class ChangeTable:
         """Whether somebody wants to know what was there before a change."""
         return not {"_op", "_before"}.isdisjoint(self.schema.fieldNames())
 
-    def batches(self, changes: Iterator[Told]) -> Iterator[pa.RecordBatch]:
+    def batches(self, changes: Iterator[PlacedChange]) -> Iterator[pa.RecordBatch]:
         """Changes as rows, in their order. No requests of its own."""
         whole = arrow_schema(self.schema)
         while several := list(islice(changes, BATCH_ROWS)):
             yield self._batch(several, whole)
 
-    def _batch(self, told: Sequence[Told], whole: pa.Schema) -> pa.RecordBatch:
+    def _batch(self, told: Sequence[PlacedChange], whole: pa.Schema) -> pa.RecordBatch:
         import pyarrow as pa
 
         arrays = dict(zip((column.name for column in self.columns), self._typed(told, whole), strict=True))
@@ -131,7 +131,7 @@ class ChangeTable:
                 arrays[field.name] = cells.cast(field.type)
         return pa.RecordBatch.from_arrays([arrays[name] for name in whole.names], schema=whole)
 
-    def _typed(self, told: Sequence[Told], whole: pa.Schema) -> Sequence[pa.Array]:
+    def _typed(self, told: Sequence[PlacedChange], whole: pa.Schema) -> Sequence[pa.Array]:
         import pyarrow as pa
         import pyarrow.compute as pc
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from wormdb.engine.feed import places_of
 from wormdb.errors import InvalidRequestError
 from wormdb.format.event import JobAttached
-from wormdb.spark.stream.changes import Told
+from wormdb.spark.stream.changes import PlacedChange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from wormdb.engine.log.entries import LogRecord
     from wormdb.engine.state.view import View
 
-__all__ = ["HASH_DIGITS", "Mark", "Offset", "Stretch", "stretches"]
+__all__ = ["HASH_DIGITS", "LogPosition", "Offset", "Stretch", "stretches"]
 
 
 # --- Places in a log as Spark keeps them in its checkpoints.
@@ -31,13 +31,13 @@ __all__ = ["HASH_DIGITS", "Mark", "Offset", "Stretch", "stretches"]
 # is noticed; and where its stream began, which Spark does not keep: it asks again if the first micro-batch is repeated.
 
 HASH_DIGITS: Final = 16
-"""So much of a hash is kept: enough to tell a log from another one."""
+"""Digits of a hash that are kept: enough to tell a log from another one."""
 
 _MARK: Final = re.compile(r"(\d+)\.(\d+)@([0-9a-f]*)")
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class LogPosition:
     """A place in a log: after entry `log`, and after the first `place` changes of the next one."""
 
     log: int
@@ -46,12 +46,12 @@ class Mark:
     """Of entry `log`, the beginning of it."""
 
     @classmethod
-    def of(cls, log: int, hash_: bytes, place: int = 0) -> Mark:
+    def of(cls, log: int, hash_: bytes, place: int = 0) -> LogPosition:
         """After entry `log`, whose hash is `hash_`."""
         return cls(log, place, hash_.hex()[:HASH_DIGITS])
 
     @classmethod
-    def parse(cls, text: str) -> Mark:
+    def parse(cls, text: str) -> LogPosition:
         """What `str` gave; raises InvalidRequestError."""
         found = _MARK.fullmatch(text)
         if found is None:
@@ -66,15 +66,15 @@ class Mark:
 class Offset:
     """How far a stream is, and where it began."""
 
-    at: Mark
-    first: Mark
+    at: LogPosition
+    first: LogPosition
 
     @classmethod
     def parse(cls, known: Mapping[str, Any]) -> Offset:
         """An offset as Spark keeps it; raises InvalidRequestError for one of another source."""
         try:
-            at = Mark(known["log"], known["place"], known["hash"])
-            return cls(at, Mark.parse(known["first"]))
+            at = LogPosition(known["log"], known["place"], known["hash"])
+            return cls(at, LogPosition.parse(known["first"]))
         except (KeyError, TypeError):
             _foreign(known)
 
@@ -92,9 +92,9 @@ def _foreign(what: object) -> NoReturn:
 
 
 TASK_ENTRIES: Final = 256
-"""A task reads so many entries, some of them side by side."""
+"""Entries that a task reads, some of them side by side."""
 TASK_ROWS: Final = 100_000
-"""A task reads about so many documents that a job attached: whole blocks, at least one."""
+"""Attached documents that a task reads, about: whole blocks, at least one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Stretch:
     hash: str = ""
     """What the entry before `first` must have, if it is not empty."""
 
-    def read(self, parts: FeedParts, *, with_before: bool) -> Iterator[Told]:
+    def read(self, parts: FeedParts, *, with_before: bool) -> Iterator[PlacedChange]:
         """The changes in it, in order. Costs as `FeedParts.records` and `FeedParts.changes`.
 
         Raises SnapshotTooOldError if an entry was trimmed, InvalidRequestError if the log is another one.
@@ -120,7 +120,7 @@ class Stretch:
             start = self.start if record.number == self.first else 0
             stop = self.stop if record.number == self.last else None
             for place, batch, change in parts.changes(record, start, stop, with_before=with_before):
-                yield Told(record.entry, place, batch, change)
+                yield PlacedChange(record.entry, place, batch, change)
 
     def _check(self, record: LogRecord, collection: str) -> None:
         if self.hash and record.entry.previous.hex()[:HASH_DIGITS] != self.hash:
@@ -131,7 +131,9 @@ class Stretch:
             )
 
 
-def stretches(view: View, parts: FeedParts, start: Mark, end: Mark, *, tasks: int | None = None) -> list[Stretch]:
+def stretches(
+    view: View, parts: FeedParts, start: LogPosition, end: LogPosition, *, tasks: int | None = None
+) -> list[Stretch]:
     """What lies between two places of a log, as shares of tasks; `tasks` of them if only entries are read.
 
     `view` has all of it. 1 GET for each entry by which a job attached documents.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from wormdb.api.write import Writer
 
-__all__ = ["Given", "StreamRows", "check_columns"]
+__all__ = ["RowOperation", "StreamRows", "check_columns"]
 
 ROWS_AT_ONCE: Final = 1_000
 
@@ -41,7 +41,7 @@ _TYPES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class RowOperation:
     """What a row wants, and its number among the rows of its document."""
 
     operation: Insert | InsertNext | Remove
@@ -79,7 +79,7 @@ class StreamRows:
         self._whose = whose
         self._read = 0
 
-    def given(self, batch: pa.RecordBatch) -> Iterator[Given]:
+    def given(self, batch: pa.RecordBatch) -> Iterator[RowOperation]:
         """What the rows of a batch want: first those that write, then those that delete. No requests.
 
         Raises InvalidRequestError naming a row that is no document of the collection.
@@ -91,12 +91,12 @@ class StreamRows:
         whole = next((name for name in _WHOLE if name in names), None)
         fields = {whole: DOCUMENT_COLUMN} if whole else {name: name for name in names if name not in _TOLD}
         for place, operation in self._made(self._rows(batch, kept, fields), kept):
-            yield Given(operation, seqs[place])
+            yield RowOperation(operation, seqs[place])
         ids = {name: name for name in names if name in ID_COLUMNS}
         for place, row in zip(going, self._rows(batch, going, ids), strict=True):
             with self._naming(place):
                 removal = self._removal(row)
-            yield Given(removal, seqs[place])
+            yield RowOperation(removal, seqs[place])
         self._read += batch.num_rows
 
     def _rows(self, batch: pa.RecordBatch, places: Sequence[int], columns: Mapping[str, str]) -> Sequence[Any]:

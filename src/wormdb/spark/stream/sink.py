@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from wormdb.api.write import Writer
     from wormdb.engine.commit.operations import Operation
     from wormdb.engine.state.view import View
-    from wormdb.spark.stream.rows import Given
+    from wormdb.spark.stream.rows import RowOperation
 
-__all__ = ["Rows", "StreamWriter"]
+__all__ = ["StreamWriter", "TaskRows"]
 
 STREAM_OPTIONS: Final = frozenset({"actor", "checkpointlocation", "queryname"})
 """What a stream takes beside where the collection is; the last two are Spark's own."""
@@ -50,11 +50,11 @@ _QUERY: Final = "sql.streaming.queryId"
 
 
 @dataclass(frozen=True)
-class Rows(WriterCommitMessage):
+class TaskRows(WriterCommitMessage):
     """What one task sends to the driver."""
 
     query: str
-    given: tuple[Given, ...]
+    given: tuple[RowOperation, ...]
     now_ms: int
     """When its documents were made."""
 
@@ -81,7 +81,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         check_columns(schema)
         return cls(Where.of(options, variables, STREAM_OPTIONS), schema, options.get("actor"))
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Rows:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskRows:
         """Make documents of the rows of one task. No requests, but for the schema.
 
         Raises InvalidRequestError naming a row that is no document of the collection.
@@ -95,14 +95,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
         texts = {f.name: str(f.metadata[KIND_METADATA]) for f in self.schema if KIND_METADATA in f.metadata}
         rows = StreamRows(_made_at(access, now_ms), texts, f"of task {context.partitionId()}")
         given = tuple(one for batch in iterator for one in rows.given(batch))
-        return Rows(query, given, now_ms)
+        return TaskRows(query, given, now_ms)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Commit a micro-batch, unless it was before. 1 PUT without competing writers, and a look-up of its ids.
 
         Raises what a commit raises; then it may be tried again.
         """
-        told = [message for message in messages if isinstance(message, Rows)]
+        told = [message for message in messages if isinstance(message, TaskRows)]
         if not any(rows.given for rows in told):
             return
         advanced = StreamAdvanced(stream=WriteId(told[0].query.replace("-", "")), batch=batchId)
@@ -135,10 +135,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """Nothing: Spark also calls this after a commit that landed, and rows that did not are nowhere. No requests."""
 
 
-def _newest(told: Iterable[Rows], name: str) -> list[tuple[Given, int]]:
+def _newest(told: Iterable[TaskRows], name: str) -> list[tuple[RowOperation, int]]:
     """Of each document the last row, and when it was made; raises InvalidRequestError if that cannot be told."""
-    found: dict[bytes, tuple[Given, int]] = {}
-    numbered: list[tuple[Given, int]] = []
+    found: dict[bytes, tuple[RowOperation, int]] = {}
+    numbered: list[tuple[RowOperation, int]] = []
     for rows in told:
         for given in rows.given:
             if isinstance(given.operation, InsertNext):
@@ -156,7 +156,7 @@ def _newest(told: Iterable[Rows], name: str) -> list[tuple[Given, int]]:
     return [*found.values(), *numbered]
 
 
-def _operations(access: Access[Any], view: View, newest: Sequence[tuple[Given, int]]) -> Iterator[Operation]:
+def _operations(access: Access[Any], view: View, newest: Sequence[tuple[RowOperation, int]]) -> Iterator[Operation]:
     """What is to be done in the state of a view: a document that is there is replaced, and keeps its `createdAt`."""
     inserts = [given.operation for given, _ in newest if isinstance(given.operation, Insert)]
     held = view.get_many(sorted(id_key(insert.id) for insert in inserts if not insert.fresh))

@@ -20,7 +20,7 @@ from wormdb.api.history import parse_as_of
 from wormdb.engine.feed import places_of
 from wormdb.errors import InvalidRequestError, NotFoundError, SnapshotTooOldError
 from wormdb.format.frame import ZERO_HASH
-from wormdb.spark.stream.plan import Mark, Offset, stretches
+from wormdb.spark.stream.plan import LogPosition, Offset, stretches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -163,7 +163,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ledger(self) -> Ledger:
         return self.where.access(renews=False).log
 
-    def _starting(self, ledger: Ledger, view: View) -> Mark:
+    def _starting(self, ledger: Ledger, view: View) -> LogPosition:
         trimmed = _trimmed(view)
         match self.starting.lower():
             case "earliest":
@@ -178,7 +178,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     reason=f"the newest entry of {self.where.name} is {view.number}",
                     fix='give a number up to it, or "latest"',
                 )
-            self._check(view, Mark(moment.bound))
+            self._check(view, LogPosition(moment.bound))
             return _mark(ledger, view, moment.bound)
         if moment.bound > moment.now_ms:
             raise InvalidRequestError(
@@ -192,7 +192,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             low, high = (middle, high) if moment.has(entry.number, entry.misc) else (low, middle - 1)
         return _mark(ledger, view, low)
 
-    def _check(self, view: View, at: Mark) -> None:
+    def _check(self, view: View, at: LogPosition) -> None:
         """Raise if the log does not have what comes after a place, or cannot be the same one."""
         trimmed = _trimmed(view).log
         what = f"the stream of {self.where.name} after entry {at.log}"
@@ -228,25 +228,25 @@ def _moment(text: str, now_ms: int) -> AsOf:
         ) from error
 
 
-def _trimmed(view: View) -> Mark:
+def _trimmed(view: View) -> LogPosition:
     """Where the log begins."""
     root = None if view.place is None else view.place.root
-    return Mark.of(0, ZERO_HASH) if root is None else Mark.of(root.trimmed, root.hash_trimmed)
+    return LogPosition.of(0, ZERO_HASH) if root is None else LogPosition.of(root.trimmed, root.hash_trimmed)
 
 
-def _mark(ledger: Ledger, view: View, number: int) -> Mark:
+def _mark(ledger: Ledger, view: View, number: int) -> LogPosition:
     """The place after an entry. 1 GET, or none where the log begins."""
     trimmed = _trimmed(view)
-    return trimmed if number == trimmed.log else Mark.of(number, ledger.feed_parts().record(number).hash)
+    return trimmed if number == trimmed.log else LogPosition.of(number, ledger.feed_parts().record(number).hash)
 
 
-def _within(ledger: Ledger, at: Mark, through: int, rows_max: int) -> Mark:
+def _within(ledger: Ledger, at: LogPosition, through: int, rows_max: int) -> LogPosition:
     """The place after at most so many rows, and after whole entries unless the first one has more. 1 GET an entry."""
     end, rows = at, 0
     for record in ledger.feed_parts().records(at.log, through):
         done = at.place if record.number == at.log + 1 else 0
         more = places_of(record) - done
         if rows + more > rows_max:
-            return end if rows else Mark.of(record.number - 1, record.entry.previous, done + rows_max)
-        end, rows = Mark.of(record.number, record.hash), rows + more
+            return end if rows else LogPosition.of(record.number - 1, record.entry.previous, done + rows_max)
+        end, rows = LogPosition.of(record.number, record.hash), rows + more
     return end
