@@ -13,7 +13,7 @@ import pytest
 import wormdb
 from tests.jobs.node.rig import Rig, live
 from tests.jobs.rig import pipeline
-from tests.spark.source_rig import read
+from tests.spark.read.rig import read
 from wormdb.engine.log.paths import EnginePaths
 from wormdb.errors import UnsupportedFormatError
 from wormdb.format.entry import Entry, decode_entry, encode_entry, entry_hash

@@ -15,9 +15,9 @@ from wormdb.format.block import write_block
 from wormdb.format.blocklist import decode_block_page, encode_block_page
 from wormdb.format.blockread import open_block, read_documents, read_page
 from wormdb.format.entry import decode_entry, encode_entry
-from wormdb.format.filter_run import decode_filter_run, encode_filter_run
 from wormdb.format.frame import FrameKind, decode_frame
 from wormdb.format.key import encode_key
+from wormdb.format.membership import decode_filter_run, encode_filter_run
 from wormdb.format.node import decode_node, encode_node
 from wormdb.format.page import page_cells
 from wormdb.format.root import decode_root, encode_root

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from wormdb.errors import CorruptionError
 from wormdb.format import json
 from wormdb.format.block import Row
-from wormdb.format.filter_run import key_hash
 from wormdb.format.key import encode_key
+from wormdb.format.membership import key_hash
 from wormdb.format.sample import Sample, Sampler, decode_sample, encode_sample
 from wormdb.settings import SAMPLE_BYTES_MAX, SAMPLE_ROWS, SAMPLE_TEXT_CHARS
 

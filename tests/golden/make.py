@@ -14,8 +14,8 @@ from wormdb.format.block import write_block
 from wormdb.format.blocklist import encode_block_page
 from wormdb.format.entry import encode_entry
 from wormdb.format.files_record import encode_files_record
-from wormdb.format.filter_run import encode_filter_run
 from wormdb.format.frame import FrameKind, encode_frame
+from wormdb.format.membership import encode_filter_run
 from wormdb.format.node import encode_node
 from wormdb.format.past import HISTORY_COLUMNS
 from wormdb.format.root import encode_root

@@ -37,9 +37,9 @@ from wormdb.format.event import (
     StreamAdvanced,
 )
 from wormdb.format.files_record import FilesFill, FilesPart, FilesPlaces, FilesRecord, FilesTable
-from wormdb.format.filter_run import FilterRun
 from wormdb.format.json import decode, encode_document
 from wormdb.format.key import encode_key
+from wormdb.format.membership import FilterRun
 from wormdb.format.node import Child, Inner, Leaf
 from wormdb.format.past import SnapshotMark, Version, encode_past, past_id
 from wormdb.format.root import CondemnedBlob, FunctionEntry, IndexRoot, JobOutcome, ObjectRef, RetiredObject, Root

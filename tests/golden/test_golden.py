@@ -15,11 +15,11 @@ from wormdb.format.blockread import open_block, read_columns, read_documents, re
 from wormdb.format.columns import ELSEWHERE
 from wormdb.format.entry import decode_entry
 from wormdb.format.files_record import decode_files_record
-from wormdb.format.filter_run import decode_filter_run
 from wormdb.format.frame import Frame, FrameKind, decode_frame, frame_length
 from wormdb.format.json import decode_document
 from wormdb.format.key import encode_key
 from wormdb.format.kinds import MISSING, equal
+from wormdb.format.membership import decode_filter_run
 from wormdb.format.node import decode_node
 from wormdb.format.page import map_file
 from wormdb.format.past import HISTORY_COLUMNS, decode_past

@@ -6,7 +6,7 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 import wormdb
-from tests.spark.source_rig import sent
+from tests.spark.read.rig import sent
 from wormdb.format.kinds import Decimal128
 from wormdb.jobs.local import LocalRunner
 from wormdb.jobs.pipeline import Pipeline

@@ -17,7 +17,7 @@ from pyspark import TaskContext
 
 import wormdb
 from tests.cli.printed import worm
-from tests.spark.stream_start import PATIENCE, run_through
+from tests.spark.stream.start import PATIENCE, run_through
 from wormdb.cli.commands.pipeline import MOVED
 from wormdb.spark import session, write
 from wormdb.spark.read.source import WormSource

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.stream_start import PATIENCE
+from tests.spark.stream.start import PATIENCE
 from wormdb.spark import session
 
 if TYPE_CHECKING:

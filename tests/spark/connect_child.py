@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import wormdb
 from tests.cli.printed import worm
-from tests.spark.stream_start import run_through
+from tests.spark.stream.start import run_through
 from wormdb.errors import WormError
 from wormdb.jobs.export import ExportOptions
 from wormdb.spark import session, write

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import CaseInsensitiveDict
 
-from tests.spark.source_rig import sent
+from tests.spark.read.rig import sent
 from wormdb.spark import sink
 from wormdb.spark.read.source import WormSource
 from wormdb.spark.types import arrow_schema

@@ -15,7 +15,7 @@ import wormdb
 from wormdb.jobs.import_ import FileRecords
 from wormdb.spark import register
 from wormdb.spark.jobs import pipeline
-from wormdb.spark.provider import WormStreams
+from wormdb.spark.register import WormStreams
 from wormdb.spark.sink import WormWriter
 from wormdb.spark.stream.sink import StreamWriter
 from wormdb.spark.write import error_in

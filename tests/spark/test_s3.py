@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import wormdb
-from tests.spark.stream_start import run_through
+from tests.spark.stream.start import run_through
 from wormdb.jobs.export import ExportOptions
 from wormdb.jobs.export_files import store_at
 from wormdb.jobs.import_ import FileRecords

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pyspark.sql import types as spark
 
 import wormdb
+from tests.spark.read.rig import read
 from tests.spark.sink_rig import Frame
-from tests.spark.source_rig import read
 from tests.spark.things import DAY, database, plain
 from wormdb.engine.load import JobSpec, abort, open_job
 from wormdb.errors import (

@@ -15,9 +15,8 @@ from wormdb.engine.state.view import StoredVersion, id_key
 from wormdb.engine.tree.entries import Range
 from wormdb.errors import ConflictError, InvalidRequestError, NotFoundError, SnapshotTooOldError, ValidationError
 from wormdb.format import json
-from wormdb.format.differing import difference
 from wormdb.format.event import SnapshotTaken
-from wormdb.format.past import misc_ms
+from wormdb.format.past import difference, misc_ms
 from wormdb.format.values import normalize
 from wormdb.format.wrappers import milliseconds, moment
 from wormdb.settings import INT_MAX

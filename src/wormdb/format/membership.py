@@ -10,24 +10,39 @@ from __future__ import annotations
 import sys
 from array import array
 from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from operator import sub
-from typing import TYPE_CHECKING, Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
+from msgspec import Meta
 
-from wormdb.format.frame import Count, corrupt, decode_message
+from wormdb.format.frame import Count, FrameKind, corrupt, decode_frame, decode_message, encode_frame, encode_message
+from wormdb.format.root import ObjectRef
+from wormdb.settings import SIDECAR_BYTES_MAX
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-__all__ = ["SLOTS_PER_KEY", "MembershipFilter", "join_planes", "split_planes"]
+__all__ = [
+    "HASH_BITS",
+    "SLOTS_PER_KEY",
+    "FilterRun",
+    "MembershipFilter",
+    "decode_filter_run",
+    "encode_filter_run",
+    "join_planes",
+    "key_hash",
+    "key_hashes",
+    "split_planes",
+]
 
 SLOTS_PER_KEY: Final = 256
-"""Hash range for each key: one in so many absent keys is taken for present."""
+"""Hash range for each key: of as many absent keys, one is taken for present."""
 
-_HASH_BITS: Final = 64
+HASH_BITS: Final = 64
+_HASH: Final = blake2b(digest_size=HASH_BITS // 8)
+"""Copied for each key: that is quicker than a new one, whose parameters are read again."""
+_RUN_VERSION: Final = 1
 _MANY: Final = 1_000
 """From here on Arrow is faster."""
 _TOO_MANY: Final = 2**32 // SLOTS_PER_KEY
@@ -55,16 +70,16 @@ class MembershipFilter:
     @classmethod
     def build(cls, keys: Iterable[bytes]) -> MembershipFilter:
         """A filter over `keys`; duplicates count once. About 1 µs a key; no requests."""
-        return cls.of_hashes(_words(b"".join([blake2b(key, digest_size=8).digest() for key in keys])))
+        return cls.of_hashes(key_hashes(keys))
 
     @classmethod
     def of_hashes(cls, hashes: array[int]) -> MembershipFilter:
-        """The same over keys whose hashes are known: `wormdb.format.filter_run.key_hashes`. No requests."""
+        """The same over keys whose hashes are known: `key_hashes`. No requests."""
         if _MANY <= len(hashes) < _TOO_MANY:
             return cls._of_many(hashes)
         distinct = sorted(set(hashes))
         slots = len(distinct) * SLOTS_PER_KEY
-        return cls(slots, array("Q", dict.fromkeys([number * slots >> _HASH_BITS for number in distinct])))
+        return cls(slots, array("Q", dict.fromkeys([number * slots >> HASH_BITS for number in distinct])))
 
     @classmethod
     def _of_many(cls, hashes: array[int]) -> MembershipFilter:
@@ -85,8 +100,7 @@ class MembershipFilter:
 
     def might_contain(self, key: bytes) -> bool:
         """False only if `key` was certainly not put in."""
-        (number,) = _words(blake2b(key, digest_size=8).digest())
-        mark = number * self._slots >> _HASH_BITS
+        mark = key_hash(key) * self._slots >> HASH_BITS
         place = bisect_left(self._marks, mark)
         return place < len(self._marks) and self._marks[place] == mark
 
@@ -153,9 +167,64 @@ def _distinct(numbers: Any) -> Any:
     return numbers.filter(pa.concat_arrays([pa.array([True]), is_new]))
 
 
-def _words(digests: bytes) -> array[int]:
-    numbers = array("Q")
-    numbers.frombytes(digests)
+# --- the filter of an index, in runs ---
+#
+# A run holds the sorted hashes of keys, all cut to the same number of bits. Runs of one filter have the same `bits`, so
+# they join without the keys they were made of. The newest run names the older ones, so it leads to the whole filter.
+
+
+class FilterRun(msgspec.Struct, frozen=True):
+    """`marks` are the first `bits` bits of the hashes of keys, ascending; `older` are the other runs."""
+
+    bits: int
+    marks: Sequence[int]
+    older: tuple[ObjectRef, ...] = ()
+
+
+class _FilterRunMessage(msgspec.Struct, frozen=True):
+    bits: Annotated[int, Meta(ge=1, le=HASH_BITS)] = msgspec.field(name="b")
+    planes: tuple[bytes, ...] = msgspec.field(name="p")
+    older: tuple[ObjectRef, ...] = msgspec.field(name="o")
+
+
+_RUN_DECODER: Final = msgspec.msgpack.Decoder(_FilterRunMessage)
+
+
+def key_hash(key: bytes) -> int:
+    """The 64 bits that stand for a key."""
+    return int.from_bytes(blake2b(key, digest_size=HASH_BITS // 8).digest(), "little")
+
+
+def key_hashes(keys: Iterable[bytes]) -> array[int]:
+    """`key_hash` of many keys."""
+    digests: list[bytes] = []
+    for key in keys:
+        made = _HASH.copy()
+        made.update(key)
+        digests.append(made.digest())
+    numbers = array("Q", b"".join(digests))
     if sys.byteorder == "big":
         numbers.byteswap()
     return numbers
+
+
+def encode_filter_run(run: FilterRun, *, identity: str) -> bytes:
+    """The bytes of a run; `identity` names the object. No requests; raises LimitExceededError."""
+    marks = run.marks
+    steps = [marks[0], *(after - before for before, after in pairwise(marks))] if marks else []
+    assert all(step > 0 for step in steps[1:]), "marks out of order"
+    message = _FilterRunMessage(run.bits, split_planes(steps), run.older)
+    payload = encode_message(message, what="a run of a filter", bytes_max=SIDECAR_BYTES_MAX, fix="use smaller runs")
+    return encode_frame(FrameKind.FILTER_RUN, version=_RUN_VERSION, identity=identity, payload=payload)
+
+
+def decode_filter_run(data: bytes, *, name: str, identity: str) -> FilterRun:
+    """The run stored as object `name`. No requests; raises CorruptionError, UnsupportedFormatError."""
+    frame = decode_frame(
+        data, FrameKind.FILTER_RUN, name=name, identity=identity, version_max=_RUN_VERSION, bytes_max=SIDECAR_BYTES_MAX
+    )
+    message = decode_message(_RUN_DECODER, frame.payload, name=name)
+    steps = join_planes(message.planes, name=name)
+    if sum(steps) >= 1 << message.bits or not all(steps[1:]):
+        corrupt(name, "its marks are out of order or out of range")
+    return FilterRun(message.bits, array("Q", accumulate(steps)), message.older)

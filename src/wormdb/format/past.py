@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
@@ -28,10 +28,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HISTORY_COLUMNS",
+    "STAMPED",
     "Operation",
     "SnapshotMark",
     "Version",
     "decode_past",
+    "difference",
     "encode_past",
     "first_ms",
     "misc_ms",
@@ -41,6 +43,7 @@ __all__ = [
     "past_id",
     "past_key",
     "past_range",
+    "raw_difference",
 ]
 
 Operation = Literal["create", "update", "delete", "restore", "purge"]
@@ -234,3 +237,37 @@ def first_ms(block: BlockEntry) -> int | None:
         return None
     # A key of a date is its milliseconds as eight bytes, moved so that they compare as bytes do.
     return int.from_bytes(low[1:9], "big") - 2**63
+
+
+# --- in which fields two versions differ: those that are equal as bytes are never decoded ---
+
+STAMPED: Final = "updatedAt"
+"""Changes at every save of a model's document, so it says nothing about what was changed."""
+_FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def difference(before: bytes | None, after: bytes | None, *, stamped: bool) -> dict[str, tuple[Any, Any]]:
+    """The fields in which two documents differ, with both values; None is no document. No requests.
+
+    The id is not among them, nor `updatedAt` if a model keeps it.
+    """
+    found = raw_difference(before, after, stamped=stamped)
+    return {name: (_value(one), _value(two)) for name, (one, two) in found.items()}
+
+
+def raw_difference(
+    before: bytes | None, after: bytes | None, *, stamped: bool
+) -> dict[str, tuple[bytes | None, bytes | None]]:
+    """`difference` with values as JSON, None where a field is absent. No requests."""
+    one, two = _fields(before), _fields(after)
+    skipped = {"_id", STAMPED} if stamped else {"_id"}
+    names = [name for name in {**one, **two} if name not in skipped and one.get(name) != two.get(name)]
+    return {name: (one.get(name), two.get(name)) for name in names}
+
+
+def _fields(document: bytes | None) -> dict[str, bytes]:
+    return {} if document is None else {name: bytes(raw) for name, raw in _FIELDS.decode(document).items()}
+
+
+def _value(field: bytes | None) -> Any:
+    return None if field is None else json.decode(field, name="document")

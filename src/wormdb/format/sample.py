@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from wormdb.format import json
-from wormdb.format.filter_run import HASH_BITS, key_hash
 from wormdb.format.frame import corrupt, decode_message, encode_message
+from wormdb.format.membership import HASH_BITS, key_hash
 from wormdb.settings import SAMPLE_BYTES_MAX, SAMPLE_DOCUMENT_BYTES_MAX, SAMPLE_ROWS, SAMPLE_TEXT_CHARS
 
 if TYPE_CHECKING:

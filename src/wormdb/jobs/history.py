@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from wormdb.format import json
-from wormdb.format.differing import difference
-from wormdb.format.past import misc_ms
+from wormdb.format.past import difference, misc_ms
 from wormdb.jobs.export_files import Made, Parts, finish, make_room, store_at
 from wormdb.jobs.place import absolute
 from wormdb.jobs.scan import Scan

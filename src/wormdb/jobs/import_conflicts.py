@@ -22,7 +22,7 @@ from wormdb.engine.state.view import id_key
 from wormdb.engine.tree.extract import extract
 from wormdb.errors import AlreadyExistsError, InvalidRequestError, WormError
 from wormdb.format import json
-from wormdb.format.filter_run import key_hashes
+from wormdb.format.membership import key_hashes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

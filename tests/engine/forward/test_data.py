@@ -23,7 +23,7 @@ from wormdb.engine.state.projection import Net, ProjectionStep, Sizes
 from wormdb.engine.state.view import EmptyBase, Overlay, StoredVersion, View, id_key
 from wormdb.errors import CorruptionError
 from wormdb.format.event import JobAttached
-from wormdb.format.filter_run import key_hash
+from wormdb.format.membership import key_hash
 from wormdb.format.root import Root, decode_root, encode_root
 from wormdb.format.sample import Sampler, decode_sample, encode_sample
 from wormdb.settings import KIB, SAMPLE_ROWS

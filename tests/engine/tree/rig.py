@@ -11,8 +11,8 @@ from wormdb.engine.tree.entries import Range
 from wormdb.engine.tree.membership import build_filter_of, extend_filter_of
 from wormdb.engine.tree.nodes import NodeLimits, NodeMaker, StoreNodes, Tree
 from wormdb.engine.tree.tree import TreeReader, verify
-from wormdb.format.filter_run import key_hashes
 from wormdb.format.key import encode_key, prefix_end
+from wormdb.format.membership import key_hashes
 from wormdb.storage.memory import MemoryStore
 from wormdb.storage.meter import MeteredStore
 from wormdb.storage.pool import SerialPool

@@ -17,7 +17,7 @@ from wormdb.engine.tree.membership import (
     load_filter,
 )
 from wormdb.errors import CorruptionError, SnapshotTooOldError
-from wormdb.format.filter_run import key_hash, key_hashes
+from wormdb.format.membership import key_hash, key_hashes
 
 ABSENT = [b"absent-%d" % number for number in range(40_000)]
 

@@ -24,8 +24,7 @@ from wormdb.files.contents.document import (
     tombstone_file,
 )
 from wormdb.format import json
-from wormdb.format.differing import difference
-from wormdb.format.past import Operation, Version
+from wormdb.format.past import Operation, Version, difference
 from wormdb.format.values import equal
 from wormdb.testing.strategies import dates, documents, ids, strings, values
 

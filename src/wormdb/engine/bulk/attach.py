@@ -29,8 +29,8 @@ from wormdb.format import json
 from wormdb.format.blob import BlobKey
 from wormdb.format.block import Row
 from wormdb.format.event import JobAttached
-from wormdb.format.filter_run import key_hash, key_hashes
 from wormdb.format.frame import corrupt
+from wormdb.format.membership import key_hash, key_hashes
 from wormdb.format.sample import Sample, Sampler, decode_sample, encode_sample
 from wormdb.settings import BULK_LAYERS_MAX
 from wormdb.system.types import LogNumber, WriteId

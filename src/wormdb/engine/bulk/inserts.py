@@ -19,8 +19,8 @@ from wormdb.errors import InvalidRequestError
 from wormdb.format import json
 from wormdb.format.block import Row
 from wormdb.format.entry import LoggedChange
-from wormdb.format.filter_run import key_hashes
 from wormdb.format.key import encode_keys
+from wormdb.format.membership import key_hashes
 from wormdb.format.sample import Sample
 from wormdb.settings import SAMPLE_ROWS
 

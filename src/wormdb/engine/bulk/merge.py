@@ -17,8 +17,8 @@ from wormdb.errors import AlreadyExistsError
 from wormdb.format.block import RESERVED, Row, write_new_block
 from wormdb.format.blockread import assemble_block, parts_for, read_arrow
 from wormdb.format.columns import KIND_PREFIX, arrow_type, column_of
-from wormdb.format.filter_run import key_hashes
 from wormdb.format.key import encode_key, encode_keys
+from wormdb.format.membership import key_hashes
 from wormdb.storage.store import ByteRange
 
 if TYPE_CHECKING:

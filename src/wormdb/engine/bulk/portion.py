@@ -13,8 +13,8 @@ from wormdb.engine.commit.operations import Insert
 from wormdb.engine.state.view import SEQUENCE_DIGITS_MAX
 from wormdb.engine.tree.extract import extract, extract_columns
 from wormdb.format.block import write_new_block
-from wormdb.format.filter_run import key_hashes
 from wormdb.format.key import encode_key
+from wormdb.format.membership import key_hashes
 from wormdb.format.sample import Sample
 from wormdb.settings import INDEX_KEY_BYTES_MAX, SAMPLE_ROWS
 

@@ -28,8 +28,8 @@ from wormdb.errors import AlreadyExistsError, InvalidRequestError, PermissionDen
 from wormdb.format import json
 from wormdb.format.blob import BLOB_FIELD, blob_keys_in
 from wormdb.format.block import Row
-from wormdb.format.filter_run import key_hashes
 from wormdb.format.key import encode_keys
+from wormdb.format.membership import key_hashes
 from wormdb.format.root import ObjectRef
 from wormdb.format.sample import Sample, encode_sample
 from wormdb.format.wrappers import moment

@@ -38,8 +38,8 @@ from wormdb.format.event import (
     JobAttached,
     SchemaChanged,
 )
-from wormdb.format.filter_run import key_hash, key_hashes
 from wormdb.format.kinds import MISSING
+from wormdb.format.membership import key_hash, key_hashes
 from wormdb.schema.difference import check_version
 from wormdb.schema.model import IndexDefinition
 from wormdb.schema.problems import ProblemReport, did_you_mean

@@ -28,7 +28,7 @@ from wormdb.engine.tree.definition import decode_index
 from wormdb.engine.tree.entries import value_key_of
 from wormdb.engine.tree.nodes import Tree
 from wormdb.errors import ConflictError, CorruptionError, SnapshotTooOldError, UnsupportedFormatError
-from wormdb.format.filter_run import key_hash
+from wormdb.format.membership import key_hash
 from wormdb.format.root import ObjectRef  # noqa: TC001 - msgspec reads the annotations
 from wormdb.settings import MIB
 from wormdb.system.types import Misc

@@ -15,7 +15,7 @@ from wormdb.engine.log.objects import NewObject
 from wormdb.engine.tree.change import BulkLoad, apply
 from wormdb.engine.tree.extract import extract, extract_columns
 from wormdb.engine.tree.tree import TreeReader
-from wormdb.format.filter_run import key_hashes
+from wormdb.format.membership import key_hashes
 from wormdb.format.node import Inner, Leaf
 from wormdb.settings import MIB
 

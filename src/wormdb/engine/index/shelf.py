@@ -21,7 +21,7 @@ from wormdb.engine.tree.nodes import NodeLimits, NodeMaker, StoreNodes, Tree
 from wormdb.engine.tree.statistics import IndexStatistics, decode_statistics, encode_statistics, measure
 from wormdb.engine.tree.tree import TreeReader
 from wormdb.errors import InvalidRequestError
-from wormdb.format.filter_run import key_hashes
+from wormdb.format.membership import key_hashes
 
 if TYPE_CHECKING:
     from array import array

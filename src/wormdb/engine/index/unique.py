@@ -17,7 +17,7 @@ from wormdb.engine.tree.entries import value_key_of
 from wormdb.engine.tree.extract import extract
 from wormdb.errors import ConflictError, InvalidRequestError, Problem
 from wormdb.format import json
-from wormdb.format.filter_run import key_hashes
+from wormdb.format.membership import key_hashes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

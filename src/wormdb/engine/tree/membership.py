@@ -18,8 +18,8 @@ from heapq import merge
 from typing import TYPE_CHECKING, Final
 
 from wormdb.engine.tree.nodes import NewNode
-from wormdb.format.filter_run import HASH_BITS, FilterRun, decode_filter_run, encode_filter_run, key_hash
 from wormdb.format.frame import corrupt
+from wormdb.format.membership import HASH_BITS, FilterRun, decode_filter_run, encode_filter_run, key_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -18,10 +18,9 @@ from wormdb.files.contents.values import (
     read_object,
     read_values,
 )
-from wormdb.format.differing import raw_difference
 from wormdb.format.frame import corrupt
 from wormdb.format.kinds import MISSING
-from wormdb.format.past import misc_ms
+from wormdb.format.past import misc_ms, raw_difference
 from wormdb.format.values import equal, normalize
 from wormdb.format.wrappers import moment
 from wormdb.schema.validate import parse_datetime

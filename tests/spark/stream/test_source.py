@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 import wormdb
-from tests.spark.test_changes import trimmed
+from tests.spark.stream.test_changes import trimmed
 from tests.spark.things import plain
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import datasource as pushed
 
 import wormdb
-from tests.spark.source_rig import plan, read
+from tests.spark.read.rig import plan, read
 from wormdb.engine.state.view import id_key
 from wormdb.format.json import encode
 from wormdb.jobs import place, state

@@ -12,7 +12,7 @@ from pyspark.sql import types as spark
 
 from tests.query.execute.faces import WorldState
 from tests.query.execute.worlds import WORLDS, as_large_blocks
-from tests.spark.test_source_filters import COMPARISONS, holds
+from tests.spark.read.test_filters import COMPARISONS, holds
 from wormdb.jobs.scan import share_portions
 from wormdb.jobs.shares import shares
 from wormdb.spark.read.cells import batches, names_of

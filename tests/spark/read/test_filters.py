@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pyspark.sql import datasource as pushed
 from pyspark.sql import types as spark
 
-from tests.spark.source_rig import read
+from tests.spark.read.rig import read
 from tests.spark.things import FIELDS, VALUES, database, expected, follow, sorted_rows, steps
 from wormdb.format.json import encode
 

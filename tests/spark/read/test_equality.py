@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import types as spark
 
-from tests.spark.source_rig import read
+from tests.spark.read.rig import read
 from tests.spark.things import FIELDS, OTHERS, SCHEMA, database, expected, follow, sorted_rows, steps
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyspark.sql import types as spark
 
 import wormdb
-from tests.spark.stream_rig import Stream, reader
+from tests.spark.stream.rig import Stream, reader
 from tests.spark.things import database, follow, plain, shown, steps
 from wormdb import InvalidRequestError, NotFoundError, SnapshotTooOldError
 from wormdb.engine.state import trim

@@ -11,14 +11,14 @@ from pyspark.sql import types as spark
 from pyspark.sql.datasource import CaseInsensitiveDict
 
 import wormdb
-from tests.spark.source_rig import sent
-from tests.spark.stream_rig import Stream
+from tests.spark.read.rig import sent
+from tests.spark.stream.rig import Stream
 from tests.spark.things import database, follow, plain, steps
 from wormdb import ConflictError, InvalidRequestError, Settings
 from wormdb.errors import OutcomeUnknownError
 from wormdb.format.event import StreamAdvanced
 from wormdb.jobs import place
-from wormdb.spark.provider import WormStreams
+from wormdb.spark.register import WormStreams
 from wormdb.spark.stream import sink as stream_sink
 from wormdb.spark.types import arrow_schema
 from wormdb.system.types import LogNumber

@@ -11,7 +11,7 @@ from bson import ObjectId
 from pyspark.sql import types as spark
 
 import wormdb
-from tests.spark.source_rig import plan, read
+from tests.spark.read.rig import plan, read
 from wormdb.errors import InvalidRequestError, NotFoundError, SnapshotTooOldError
 from wormdb.jobs.place import Where
 

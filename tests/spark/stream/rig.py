@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from tests.spark.source_rig import sent
-from wormdb.spark.provider import WormStreams
+from tests.spark.read.rig import sent
+from wormdb.spark.register import WormStreams
 from wormdb.spark.stream.source import ChangeReader
 
 if TYPE_CHECKING:
