@@ -140,7 +140,7 @@ class Feed:
 ENTRIES_AT_ONCE: Final = 16
 """Entries are asked for side by side, but not more of them: each may have 64 MiB."""
 ROWS_AT_ONCE: Final = 4_096
-"""For so many documents of a job at a time what was there before them is looked up."""
+"""Documents of a job for which what was there before is looked up together."""
 
 
 def places_of(record: LogRecord) -> int:
@@ -182,8 +182,8 @@ class FeedParts:
     ) -> Iterator[tuple[int, LoggedBatch, LoggedChange]]:
         """The changes of an entry with their places and batches, from place `start` up to but not including `stop`.
 
-        What a job attached costs as `rows_at` of its blocks; where it replaced documents, and unless nobody wants them
-        by `with_before`, also what look-ups in history cost, or a scan of it if they are many.
+        What a job attached costs as `rows_at` of its blocks; where it replaced documents, and with
+        `with_before`, also what look-ups in history cost, or a scan of it if they are many.
         """
         stop = places_of(record) if stop is None else stop
         own = ((batch, change) for batch in record.entry.batches for change in batch.changes)

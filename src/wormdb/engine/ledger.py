@@ -212,8 +212,8 @@ class Ledger:
     def trusted(self) -> View | None:
         """The state that this process knows, if it is likely to be the newest; None if it had better ask. No requests.
 
-        That is, if it is younger than a minute, and nobody else wrote when this process last asked or committed. Likely
-        is enough for who commits on top of it: an entry of somebody else is met there.
+        That is, if it is younger than a minute, and no other writer was seen at the last look or commit. Likely
+        is enough for a commit on top of it: an entry of another writer is met there.
         """
         self._runtime.check()
         with self._head.lock:
@@ -303,7 +303,7 @@ class Ledger:
     def commit(self, pending: Pending, *, seconds: float = COMMIT_SECONDS) -> CommitResult:
         """Commit one batch, perhaps together with others that wait. 1 PUT without competing writers.
 
-        Raises what the batch was refused for, ConflictError only if somebody changed the same documents,
+        Raises what the batch was refused for, ConflictError only if another writer changed the same documents,
         UnavailableError if it was not written by the deadline, OutcomeUnknownError if that cannot be told.
         """
         self._runtime.check()

@@ -6,7 +6,7 @@
     attach(ledger, target, reports, writer)                         # in the driver: all of it, or nothing
 
 The same job id again goes on with a job that is open, and tells the outcome of one that was attached: nothing is
-attached twice. What a job wrote and did not attach is garbage that nobody names; nothing is ever deleted here.
+attached twice. What a job wrote and did not attach is garbage that no root names; nothing is ever deleted here.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Label(NamedTuple):
 
 
 class ColumnCache:
-    """Things by label, up to so many bytes; those used longest ago go first. Thread-safe."""
+    """Things by label, up to a number of bytes; those used longest ago go first. Thread-safe."""
 
     def __init__(self, bytes_max: int) -> None:
         """Empty; with 0 it stays so."""

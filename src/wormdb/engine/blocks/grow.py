@@ -60,7 +60,7 @@ class Growth:
     is_kept: Callable[[BlockEntry], bool] = lambda _: False
     """Whether something else names a block, so that it is not retired when it was merged into another."""
     watch_all: Callable[[Iterator[tuple[bytes, Row]]], Iterator[tuple[bytes, Row]]] | None = None
-    """What the rows go through when all of the list is written again, for whoever wants to see all of them."""
+    """What the rows go through when all of the list is written again, to see all of them."""
 
     def grow(self, rows: Sequence[tuple[bytes, Row]], *, run: int) -> GrowthResult:
         """The list with new rows, which come in order of key and hide older ones; `run` is their log number.

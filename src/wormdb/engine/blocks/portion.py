@@ -257,7 +257,7 @@ CODE_BYTES: Final = 1
 """What the number of a row takes."""
 _TEXTS_MAX: Final = 256
 _LOOK_ROWS: Final = 4_096
-"""Among so many rows there are already too many different texts, as a rule, if there are in all."""
+"""Rows that are looked at first: as a rule they have too many different texts already, if all rows have."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ class Runs:
         return any(isinstance(part, BlockEntry) and self.shelf.find_row(part, key) is not None for part in parts)
 
     def prepare(self, keys: Iterable[bytes]) -> None:
-        """Read what look-ups of these keys need before their pages, for whoever has something else to do meanwhile.
+        """Read what look-ups of these keys need before their pages, while the caller does something else.
 
         Costs what `get_many` does without the pages; then, if it is not forgotten, that costs the pages alone.
         """
@@ -270,7 +270,7 @@ class _HeldRows:
 def data_runs(place: Place, shelf: Shelf | None = None) -> Runs:
     """The documents of a root, as they are in its state, whatever version of the model they were written in.
 
-    Whoever reads documents of blocks comes this way; `shelf` is of `place.paths.data`. No requests.
+    Every read of documents of blocks comes this way; `shelf` is of `place.paths.data`. No requests.
     """
     shelf = shelf or Shelf(place.store, place.pool, place.paths.data)
     return Runs(shelf.showing(Upgrades.of(place.root.versions)), place.root.blocks, place.root.block_pages)

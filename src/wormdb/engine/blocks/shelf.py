@@ -45,7 +45,7 @@ _PAGE_MEMORY: Final = 300  # of what is unpacked for one page of a block, about
 
 
 class BoundedCache(Generic[T]):
-    """Things by name, up to so many bytes; those used longest ago go first. Thread-safe."""
+    """Things by name, up to a number of bytes; those used longest ago go first. Thread-safe."""
 
     def __init__(self, bytes_max: int) -> None:
         """Empty."""

@@ -41,7 +41,7 @@ def runs_max(total: int, smallest: int) -> int:
 
 
 def written_max(total: int, forwards: int, smallest: int) -> int:
-    """The most bytes that are written for `total` bytes of new rows, brought by so many forwardings."""
+    """The most bytes that are written for `total` bytes of new rows, brought by this many forwardings."""
     per_tier = 1 + FANOUT / (FANOUT - 1)
     return int(total * (1 + per_tier * tier_of(total, smallest))) + forwards * smallest
 

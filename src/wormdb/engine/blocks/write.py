@@ -54,8 +54,8 @@ class BlockWriter:
     ) -> list[BlockEntry]:
         """The entries of the blocks that hold `rows`, which come in order of key. 2 PUTs a block, side by side.
 
-        One block is in memory at a time. Raises UnavailableError if one could not be written for sure: nobody
-        names it then.
+        One block is in memory at a time. Raises UnavailableError if one could not be written for sure: no
+        root names it then.
         """
         return [self._put([self._encode(portion)], run, level, kind)[0] for portion in self._portions(rows)]
 

@@ -294,7 +294,7 @@ class Attaching:
         """The draft made right for the newest state. 1 GET for each entry between, and what the rows concerned cost.
 
         Raises ConflictError if the definition changed, or a document on which the job rests; AlreadyExistsError and
-        UniqueViolationError if somebody else has now what the job brings.
+        UniqueViolationError if another document has now what the job brings.
         """
         view, _ = self.ledger.settled()
         if _rules(view.definition) != _rules(draft.view.definition):
@@ -352,7 +352,7 @@ class Attaching:
     def _as_they_are(self) -> MergeResult | None:
         """The blocks of all tasks without writing them again; None if that must be.
 
-        Forwarding has to make one run of them anyway, and it may be anybody's who has the time.
+        Forwarding has to make one run of them anyway, and any process may do it.
         """
         blocks = [block for run in self._runs for block in run]
         layers = runs_of(blocks)

@@ -57,7 +57,7 @@ def job_clock(started_ms: int) -> ManualClock:
 class TaskChance:
     """Chance for the ids of one task: after the time come the task's number, some chance, and a counter.
 
-    So the ids of a task ascend, and no two tasks have ids between each other's. Nobody else has them: he would have to
+    So the ids of a task ascend, and no two tasks have ids between each other's. No other process has them: it had to
     open a job in the same moment, and draw the same numbers.
     """
 

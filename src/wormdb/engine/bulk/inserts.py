@@ -92,7 +92,7 @@ def check_inserts(
 
 def sampled(rows: Mapping[bytes, Row]) -> Sample:
     """The sample of rows by the keys of their ids, those of deleted documents too. No requests."""
-    # Only so many of the least hashes can be in it; which they are is seen from the hashes alone.
+    # Only the least hashes can be in it; which they are is seen from the hashes alone.
     hashes = key_hashes(rows)
     bound = max(nsmallest(SAMPLE_ROWS + 1, hashes), default=0)
     chosen = ((key, row.document) for digest, (key, row) in zip(hashes, rows.items(), strict=True) if digest <= bound)

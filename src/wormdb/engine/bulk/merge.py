@@ -166,7 +166,7 @@ class _Cursor:
         return self._table is not None
 
     def end(self, rows: int) -> str | None:
-        """The last id of so many rows, or of what was read; None if that is all there is."""
+        """The last id of the next `rows`, or of what was read; None if that is all there is."""
         assert self._table is not None
         if not self.has_more and self._table.num_rows <= rows:
             return None

@@ -2,7 +2,7 @@
 
 The blocks are written before anybody sees them. Then one entry names them all, if nothing that came since the batch
 was checked concerns its documents or its unique values; otherwise the batch is checked again. What a job
-wrote and did not attach is garbage that nobody names.
+wrote and did not attach is garbage that no root names.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ class Stager:
                 Pending(self.ledger.batch_id(), events=(JobAborted(job=job, reason=cause.reason or str(cause)),))
             )
         except WormError as error:
-            # It stays open until it expires; what it wrote is named by nobody.
+            # It stays open until it expires; no root names what it wrote.
             log.warning("%s: job %s could not be aborted: %s", self.ledger.collection, job, error)
 
 

@@ -73,7 +73,7 @@ class BulkTask:
     documents: DocumentMaker
     task: int = 0
     read: int = 0
-    """Rows that were given, counted by whoever makes inserts of them."""
+    """Rows that were given, counted where inserts are made of them."""
     rejected: int = 0
     _view: View | None = None
     _waiting: list[Insert] = field(default_factory=list)

@@ -52,7 +52,7 @@ __all__ = ["LooseScan", "ScanPiece", "is_excluded", "portions_of", "scan_columns
 # blocks' own columns. Where a block has something kept no more, the scan in order has to read it.
 
 JOINED_ROWS_MAX: Final = 262_144
-"""Up to so many rows together come in one portion, if their columns are alike."""
+"""Rows that come in one portion at most, if their columns are alike."""
 
 _IDS: Final = ColumnRequest({}, with_ids=True)
 _ALL_ALIVE = True
@@ -390,7 +390,7 @@ class _Scan:
             for source in near:
                 source.begin()
             parts = [part for source in near if (part := source.take(bound)) is not None]
-            # A block that shares its range with nobody has no keys; rows of the tail before it are not in its range.
+            # A block that shares its range with no other has no keys; rows of the tail before it are not in its range.
             alone = [part for part in parts if part.keys is None]
             for several in ([part for part in parts if part.keys is not None], alone):
                 portion = merge_parts(several) if several else None
@@ -398,7 +398,7 @@ class _Scan:
                     yield portion if self.wanted.with_ids or "_id" not in portion.types else portion.without("_id")
 
     def loose(self, state: State, attached: int) -> LooseScan:
-        """The same rows in any order, for as long as all that is needed is kept; so many runs were attached by jobs."""
+        """The same rows in any order, for as long as all that is needed is kept; `attached` runs came with jobs."""
         pieces: list[ScanPiece] = []
         above: list[ScanPiece] = []
         for age, (shelf, run) in enumerate(self.runs):

@@ -42,7 +42,7 @@ AHEAD_BYTES: Final = BLOCK_BYTES_TARGET
 """Of which, as they are stored, no more than this together; but always one, and one only if documents are read."""
 AHEAD_DOCUMENT_BYTES: Final = 16 * MIB
 """With documents not even one, if it and the block before it are larger together: unpacked they are many times that,
-and whoever decodes them waits little for the store."""
+and decoding waits little for the store."""
 _ROWS: Final = 1_024
 
 
@@ -124,7 +124,7 @@ class RunSource:
     ) -> None:
         """`plans` in order of key; `rank` is the run's log number, and `span` what is wanted of it. No requests.
 
-        With `rows`, no more blocks are fetched ahead at first than have so many; then twice as many, and so on.
+        With `rows`, no more blocks are fetched ahead at first than have this many; then twice as many, and so on.
         """
         self._shelf = shelf
         self._rank = rank

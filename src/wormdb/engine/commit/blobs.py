@@ -120,7 +120,7 @@ class Blobs:
         """The key that content has now, or gets."""
         blobs = view.definition.blobs
         if blobs.newest:
-            # Keys of before live on while somebody owns them.
+            # Keys of before live on while a document owns them.
             reader = read_index(view, OWNERS, self._trees)
             span = Range.prefix(encode_key(f"sha256:{sha256}")[:-1])
             found = () if reader is None else reader.scan(span)

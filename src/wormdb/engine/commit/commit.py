@@ -154,7 +154,7 @@ class Committer:
         self._outcomes: dict[str, Outcome] = {}
         """Of the batches of the commit that is under way, or of the last one."""
         self._withdrawn: set[str] = set()
-        """Batches for which nobody waits any more: they are not sent to another slot."""
+        """Batches whose callers have returned: they are not sent to another slot."""
         self._fates = threading.Lock()
         """Held where it is decided whether a batch is on its way, was withdrawn, or has an outcome."""
         self._stood_on = 0
@@ -217,7 +217,7 @@ class Committer:
     def _end(self, told: dict[str, Outcome]) -> None:
         """What was on its way is there or is not, and its batches have these outcomes."""
         with self._fates:
-            # In this order: whoever is interrupted in between still knows what was on its way.
+            # In this order: after an interrupt in between it is still known what was on its way.
             self._outcomes |= told
             self._in_flight = None
 
@@ -242,7 +242,7 @@ class Committer:
                 accepted, events, refused = self._check(waiting)
                 attempt = self._try(accepted, events, arrived)
             if refused and not fresh:
-                # A refusal must come from a state that is not older than the call: somebody
+                # A refusal must come from a state that is not older than the call: others
                 # may have made room meanwhile.
                 self._head.refresh()
                 fresh = True
@@ -268,13 +268,13 @@ class Committer:
                 outcomes |= dict.fromkeys((pending.id for pending in waiting), self._too_late(losses))
                 break
             if losses % 2 == 0:
-                # The winner's entry is known from its answer; who loses again is further behind.
+                # The winner's entry is known from its answer; a writer that loses again is further behind.
                 self._pace.pause_after_loss(losses)
                 self._head.refresh()
                 fresh = True
 
     def _wanted(self, waiting: list[Pending], outcomes: dict[str, Outcome]) -> list[Pending]:
-        """The batches without an outcome; those that were withdrawn get one, which nobody hears."""
+        """The batches without an outcome; those that were withdrawn get one, for which no caller waits."""
         with self._fates:
             if gone := [one.id for one in waiting if one.id in self._withdrawn and one.id not in outcomes]:
                 what, reason = f"commit to {self._collection}", "its time was over; nothing was written"

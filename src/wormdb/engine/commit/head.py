@@ -7,7 +7,7 @@ after they are applied. Otherwise the root is read *after* the slot: `trimmed` o
 still below the slot now, the slot had not been trimmed when we looked.
 
 Requests are made without the lock; what they bring is taken in under it, in whatever order it comes. An interrupt may
-come at any line: whoever changes what is known first says that nothing is (`opened`), and last that it is whole again.
+come at any line: a change of what is known first says that nothing is (`opened`), and last that it is whole again.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Point:
 
 
 class Head:
-    """The newest known state. Thread-safe; whoever needs two facts to fit together holds `lock`."""
+    """The newest known state. Thread-safe; a caller that needs two facts of one state holds `lock`."""
 
     def __init__(
         self, log: Log, register: Register, misc: MiscClock, load: Loader, on_news: Callable[[Entry], object]
@@ -169,7 +169,7 @@ class Head:
             return bool(self._overlay.attached(self.number))
 
     def stages(self, applied: LogNumber) -> list[LogStage] | None:
-        """The way from a root that has applied so much to here; None if that is not in reach. No requests.
+        """The way from a root that has applied the log through `applied` to here; None if out of reach. No requests.
 
         What a job attached is a stage of its own: its blocks hide what came before them, and are hidden by what
         came after. So is a mapping: within a stage all documents are of one version of the model.
@@ -190,7 +190,7 @@ class Head:
             return stages
 
     def step_back(self, state: RootState) -> None:
-        """Forget what is known, because the root is older than the one it stands on: somebody set it back. 1 GET.
+        """Forget what is known, because the root is older than the one it stands on: it was set back. 1 GET.
 
         Raises CorruptionError if the log no longer has what that root lacks: then nothing can be made of it.
         """
@@ -205,7 +205,7 @@ class Head:
         self.forget()
 
     def unique(self, index: Index) -> UniqueOwners:
-        """Who owns which value of a unique index, at the head. Needs `lock`.
+        """The owners of values in a unique index, at the head. Needs `lock`.
 
         No requests if the root has a tree of it; otherwise one scan on first use.
         """
@@ -382,7 +382,7 @@ class Head:
         for tail in tails:
             self._misc.tell(tail.last, is_served=self._log.store.is_served)
             # Found or not, an answer about a slot that was trimmed means nothing: even an entry
-            # there may be a late write of somebody who slept.
+            # there may be a late write of a process that slept.
             state = None
             if not is_recent(known, tail.last) or self._is_root_old(tail.last):
                 state = self._register.read()

@@ -46,7 +46,7 @@ class ReadVersion:
 
 
 class Insert(msgspec.Struct, frozen=True, gc=False):
-    """A document that must not exist yet. `fresh`: its id was made from randomness, so nobody can have it."""
+    """A document that must not exist yet. `fresh`: its id was made from randomness, so no other document has it."""
 
     id: bytes
     document: bytes

@@ -96,7 +96,7 @@ class Resolver:
             if before is not None:
                 digest = before.hash
                 self.misc.observe(Misc(before.entry.misc))
-        # Read after it: what lies in a slot that was trimmed may be a late write of somebody who slept.
+        # Read after it: what lies in a slot that was trimmed may be a late write of a process that slept.
         root = self.register.read().root
         if root is None or root.trimmed < slot - 1:
             return digest
@@ -153,7 +153,7 @@ def commit_for_sure(
 
 @contextmanager
 def landed(what: str, committed: CommitResult | None, *, rest: str) -> Iterator[None]:
-    """Run what follows an entry; `rest` says who does it if it fails. Without an entry errors are what they are.
+    """Run what follows an entry; `rest` says how it is done if it fails. Without an entry errors are what they are.
 
     UnavailableError would say that nothing was written: an OutcomeUnknownError with the commit id of the entry is
     raised instead of it, and instead of one about something else.

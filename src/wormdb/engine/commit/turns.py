@@ -1,13 +1,14 @@
-"""Who writes next: processes that write one collection take turns, and callers in one process share an entry.
+"""Which batch is written next: processes take turns, and concurrent batches of one process share an entry.
 
 A lost race costs three requests, and some stores let two writes of one object at once wait for a second. So writers
 take turns, and the log itself says whose turn it is: each entry tells whether its writer will be back at once, and as
-everybody reads the same entries, everybody has the same queue. Who is first writes, up to `TURN_COMMITS` entries, and
-is last then. The others look for these entries meanwhile, which they must read anyway. Who does not come when it is
-first is overtaken after a while, and left out the second time. Who is not in the queue writes after a look between
-two turns; and now and then, and after each such writer, the door is open: the queue waits for those outside.
+all writers read the same entries, all have the same queue. The first in the queue writes up to `TURN_COMMITS` entries,
+and is last then. The others look for these entries meanwhile, which they must read anyway. A writer that does not come
+when it is first is overtaken after a while, and left out the second time. A writer outside the queue writes after a
+look between two turns; and now and then, and after each such writer, the door is open: the queue waits for those
+outside.
 
-A writer that is alone waits for nobody. It cannot know of one who never wins, and leaves a gap now and then.
+A writer that is alone does not wait. It cannot know of a writer that never wins, and leaves a gap now and then.
 All waits are multiples of what a request takes here, so they are short where requests are. Nothing here is needed for
 safety: whatever a queue says, a slot goes to one writer.
 """
@@ -44,12 +45,12 @@ PATIENCE, PATIENCE_LATE = 5, 2
 """How long the first in the queue is waited for, and one that was late before, in cycles of a look and a write."""
 DOOR_EVERY = 32
 DOOR_CYCLES = 3
-"""Before each so manyth entry those who are not in the queue have so much time."""
+"""Every DOOR_EVERY entries the queue pauses for DOOR_CYCLES cycles, so that newcomers can enter."""
 TURN_COMMITS = 4
 """How many commits one after the other a process makes in its turn, if it has them: the others read them at once."""
 STREAK_FIRST = 4
 STREAK_MAX = 64
-"""Commits in a row after which a process that knows of nobody leaves a gap: 4, then 8, … at most this many."""
+"""Commits in a row after which a process that knows of no other writer leaves a gap: 4, then 8, … at most this many."""
 STREAK_REQUESTS = 4
 """What may lie between two commits in a row, in requests."""
 GAP_REQUESTS = (6.0, 8.0)
@@ -62,7 +63,7 @@ LOSS_SECONDS_MAX = 0.05
 """What a lost race says about a request at most: it may have waited for the winner."""
 SAMPLES = 8
 PUT_LOOKS_MAX = 2.5
-"""A write takes at most so many looks; if it took longer, that was its first connection."""
+"""A write counts as at most this many looks; if it took longer, it opened a connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +86,12 @@ class WriterTurns:
         self._put, self._look = _Least(), _Least()
         self._queue: tuple[str, ...] = ()
         self._late: frozenset[str] = frozenset()
-        """Who did not come when it was their turn; they are left out if they do not come again."""
+        """Writers that did not come at their turn; they are left out if they do not come again."""
         self._held = 0
         """How many commits are left to the first in the queue, if it is in the middle of its turn."""
         self._door = False
         self._writer, self._turn = "", 1
-        """Who wrote the last entry, and how many in a row."""
+        """The writer of the last entry, and how many it wrote in a row."""
         self._others: float | None = None
         """When an entry of another writer was heard of."""
         self._seen = self._looked = 0.0
@@ -102,7 +103,7 @@ class WriterTurns:
     def mark(self, arrived: float) -> str:
         """How the write id of the next entry begins; `arrived` is when its first batch came.
 
-        Whoever comes back right after its last commit is expected to do so again.
+        A writer that comes back right after its last commit is expected to do so again.
         """
         left = 0
         if self._has_rivals():
@@ -127,7 +128,7 @@ class WriterTurns:
             self._streak, self._gap_after, self._others = 0, STREAK_FIRST, now
         queue = self._queue if now - self._seen <= RIVALS_SECONDS else ()
         place = queue.index(writer) if writer in queue else -1
-        # Who is overtaken for the first time keeps its place.
+        # A writer that is overtaken for the first time keeps its place.
         overtaken = tuple(other for other in queue[: max(place, 0)] if other not in self._late)
         others = (*overtaken, *queue[place + 1 :])[-RIVALS_MAX:]
         self._late = (self._late & {*queue[place + 1 :]}) | {*overtaken}
@@ -151,12 +152,12 @@ class WriterTurns:
         self._last_won, self._last_time = number, now
 
     def lost(self, seconds: float) -> None:
-        """A slot went to somebody else, as two requests told in `seconds`."""
+        """A slot went to another writer, as two requests told in `seconds`."""
         if not self._put.seconds:
             self._put.add(min(seconds / 2, LOSS_SECONDS_MAX))
 
     def looked(self, seconds: float, width: int, *, ended: bool) -> None:
-        """The log was asked for so many entries at once, which took `seconds`; `ended` if they were not all there."""
+        """The log was asked for `width` entries at once, which took `seconds`; `ended` if they were not all there."""
         if width == 1:
             self._look.add(seconds)
         self._looked = self._clock.monotonic()
@@ -170,7 +171,7 @@ class WriterTurns:
         now, queue = self._clock.monotonic(), self._queue
         look, cycle, rest = self._look.seconds or self._put.seconds, self._cycle(), now - self._seen
         is_member = self._mark in queue
-        # Who is not in the queue lets the first one end its turn, against which it would lose, unless the door is open.
+        # A writer outside the queue lets the first one end its turn, to which it would lose, unless the door is open.
         place = queue.index(self._mark) if is_member else int(bool(queue) and self._held > 0 and not self._door)
         door = DOOR_CYCLES if is_member and self._door else 0
         if place:
@@ -197,7 +198,7 @@ class WriterTurns:
         return look + min(self._put.seconds, PUT_LOOKS_MAX * look)
 
     def leave_gap(self, number: int) -> None:
-        """Wait, if nobody else is known who should have the chance to take slot `number` first."""
+        """Wait after a streak, so that a writer that is not known yet can take slot `number` first."""
         if self._last_won is None or number != self._last_won + 1 or self._streak < self._gap_after:
             return
         now = self._clock.monotonic()
@@ -243,7 +244,7 @@ GATHER_SHARE = 0.2
 """How long to wait for company, as a share of what the last commit took."""
 GATHER_STEPS = 8
 EARLY_SECONDS_MAX = 1.0
-"""By how much a commit may end before the deadline of a batch that somebody else commits."""
+"""By how much a commit may end before the deadline of a batch that another caller commits."""
 
 
 @dataclass(slots=True, eq=False)
@@ -292,7 +293,7 @@ class GroupCommit:
             while ticket.leads and ticket.outcome is None:
                 self._lead(ticket)
         finally:
-            # An interrupt may come at any moment, here too; whoever leads must never leave without a successor.
+            # An interrupt may come at any moment, here too; a leader must never leave without a successor.
             try:
                 self._leave(ticket)
             except BaseException:
@@ -305,14 +306,14 @@ class GroupCommit:
         with self._lock:
             self._queue.append(ticket)
             if not self._is_led:
-                # In this order: a leader who is interrupted in between leaves, and hands over nothing it has not.
+                # In this order: a leader that is interrupted in between leaves, and hands over nothing it has not.
                 ticket.leads = True
                 self._is_led = True
 
     def _leave(self, ticket: _Ticket) -> None:
-        """Whoever led makes the oldest that waits lead next; whoever comes when nobody waits leads at once.
+        """The leader makes the oldest ticket that waits lead next; if none waits, the next caller leads at once.
 
-        A thread that was interrupted while it waited takes its ticket along: nobody would lead for it. If it led, it
+        A thread that was interrupted while it waited takes its ticket along: no thread would lead for it. If it led, it
         tells those for whom it did what it knows. All of this can be done again, if an interrupt comes meanwhile.
         """
         with self._lock:
@@ -384,12 +385,12 @@ class GroupCommit:
 
     def _settle(self, group: list[_Ticket], outcomes: list[Outcome]) -> None:
         for ticket, outcome in zip(group, outcomes, strict=True):
-            if ticket.outcome is None:  # whoever gave up has been told something
+            if ticket.outcome is None:  # a caller that gave up has its answer
                 ticket.outcome = outcome
             ticket.wake.set()
 
     def _gather(self) -> None:
-        """Under load, wait a moment for those who were in the last group to come back."""
+        """Under load, wait a moment for the callers of the last group to come back."""
         limit = min(max(GATHER_SHARE * self._last_seconds, GATHER_SECONDS_MIN), GATHER_SECONDS_MAX)
         for _ in range(GATHER_STEPS):
             if len(self._queue) >= self._last_size:

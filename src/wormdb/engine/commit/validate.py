@@ -79,7 +79,7 @@ class Group:
         self._changed: set[bytes] = set()
         self._overlay = Overlay()
         self.claims: dict[tuple[Index, bytes], bytes | None] = {}
-        """What the accepted batches took in unique indexes: who has it now, None where it was given up."""
+        """What the accepted batches took in unique indexes: the owner now, None where it was given up."""
         self._brought: dict[Index, UniqueOwners] = {}
         self._numbered = 0
         self._fetched: dict[bytes, StoredVersion | None] = {}
@@ -176,7 +176,7 @@ class Group:
         return held is not None and held.version == loaded.held.version
 
     def owners(self, index: Index, keys: Iterable[bytes]) -> dict[bytes, bytes | None]:
-        """Who has each of some unique values after the batches accepted so far, by id as JSON."""
+        """The owner of each of some unique values after the batches accepted so far, by id as JSON."""
         found = {key: self.claims[index, key] for key in keys if (index, key) in self.claims}
         return self._stored(index).owners(key for key in keys if key not in found) | found
 

@@ -1,4 +1,4 @@
-"""Name in the root what was found out about the values of fields: one swap, beside others who swap it too."""
+"""Name in the root what was found out about the values of fields: one swap, while others swap it too."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["changes_through", "fitting_statistics", "publish_statistics"]
 
 CHANGED_SHARE_MAX: Final = 0.5
-"""Of the documents that statistics were taken of: when so many have changed since, they are not used."""
+"""Share of the documents that statistics were taken of: when more have changed since, they are not used."""
 
 
 def changes_through(view: View) -> int:
@@ -52,7 +52,7 @@ def fitting_statistics(view: View, fields: Sequence[FieldStatistics]) -> dict[st
 def publish_statistics(
     register: Register, writer: ObjectWriter, incarnation: str, fields: Sequence[FieldStatistics], *, is_whole: bool
 ) -> None:
-    """Keep statistics in the root of an incarnation; of each field those of the newest state stay, whoever took them.
+    """Keep statistics in the root of an incarnation; of each field those of the newest state stay.
 
     1 GET and 1 PUT; again if another's root came first. Raises ConflictError if the collection was made anew,
     UnavailableError, OutcomeUnknownError.

@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 STEP_ENTRIES_MAX: Final = 250_000
 """Entries added by one step: what a process loses that ends in the middle of one."""
 CONFLICTS_MAX: Final = 64
-"""How often a build starts a step again in one run, because somebody else was faster."""
+"""How often a build starts a step again in one run, because another process was faster."""
 REASON_CHARS_MAX: Final = 20_000
 
 

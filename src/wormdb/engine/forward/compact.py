@@ -74,7 +74,7 @@ __all__ = [
 SMALL_SHARE: Final = 4
 """A block is small below this part of the target: the guess of its size may be wrong by as much."""
 PIECE_BLOCKS: Final = 2
-"""A piece makes at least so many blocks, so that the small one at its end has a full one for a neighbour."""
+"""A piece makes at least this many blocks, so that the small one at its end has a full one for a neighbour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +321,7 @@ def _rows_of(shelf: Shelf, run: Sequence[BlockEntry], piece: CompactionPiece) ->
         yield from rows_between(shelf, entry, piece.low, piece.high)
 
 
-# --- Name in the root what a compaction wrote, instead of what it replaces: one swap, beside others who swap it too.
+# --- Name in the root what a compaction wrote, instead of what it replaces: one swap, while others swap it too.
 
 
 def publish_compaction(
@@ -355,7 +355,7 @@ def publish_compaction(
 def check_age(collection: str, time: StoreTime | None, revision: int, current: RootState) -> None:
     """Refuse to name objects that may be gone: written after the root of `revision` was read, at `time`.
 
-    Whoever removes objects that nobody names swaps the root first, and takes none that are younger than a day. So
+    Garbage collection swaps the root before it removes unnamed objects, and takes none younger than a day. So
     either the root is still the same, or they are young. No requests; raises UnavailableError.
     """
     is_same = current.root is not None and current.root.revision == revision
@@ -363,7 +363,7 @@ def check_age(collection: str, time: StoreTime | None, revision: int, current: R
     if not is_same and not is_young:
         raise UnavailableError(
             f"what was written for {collection}",
-            reason="it was planned too long ago, and may have been removed as something that nobody names",
+            reason="it was planned too long ago, and may have been removed as an object that no root names",
             fix="run it again; everything is as before",
         )
 

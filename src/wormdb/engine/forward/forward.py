@@ -2,7 +2,7 @@
 
 Forwarding writes what changed since the root (documents, index nodes, history), so its cost follows what was written,
 not what is stored. New objects have new names; a crash anywhere leaves the old root or the new one, and perhaps objects
-that nobody names. It goes by stages, because the blocks of an attached job lie between what came before and
+that no root names. It goes by stages, because the blocks of an attached job lie between what came before and
 after it; but all stages share one swap.
 """
 

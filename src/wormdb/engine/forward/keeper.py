@@ -1,6 +1,6 @@
-"""When a collection is brought forward, and by whom: the caller, a thread in the background, or nobody here.
+"""When a collection is brought forward: by the caller, by a thread in the background, or in another process.
 
-Whoever commits looks whether the tail is long enough. Authority is for efficiency only: any number of processes may
+Each commit looks whether the tail is long enough. Authority is for efficiency only: any number of processes may
 do this at once, and the root's compare-and-set lets one of them win.
 """
 
@@ -96,7 +96,7 @@ class Advance:
                     number, stages = self._head.number, self._head.stages(LogNumber(current.applied))
                 if stages is None:
                     # Either entries came between the two answers, or the head is being opened again, or the root is
-                    # older than one that was seen before: somebody threw it away.
+                    # older than one that was seen before: it was thrown away.
                     if current.applied < self._head.applied:
                         self._look_again()
                     continue
@@ -247,7 +247,7 @@ class Keeper:
                 log.warning("%s: readable files wait for the next writer: %s", self._head.collection, failure)
 
     def make_room(self, deadline: float) -> None:
-        """Wait until the tail is within its limits: somebody must bring it forward first.
+        """Wait until the tail is within its limits: it must be brought forward first.
 
         Raises UnavailableError at the deadline, on the monotonic clock.
         """
@@ -285,7 +285,7 @@ class Keeper:
 
     @property
     def _waits_for_files(self) -> bool:
-        """In the background somebody is there to come back when it is time."""
+        """Whether a thread in the background comes back when it is time to write files."""
         is_asked = self._unpublished_since is not None and self._limits.mode == "background"
         return is_asked and self._publish is not None and self._keeps_files
 
@@ -358,7 +358,7 @@ _LOOK_SECONDS = 0.5
 class Background:
     """Runs work one after the other in a thread of its own; the same work is never waiting twice.
 
-    What fails is logged and forgotten: whoever asked for it asks again, and meanwhile everything is as before.
+    What fails is logged and forgotten: the caller asks again, and meanwhile everything is as before.
     """
 
     def __init__(self, clock: Clock | None = None, seconds: float = READ_SECONDS) -> None:

@@ -280,7 +280,7 @@ class _IndexSuccessor:
             yield [Net(net.key, None if net.key not in before else before[net.key].document, net.held) for net in some]
 
     def _retire(self, standing: IndexRoot, shelf: IndexShelf) -> None:
-        """List every object of a tree; what lies below a damaged node stays behind as an object that nobody names."""
+        """List every object of a tree; what lies below a damaged node stays behind as an object that no root names."""
         nodes = shelf.nodes(self.root, standing.name)
         try:
             self.retired += [nodes.key(child.name) for child, _ in shelf.reader(self.root, standing).refs()]

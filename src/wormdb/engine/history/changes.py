@@ -127,7 +127,7 @@ def past_of(entries: Iterable[Entry]) -> Iterator[tuple[bytes, Version | Snapsho
 
 
 def _actor_of_events(entry: Entry) -> str | None:
-    """Who sent the events: batches that came for their events alone have no changes. None if that is not one actor."""
+    """The actor of the events: batches that came for their events alone have no changes. None if not just one."""
     actors = {batch.actor for batch in entry.batches if not batch.changes}
     return actors.pop() if len(actors) == 1 else None
 

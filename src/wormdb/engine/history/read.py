@@ -284,7 +284,7 @@ class History:
 
     def _check_gapless(self, versions: Sequence[Version]) -> None:
         begins = 0 if self._root is None else self._root.history_from
-        # The versions that a job brought may begin anywhere: of what came before nobody has a record.
+        # The versions that a job brought may begin anywhere: of what came before there is no record.
         first = [one for one in versions[:1] if one.seq != 1 and one.rev > begins]
         wrong = [one for one in first if all(part.run != one.rev for parts in self._brought for part in parts)]
         wrong += [after for before, after in pairwise(versions) if after.seq != before.seq + 1]

@@ -100,7 +100,7 @@ if TYPE_CHECKING:
 
 
 DROPPED_MAX: Final = 32
-"""Dropped indexes that a root names at most: where nobody collects garbage, they must not fill it."""
+"""Dropped indexes that a root names at most: where gc never runs, they must not fill it."""
 
 
 def project_indexes(step: ProjectionStep, shelf: IndexShelf | None = None) -> ProjectionResult:
@@ -151,7 +151,7 @@ class _Projector:
         return _bare(status)
 
     def retire(self, old: IndexRoot | None) -> None:
-        """List every object of an index. What lies below a damaged node stays behind as an object nobody names."""
+        """List every object of an index. What lies below a damaged node stays behind, and no root names it."""
         if old is None:
             return
         nodes = self.shelf.nodes(self.step.root, old.name)

@@ -79,7 +79,7 @@ def sliced(net: Iterable[Net], size: int = SLICE_DOCUMENTS) -> Iterator[Sequence
 def chunks(
     index: Index, slices: Iterable[ValueColumns | Sequence[Net]], *, entries_max: int = CHUNK_ENTRIES_MAX
 ) -> Iterator[IndexChunk]:
-    """What changed documents change in an index, so many at once that it fits into memory. No requests of its own.
+    """What changed documents change in an index, in chunks that fit into memory. No requests of its own.
 
     Raises InvalidRequestError naming a document that the index cannot take.
     """

@@ -42,7 +42,7 @@ class IndexReader:
     added: tuple[Entry, ...]
     """Their entries, in order of key."""
     gone: tuple[bytes, ...] | None
-    """The keys of their entries in the tree, in order; None if nobody knows them without reading."""
+    """The keys of their entries in the tree, in order; None if they are not known without reading."""
     own: Mapping[bytes, tuple[Entry, ...]] = field(default_factory=dict)
     """The entries of each of them, by the key of its id."""
 

@@ -139,7 +139,7 @@ class OwnerTree:
     index: IndexRoot
 
     def owners(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Who has which of some keys: their ids as JSON; nobody has the others.
+        """The documents that have some of the keys: their ids as JSON; no document has the others.
 
         A new key costs nothing once the filter is there; for the rest 1 GET for each node that is not held, one
         round trip a level. Raises CorruptionError, SnapshotTooOldError.

@@ -1,4 +1,4 @@
-"""Who owns which value of a unique index, at the head of the log.
+"""The owners of values in a unique index, at the head of the log.
 
 What the tail claims is kept in memory, on top of the tree in the root. A document that the tail touched has what the
 tail says it has and nothing else, so what the tree says of it does not count.
@@ -56,7 +56,7 @@ class UniqueOwners:
     """One index: key → the id (as JSON) of the document that has it. Not thread-safe: used under the head's lock."""
 
     def __init__(self, index: Index, tree: OwnerTree | None = None) -> None:
-        """What `tree` says; without one nobody owns anything. No requests."""
+        """What `tree` says; without one there are no owners. No requests."""
         self.index = index
         self._tree = tree
         self._claims: dict[bytes, bytes] = {}
@@ -88,11 +88,11 @@ class UniqueOwners:
         return owners
 
     def owner(self, key: bytes) -> bytes | None:
-        """The id (as JSON) of whoever has this key now; costs as `owners`."""
+        """The id (as JSON) of the document that has this key now; costs as `owners`."""
         return self.owners((key,))[key]
 
     def owners(self, keys: Iterable[bytes]) -> dict[bytes, bytes | None]:
-        """The id (as JSON) of whoever has each of some keys now; None if nobody has.
+        """The ids (as JSON) of the documents that have some keys now; None where no document has.
 
         Keys of the tail and keys that the filter denies cost nothing; the others 1 GET for each node of the tree
         that is not held, one round trip a level. Raises CorruptionError, SnapshotTooOldError.

@@ -23,7 +23,7 @@ class MiscClock:
 
     `observe` is told every MISC read from a root or a log entry, so that this process makes none below them: wall
     clocks differ, and times should not go back. But a time that is an hour ahead, of the wall clock and of the store's
-    time, is the mistake of one clock: if others went on from there, it would be everybody's. So it is not followed:
+    time, is the mistake of one clock: if others went on from there, it would be that of all. So it is not followed:
     times go back there, once. Thread-safe.
     """
 

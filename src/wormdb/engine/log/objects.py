@@ -1,7 +1,7 @@
 """Write immutable objects under new names.
 
 A name has random bits and is used once, so an unclear answer needs no reading back: the object is simply not named by
-anything, and whoever tries again takes another name.
+anything, and the next try takes another name.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ObjectWriter:
         return f"{self.misc.next():016x}-{self.chance.token(4).hex()}"
 
     def put(self, new: NewObject) -> None:
-        """Write one object. 1 PUT; raises UnavailableError if it is not there for sure: nobody names it then."""
+        """Write one object. 1 PUT; raises UnavailableError if it is not there for sure: no root names it then."""
         try:
             self.store.put(new.key, new.body, IfAbsent(), content_type=new.content_type)
         except (AlreadyExistsError, OutcomeUnknownError) as error:

@@ -1,7 +1,7 @@
 """Every object key of the engine is made here.
 
 A collection's folder is its prefix (`org/customers/`); the engine's own folder in it is the same
-for every collection, so that whoever lists a bucket knows what may be edited by hand and what not.
+for every collection, so that a listing of a bucket shows what may be edited by hand and what not.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def node_key(node: int) -> str:
 
 
 def engine_bytes_max(key: str) -> int | None:
-    """How many bytes an object of the engine has at most, as it is stored; None if it is no object of the engine.
+    """How many bytes an object of the engine has at most, as it is stored; None for a key of another object.
 
     The limits of formats are of what is packed; what cannot be packed grows a little.
     """

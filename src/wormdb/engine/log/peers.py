@@ -1,6 +1,6 @@
-"""The services of a database as one process sees them: who there is, and who lives.
+"""The services of a database as one process sees them: which there are, and which live.
 
-A node is judged by its heartbeat: it lives while that changes, timed on the monotonic clock of whoever looks. What a
+A node is judged by its heartbeat: it lives while that changes, timed on the monotonic clock of the reader. What a
 listing shows, or what changed while the process did not look, is as old as the store's own times say; the clocks of two
 machines are never compared.
 """
@@ -35,12 +35,12 @@ _ASKS_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """One heartbeat as it was read. `heartbeat` is None if nobody can read it."""
+    """One heartbeat as it was read. `heartbeat` is None if it cannot be read."""
 
     heartbeat: Heartbeat | None
     version: Version
     changed: float
-    """Since when it is as it is, on the monotonic clock of whoever looks."""
+    """Since when it is as it is, on the monotonic clock of this process."""
     seen: float
     """When the last request was sent whose answer showed it like this, on the same clock."""
 
@@ -128,7 +128,7 @@ class Peers:
             listed = self._store.head(key)
         changed = now
         if listed is not None and listed.version in {None, version}:
-            # Whoever did not look for a while finds the last words of the dead: news for it, but not of now.
+            # After a pause, a reader finds last heartbeats of nodes that ended: news for it, but not of now.
             changed -= _age(probe, listed.modified)
         try:
             heartbeat = decode_heartbeat(probe.found.body, name=key, node=node)
@@ -153,7 +153,7 @@ class Peers:
 
 
 def _is_long_ago(before: float, now: float, patience: float) -> bool:
-    """Whether so much time passed that what is new now may have been so for long."""
+    """Whether the last look is so long ago that what is new now may have been there for long."""
     return now - before > patience
 
 
@@ -188,7 +188,7 @@ class Services:
         """
         now = self._clock.monotonic()
         if self._looked is None or now - self._looked >= NODES_LOOK_SECONDS:
-            # First, so that who fails does not try again at once.
+            # First, so that a failure is not tried again at once.
             self._looked = now
             try:
                 self._peers.look()

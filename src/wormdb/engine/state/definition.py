@@ -58,9 +58,9 @@ __all__ = [
 
 # --- Which blobs are condemned at a log number: their keys are never written, nor referred to, again.
 #
-# An entry condemns a key that no document refers to; only then is the object deleted, perhaps much later by somebody
-# who slept. So a key that was condemned stays so for ever, and the same content is written under another one: the
-# suffix of a new key is `newest`, the number of the newest entry that condemned anything, and so it is no condemned
+# An entry condemns a key that no document refers to; only then is the object deleted, perhaps much later by a process
+# that slept. So a key that was condemned stays so for ever, and the same content is written under another one: the
+# suffix of a new key is `newest`, the number of the newest entry that condemned anything, and so it is not a condemned
 # key's.
 #
 # The root names the condemned keys of a while. Those that it forgets had suffixes below `floor`: from then on a key
@@ -106,7 +106,7 @@ class BlobStates:
         }
 
     def fresh(self, sha256: str) -> BlobKey:
-        """The key under which content is written that nobody owns: never one that was condemned, known or forgotten."""
+        """The key under which content without an owner is written: never one that was condemned, known or forgotten."""
         return BlobKey(sha256, self.newest)
 
     def is_usable(self, key: BlobKey) -> bool | None:
@@ -144,7 +144,7 @@ def body_of(entry: FunctionEntry) -> Filter:
 
 def functions_of(definition: Definition, collection: str) -> Functions:
     """The functions of a definition, to be used in filters. Raises CorruptionError. No requests."""
-    from wormdb.bql.functions import Functions  # who uses none does not load the query language
+    from wormdb.bql.functions import Functions  # without functions the query language is not loaded
 
     return Functions({each.name: body_of(each) for each in definition.functions}, collection.rstrip("/"))
 
@@ -182,7 +182,7 @@ class Definition:
     model: Model | None
     indexes: IndexStates = NO_INDEXES
     files: FilesSwitched | None = None
-    """Whether readable files are kept, and where; None if nobody ever said."""
+    """Whether readable files are kept, and where; None if that was never said."""
     versions: tuple[SchemaVersion, ...] = ()
     """Those after the first, in the order of their entries."""
     upgrades: Upgrades = NO_UPGRADES
@@ -227,7 +227,7 @@ class Definition:
         return 1 if self.model is None or self.model.version is None else self.model.version
 
     def begun_at(self, body: bytes) -> int | None:
-        """From which entry on documents of a writer with this model have to be mapped; None if nobody says how.
+        """From which entry on documents of a writer with this model have to be mapped; None if no mapping says how.
 
         That is one before the version that followed it; of the model in force, the newest entry of all.
         """

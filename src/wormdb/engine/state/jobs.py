@@ -85,7 +85,7 @@ class Jobs:
 
         Those jobs, those that are open, and the newest streams. Of jobs whose blocks became history the outcome alone,
         so that a repeated driver is told of it: the newest JOBS_REMEMBERED, and more if they are young; not of batches,
-        which nobody repeats. A driver that comes later than that cannot attach, because its job is not open.
+        which are not repeated. A driver that comes later than that cannot attach, because its job is not open.
         """
         known = list(self.known.values())
         streams = [outcome for outcome in known if outcome.state == "streamed"][-JOBS_REMEMBERED_MAX:]
@@ -149,7 +149,7 @@ NO_JOBS = Jobs()
 
 
 def _is_told(outcome: JobOutcome) -> bool:
-    """Whether somebody may ask for the outcome of a job that was attached."""
+    """Whether a caller may ask for the outcome of a job that was attached."""
     return outcome.state == "attached" and outcome.kind != UNNAMED
 
 

@@ -1,7 +1,7 @@
 """Moments of a collection: after an entry of its log, or at a time. Which of them a view can tell.
 
 The state at a time is that after the last entry that was made by then. Entries say when they were made, by the clocks
-of those who wrote, and each follows the time of the one before; but not if that was far ahead (see `MiscClock`). Then
+of the writers, and each follows the time of the one before; but not if that was far ahead (see `MiscClock`). Then
 times go back: what came before an entry, or before a root that has it, was made before it, whatever it says itself.
 Roots keep where that happened (`Root.dated`).
 """
@@ -50,7 +50,7 @@ class AsOf:
 
     @classmethod
     def time(cls, ms: int, *, now_ms: int) -> AsOf:
-        """At a time in milliseconds since 1970, by the clocks of those who wrote; now it is `now_ms`."""
+        """At a time in milliseconds since 1970, by the clocks of the writers; now it is `now_ms`."""
         return cls(ms, is_time=True, now_ms=now_ms)
 
     def over(self, view: View) -> AsOf:

@@ -1,7 +1,7 @@
 """Delete the beginning of the log, in the one order that loses nothing.
 
 An entry may go when it was applied long enough ago, by the store's time. First the root's `trimmed` is
-raised over it by compare-and-set; only then is it deleted. So whoever finds a slot empty and reads the
+raised over it by compare-and-set; only then is it deleted. So a reader that finds a slot empty and reads the
 root afterwards knows whether the slot had ever been used.
 """
 

@@ -5,7 +5,7 @@ Which mappings a document needs follows from its revision: those of later entrie
 says more: through which entry mappings are done in all of its rows (`BlockEntry.shape`).
 
 So this is the one place that turns what is stored into what is shown. A view does it for what came after its root
-(`View`), and a shelf for blocks (`Shelf.showing`); history, and whoever has a shelf as it is, see documents as written.
+(`View`), and a shelf for blocks (`Shelf.showing`); history, and readers of a shelf as it is, see documents as written.
 """
 
 from __future__ import annotations
@@ -84,7 +84,9 @@ def _normal(value: Any) -> Any:
 def _parsed(mapping: bytes) -> tuple[Update | None, tuple[tuple[str, ...], ...], bool]:
     """The update of a mapping, the paths that it reads or changes, without positions, and whether it has a `$`."""
     from wormdb.bql.update.tree import leaves_of
-    from wormdb.bql.update.update import parse_update  # few databases have mappings: nobody else waits for its import
+    from wormdb.bql.update.update import (
+        parse_update,
+    )  # few databases have mappings: the others do not wait for its import
 
     written = json.parse(mapping.decode(), operators=True)
     if not written:
@@ -117,7 +119,7 @@ class _Step:
     def apply_if(self, document: dict[str, Any]) -> dict[str, Any]:
         """The same; but what cannot be mapped stays as it is.
 
-        Whoever brings a mapping looks at every document first: only what was in the trash then may be so.
+        A new mapping is tried on every document first: only what was in the trash then may be so.
         """
         try:
             return self.apply(document)

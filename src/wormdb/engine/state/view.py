@@ -229,7 +229,7 @@ class Overlay:
         return rows[start : None if high is None else bisect_left(rows, high, key=_key_of)]
 
     def _newest(self, number: LogNumber) -> list[tuple[bytes, StoredVersion]]:
-        """All of them, sorted once for each state; nobody may change it."""
+        """All of them, sorted once for each state; not to be changed."""
         scanned = self._scanned
         if scanned is None or scanned[0] != number:
             found = ((key, self.get(key, number)) for key in list(self._versions))

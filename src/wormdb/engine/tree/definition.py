@@ -228,7 +228,7 @@ class Index:
     bson_types: tuple[str, ...] = ()
     """For each field the only type that its values may have, null and missing apart; empty if all may be."""
     is_owners: bool = False
-    """Whether it has the blobs that documents refer to, at any depth. No query uses it: it tells who owns a blob."""
+    """Whether it has the blobs that documents refer to, at any depth. No query uses it: it tells owners of blobs."""
     paths: tuple[Path, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -259,7 +259,7 @@ class Index:
 
 
 OWNERS: Final = Index("_blobs", (BLOB_FIELD,), is_owners=True)
-"""Who owns which blob, in every collection that has blobs."""
+"""The owners of blobs, in every collection that has blobs."""
 
 
 def encode_index(index: Index) -> bytes:
@@ -353,7 +353,7 @@ def lookup_keys(value: Any) -> list[bytes]:
 def array_fields(index: KeyRules, document: Document) -> tuple[bool, ...]:
     """For each field, whether the document has an array at it or on the way. No requests.
 
-    Who plans a query must know whether any document ever had one: then two bounds on the field may hold for two
+    Planning a query needs to know whether any document ever had one: then two bounds on the field may hold for two
     different elements, and only one of them narrows a scan.
     """
     found = (get_direct(document, path) for path in index.paths)

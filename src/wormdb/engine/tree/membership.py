@@ -75,7 +75,7 @@ class KeyFilter:
         return not self.has_room(0)
 
     def has_room(self, keys: int) -> bool:
-        """Whether so many more keys leave it good enough; otherwise build it again."""
+        """Whether it is good enough with this many keys more; otherwise build it again."""
         return (len(self) + keys) * SLOTS_PER_KEY_MIN <= 1 << self.bits
 
     def might_contain(self, key: bytes) -> bool:

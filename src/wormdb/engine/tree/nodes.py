@@ -103,11 +103,11 @@ class NodeLimits:
         return [max(share, size) for size in sizes]
 
     def is_over(self, count: int, size: int) -> bool:
-        """Whether so many entries of so many bytes must be split."""
+        """Whether a node of this many entries and bytes must be split."""
         return 2 * count > 3 * self.entries_target or 2 * size > 3 * self.bytes_target
 
     def is_small(self, count: int, size: int) -> bool:
-        """Whether so many entries of so many bytes should join a neighbour."""
+        """Whether a node of this many entries and bytes should join a neighbour."""
         return 4 * count < self.entries_target and 4 * size < self.bytes_target
 
     def cuts(self, sizes: Sequence[int], least: int) -> list[int]:

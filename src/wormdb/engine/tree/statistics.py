@@ -33,7 +33,7 @@ class IndexStatistics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """Facts about one state of an index; all but `entries` are estimates.
 
     `ranks[i]` entries have keys below `bounds[i]`, about: an equi-depth histogram. `arrays` says for each field
-    whether a document ever had an array there; empty if nobody knows, and then it must be assumed.
+    whether a document ever had an array there; empty if that is not known, and then it must be assumed.
     """
 
     entries: Count = msgspec.field(name="e")
