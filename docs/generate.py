@@ -60,7 +60,7 @@ API: tuple[type[Any], ...] = (
     wormdb.Adoption,
     ImportOptions,
     wormdb.ImportResult,
-    wormdb.Rejected,
+    wormdb.Rejection,
     Record,
     wormdb.ReadableFiles,
     wormdb.FilesStatus,

@@ -54,7 +54,7 @@ PUBLIC = [
     "Problem",
     "Query",
     "ReadableFiles",
-    "Rejected",
+    "Rejection",
     "Repair",
     "Results",
     "SchemaError",
@@ -88,6 +88,7 @@ RENAMED = {
     "Explained": "Explanation",
     "FilesSynced": "FilesSyncResult",
     "Found": "Results",
+    "Rejected": "Rejection",
     "Trashed": "TrashedDocument",
 }
 """Names of the release before this one: each is an alias for one release."""

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from wormdb.api.files import ReadableFiles
     from wormdb.api.functions import FunctionDefinition
     from wormdb.api.history import HistoryEntry
-    from wormdb.api.imports import ImportResult, Rejected
+    from wormdb.api.imports import ImportResult, Rejection
     from wormdb.api.query import Query
     from wormdb.api.results import Results
     from wormdb.api.schema import ModelPlan, SchemaPlan
@@ -102,7 +102,7 @@ __all__ = [
     "Problem",
     "Query",
     "ReadableFiles",
-    "Rejected",
+    "Rejection",
     "Repair",
     "Results",
     "SchemaError",
@@ -160,7 +160,7 @@ _LATER = {
     "ModelPlan": "wormdb.api.schema",
     "Query": "wormdb.api.query",
     "ReadableFiles": "wormdb.api.files",
-    "Rejected": "wormdb.api.imports",
+    "Rejection": "wormdb.api.imports",
     "Repair": "wormdb.maintenance.audit.report",
     "Results": "wormdb.api.results",
     "SchemaPlan": "wormdb.api.schema",
@@ -185,6 +185,7 @@ _RENAMED = {
     "Explained": "Explanation",
     "FilesSynced": "FilesSyncResult",
     "Found": "Results",
+    "Rejected": "Rejection",
     "Trashed": "TrashedDocument",
 }
 

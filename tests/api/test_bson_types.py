@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wormdb import Collection, Document
-    from wormdb.api.imports import Rejected
+    from wormdb.api.imports import Rejection
 
     Things = Collection[Document]
 
@@ -159,7 +159,7 @@ def test_an_unknown_name_is_told_all_of_them_before_anything_is_written() -> Non
 # --- every way to write ---
 
 
-def _raise(rejected: Rejected) -> None:
+def _raise(rejected: Rejection) -> None:
     raise InvalidRequestError(rejected.reason, problems=rejected.problems)
 
 

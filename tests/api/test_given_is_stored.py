@@ -403,7 +403,7 @@ def test_an_upsert_without_an_id_is_refused(benches: dict[str, Bench]) -> None:
 def test_an_import_of_an_id_that_is_none_rejects_the_record(benches: dict[str, Bench]) -> None:
     for kind in KINDS:
         things = benches[kind.name].things
-        rejected: list[wormdb.Rejected] = []
+        rejected: list[wormdb.Rejection] = []
         records: list[dict[str, Any]] = [
             {"id": None, "title": "i"},
             {"_id": None, "title": "i"},

@@ -27,7 +27,7 @@ from wormdb.testing.sweep import SweepCase, sweep
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wormdb.api.imports import Rejected
+    from wormdb.api.imports import Rejection
     from wormdb.storage.store import Store
 
 SCHEMA: dict[str, Any] = {
@@ -141,7 +141,7 @@ def test_ids_by_another_field(db: Database) -> None:
     assert contents(db, "Any") == {7: {"n": 1}}
     events = db.model("Event")
     ulid = "01HV5Q8ZJ4N7XKTR2MDWE9GYBC"
-    rejected: list[Rejected] = []
+    rejected: list[Rejection] = []
     result = events.import_records([{"sku": ulid}, {"id": ulid, "sku": "x"}], id_field="sku", rejected=rejected.append)
     assert counts(result) == {"inserted": 1, "rejected": 1}
     assert contents(db, "Event") == {ulid: {"sku": ulid}}
@@ -171,7 +171,7 @@ def test_ids_that_are_made_are_the_same_in_the_next_run(db: Database) -> None:
 
 @pytest.mark.parametrize(("model", "options"), [("Event", {}), ("Number", {"source": b"a"})])
 def test_what_would_be_inserted_again_is_not_ignored(db: Database, model: str, options: Any) -> None:
-    rejected: list[Rejected] = []
+    rejected: list[Rejection] = []
     result = db.model(model).import_records([{"n": 1}], on_conflict="ignore", rejected=rejected.append, **options)
     assert counts(result) == {"rejected": 1}
     assert rejected[0].reason == "it has no id, and a second run would insert it again"
@@ -179,7 +179,7 @@ def test_what_would_be_inserted_again_is_not_ignored(db: Database, model: str, o
 
 
 def test_ids_that_nobody_makes(db: Database) -> None:
-    rejected: list[Rejected] = []
+    rejected: list[Rejection] = []
     db.model("Customer").import_records([{"n": 1}], source=b"a", rejected=rejected.append)
     assert rejected[0].reason == "it has no id"
 
@@ -188,7 +188,7 @@ def test_ids_that_nobody_makes(db: Database) -> None:
 
 
 def test_every_problem_of_a_record_is_told(db: Database) -> None:
-    rejected: list[Rejected] = []
+    rejected: list[Rejection] = []
     records = [Record(5, {"id": "a", "n": "x", "email": 1}), Record(9, None, problem="it is broken", text="{")]
     db.model("Customer").import_records(records, rejected=rejected.append)
     broken, wrong = sorted(rejected, key=lambda each: -each.record.line)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.versions.rig import World, database_on, schema_of, shown
 from wormdb.api import guard
-from wormdb.api.document import By
+from wormdb.api.document import Author
 from wormdb.bql.parse import parse_filter
 from wormdb.engine.commit.operations import Pending
 from wormdb.engine.commit.turns import GroupCommit, _Ticket
@@ -330,7 +330,7 @@ def test_an_older_program_goes_on(caplog: pytest.LogCaptureFixture) -> None:
     things.import_records([{"id": "i1", "a": 1}])
     assert shown(newer.find_by_id("i1") or {}) == {"full": 1, "n": {"x": 1}}
     with pytest.raises(SchemaMismatchError):
-        things._access.job_spec("load", "bulk", By.of(None), on_conflict="error", overwrite=False)
+        things._access.job_spec("load", "bulk", Author.of(None), on_conflict="error", overwrite=False)
 
 
 def test_without_a_mapping_an_older_program_is_refused() -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.engine.rig import HookStore
 from tests.versions.rig import World, database_on, schema_of, shown
 from tests.versions.test_versions import applied, filled
-from wormdb.api.document import By
+from wormdb.api.document import Author
 from wormdb.engine.bulk.task import BulkTask
 from wormdb.engine.load import BulkOutcome, attach, open_job
 from wormdb.errors import ConflictError
@@ -98,7 +98,7 @@ def there_and_back(world: World) -> None:
 def test_a_job_does_not_bring_documents_of_before_a_mapping(come: Callable[[World], None], is_forwarded: bool) -> None:
     world = counted()
     access = database_on(world, unversioned(), seed=2).model("Thing")._access
-    spec = access.job_spec("load", "bulk", By.of(None), on_conflict="replace", overwrite=False)
+    spec = access.job_spec("load", "bulk", Author.of(None), on_conflict="replace", overwrite=False)
     target = open_job(access.ledger, spec)
     assert not isinstance(target, BulkOutcome)
     task = BulkTask(access.ledger, target, access.writer, 0)

@@ -29,7 +29,7 @@ from wormdb.system.deadline import Deadline, within
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from wormdb.api.document import By
+    from wormdb.api.document import Author
     from wormdb.api.write import EncodedDocument, PreparedOperation, Writer
     from wormdb.engine.bulk.report import ConflictRule
     from wormdb.engine.commit.operations import Guard, Operation
@@ -60,7 +60,7 @@ CallKind = Literal["read", "commit", "work"]
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
-class _Limited(Protocol):
+class _TimedCaller(Protocol):
     def _limited(self, kind: CallKind, timeout: float | None) -> within: ...
 
 
@@ -96,7 +96,7 @@ def works(method: F) -> F:
 
 def _bounded(method: F, kind: CallKind) -> F:
     @wraps(method)
-    def call(self: _Limited, *given: Any, timeout: float | None = None, **named: Any) -> Any:
+    def call(self: _TimedCaller, *given: Any, timeout: float | None = None, **named: Any) -> Any:
         with self._limited(kind, timeout):
             return method(self, *given, **named)
 
@@ -115,7 +115,7 @@ class Context:
     fraction: Callable[[], float]
     """A number in [0, 1), by chance."""
     now_ms: Callable[[], int]
-    by: By
+    by: Author
     creating: Callable[[], None]
     """Told before the first entry of a new collection is committed."""
     clock: Clock
@@ -234,7 +234,7 @@ class Access(Generic[T]):
 
     # --- commits ---
 
-    def by(self, actor: str | None, metadata: Mapping[str, Any] | None) -> By:
+    def by(self, actor: str | None, metadata: Mapping[str, Any] | None) -> Author:
         """The author of a change: the database's actor, unless the call names another.
 
         Raises InvalidRequestError, and PermissionDeniedError if another program is known to keep the collection.
@@ -256,7 +256,7 @@ class Access(Generic[T]):
                 fix="take it over with worm adopt, then change the model's mode",
             )
 
-    def write(self, verb: str, document: T | Mapping[str, Any], by: By, loaded: ReadVersion | None = None) -> T:
+    def write(self, verb: str, document: T | Mapping[str, Any], by: Author, loaded: ReadVersion | None = None) -> T:
         """Insert or save one document; with `loaded`, which was read just now, it is a change of that.
 
         1 PUT without competing writers. If nothing changed, none: then a document that was read before the call is
@@ -272,7 +272,7 @@ class Access(Generic[T]):
         (change,) = committed.changes
         return self.writer.typed(self.writer.after(prepared, change, committed.number))
 
-    def modify(self, identity: Any, change: Callable[[T], T | Mapping[str, Any] | None], by: By) -> T:
+    def modify(self, identity: Any, change: Callable[[T], T | Mapping[str, Any] | None], by: Author) -> T:
         """Load, change and save a document, again from the start if another writer was faster.
 
         For each try `get` of the state now, so that no document is missed that is there, and 1 PUT if something
@@ -320,7 +320,7 @@ class Access(Generic[T]):
         if held is None or held.document is None or held.version != known.version:
             raise make_conflict(shape.id, self.name, known.rev)
 
-    def insert_all(self, documents: Iterable[Any], by: By) -> list[Any]:
+    def insert_all(self, documents: Iterable[Any], by: Author) -> list[Any]:
         """Insert documents, all or none; returns their ids. 1 PUT without competing writers; none for none."""
         inserts = self.writer.inserts(documents)
         if not inserts.operations:
@@ -335,7 +335,7 @@ class Access(Generic[T]):
             for identity, change in zip(inserts.ids, committed.changes, strict=True)
         ]
 
-    def commit_all(self, prepared: Sequence[PreparedOperation], by: By) -> CommitResult:
+    def commit_all(self, prepared: Sequence[PreparedOperation], by: Author) -> CommitResult:
         """Commit several, and bring the documents they came from up to date. 1 PUT without competing writers."""
         committed = self._save(prepared, by)
         changes = deque(committed.changes)
@@ -350,7 +350,7 @@ class Access(Generic[T]):
                 left[changes.popleft().id] -= 1
         return committed
 
-    def _save(self, prepared: Sequence[PreparedOperation], by: By) -> CommitResult:
+    def _save(self, prepared: Sequence[PreparedOperation], by: Author) -> CommitResult:
         """Commit several; instances that were not read are refused as conflicts where something is there."""
         try:
             return self.commit([each.operation for each in prepared], by)
@@ -365,7 +365,7 @@ class Access(Generic[T]):
     def commit(
         self,
         operations: Sequence[Operation],
-        by: By,
+        by: Author,
         *also: Event,
         guard: Guard | None = None,
     ) -> CommitResult:
@@ -379,12 +379,12 @@ class Access(Generic[T]):
         final = self.writer.final(operations, self.writer.in_force(known), by)
         return self._commit(final, (*events, *also), by, Guards.of(self.writer.guard(final, events), guard))
 
-    def commit_event(self, event: Event, by: By, guard: Guard | None = None) -> CommitResult:
+    def commit_event(self, event: Event, by: Author, guard: Guard | None = None) -> CommitResult:
         """Commit one event, while `guard` accepts the state it will follow. 1 PUT without competing writers."""
         self.check_mode()
         return self._commit((), (event,), by, Guards.of(self.writer.guard((), ()), guard))
 
-    def job_spec(self, job: str, kind: str, by: By, *, on_conflict: ConflictRule, overwrite: bool) -> JobSpec:
+    def job_spec(self, job: str, kind: str, by: Author, *, on_conflict: ConflictRule, overwrite: bool) -> JobSpec:
         """What a bulk job on this collection is to be, for `wormdb.engine.load`. 1 GET; raises as `commit`."""
         self.check_mode()
         known = self.present()
@@ -413,7 +413,7 @@ class Access(Generic[T]):
         )
 
     def _commit(
-        self, operations: tuple[Operation, ...], events: tuple[Event, ...], by: By, guard: Guard
+        self, operations: tuple[Operation, ...], events: tuple[Event, ...], by: Author, guard: Guard
     ) -> CommitResult:
         pending = Pending(
             id=self.ledger.batch_id(),

@@ -23,7 +23,7 @@ from wormdb.system.types import LogNumber, Misc
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from wormdb.api.document import By
+    from wormdb.api.document import Author
     from wormdb.engine.ledger import Ledger, Runtime
     from wormdb.engine.state.view import View
     from wormdb.files.adopt.adopt import Adoption
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from wormdb.schema.model import Model, Schema
     from wormdb.storage.store import Store
 
-__all__ = ["AdoptOptions", "Adopting"]
+__all__ = ["AdoptOptions", "AdoptionRequest"]
 
 
 class AdoptOptions(TypedDict, total=False):
@@ -56,7 +56,7 @@ class AdoptOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Adopting:
+class AdoptionRequest:
     """How one collection is adopted: with `model`, as `schema` places its files."""
 
     model: Model
@@ -65,7 +65,7 @@ class Adopting:
     options: AdoptOptions
 
     @classmethod
-    def of(cls, model: Model, schema: Schema | None, options: AdoptOptions) -> Adopting:
+    def of(cls, model: Model, schema: Schema | None, options: AdoptOptions) -> AdoptionRequest:
         """Raises InvalidRequestError for a choice that there is not. No requests."""
         known: dict[str, tuple[str, ...]] = {
             "mode": get_args(Mode),
@@ -82,7 +82,7 @@ class Adopting:
         assert schema is not None, "the model was found there"
         return cls(adopted, collection, replace(schema, models={**schema.models, adopted.name: adopted}), options)
 
-    def run(self, ledger: Ledger, runtime: Runtime, by: By, sync: Callable[[str], object]) -> Adoption:
+    def run(self, ledger: Ledger, runtime: Runtime, by: Author, sync: Callable[[str], object]) -> Adoption:
         """Do it, and publish the model. Costs as `Adopter.run`, and 1 GET and 1 PUT for the schema.
 
         Files of another log, which would pass for newer than ours, are written again by `sync`, if all of them were

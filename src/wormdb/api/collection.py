@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wormdb.api.access import Access, CallKind
-    from wormdb.api.document import By
+    from wormdb.api.document import Author
     from wormdb.api.functions import FunctionRegistry
     from wormdb.api.history import HistoryEntry
-    from wormdb.api.imports import ImportOptions, ImportResult, Rejected
+    from wormdb.api.imports import ImportOptions, ImportResult, Rejection
     from wormdb.api.records import Record
     from wormdb.api.status import IndexDescription, IndexSummary, ManifestStatus, ParquetFiles
     from wormdb.api.trash import TrashedDocument
@@ -293,7 +293,7 @@ class Collection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
         return Batch(self._writer.prepare, lambda prepared: self._flush(prepared, by))
 
     @commits
-    def _flush(self, prepared: Sequence[PreparedOperation], by: By) -> CommitResult:
+    def _flush(self, prepared: Sequence[PreparedOperation], by: Author) -> CommitResult:
         return self._access.commit_all(prepared, by)
 
     @works
@@ -301,7 +301,7 @@ class Collection(QueryMethods[T], ModifyMethods[T], BlobMethods[T]):
         self,
         records: Iterable[Record | Mapping[str, Any]],
         *,
-        rejected: Callable[[Rejected], None] | None = None,
+        rejected: Callable[[Rejection], None] | None = None,
         actor: str | None = None,
         metadata: Metadata = None,
         **options: Unpack[ImportOptions],

@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 from wormdb.api.access import Access, Context, limited, reads, works
 from wormdb.api.collection import Collection
 from wormdb.api.connection import Ledgers, check_options, find_collections, folder_of
-from wormdb.api.document import By, ClassCodec, PlainCodec
-from wormdb.api.files import Filing, ReadableFiles
-from wormdb.api.schema import PUBLISHED_SCHEMA, Evolution, ModelPlan, PublishedSchema, SchemaPlan, Ways, read_schema
+from wormdb.api.document import Author, ClassCodec, PlainCodec
+from wormdb.api.files import FilesPlacement, ReadableFiles
+from wormdb.api.schema import (
+    PUBLISHED_SCHEMA,
+    Evolution,
+    ModelConversions,
+    ModelPlan,
+    PublishedSchema,
+    SchemaPlan,
+    read_schema,
+)
 from wormdb.api.status import status_of
 from wormdb.api.write import Writer
 from wormdb.engine.commit.resolve import landed
@@ -99,7 +107,7 @@ def connect(  # noqa: PLR0913 - one door with keyword-only options
 
 
 @dataclass(slots=True)
-class _Declared:
+class _SchemaHolder:
     """The schema as far as it is known, for a database and all that `as_actor` made of it."""
 
     schema: Schema | None
@@ -127,11 +135,11 @@ class Database:
         self._pool = pool
         self._ledgers = Ledgers(metered, pool, settings=settings, clock=clock, chance=chance)
         self._store, self._files, self._lifetime = self._ledgers.store, self._ledgers.files, self._ledgers.lifetime
-        self._declared = _Declared(schema)
-        self._by = By.of(actor)
+        self._declared = _SchemaHolder(schema)
+        self._by = Author.of(actor)
         self._foreign = ForeignCollections(self._store, pool, clock, settings)
         self._definitions: dict[type[Any], Model] = {}
-        self._filing = Filing(self._store, lambda: self._declared.schema, self._ledgers.before_first_write)
+        self._placement = FilesPlacement(self._store, lambda: self._declared.schema, self._ledgers.before_first_write)
         self._is_owner = True
 
     def as_actor(self, actor: str, metadata: Mapping[str, Any] | None = None) -> Database:
@@ -142,7 +150,7 @@ class Database:
         """
         if actor is None:
             raise InvalidRequestError("as_actor(None)", reason="it must be a string", fix="give a name")
-        by = By.of(actor, metadata)
+        by = Author.of(actor, metadata)
         view = copy.copy(self)
         view._by, view._is_owner = by, False  # noqa: SLF001 - it is one of us
         return view
@@ -218,7 +226,7 @@ class Database:
         2 GETs a model, and 1 for each page of a long list of blocks. Raises InvalidRequestError for a version that is
         frozen, and for a mapping that cannot be used.
         """
-        plans = [plan for _, _, plan in self._evolutions(Ways(mappings or {}, migrate or {}))]
+        plans = [plan for _, _, plan in self._evolutions(ModelConversions(mappings or {}, migrate or {}))]
         gone = [
             ModelPlan(name, (SchemaDifference(f"models.{name}", "removed", model.to_json(), None),), 0, 0)
             for name, model in self._left_out().items()
@@ -244,7 +252,7 @@ class Database:
         """
         changes: dict[str, tuple[SchemaDifference, ...]] = {}
         committed = None
-        for name, evolution, plan in list(self._evolutions(Ways(mappings or {}, migrate or {}))):
+        for name, evolution, plan in list(self._evolutions(ModelConversions(mappings or {}, migrate or {}))):
             committed = evolution.apply()
             changes[name] = plan.changes
         with landed(
@@ -263,7 +271,7 @@ class Database:
             for _, model, ledger in self._fixed_ledgers()
         )
 
-    def _evolutions(self, ways: Ways) -> Iterator[tuple[str, Evolution, ModelPlan]]:
+    def _evolutions(self, ways: ModelConversions) -> Iterator[tuple[str, Evolution, ModelPlan]]:
         """The models that change, and what does."""
         fixed = {name: (model, ledger) for name, model, ledger in self._fixed_ledgers()}
         ways.check(list(fixed))
@@ -271,7 +279,7 @@ class Database:
             evolution = Evolution(
                 model,
                 ledger,
-                self._filing,
+                self._placement,
                 self._by,
                 self._ledgers.batch_id,
                 ways.mappings.get(name),
@@ -327,7 +335,7 @@ class Database:
     @property
     def files(self) -> ReadableFiles:
         """The readable files of collections: how far they are, on, off, reconciled. No requests."""
-        return ReadableFiles(self._prefixes, self._site, self._ledger, self._files, self._filing, self._by)
+        return ReadableFiles(self._prefixes, self._site, self._ledger, self._files, self._placement, self._by)
 
     @works
     def verify(
@@ -404,9 +412,9 @@ class Database:
         1 LIST for 1,000 files, 2 GETs a file, and PUTs of blocks. Raises AlreadyExistsError if the log has documents,
         InvalidRequestError listing all that is wrong (then nothing was written), NotFoundError, ConflictError.
         """
-        from wormdb.api.adopt import Adopting  # few programs adopt: the others do not wait for its import
+        from wormdb.api.adopt import AdoptionRequest  # few programs adopt: the others do not wait for its import
 
-        adopting = Adopting.of(self._model(model), self.schema, options)
+        adopting = AdoptionRequest.of(self._model(model), self.schema, options)
         done = adopting.run(self._ledger(adopting.collection), self._ledgers.runtime, self._by, self.files.sync)
         self._declared.schema = self._declared.schema if done.number is None else adopting.schema
         self._foreign.forget(adopting.collection)
@@ -471,7 +479,7 @@ class Database:
             origin=f"{self._ledgers.place}/{prefix}",
             clock=self._clock,
             chance=self._chance,
-            files=lambda: None if model is None else self._filing.switch_on(model, prefix),
+            files=lambda: None if model is None else self._placement.switch_on(model, prefix),
         )
         context = Context(
             settings=self._settings,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from wormdb.system.types import LogNumber
 
 __all__ = [
-    "By",
+    "Author",
     "ClassCodec",
     "Codec",
     "Document",
@@ -421,27 +421,27 @@ def _copy(document: Any) -> dict[str, Any] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class By:
+class Author:
     """An actor, and metadata of any kind that documents can hold. A value; checked when it is made."""
 
     actor: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, actor: str | None, metadata: Mapping[str, Any] | None = None) -> By:
+    def of(cls, actor: str | None, metadata: Mapping[str, Any] | None = None) -> Author:
         """Raises InvalidRequestError for a bad actor or bad metadata. No requests."""
         return cls(_checked_actor(actor), _checked_metadata(metadata))
 
-    def but(self, actor: str | None, metadata: Mapping[str, Any] | None) -> By:
+    def but(self, actor: str | None, metadata: Mapping[str, Any] | None) -> Author:
         """Another actor if one is given, and more metadata; what is given wins. Raises as `of`. No requests."""
         if actor is None and metadata is None:
             return self
-        given = By.of(actor, metadata)
-        return By(given.actor or self.actor, _within_limit({**self.metadata, **given.metadata}))
+        given = Author.of(actor, metadata)
+        return Author(given.actor or self.actor, _within_limit({**self.metadata, **given.metadata}))
 
-    def noting(self, **facts: Any) -> By:
+    def noting(self, **facts: Any) -> Author:
         """With more metadata, of ours, which wins. No requests."""
-        return By(self.actor, {**self.metadata, **facts})
+        return Author(self.actor, {**self.metadata, **facts})
 
     @property
     def meta(self) -> bytes | None:

@@ -23,7 +23,7 @@ from wormdb.schema.model import StorageDefinition
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from wormdb.api.document import By
+    from wormdb.api.document import Author
     from wormdb.engine.ledger import CommitResult, Ledger
     from wormdb.engine.state.definition import Definition
     from wormdb.engine.state.view import View
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from wormdb.schema.model import Layout, Model, Schema
     from wormdb.storage.store import Store
 
-__all__ = ["Filing", "ReadableFiles"]
+__all__ = ["FilesPlacement", "ReadableFiles"]
 
 _ATTEMPTS_MAX: Final = 16
 
@@ -48,8 +48,8 @@ class ReadableFiles:
     _site: Callable[[str], Site]
     _ledger: Callable[[str], Ledger]
     _keeper: FilesKeeper
-    _filing: Filing
-    _by: By
+    _placement: FilesPlacement
+    _by: Author
 
     def status(self, names: Iterable[str] | None = None, *, counted: bool = False) -> list[FilesStatus]:
         """How far the files of collections are, in order of their folders.
@@ -167,7 +167,7 @@ class ReadableFiles:
             return msgspec.structs.replace(before, enabled=enabled)
         if not enabled:
             raise InvalidRequestError(f"the files of {prefix}", reason="they were never on")
-        return self._filing.switch_on(model, prefix)
+        return self._placement.switch_on(model, prefix)
 
 
 def _silent(_: int) -> None:
@@ -178,7 +178,7 @@ def _silent(_: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Filing:
+class FilesPlacement:
     """Where the readable files of a database's collections lie."""
 
     store: Store

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from wormdb.format.kinds import Document
     from wormdb.schema.model import Model
 
-__all__ = ["FilesGuard", "ModelGuard", "Modelled", "UpsertGuard", "VersionGuard", "is_undefined", "warn_older"]
+__all__ = ["FilesGuard", "ModelGuard", "ModelHolder", "UpsertGuard", "VersionGuard", "is_undefined", "warn_older"]
 
 log = logging.getLogger(__name__)
 
 
-class Modelled(Protocol):
+class ModelHolder(Protocol):
     """What a writer says of its model."""
 
     @property
@@ -64,7 +64,7 @@ class Modelled(Protocol):
 class ModelGuard:
     """Refuses a batch that the model in force does not allow: its version, its mode, its fields, its trash."""
 
-    writer: Modelled
+    writer: ModelHolder
     operations: tuple[Operation, ...]
     brings_model: bool
     """Whether the definition of a new collection comes with the batch."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from wormdb.api.access import Access
-    from wormdb.api.document import By
+    from wormdb.api.document import Author
     from wormdb.engine.state.view import View
     from wormdb.format.past import Version
 
@@ -190,7 +190,7 @@ class CollectionHistory(Generic[T]):
         stamped = self.access.writer.in_force(view) is not None
         return difference(first.document, second.document, stamped=stamped)
 
-    def rollback(self, identity: Any, seq: int, by: By) -> T:
+    def rollback(self, identity: Any, seq: int, by: Author) -> T:
         """Bring a document back to version `seq`."""
         _check_seq(seq, f"rollback of {identity!r} in {self.access.name}")
         view, versions = self._versions(identity)
@@ -203,7 +203,7 @@ class CollectionHistory(Generic[T]):
 
     # --- snapshots ---
 
-    def take(self, identity: Any, by: By) -> Snapshot:
+    def take(self, identity: Any, by: Author) -> Snapshot:
         """Keep the present version of a document as a snapshot; the one that there is, if it is kept already."""
         access = self.access
         encoded = access.writer.encoded_id(identity)
@@ -235,7 +235,7 @@ class CollectionHistory(Generic[T]):
         self._check_enabled(view)
         return [each.snapshot for each in self._visible(view, key)]
 
-    def restore(self, identity: Any, ts: datetime | str, by: By) -> T:
+    def restore(self, identity: Any, ts: datetime | str, by: Author) -> T:
         """Bring a document back as a snapshot has it."""
         key = self.access.writer.key_of(identity)
         what = f"snapshot {ts!s} of {identity!r} in {self.access.name}"
@@ -265,7 +265,7 @@ class CollectionHistory(Generic[T]):
             raise NotFoundError(f"No oplog entry {seq} for {name}", fix=f"choose {first} to {last}")
         return versions[seq - first]
 
-    def _bring_back(self, view: View, version: Version, what: str, by: By) -> T:
+    def _bring_back(self, view: View, version: Version, what: str, by: Author) -> T:
         access = self.access
         assert version.document is not None, "deleted versions are not brought back"
         try:

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from wormdb.api.access import Access
-    from wormdb.api.document import By
+    from wormdb.api.document import Author
     from wormdb.engine.commit.operations import Operation
     from wormdb.engine.state.view import StoredVersion, View
     from wormdb.errors import Problem
     from wormdb.schema.model import Model
 
-__all__ = ["CONFLICT_RULES", "ImportOptions", "ImportResult", "Importer", "Rejected", "with_given_id"]
+__all__ = ["CONFLICT_RULES", "ImportOptions", "ImportResult", "Importer", "Rejection", "with_given_id"]
 
 ConflictRule = Literal["error", "replace", "ignore"]
 CONFLICT_RULES: Final[tuple[ConflictRule, ...]] = ("error", "replace", "ignore")
@@ -66,7 +66,7 @@ class ImportOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class Rejection:
     """A record that was not imported, and why."""
 
     record: Record
@@ -106,7 +106,7 @@ class _BatchPlan:
     """What becomes of some records, if the state stays as it is."""
 
     operations: list[Operation] = field(default_factory=list)
-    rejects: list[Rejected] = field(default_factory=list)
+    rejects: list[Rejection] = field(default_factory=list)
     replaced: int = 0
     unchanged: int = 0
     ignored: int = 0
@@ -119,7 +119,7 @@ class Importer(Generic[T]):
     """One import. Not thread-safe."""
 
     def __init__(
-        self, access: Access[T], by: By, rejected: Callable[[Rejected], None] | None, options: ImportOptions
+        self, access: Access[T], by: Author, rejected: Callable[[Rejection], None] | None, options: ImportOptions
     ) -> None:
         """Raises InvalidRequestError for a rule that there is not, PermissionDeniedError if nothing may be written."""
         self._access = access
@@ -158,7 +158,7 @@ class Importer(Generic[T]):
     def _take(self, record: Record, place: int) -> None:
         self._result.read += 1
         if record.values is None:
-            self._reject([Rejected(record, record.problem)])
+            self._reject([Rejection(record, record.problem)])
             return
         try:
             values = self._cells.document(record.values) if record.is_text else record.values
@@ -291,7 +291,7 @@ class Importer(Generic[T]):
 
     # --- rejects ---
 
-    def _reject(self, rejects: Sequence[Rejected]) -> None:
+    def _reject(self, rejects: Sequence[Rejection]) -> None:
         self._result.rejected += len(rejects)
         for each in rejects:
             self._rejected(each)
@@ -302,7 +302,7 @@ class Importer(Generic[T]):
         return most is not None and self._result.rejected + more > most
 
 
-def _forget(rejected: Rejected) -> None:
+def _forget(rejected: Rejection) -> None:
     """For a caller that gave no `rejected`."""
 
 
@@ -364,12 +364,12 @@ def _without(values: dict[str, Any], name: str) -> dict[str, Any]:
     return {each: value for each, value in values.items() if each != name}
 
 
-def _rejected(record: Record, error: WormError) -> Rejected:
+def _rejected(record: Record, error: WormError) -> Rejection:
     problems = error.problems if isinstance(error, InvalidRequestError) else ()
-    return Rejected(record, error.reason or error.what, error.fix, problems)
+    return Rejection(record, error.reason or error.what, error.fix, problems)
 
 
-def _duplicate(record: Record, values: dict[str, Any], first: Record | None) -> Rejected:
+def _duplicate(record: Record, values: dict[str, Any], first: Record | None) -> Rejection:
     identity = values.get("id", values.get("_id"))
     where = "a document has it" if first is None else f"the record of line {first.line:,} has it"
-    return Rejected(record, f"the id {identity!r:.100} exists already: {where}", "replace or ignore such records")
+    return Rejection(record, f"the id {identity!r:.100} exists already: {where}", "replace or ignore such records")

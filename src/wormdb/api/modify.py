@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wormdb.api.access import Access
-    from wormdb.api.document import By
+    from wormdb.api.document import Author
     from wormdb.api.update import DeleteResult, Look, Updater, UpdateResult
     from wormdb.bql.sorting import WrittenSort
     from wormdb.engine.state.view import StoredVersion
@@ -320,19 +320,19 @@ class ModifyMethods(Generic[T]):
 
         return Replacement.of(self._access.writer.given(document), targets.filter)
 
-    def _deleted(self, targets: Targets, by: By) -> DeleteResult:
+    def _deleted(self, targets: Targets, by: Author) -> DeleteResult:
         from wormdb.api.update import DeleteResult
 
         done = self._updater.remove(targets, by)
         return DeleteResult(done.modified, done.number)
 
-    def _updated(self, targets: Targets, edit: Edit, by: By, *, upsert: bool) -> UpdateResult:
+    def _updated(self, targets: Targets, edit: Edit, by: Author, *, upsert: bool) -> UpdateResult:
         from wormdb.api.update import UpdateResult
 
         done = self._updater.change(targets, edit, by, upsert=upsert)
         return UpdateResult(done.matched, done.modified, done.upserted_id, done.number)
 
-    def _exchanged(self, targets: Targets, edit: Edit, exchange: _Exchange, by: By) -> T | dict[str, Any] | None:
+    def _exchanged(self, targets: Targets, edit: Edit, exchange: _Exchange, by: Author) -> T | dict[str, Any] | None:
         show = exchange.selected(targets) or self._access.writer.show
         found: T | dict[str, Any] | None
         if exchange.which == "before":

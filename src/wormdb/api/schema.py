@@ -36,15 +36,23 @@ from wormdb.system.types import LogNumber
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from wormdb.api.document import By
-    from wormdb.api.files import Filing
+    from wormdb.api.document import Author
+    from wormdb.api.files import FilesPlacement
     from wormdb.engine.ledger import CommitResult, Ledger
     from wormdb.engine.migrate import Migrate
     from wormdb.engine.state.view import View
     from wormdb.schema.model import Model
     from wormdb.storage.store import Precondition, Store
 
-__all__ = ["PUBLISHED_SCHEMA", "Evolution", "ModelPlan", "PublishedSchema", "SchemaPlan", "Ways", "read_schema"]
+__all__ = [
+    "PUBLISHED_SCHEMA",
+    "Evolution",
+    "ModelConversions",
+    "ModelPlan",
+    "PublishedSchema",
+    "SchemaPlan",
+    "read_schema",
+]
 
 log = logging.getLogger(__name__)
 
@@ -129,7 +137,7 @@ class SchemaPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
+class ModelConversions:
     """How documents come to the new version of their models, by model."""
 
     mappings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -157,8 +165,8 @@ class Evolution:
 
     model: Model
     ledger: Ledger
-    filing: Filing
-    by: By
+    placement: FilesPlacement
+    by: Author
     new_batch_id: Callable[[], str]
     mapping: Mapping[str, Any] | None = None
     migrate: Migrate | None = None
@@ -213,7 +221,7 @@ class Evolution:
         """
         for attempt in range(ATTEMPTS_MAX):
             seen = self.ledger.view()
-            files = self.filing.switched(self.model, seen.definition, self.ledger.collection)
+            files = self.placement.switched(self.model, seen.definition, self.ledger.collection)
             try:
                 if self.migrate is not None:
                     migration = ModelMigration(self.ledger, self.model, self.migrate, self.by.actor, files)

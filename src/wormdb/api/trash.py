@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from wormdb.api.access import Access
-    from wormdb.api.document import By
+    from wormdb.api.document import Author
     from wormdb.engine.state.view import View
     from wormdb.schema.model import Model
 
@@ -70,7 +70,7 @@ class Trashcan(Generic[T]):
         """Everything in it, in order of id."""
         return [self._shown(held) for held in scan_trash(self._view())]
 
-    def restore(self, identity: Any, by: By) -> T:
+    def restore(self, identity: Any, by: Author) -> T:
         """Bring a document back as it was when it was deleted."""
         access = self.access
         encoded = access.writer.encoded_id(identity)
@@ -99,7 +99,7 @@ class Trashcan(Generic[T]):
             if held is not None and held.trash is not None:
                 self.access.writer.check_shown(read_tombstone(held).document)
 
-    def purge(self, identity: Any, by: By) -> None:
+    def purge(self, identity: Any, by: Author) -> None:
         """Take a document out for good."""
         encoded = self.access.writer.encoded_id(identity)
         self._check_enabled()
@@ -110,7 +110,7 @@ class Trashcan(Generic[T]):
                 f"Cannot purge {identity!r}", reason=error.reason, fix="see list_trashed", key=error.key
             ) from error
 
-    def purge_expired(self, by: By) -> list[Any]:
+    def purge_expired(self, by: Author) -> list[Any]:
         """Take out everything whose time is over; returns the ids."""
         now = moment(self.access.context.now_ms())
 
@@ -120,11 +120,11 @@ class Trashcan(Generic[T]):
 
         return self._purge_all(is_over, by)
 
-    def empty(self, by: By) -> list[Any]:
+    def empty(self, by: Author) -> list[Any]:
         """Take out everything; returns the ids."""
         return self._purge_all(lambda _: True, by)
 
-    def _purge_all(self, wanted: Callable[[StoredVersion], bool], by: By) -> list[Any]:
+    def _purge_all(self, wanted: Callable[[StoredVersion], bool], by: Author) -> list[Any]:
         purged: list[Any] = []
         for _ in range(self.access.context.settings.modify_attempts):
             view = self._view()

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from wormdb.api.access import Access
-    from wormdb.api.document import By
+    from wormdb.api.document import Author
     from wormdb.api.write import EncodedDocument
     from wormdb.engine.commit.operations import Operation
     from wormdb.engine.state.view import View
@@ -64,7 +64,7 @@ _PAUSE_SECONDS_MAX: Final = 0.1
 
 
 def _look_away(held: StoredVersion, number: LogNumber) -> None:
-    """For who wants to see nothing."""
+    """For a caller that does not ask for the document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,9 @@ class Updater(Generic[T]):
         """No requests."""
         self._access = access
 
-    def change(self, targets: Targets, edit: Edit, by: By, *, upsert: bool, look: Look = _look_away) -> ChangeResult:
+    def change(
+        self, targets: Targets, edit: Edit, by: Author, *, upsert: bool, look: Look = _look_away
+    ) -> ChangeResult:
         """Change documents; with `upsert` insert one if there is none. One batch, or none if nothing changes.
 
         `look` is shown the first document before anything is written. Memory is needed for the changed documents, as
@@ -133,7 +135,7 @@ class Updater(Generic[T]):
 
         return self._settle(edit.verb, targets, once)
 
-    def remove(self, targets: Targets, by: By, *, look: Look = _look_away) -> ChangeResult:
+    def remove(self, targets: Targets, by: Author, *, look: Look = _look_away) -> ChangeResult:
         """Delete documents, all in one batch. Otherwise as `change`."""
         return self._settle("delete", targets, lambda view, rows: self._remove(view, rows, by, look))
 
@@ -178,7 +180,7 @@ class Updater(Generic[T]):
     # --- one try ---
 
     def _change(
-        self, view: View, rows: Rows, edit: Edit, by: By, *, absent: UpsertGuard | None, look: Look
+        self, view: View, rows: Rows, edit: Edit, by: Author, *, absent: UpsertGuard | None, look: Look
     ) -> ChangeResult:
         access = self._access
         now = moment(access.context.now_ms())
@@ -199,7 +201,7 @@ class Updater(Generic[T]):
         after = _held(committed.changes[0], committed.number)
         return ChangeResult(matched, len(operations), committed.number, before, after)
 
-    def _remove(self, view: View, rows: Rows, by: By, look: Look) -> ChangeResult:
+    def _remove(self, view: View, rows: Rows, by: Author, look: Look) -> ChangeResult:
         access = self._access
         operations: list[Operation] = []
         before = None
@@ -212,7 +214,7 @@ class Updater(Generic[T]):
         committed = access.commit(operations, by)
         return ChangeResult(len(operations), len(operations), committed.number, before)
 
-    def _insert(self, values: Document, absent: UpsertGuard, by: By) -> ChangeResult:
+    def _insert(self, values: Document, absent: UpsertGuard, by: Author) -> ChangeResult:
         """Insert what an upsert makes where nothing matched, if that is so when it is committed."""
         access = self._access
         shape = access.writer.shape("insert", values)

@@ -44,7 +44,7 @@ from wormdb.system.types import LogNumber
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from wormdb.api.document import By, Codec
+    from wormdb.api.document import Author, Codec
     from wormdb.engine.commit.operations import Operation
     from wormdb.engine.state.definition import Definition
     from wormdb.engine.state.view import View
@@ -160,7 +160,7 @@ class Writer(Generic[T]):
     # --- out ---
 
     def show(self, held: StoredVersion, number: LogNumber, values: Mapping[str, Any] | None = None) -> T:
-        """A stored document in the caller's type; `values` are those of it, where somebody has decoded it already."""
+        """A stored document in the caller's type; `values` are its decoded values, if the caller has them."""
         return self._codec.from_document(show_document(held, number, self.origin, values))
 
     def show_past(self, held: StoredVersion, values: Mapping[str, Any] | None = None) -> T:
@@ -411,7 +411,7 @@ class Writer(Generic[T]):
         shape = self.shape("replace", values, ReadVersion(held, LogNumber(held.rev), self.origin))
         return None if shape.is_unchanged else shape.body
 
-    def final(self, operations: Sequence[Operation], model: Model | None, by: By) -> tuple[Operation, ...]:
+    def final(self, operations: Sequence[Operation], model: Model | None, by: Author) -> tuple[Operation, ...]:
         """Operations as they are committed: deletes go to the trash, if the model in force has one. No requests."""
         if model is None or not model.soft_delete.enabled:
             return tuple(operations)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import BinaryIO
 
-    from wormdb.api.imports import Rejected
+    from wormdb.api.imports import Rejection
     from wormdb.api.records import Record
 
 __all__ = ["Rejects", "mended"]
@@ -42,7 +42,7 @@ class Rejects:
             if any(other != STDIN and path.resolve() == Path(other).resolve() for other in names):
                 raise InvalidRequestError(f"{path} is read and written", fix="name another file: --rejects FILE")
 
-    def add(self, name: str, rejected: Rejected) -> None:
+    def add(self, name: str, rejected: Rejection) -> None:
         """Write one; the first of a file replaces what was there."""
         path = self.path_of(name)
         try:
@@ -60,7 +60,7 @@ class Rejects:
             file.close()
 
 
-def _written(name: str, rejected: Rejected) -> dict[str, Any]:
+def _written(name: str, rejected: Rejection) -> dict[str, Any]:
     record = rejected.record
     found: dict[str, Any] = {"file": name, "line": record.line, "reason": rejected.reason}
     if rejected.fix:
