@@ -12,7 +12,7 @@ from wormdb.errors import ConflictError, InvalidRequestError
 from wormdb.files.adopt.adopt import Adopter
 from wormdb.files.adopt.survey import AdoptionChoices
 from wormdb.files.contents.names import FileNames, Placement
-from wormdb.files.write.record import claim_name, known_owner
+from wormdb.files.write.record import claim_name, find_owner
 from wormdb.format.event import FilesSwitched, SchemaChanged
 from wormdb.schema.difference import describe_mismatch
 from wormdb.schema.identity import check_outer
@@ -127,7 +127,7 @@ class AdoptionRequest:
         last = self.model.path.collection_name
         if self.model.path.outer or not self._uses_root(placement):
             return placement
-        owner = known_owner(store, last) or StorageResolver(self.schema).taken_names.get(last)
+        owner = find_owner(store, last) or StorageResolver(self.schema).taken_names.get(last)
         return replace(placement, name=f"{last}/") if owner == self.collection else placement
 
     def _claim(self, store: Store, placement: Placement) -> None:

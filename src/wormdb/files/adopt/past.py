@@ -33,7 +33,7 @@ __all__ = [
     "OplogReplay",
     "SettledDocument",
     "VersionDraft",
-    "differing_fields",
+    "compare_fields",
     "settle",
     "us_of",
 ]
@@ -114,7 +114,7 @@ class OplogReplay:
     def _misfit(self, entry: OplogEntry, state: Document | None) -> str | None:
         """Why an entry cannot follow a state."""
         if entry.op == "delete":
-            is_other = entry.snapshot is not None and state is not None and differing_fields(state, entry.snapshot)
+            is_other = entry.snapshot is not None and state is not None and compare_fields(state, entry.snapshot)
             return "what it deletes is not what the entries before it made" if is_other else None
         if entry.snapshot is not None:
             return None
@@ -166,7 +166,7 @@ def _changed(document: Document, diff: Mapping[str, Sequence[Any]]) -> Document:
     return changed
 
 
-def differing_fields(one: Document, two: Document) -> list[str]:
+def compare_fields(one: Document, two: Document) -> list[str]:
     """The fields in which two documents differ; null is as good as absent, and times of writing are left out."""
     names: Iterable[str] = dict.fromkeys([*one, *two])
     return [name for name in names if name not in {"_id", *STAMPS} and not _same(one.get(name), two.get(name))]
@@ -259,7 +259,7 @@ class _Past:
             return
         for ts, document in sorted(self._filed.snapshots.items()):
             last = self.steps[-1].document if self.steps else None
-            if last is None or differing_fields(last, document):
+            if last is None or compare_fields(last, document):
                 self._append("update" if self.steps else "create", document, us_of(ts), note=False)
 
     def _append(
@@ -298,7 +298,7 @@ class _Past:
         elif last.document is None:
             self.faults.append(Disagreement("its oplog ends with a delete, and it is there"))
             self._append("restore", entity, self._later(entity, last))
-        elif wrong := differing_fields(last.document, entity):
+        elif wrong := compare_fields(last.document, entity):
             if self._filed.oplog:
                 self.faults.append(Disagreement(f"it is not as its oplog ends: {', '.join(wrong)}"))
             self._append("restore" if self._filed.oplog else "update", entity, self._later(entity, last))
@@ -322,7 +322,7 @@ class _Past:
         if document is None:
             if before is None:
                 self.faults.append(Disagreement("its tombstone is there, and what was deleted is not", "trash"))
-        elif before is not None and (wrong := differing_fields(before, document)):
+        elif before is not None and (wrong := compare_fields(before, document)):
             self.faults.append(
                 Disagreement(f"what is in the trash is not what was deleted: {', '.join(wrong)}", "trash")
             )
@@ -357,9 +357,7 @@ class _Past:
         """Find the version that each snapshot keeps: of those that equal it the last one until then."""
         for ts, document in sorted(self._filed.snapshots.items()):
             same = [
-                step
-                for step in self.steps
-                if step.document is not None and not differing_fields(step.document, document)
+                step for step in self.steps if step.document is not None and not compare_fields(step.document, document)
             ]
             if not same:
                 self.faults.append(Disagreement("no version of the oplog is what it keeps", "snapshot", ts=ts))

@@ -81,7 +81,7 @@ class DocumentReader:
             return error
 
     def _reading(self, key: bytes, listed: DocumentListing, bodies: dict[str, _Body]) -> DocumentReading:
-        parsed = _Parsing(self.names, listed.id, bodies)
+        parsed = _DocumentParser(self.names, listed.id, bodies)
         filed, is_lost = parsed.filed(listed)
         settled = None if is_lost else parsed.settled(filed, self.limit)
         faults = () if settled is None else settled.faults
@@ -118,7 +118,7 @@ def _portions(documents: Sequence[tuple[bytes, DocumentListing]]) -> Iterator[li
         yield waiting
 
 
-class _Parsing:
+class _DocumentParser:
     """The files of one document."""
 
     def __init__(self, names: FileNames, identity: Any, bodies: dict[str, _Body]) -> None:

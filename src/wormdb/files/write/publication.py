@@ -52,13 +52,13 @@ if TYPE_CHECKING:
     from wormdb.storage.store import Store
     from wormdb.system.clock import Clock
 
-__all__ = ["Extent", "LostAttempts", "Publication", "found_tables", "mended_tables", "shape_of"]
+__all__ = ["Extent", "LostAttempts", "Publication", "find_tables", "mark_touched_tables", "shape_of"]
 
 
 # --- Files of tables that the record does not know of: after it was lost, or after a writer was overtaken by another.
 
 
-def found_tables(
+def find_tables(
     store: Store, names: FileNames, tables: Sequence[FilesTable]
 ) -> tuple[tuple[FilesTable, ...], list[str]]:
     """The tables, with the files in the bucket that are to go when they are complete; and those to go now.
@@ -78,7 +78,7 @@ def found_tables(
     return tuple(made), _unknown(found, made, names)
 
 
-def mended_tables(
+def mark_touched_tables(
     keys: Iterable[str], names: FileNames, tables: Sequence[FilesTable]
 ) -> tuple[tuple[FilesTable, ...], list[str]]:
     """The tables, to be written again if one of some files is theirs; and those of the files that are of none.
@@ -207,7 +207,7 @@ class Publication:
             self._swap()
             return self.run(None if lost is None else LostAttempts(LogNumber(self.view.number), lost.tables))
         if lost is not None and lost.tables:
-            self._keep(mended_tables(lost.tables, self.names, self.record.tables))
+            self._keep(mark_touched_tables(lost.tables, self.names, self.record.tables))
         self._write_tables()
         self._announce()
         if self.known.record != self.record:
@@ -262,7 +262,7 @@ class Publication:
         self.extent.told(done)
         self._align(is_all=True)
         if fill.is_lost:
-            self._keep(found_tables(self.store, self.names, self.record.tables))
+            self._keep(find_tables(self.store, self.names, self.record.tables))
         misc = max(self.record.misc, _misc_of(self.view))
         self.record = replace(self.record, fill=None, through=fill.since, misc=misc, is_unannounced=True)
         self._swap()

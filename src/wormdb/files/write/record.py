@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wormdb.system.clock import Chance
     from wormdb.system.types import Version
 
-__all__ = ["CLAIMS", "KnownRecord", "RecordRegister", "claim_name", "known_owner", "placement_of", "places_of"]
+__all__ = ["CLAIMS", "KnownRecord", "RecordRegister", "claim_name", "find_owner", "placement_of", "places_of"]
 
 log = logging.getLogger(__name__)
 
@@ -108,11 +108,11 @@ def claim_name(store: Store, last: str, collection: str) -> str:
     except PermissionDeniedError:
         return collection
     except (AlreadyExistsError, OutcomeUnknownError):
-        return f"{last}/" if known_owner(store, last) == collection else collection
+        return f"{last}/" if find_owner(store, last) == collection else collection
     return f"{last}/"
 
 
-def known_owner(store: Store, last: str) -> str | None:
+def find_owner(store: Store, last: str) -> str | None:
     """The collection that has a short name; None if it is not claimed. 1 GET."""
     found = store.probe(f"{CLAIMS}{last}").found
     try:

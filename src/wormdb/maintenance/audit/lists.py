@@ -47,11 +47,11 @@ __all__ = [
     "PastLists",
     "PastRow",
     "Where",
-    "checked_body",
+    "check_body",
     "claim_of",
     "is_sound",
-    "loaded_rows",
     "past_rows",
+    "read_loaded",
     "with_operations",
 ]
 
@@ -177,7 +177,7 @@ class CheckedList:
         return []
 
     def _page(self, ref: BlockPageRef, key: str) -> tuple[BlockEntry, ...]:
-        body = checked_body(self.site.body(key, ref.length), ref.length, ref.sha256, key)
+        body = check_body(self.site.body(key, ref.length), ref.length, ref.sha256, key)
         entries = decode_block_page(body, name=key, identity=ref.name).blocks
         if not entries or any(entry.run != ref.run for entry in entries):
             corrupt(key, "it does not hold the blocks that the root says")
@@ -272,7 +272,7 @@ def _is_recorded(sidecar: bytes | None, entry: BlockEntry) -> bool:
     return sidecar is not None and sha256(sidecar).digest() == entry.sidecar.sha256
 
 
-def checked_body(body: bytes | None, length: int, digest: bytes, key: str) -> bytes:
+def check_body(body: bytes | None, length: int, digest: bytes, key: str) -> bytes:
     """The bytes of an object that are those recorded for it; raises CorruptionError. No requests."""
     if body is None:
         corrupt(key, "it is missing")
@@ -334,7 +334,7 @@ def past_rows(lists: PastLists, jobs: dict[int, JobOutcome]) -> Iterator[PastRow
         stored = heapq.merge(*listed.streams(), key=lambda item: item[0])
         layers.append(_stored(stored, listed.folder))
     for run in lists.attached.runs:
-        rows = loaded_rows(lists.attached.stream(run), jobs.get(run.through))
+        rows = read_loaded(lists.attached.stream(run), jobs.get(run.through))
         layers.append(_unheard(rows) if run.through in told else rows)
     return heapq.merge(*layers, key=lambda past: past.key)
 
@@ -356,7 +356,7 @@ def _stored(rows: Iterator[tuple[bytes, Row]], name: str) -> Iterator[PastRow]:
         yield PastRow(key, decode_past(row.cell, name=name, rev=row.rev))
 
 
-def loaded_rows(rows: Iterator[tuple[bytes, Row]], job: JobOutcome | None) -> Iterator[PastRow]:
+def read_loaded(rows: Iterator[tuple[bytes, Row]], job: JobOutcome | None) -> Iterator[PastRow]:
     """What a job attached, as versions; what each did is for the version before it to tell."""
     misc, actor, meta = (0, None, None) if job is None else (job.misc, job.actor, job.meta)
     for key, row in rows:

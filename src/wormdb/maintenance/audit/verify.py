@@ -14,7 +14,7 @@ from wormdb.format.root import RetiredList, decode_retired
 from wormdb.maintenance.audit.agreement import Agreement, BlobCheck
 from wormdb.maintenance.audit.chain import Chain, check_chain
 from wormdb.maintenance.audit.index_check import index_checks, tree_objects
-from wormdb.maintenance.audit.lists import CheckedList, PastLists, Where, checked_body
+from wormdb.maintenance.audit.lists import CheckedList, PastLists, Where, check_body
 from wormdb.maintenance.audit.parts import report_of
 from wormdb.maintenance.audit.report import AuditReport, Verification
 
@@ -224,7 +224,7 @@ def _examine_retired(site: Site, ref: ObjectRef | None, examined: RootExaminatio
         key = site.paths.retired(ref.name)
         examined.report.count("lists")
         try:
-            body = checked_body(site.body(key, ref.length), ref.length, ref.sha256, key)
+            body = check_body(site.body(key, ref.length), ref.length, ref.sha256, key)
             found = decode_retired(body, name=key, identity=ref.name)
         except (CorruptionError, UnsupportedFormatError) as error:
             examined.report.add("retired", key, error.reason)

@@ -22,7 +22,7 @@ from wormdb.engine.log.objects import NewObject
 from wormdb.errors import NotFoundError, SnapshotTooOldError
 from wormdb.format.event import JobAttached
 from wormdb.format.root import ObjectRef, RetiredList, RetiredObject, decode_retired, encode_retired
-from wormdb.maintenance.audit.lists import checked_body
+from wormdb.maintenance.audit.lists import check_body
 from wormdb.settings import GC_LIST_NAMES, RETIRED_INLINE_MAX, RETIRED_MS
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def read_retired(site: Site, root: Root, now: StoreTime, read_since: StoreTime |
             if error.key != key:
                 raise  # the bucket is missing, not this object
             raise SnapshotTooOldError(f"object {key}", reason="its root was replaced", key=key) from error
-        listed = decode_retired(checked_body(body, ref.length, ref.sha256, key), name=key, identity=ref.name)
+        listed = decode_retired(check_body(body, ref.length, ref.sha256, key), name=key, identity=ref.name)
         found += listed.retired
         lists.append(key)
         ref = listed.older

@@ -296,7 +296,7 @@ class HitMaker:
         """`fetch` gives the documents of rows, in their order, without those that do not exist. No requests."""
         self._sort = request.sort
         self._fetch = fetch
-        self._projected = None if request.projection is None else _Projected(request.projection, request)
+        self._projected = None if request.projection is None else _ProjectionShape(request.projection, request)
 
     def hits(self, batch: RowBatch) -> Iterator[Hit]:
         """The rows of a batch. Costs a fetch of those of which columns do not tell enough."""
@@ -320,7 +320,7 @@ class HitMaker:
         assert found.helds is not None, "versions are read with whole documents"
         return map(Hit, repeat(Places(found, self._sort)), range(len(found)), found.helds, found.documents)
 
-    def _by_columns(self, batch: ColumnBatch, projected: _Projected) -> Iterator[Hit]:
+    def _by_columns(self, batch: ColumnBatch, projected: _ProjectionShape) -> Iterator[Hit]:
         places = Places(batch, self._sort)
         if projected.plain:
             rows = zip(*map(batch.portion.values, projected.plain), strict=True)
@@ -342,7 +342,7 @@ class HitMaker:
             yield Hit(places, row, None, projected.of_document(document))
 
 
-class _Projected:
+class _ProjectionShape:
     """A projection, and what it needs."""
 
     def __init__(self, projection: Projection, request: QueryRequest) -> None:

@@ -47,9 +47,9 @@ __all__ = [
     "Demand",
     "Executor",
     "QueryLimits",
-    "asked_of_documents",
     "count_entries",
-    "place_of_after",
+    "find_asked_paths",
+    "find_page_node",
     "scan_index",
 ]
 
@@ -218,7 +218,7 @@ class QueryLimits:
 # --- What a plan asks for on the way from its root down to the rows.
 
 
-def place_of_after(root: Node) -> Node:
+def find_page_node(root: Node) -> Node:
     """The node of which only the rows behind the page before count: below the first order, or else the first part."""
     way = _way_down(root)
     for kind in (Order, Part):
@@ -228,7 +228,7 @@ def place_of_after(root: Node) -> Node:
     return root
 
 
-def asked_of_documents(root: Node, facts: Facts) -> frozenset[str]:
+def find_asked_paths(root: Node, facts: Facts) -> frozenset[str]:
     """The paths that filters and orders of a plan read; of an order behind a filter only those that are columns."""
     way = _way_down(root)
     filtered = frozenset[str]().union(*(filter_paths(node.filter) for node in way if isinstance(node, Residual)))
@@ -269,8 +269,8 @@ class Executor:
 
         Raises LimitExceededError over `rows_max`, UnavailableError at the deadline, and what the source raises.
         """
-        self._after_below = None if self.request.after is None else place_of_after(root)
-        self._asked = asked_of_documents(root, self.source.facts)
+        self._after_below = None if self.request.after is None else find_page_node(root)
+        self._asked = find_asked_paths(root, self.source.facts)
         return self._run(root, Demand(in_order=in_order))
 
     def fetch(self, batch: RowBatch) -> DocumentBatch:

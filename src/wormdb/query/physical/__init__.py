@@ -1,1 +1,1 @@
-"""Ways to find the rows of a conjunction: one file a way, each proposes candidates."""
+"""Ways to find the rows of a conjunction, each of which proposes candidates: by ids and indexes, or by scans."""

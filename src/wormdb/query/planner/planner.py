@@ -69,7 +69,7 @@ _CONTRADICTION: Final = "the filter matches nothing"
 
 
 @dataclass(frozen=True, slots=True)
-class _Rated:
+class _RatedCandidate:
     candidate: Candidate
     root: Node
     estimate: Estimate
@@ -144,17 +144,17 @@ def _simplified(tree: Filter, facts: Facts) -> Filter:
 # --- the choice ---
 
 
-def _rated(question: Question, without: Collection[str] = ()) -> list[_Rated]:
+def _rated(question: Question, without: Collection[str] = ()) -> list[_RatedCandidate]:
     selectivity = Selectivity(question.facts)
     found = []
     for propose in _WAYS.values():
         for candidate in propose(question, ()):
             root = optimize(candidate.root, selectivity, without=without)
-            found.append(_Rated(candidate, root, estimate(root, question.facts, selectivity)))
+            found.append(_RatedCandidate(candidate, root, estimate(root, question.facts, selectivity)))
     return sorted(found, key=lambda rated: rated.estimate.score)
 
 
-def _rate(question: Question) -> tuple[_Rated, list[_Rated]]:
+def _rate(question: Question) -> tuple[_RatedCandidate, list[_RatedCandidate]]:
     """The best that may be used, and all others."""
     rated = _rated(question)
     wanted = question.request.strategy
@@ -167,7 +167,7 @@ def _rate(question: Question) -> tuple[_Rated, list[_Rated]]:
     return best, [each for each in rated if each is not best]
 
 
-def _rejected(question: Question, best: _Rated, others: Sequence[_Rated]) -> tuple[RejectedPlan, ...]:
+def _rejected(question: Question, best: _RatedCandidate, others: Sequence[_RatedCandidate]) -> tuple[RejectedPlan, ...]:
     found = []
     for each in others[:_REJECTED_MAX]:
         reason = f"{each.estimate.score / max(best.estimate.score, 1.0):.1f} times the cost"
