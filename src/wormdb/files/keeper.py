@@ -67,7 +67,7 @@ class FilesKeeper:
     def flush(self, ledger: Ledger, told: Callable[[int], None] = lambda _: None) -> None:
         """As `publish`, with all that waits, and a manifest with `autoUpdate: false`.
 
-        `told` hears how many documents have been written, where all have to be.
+        `told` is called with the number of documents that have been written, where all have to be.
         """
         self._run(ledger, ledger.view().number, Extent(is_forced=True, told=told))
 

@@ -267,7 +267,7 @@ def mend_tables(site: CollectionFiles, tables: set[TableKey], keys: set[str]) ->
 
 
 def _unversioned(table: FilesTable) -> FilesTable:
-    """A table of whose files nothing is believed."""
+    """A table without what the record says of its files."""
     return replace(table, parts=tuple(replace(part, version=None) for part in table.parts), meta=None)
 
 

@@ -138,7 +138,7 @@ class Selectivity:
             return self._facts.rows * (1.0 if spans == (_WHOLE,) else min(share, 1.0))
         statistics = found.statistics
         one = 1.0 if found.index.unique else max(statistics.entries_per_value, 1.0)
-        # A histogram tells nothing of a range within a bucket, except that it is a part of it.
+        # Of a range within a bucket, a histogram says only that it is a part of the bucket.
         part = max(statistics.entries / (len(statistics.bounds) + 1) * BUCKET_SHARE, one)
         total = sum(max(float(statistics.estimate(span)), one if _is_point(span) else part) for span in spans)
         return min(total, float(max(statistics.entries, self._facts.tail_rows, 1)))

@@ -130,7 +130,7 @@ def test_nothing_but_broken_files() -> None:
     [
         (".oplog/customers/a/1.json", "system folder"),
         (".oplog/customers/a/notes.txt", "system folder"),
-        ("org/customers/x y/profile.json", "no id"),
+        ("org/customers/x y/profile.json", "not an id"),
         ("org/customers/a/.oplog/0001.json", "system folder"),
     ],
 )

@@ -79,7 +79,7 @@ class Inventory:
 def take_inventory(store: Store, names: FileNames, told: Callable[[int], None] = lambda _: None) -> Inventory:
     """List the files of a collection. 1 LIST for each 1,000 objects, and up to 3 for system folders of other layouts.
 
-    `told` hears how many files were found so far.
+    `told` is called with the number of files so far.
     """
     found: dict[bytes, DocumentListing] = {}
     strays: list[Problem] = []
@@ -139,7 +139,7 @@ def _objects(store: Store, names: FileNames) -> Iterator[ObjectInfo]:
 
 
 def _is_unnamed(key: str, names: FileNames) -> bool:
-    """Whether a key that is none of ours is that of a document, but for its folder."""
+    """Whether a key without a meaning is that of a document, except for its folder."""
     rest = key.removeprefix(names.collection)
     return rest.count("/") == 1 and rest.endswith("/" + names.model.path.file_name) and not rest.startswith(".")
 

@@ -79,7 +79,7 @@ class VersionDraft:
 
 
 class OplogReplay:
-    """One document's oplog on its way. `stamps` has the times of writing that the document has, if it has some."""
+    """Replays the oplog of one document. `stamps` has the times of writing of the document, if it has any."""
 
     def __init__(self, identity: Any, stamps: Document) -> None:
         """Nothing has happened yet."""
@@ -347,14 +347,14 @@ class _Past:
         return us_of(found) if isinstance(found, datetime) else self._limit
 
     def _later(self, document: Document, last: VersionDraft) -> int:
-        """When a document was changed that no oplog tells of: as it says, if that is later than the last change."""
+        """The time of a change that no oplog has: as the document says, if that is later than the last change."""
         us = self._time_of(document, UPDATED)
         return us if us > last.us else self._limit
 
     # --- snapshots, times, trash ---
 
     def mark(self) -> None:
-        """Find the version that each snapshot keeps: of those that equal it the last one until then."""
+        """Find the version that each snapshot keeps: the last version until then that equals it."""
         for ts, document in sorted(self._filed.snapshots.items()):
             same = [
                 step for step in self.steps if step.document is not None and not compare_fields(step.document, document)

@@ -151,7 +151,7 @@ class _DocumentParser:
         return self._try(self._names.entity(self._id), lambda: settle(filed, limit))
 
     def misfits(self, entity: Document | None) -> list[Problem]:
-        """In what a document does not fit its model: it is adopted as it is."""
+        """Where a document does not fit its model; it is adopted as it is."""
         if entity is None:
             return []
         try:

@@ -52,7 +52,7 @@ _NO_PLAN: Final = bytes(32)
 
 
 def digest_of(held: StoredVersion, versions: Sequence[Version], marks: Sequence[SnapshotMark]) -> bytes:
-    """What stands for a document and its past, whatever the number of the entry that adopts them. No requests."""
+    """A digest of a document and its past, without the number of the entry that adopts them. No requests."""
     digest = blake2b(digest_size=16)
     digest.update(b"%b\0%d\0%b\0%b\n" % (held.id, held.seq, held.document or b"", held.trash or b""))
     rows: list[Version | SnapshotMark] = [*versions, *sorted(marks, key=lambda mark: mark.seq)]
@@ -210,7 +210,7 @@ _EVERY = 100
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """The state that an entry will make which is not written yet, on top of one without documents."""
+    """The state that the entry of an adoption will make, before that entry is written."""
 
     runtime: Runtime
     names: FileNames

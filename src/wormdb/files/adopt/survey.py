@@ -108,8 +108,8 @@ def survey(
 ) -> AdoptionSurvey:
     """Read all files. Costs as `DocumentReader.read`; in memory are about 100 bytes for each value of a unique index.
 
-    Each document's digest is left in the inventory; none for one that is left out. `told` hears how many documents
-    were read so far.
+    Each document's digest is left in the inventory; none for one that is left out. `told` is called with the number of
+    documents so far.
     """
     found = AdoptionSurvey(choices)
     found.counts.files = inventory.files

@@ -100,7 +100,7 @@ def names_in(view: View, collection: str) -> FileNames | None:
 
 @dataclass(slots=True)
 class FilesExamination:
-    """What is wrong, and how much was looked at."""
+    """What is wrong, and how much was compared."""
 
     faults: list[FileFault] = field(default_factory=list)
     documents: int = 0
@@ -196,7 +196,7 @@ def _bucket_sentinel_faults(site: CollectionFiles, opened: FilesState) -> list[F
 
 
 def _still(site: CollectionFiles, opened: FilesState, faults: list[FileFault]) -> list[FileFault]:
-    """Those of some faults that are there in the state of now as well."""
+    """The faults that the newest state still has."""
     later = site.open()
     if later is None or later.is_to_be_written:
         return []

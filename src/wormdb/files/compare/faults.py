@@ -75,7 +75,7 @@ class DocumentFaults:
     def wrong(self, each: Callable[[StoredVersion], None], told: Callable[[int], None]) -> Iterator[FileFault]:
         """Files that are missing or edited. 1 GET for each file, and a scan of documents and their history.
 
-        Every document is shown to `each`, and `told` hears how many there were.
+        `each` is called with every document, and `told` with the number of documents so far.
         """
         batch: list[tuple[bytes, str, ExpectedFile]] = []
         size = count = 0
@@ -292,7 +292,7 @@ def _digest(place: Place, row: Any) -> int:
 def read_part(
     names: FileNames, table: FilesTable, index: Index | None, number: int, body: bytes | None
 ) -> tuple[TableFile | None, str]:
-    """The file of a part of a manifest, or of an index, or what is wrong with it by itself. No requests."""
+    """The file of a part of a manifest or an index, or what is wrong within the file. No requests."""
     if body is None:
         return None, MISSING
     name = keys_of(table, names)[number + table.is_parted]

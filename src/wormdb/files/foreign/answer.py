@@ -138,7 +138,7 @@ class ForeignAnswer:
         return self._streamed(request, table)
 
     def count(self, request: QueryRequest) -> int:
-        """How many rows an answer has. All: what the manifest costs, or else a listing."""
+        """How many rows an answer has. A count of all documents costs the manifest, or else a listing."""
         if isinstance(request.filter, MatchAll) and request.after is None and request.strategy is None:
             number = self._count_all()
             if number is not None:
@@ -219,7 +219,7 @@ class ForeignAnswer:
         return run_plan(choice.plan.root, asked, choice.source, clock=self._clock)
 
     def _streamed(self, request: QueryRequest, work: Callable[[FilePlan, QueryRequest], Iterator[R]]) -> Iterator[R]:
-        """What is found, as it is found; where documents are held to a guide, when all of them were."""
+        """Results as they are found; where documents are compared with an index or a manifest, after all of them were."""
 
         def begin(choice: FilePlan, asked: QueryRequest) -> Iterator[R]:
             found = work(choice, asked)
@@ -229,7 +229,7 @@ class ForeignAnswer:
         yield from self._tried(request, begin)
 
     def _tried(self, request: QueryRequest, work: Callable[[FilePlan, QueryRequest], R]) -> R:
-        """What work gives by the plan that is chosen; with all documents, if a file contradicts what was chosen by."""
+        """The result of `work` by the chosen plan; by a full scan, if a file contradicts the manifest or the index."""
         if self._contradiction is None:
             choice = choose(request, self.files)
             try:

@@ -32,7 +32,7 @@ class ForeignCollections:
         self._lock = threading.Lock()
 
     def of(self, prefix: str, model: Model | None) -> ForeignCollection | None:
-        """The files of a collection, if its model is only read; whether others keep them, they tell. No requests."""
+        """The files of a collection, if its model is only read; `is_foreign` says if another program keeps them."""
         if model is None or model.mode != "readonly":
             return None
         from wormdb.files.foreign.collection import ForeignCollection
@@ -53,7 +53,7 @@ class ForeignCollections:
             found.forget()
 
     def has(self, prefix: str, model: Model) -> bool:
-        """Whether another program keeps a collection, which then gets no log of ours.
+        """Whether another program keeps a collection, which then gets no log.
 
         For a model that is only read 2 GETs at the first call.
         """

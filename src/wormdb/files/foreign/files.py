@@ -57,7 +57,7 @@ class Entities:
         return StoredVersion(json.encode(entity.id), rev or 0, 0, encoded)
 
     def stream(self, entities: Sequence[Entity], first: int | None = None) -> Iterator[Sequence[StoredVersion]]:
-        """All that are there and whole, in their order, some at a time: while some are used, the next are read.
+        """The documents whose files are there and whole, in order, some at a time; the next are read meanwhile.
 
         With `first`, about that many are wanted at first, and no more are asked for together.
         """
@@ -144,7 +144,7 @@ class ContradictionError(Exception):
 
 
 class ForeignFiles:
-    """What one query sees. For one thread at a time."""
+    """The files of a collection as one query sees them. For one thread at a time."""
 
     def __init__(self, folder: FileFolder, memory: FileMemory, *, check: ForeignCheck, on_broken: BrokenChoice) -> None:
         """No requests."""

@@ -97,7 +97,7 @@ def read_index(files: ForeignFiles, asked: IndexedCondition) -> IndexedIds | str
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """Files of an index that may be believed."""
+    """Files of an index that can be trusted."""
 
     files: tuple[IndexFile, ...]
     requests: int
@@ -202,7 +202,7 @@ def _unconfirmed(files: ForeignFiles, index: Index, found: StoredObject, file: I
 
 
 def _entries(manifest: ForeignManifest, index: Index, model: Model) -> dict[str, frozenset[bytes]]:
-    """What the index would have by what the manifest says."""
+    """The entries that the index should have by the manifest."""
     dates = plain_dates_of(index.fields, model)
     found: dict[str, set[bytes]] = {}
     for row, key in enumerate(manifest.rows.keys):
@@ -226,7 +226,7 @@ def _read_entries(entries: Mapping[str, Iterable[str]]) -> dict[str, frozenset[b
 
 @dataclass(frozen=True, slots=True)
 class IndexFileStatus:
-    """What an index file is worth."""
+    """Whether an index file is used, and how much is in it."""
 
     reason: str | None
     """Why it is not used; None if it is."""

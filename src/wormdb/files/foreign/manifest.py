@@ -42,7 +42,7 @@ _MISSING: Final = "no manifest"
 
 @dataclass(frozen=True, slots=True)
 class ForeignManifest:
-    """Rows that may be believed: of all documents, or of those in some partitions."""
+    """Rows that can be trusted: of all documents, or of those in some partitions."""
 
     rows: ManifestRows
     fields: frozenset[str] | None
@@ -59,7 +59,7 @@ class ForeignManifest:
     is_fresh: ClassVar[bool] = True
 
     def available(self, paths: Iterable[str]) -> frozenset[str]:
-        """Those paths that it tells: its fields, and what lies within them. Raises DamagedRowsError."""
+        """The paths of `paths` that it has: its fields, and what lies within them. Raises DamagedRowsError."""
         wanted = [path for path in paths if path != "_id"]
         known = self.fields or _with_stamps(self.rows.model.manifest_fields)
         ways = {path: [way for way in _prefixes(path) if way in known] for path in wanted}
@@ -125,7 +125,7 @@ class _ManifestHead(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class _ManifestPart:
-    """What one file says, and whether it may be believed."""
+    """What one file says, and whether it can be trusted."""
 
     fault: str | None
     table: FileRows
@@ -189,7 +189,7 @@ def _fields_fault(fields: Sequence[str] | None, model: Model) -> str | None:
 
 
 def _checksum_fault(checksum: str, content: bytes) -> str | None:
-    """Nothing if the checksum is that of the entities as they are written, in order, or in our own form."""
+    """None if the checksum is that of the entities as they are written, in order, or in the form of wormdb."""
     if not checksum:
         return "it has no checksum"
     if checksum == _digest(content):

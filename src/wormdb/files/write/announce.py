@@ -40,7 +40,7 @@ class Announcement:
 
     @property
     def digest(self) -> bytes:
-        """Changes with what is said."""
+        """A digest of what the sentinel says of the collection."""
         said = (self.bucket, self.model.name, self.collection, self.storage, self.placement.name)
         return sha256(msgspec.json.encode(said)).digest()
 
@@ -52,7 +52,7 @@ class Announcement:
         return {"layout": layout, **{kind: place for kind, place in places.items() if place != layout}}
 
     def make(self, store: Store) -> None:
-        """Add the collection to the sentinel of the bucket. 1 GET, and 1 PUT unless it is said already.
+        """Add the collection to the sentinel of the bucket. 1 GET, and 1 PUT unless it is there already.
 
         If others write it all the time, or the outcome is not known, it is left as it is: a sentinel only informs.
         """

@@ -58,12 +58,12 @@ class Window:
 
     @property
     def is_full(self) -> bool:
-        """Whether the next change belongs into another one."""
+        """Whether the next change belongs into another window."""
         return len(self.changes) >= _CHANGES_MAX or self.size >= _BYTES_MAX
 
 
 def read_windows(ledger: Ledger, after: LogNumber, through: LogNumber) -> Iterator[Window]:
-    """What entries after one number through another changed. There is one window at least.
+    """The changes of entries after one number through another. There is at least one window.
 
     Costs as `Feed.poll` and `Feed.changes`. Raises SnapshotTooOldError if some of the entries have been trimmed.
     """

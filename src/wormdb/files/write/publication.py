@@ -61,7 +61,7 @@ __all__ = ["Extent", "LostAttempts", "Publication", "find_tables", "mark_touched
 def find_tables(
     store: Store, names: FileNames, tables: Sequence[FilesTable]
 ) -> tuple[tuple[FilesTable, ...], list[str]]:
-    """The tables, with the files in the bucket that are to go when they are complete; and those to go now.
+    """The tables, with the files to delete when they are complete; and the keys of files to delete now.
 
     1 LIST for each 1,000 files of tables, twice.
     """
@@ -81,7 +81,7 @@ def find_tables(
 def mark_touched_tables(
     keys: Iterable[str], names: FileNames, tables: Sequence[FilesTable]
 ) -> tuple[tuple[FilesTable, ...], list[str]]:
-    """The tables, to be written again if one of some files is theirs; and those of the files that are of none.
+    """The tables, marked to be written again if one of `keys` is theirs; and those keys that are of no table.
 
     A process that was overtaken wrote these, perhaps in other parts than the table has now. No requests.
     """
@@ -190,7 +190,7 @@ class Publication:
         return replace(record, shape=shape, places=places, fill=fill, announced=None)
 
     def run(self, lost: LostAttempts | None = None) -> KnownRecord:
-        """Do it, and what is `lost` again.
+        """Bring the files to the state, and do again what is `lost`.
 
         Returns the record as it then is. Raises ConflictError if another process was faster, UnavailableError,
         OutcomeUnknownError.
@@ -238,7 +238,7 @@ class Publication:
     # --- everything ---
 
     def _fill(self, fill: FilesFill) -> bool:
-        """Write all documents from where the last one stopped; whether it is done."""
+        """Write all documents from where the last attempt stopped; returns whether all are written."""
         former = [
             FileNames(self.model, self.names.collection, placement_of(places), places.file) for places in fill.former
         ]
@@ -312,12 +312,12 @@ class Publication:
     # --- tables and sentinels ---
 
     def _align(self, *, is_all: bool) -> None:
-        """Have the tables that the definition asks for, and no files of others."""
+        """Keep the tables that the definition asks for, and no files of others."""
         specs = specs_of(self.view.definition)
         self._keep(align_tables(self.record.tables, specs, self.names, is_all=is_all))
 
     def _keep(self, changed: tuple[tuple[FilesTable, ...], Sequence[str]]) -> None:
-        """Have some tables, after other files of tables were deleted."""
+        """Keep some tables, after other files of tables were deleted."""
         tables, gone = changed
         if gone:
             self.check()
@@ -362,7 +362,7 @@ class Publication:
 
 
 def shape_of(model: Model) -> bytes:
-    """Changes when the files of documents have to be written again."""
+    """A digest that changes when the files of documents have to be written again."""
     named = ["µs"] if model.snapshots.enabled else []  # the names of snapshots, which earlier releases cut short
     said = (model.path.file_name, date_paths(model), model.oplog, model.snapshots.to_json(), *named)
     return sha256(msgspec.json.encode(said)).digest()

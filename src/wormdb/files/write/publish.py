@@ -50,7 +50,7 @@ class FileWork:
     deleted: list[str] = field(default_factory=list)
 
     def do(self, store: Store, pool: Pool, check: Callable[[], None]) -> None:
-        """1 or 2 requests a file; `check` is asked before anything is deleted, and may raise.
+        """Write and delete the files. 1 or 2 requests a file; `check` is called before anything is deleted, and may raise.
 
         Raises UnavailableError, and what `check` raises.
         """
@@ -139,7 +139,7 @@ class DocumentFiles:
     def whole(
         self, held: StoredVersion, found: DocumentHistory | None, former: Sequence[FileNames], *, is_new: bool
     ) -> FileWork:
-        """All files of one document; `former` are places where files of it may lie that are no longer right.
+        """All files of one document; `former` are old places where files of it may lie.
 
         `is_new` says that no files of this collection were ever written, as far as is known.
         """

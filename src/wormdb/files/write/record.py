@@ -43,7 +43,7 @@ class RecordRegister:
     chance: Chance
 
     def read(self) -> KnownRecord:
-        """The record now. 1 GET. A damaged one is as good as none: it holds nothing that cannot be found again.
+        """The record now. 1 GET. A damaged record counts as none: everything in it can be found again.
 
         Raises UnsupportedFormatError.
         """

@@ -129,7 +129,7 @@ class TableWriter:
     # --- what the state has ---
 
     def _ranged(self, table: FilesTable) -> FilesTable:
-        """The table; if it is a manifest whose parts do not know which ids are in them, after a scan for that."""
+        """The table; for a manifest whose parts have no range of ids, after a scan that finds the ranges."""
         is_known = not table.is_parted or table.kind == "index" or not any(part.is_unknown for part in table.parts)
         if is_known:
             return table

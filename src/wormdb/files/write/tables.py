@@ -70,7 +70,7 @@ _UNEVEN: Final = 3
 
 
 def parts_of(count: int, threshold: int, maximum: int) -> int:
-    """In how many parts `count` entries lie: so that no part has more than the threshold, while the maximum allows."""
+    """The number of parts for `count` entries: at most the threshold in each, unless the maximum forbids it."""
     return max(1, min(maximum, -(-count // max(threshold, 1))))
 
 
@@ -231,7 +231,7 @@ class TablePatience:
 
 
 class PendingChanges:
-    """Counts what changes of documents change in the files of tables."""
+    """Counts the entries of tables that changes of documents affect."""
 
     def __init__(self, tables: Iterable[FilesTable], specs: Mapping[TableKey, TableSpec], model: Model) -> None:
         """Nothing has changed yet."""

@@ -85,7 +85,7 @@ def check_length(body: bytes, recorded: int, name: str) -> None:
 
 
 def content_of(body: bytes, entry: BlockEntry, *, name: str, is_history: bool) -> Content:
-    """The rows of a block. Raises CorruptionError, UnsupportedFormatError if they cannot be believed or read."""
+    """The rows of a block. Raises CorruptionError, UnsupportedFormatError if they are damaged or cannot be read."""
     check_length(body, entry.length, name)
     block = open_block(body, name=name, sha256=entry.sha256)
     rows = list(read_documents(block))

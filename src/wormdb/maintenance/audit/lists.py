@@ -74,7 +74,7 @@ class Hole:
 
     @classmethod
     def of(cls, part: BlockEntry | BlockPageRef) -> Hole:
-        """What goes with a block, or with a page of the list."""
+        """The range that is lost with a block, or with a page of the list."""
         block = part if isinstance(part, BlockEntry) else None
         # Rows of a job have no revision of their own: theirs is the run.
         first, last = part.rev_first or part.run, part.rev_last or part.run
@@ -312,7 +312,7 @@ class PastLists:
 
     @property
     def holes(self) -> list[Hole]:
-        """What is gone of them."""
+        """The ranges that are lost."""
         return [*self.history.holes, *self.attached.holes, *self.brought.holes]
 
     @property
@@ -340,7 +340,7 @@ def past_rows(lists: PastLists, jobs: dict[int, JobOutcome]) -> Iterator[PastRow
 
 
 def _unheard(rows: Iterator[PastRow]) -> Iterator[PastRow]:
-    """Nothing, after all rows were looked at: where a job brought history, its documents do not count as versions."""
+    """Nothing, after all rows were read: where a job brought history, its documents do not count as versions."""
     for _ in rows:
         pass
     return iter(())
@@ -357,7 +357,7 @@ def _stored(rows: Iterator[tuple[bytes, Row]], name: str) -> Iterator[PastRow]:
 
 
 def read_loaded(rows: Iterator[tuple[bytes, Row]], job: JobOutcome | None) -> Iterator[PastRow]:
-    """What a job attached, as versions; what each did is for the version before it to tell."""
+    """What a job attached, as versions; `with_operations` finds out what each of them did."""
     misc, actor, meta = (0, None, None) if job is None else (job.misc, job.actor, job.meta)
     for key, row in rows:
         op: Operation = "create" if row.document is not None else "delete"

@@ -216,7 +216,7 @@ class DocumentRepair:
     # --- all of them ---
 
     def _account(self, made: Root, documents: CheckedList) -> None:
-        """Tell what is gone."""
+        """Note what is lost."""
         trashed = sum(hole.trashed for hole in documents.holes)
         if self._trashed < trashed:
             what = "it is deleted; if it was in the trash, it can only be brought back from history"
@@ -349,7 +349,7 @@ class PastRepair:
         return msgspec.structs.replace(made, **empty, history_from=self.history_from)
 
     def may_be_behind(self, key: bytes, rev: int) -> int:
-        """Through which entry later versions of a document than that by entry `rev` may be gone; 0 if none can be."""
+        """The last entry that may have made lost versions of a document, later than entry `rev`; 0 if there is none."""
         low, high = past_range(key)
         found = [hole for hole in self._lossy if hole.covers(low, high or b"\xff" * 64)]
         found += [hole for hole in self._attached_holes if hole.covers(key, key)]
@@ -357,7 +357,7 @@ class PastRepair:
 
     @property
     def reach(self) -> int:
-        """Through which entry changes may be gone; 0 if none are."""
+        """The last entry whose changes may be lost; 0 if there is none."""
         return max((hole.rev_last for hole in [*self._lossy, *self._attached_holes]), default=0)
 
     @property
@@ -423,7 +423,7 @@ class PastRepair:
         if first > 1 and kept[0].rev > self.root.history_from:
             self.history_from = max(self.history_from, kept[0].rev)
             if kept[0].rev in self._told:
-                # It came like that; or what is missing is told of the blocks that are damaged.
+                # It came like that; or the damaged blocks account for what is missing.
                 return kept
             what = f"its versions before {first} are gone" + (
                 f"; those that were left of them, {sorted(set(versions) - set(range(first, last + 1)))}, do not connect"

@@ -58,7 +58,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class CheckedCounts:
-    """How much was looked at."""
+    """How much was checked."""
 
     entries: int = 0
     """Entries of the log."""
@@ -140,7 +140,7 @@ class AuditReport:
             self.findings.append(Finding(kind, key, what, _FIXES[kind] if fix is None else fix))
 
     def count(self, what: str, number: int = 1) -> None:
-        """Note that something was looked at."""
+        """Note that something was checked."""
         self.counts[what] += number
 
     def look(self, where: str) -> None:
@@ -149,5 +149,5 @@ class AuditReport:
             self.told(where)
 
     def verification(self, collection: str) -> Verification:
-        """As a value."""
+        """The findings and counts as a value."""
         return Verification(collection, CheckedCounts(**self.counts), tuple(self.findings), self.left_out)

@@ -110,7 +110,7 @@ class RootExamination:
 
 
 def examine(site: Site, *, told: Callable[[str], None] | None = None) -> RootExamination:
-    """Look at everything. Costs as `verify` says."""
+    """Check everything. Costs as `verify` says."""
     examined = _examine(site, AuditReport(told))
     for _ in range(_TRIES_MAX - 1):
         # What is missing may have been removed because a newer root took its place while we looked.
@@ -198,7 +198,7 @@ def _examine_root(site: Site, root: Root, examined: RootExamination) -> None:
 def verify_parts(
     site: Site, log: RootExamination, parts: Sequence[PartTally], *, unreferenced: bool = False
 ) -> Verification | None:
-    """What `verify` says of a collection whose blocks are sound, from ranges that others looked at.
+    """What `verify` says of a collection whose blocks are sound, from ranges that other processes checked.
 
     None if something is wrong: then `verify` must tell what. `log` has the root and what `check_chain` found. 1 GET for
     each page of a long list and for each node of the indexes; with `unreferenced` what that costs. Raises

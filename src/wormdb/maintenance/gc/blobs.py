@@ -66,7 +66,7 @@ class BlobPlan:
 
 
 def collect_blobs(site: Site, gathered: GcReport) -> None:
-    """Condemn the blobs that no document owns, and delete those that were condemned an hour ago; tell of both.
+    """Condemn the blobs that no document owns, and delete those that were condemned an hour ago; report both.
 
     A dry run only tells what would be deleted now. 3 GETs, and 1 PUT if answers have no time; where there were ever
     blobs, 1 LIST for each 1,000 of them and 1 GET for each node of the index of owners; if some have no owner, what
@@ -102,7 +102,7 @@ def collect_blobs(site: Site, gathered: GcReport) -> None:
 
 
 def _store_time(site: Site, *, may_write: bool) -> StoreTime | None:
-    """The store's time; None if only a write would tell and none may be. 1 GET, and 1 PUT and 1 HEAD without times."""
+    """The store's time; None if only a write tells, and `may_write` is false. 1 GET; 1 PUT and 1 HEAD without times."""
     known = site.store.probe(site.paths.root).time
     if known is not None or not may_write:
         return known

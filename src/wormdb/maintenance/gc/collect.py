@@ -53,7 +53,7 @@ _APPLIED: Final = "it was brought forward longer ago than the log is kept"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionRules:
-    """How long things are kept, beside what is fixed."""
+    """How long entries and open jobs are kept."""
 
     log_retention_ms: int
     job_expiry_ms: int
@@ -101,7 +101,7 @@ def collect(
 
 
 def _check_again(site: Site, state: RootState, error: ConflictError | SnapshotTooOldError, conflicts: int) -> None:
-    """Whether another look makes sense; raises UnavailableError, and CorruptionError if something is missing. 1 GET."""
+    """Raise unless another round makes sense: UnavailableError, or CorruptionError if an object is missing. 1 GET."""
     if isinstance(error, SnapshotTooOldError) and site.register.read().version == state.version:
         raise CorruptionError(
             error.what, reason="the newest root needs it, and it is missing", fix="run worm verify", key=error.key
@@ -271,7 +271,7 @@ class _CollectionRound:
     # --- acting ---
 
     def _swap(self, retired: RetiredObjects, gone: set[str], through: LogNumber, *, has_orphans: bool) -> None:
-        """Say in the root what is known now. After it no process that read an older one can publish."""
+        """Put what is known now into the root. After it no process that read an older one can publish."""
         trimmer = self._trimmer
         raised = trimmer.raised(self.state, through)
         at = self._probed() if retired.has_undated else StoreTime(0)

@@ -62,11 +62,11 @@ class OpenJobs:
         return [outcome for outcome in self.jobs.known.values() if outcome.state == "open"]
 
     def stale(self, now: StoreTime, expiry_ms: int) -> list[str]:
-        """Those that were opened at least so long ago, by the store's time. 1 HEAD for each that is open."""
+        """The jobs that were opened at least `expiry_ms` ago, by the store's time. 1 HEAD for each that is open."""
         return [outcome.job for outcome in self.open if now - self._opened_by(outcome, now) >= expiry_ms]
 
     def expire(self, jobs: Sequence[str]) -> list[str]:
-        """Say in the log that jobs are over; which of them were not over before. 1 PUT each, as every commit."""
+        """End jobs by an entry of the log each; returns those that were still open. 1 PUT each, as every commit."""
         ledger = self.site.ledger()
         expired = []
         for job in jobs:

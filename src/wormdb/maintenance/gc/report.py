@@ -86,6 +86,6 @@ class GcReport:
                 self._victims.append(victim)
 
     def collected(self) -> GcResult:
-        """As a value."""
+        """The report as a value."""
         kinds = {kind: Tally(self._objects[kind], self._bytes[kind]) for kind in sorted(self._objects)}
         return GcResult(self.collection, tuple(self._victims), kinds, self.is_dry, tuple(self.expired), self.waiting)

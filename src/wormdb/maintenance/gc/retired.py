@@ -146,7 +146,7 @@ def read_retired(site: Site, root: Root, now: StoreTime, read_since: StoreTime |
 
 
 class NameSet:
-    """Keys, to be asked for. A key that was not put in is in it once in about 10^13 times among a million."""
+    """A set of keys. A key that was not put in counts as a member once in about 10^13 times, among a million."""
 
     def __init__(self, keys: Iterable[str]) -> None:
         """8 bytes a key; while they are sorted 40."""
