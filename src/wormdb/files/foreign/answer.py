@@ -219,7 +219,7 @@ class ForeignAnswer:
         return run_plan(choice.plan.root, asked, choice.source, clock=self._clock)
 
     def _streamed(self, request: QueryRequest, work: Callable[[FilePlan, QueryRequest], Iterator[R]]) -> Iterator[R]:
-        """Results as they are found; where documents are compared with an index or a manifest, after all of them were."""
+        """Results as they are found; if documents are compared with an index or a manifest, after all of them were."""
 
         def begin(choice: FilePlan, asked: QueryRequest) -> Iterator[R]:
             found = work(choice, asked)

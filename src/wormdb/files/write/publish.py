@@ -50,7 +50,7 @@ class FileWork:
     deleted: list[str] = field(default_factory=list)
 
     def do(self, store: Store, pool: Pool, check: Callable[[], None]) -> None:
-        """Write and delete the files. 1 or 2 requests a file; `check` is called before anything is deleted, and may raise.
+        """Write and delete the files. 1 or 2 requests a file; `check` is called before any is deleted, and may raise.
 
         Raises UnavailableError, and what `check` raises.
         """
